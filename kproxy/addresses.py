@@ -15,9 +15,9 @@ def address_text(host: str, port: int) -> str:
 
 
 def address(text: str, *, port_alone: bool = False) -> Address:
-    """Return ``host:port``, ``host``, ``:port`` or ``[::1]:port`` as host and port.
+    """Parse ``host:port``, ``host``, ``:port`` or ``[::1]:port``; return host and port.
 
-    :param port_alone: what has no colon is a port, not a host
+    :param port_alone: a text without a colon is a port, not a host
     :raises ValueError: if it is not an address
     """
     host, colon, port = text.rpartition(":")
@@ -29,7 +29,7 @@ def address(text: str, *, port_alone: bool = False) -> Address:
 
 
 def addresses(text: str) -> tuple[Address, ...]:
-    """Return addresses of brokers with commas between them, as Kafka's own tools take them.
+    """Parse a comma-separated list of broker addresses, as Kafka's own tools accept.
 
     :raises ValueError: if one is not the address of a broker
     """

@@ -1,7 +1,7 @@
-"""The terminal UI in browsers: Textual's server, which runs the UI in a process for each page that is open.
+"""The terminal UI in browsers: Textual's server, which runs a UI process for each open page.
 
-A page shows what a terminal would. So it is for those who were given the token, which the server prints as part of its
-URL: it is taken from the URL once and kept in a cookie after that. Pages of other sites are kept out even where the
+A page shows what a terminal would. So it is reserved for users with the token, which the server prints as part of its
+URL: it is taken from the URL once and kept in a cookie after that. Pages of other sites are rejected even if the
 browser has the cookie, by the header ``Origin`` (RFC 6455, 10.2).
 """
 
@@ -22,11 +22,11 @@ from kproxy.output import notice
 
 LOOPBACK = "127.0.0.1"
 MOST_PAGES = 16
-"""Pages that are open at once; each has a process that reads the capture."""
+"""Open pages; each has a process that reads the capture."""
 
 _TOKEN_BYTES = 18
 _HEADERS = {
-    # the page of the server asks a host of others for a font
+    # the page of textual-serve loads a font from a third-party host
     "Content-Security-Policy": "default-src 'self' data:; script-src 'self' 'unsafe-inline'; "
     "style-src 'self' 'unsafe-inline'; connect-src 'self' ws: wss:; frame-ancestors 'none'",
     "Referrer-Policy": "no-referrer",
@@ -38,19 +38,19 @@ _FOCUS = """<script>
     if (keys) { keys.focus(); clearInterval(wait); }
   }, 50);
 </script></body>"""
-"""So that keys are for the UI before the page is clicked."""
+"""Focuses the terminal, so that keys work before the page is clicked."""
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Browsers(Server):
-    """Serves the UI.
+    """A server of the UI.
 
-    :param command: arguments of kproxy, such as ``open kafka.pcap``: what a page shows
+    :param command: arguments of kproxy that a page runs, such as ``open kafka.pcap``
     :param title: of the page
-    :param listen: an empty host is the loopback address, port 0 any that is free
+    :param listen: an empty host is the loopback address, port 0 any free one
     :param guarded: whether a page needs the token
-    :raises OSError: if the address cannot be had; ``filename`` is the address
-    :ivar url: what is to be opened in a browser
+    :raises OSError: if the address cannot be listened on; ``filename`` is the address
+    :ivar url: to be opened in a browser
     """
 
     def __init__(self, command: Sequence[str], *, title: str, listen: Address, guarded: bool = True) -> None:
@@ -59,7 +59,7 @@ class Browsers(Server):
         process = shlex.join([sys.executable, "-P", "-m", "kproxy", *command])
         super().__init__(f"exec {process}", host=host, port=port, title=title)
         self._token = secrets.token_urlsafe(_TOKEN_BYTES) if guarded else ""
-        self._cookie = f"kproxy-{port}"  # a browser has the same cookies for all ports of a host
+        self._cookie = f"kproxy-{port}"  # browsers share cookies between all ports of a host
         self._pages = 0
         self.url = f"http://{address_text(host, port)}/{f'?token={self._token}' if guarded else ''}"
 
@@ -73,7 +73,7 @@ class Browsers(Server):
         return app
 
     async def on_startup(self, app: web.Application) -> None:
-        """Say where it is."""
+        """Print the URL."""
         notice(f"open {self.url} in a browser; Ctrl-C ends it")
 
     @web.middleware
@@ -81,7 +81,7 @@ class Browsers(Server):
         given = request.query.get("token", "")
         if self._token and not self._is_token(given or request.cookies.get(self._cookie, "")):
             raise web.HTTPForbidden(text="kproxy: open the URL that kproxy printed, with its token\n")
-        if given:  # keep it out of the history and of pictures of the screen
+        if given:  # keeps it out of the history and of screenshots
             found = web.HTTPFound(request.path)
             found.set_cookie(self._cookie, given, httponly=True, samesite="Lax")
             raise found
@@ -94,7 +94,7 @@ class Browsers(Server):
         return secrets.compare_digest(given.encode(), self._token.encode())
 
     async def handle_index(self, request: web.Request) -> Any:
-        """Return the page, which finds the server under the name that the browser has for it."""
+        """Return the page, which connects to the server by the name that the browser used."""
         scheme = request.headers.get("X-Forwarded-Proto", request.scheme)
         self.public_url = f"{'https' if scheme == 'https' else 'http'}://{request.host}"
         response: Any = await super().handle_index(
@@ -104,7 +104,7 @@ class Browsers(Server):
         return response
 
     async def handle_websocket(self, request: web.Request) -> web.WebSocketResponse:
-        """Show the UI on a page."""
+        """Run the UI on a page."""
         origin = request.headers.get("Origin", "")
         if origin and origin.partition("://")[2] != request.host:
             raise web.HTTPForbidden(text="kproxy: this is not a page of kproxy\n")

@@ -1,6 +1,6 @@
-"""The configuration file, ``kproxy.toml``: where it is, what it says, and a profile of it laid over the rest.
+"""The configuration file, ``kproxy.toml``: its location, its content, and a profile merged into it.
 
-What its tables mean is known elsewhere: options of commands in :mod:`kproxy.cli.config`, the UI in
+Its tables are interpreted elsewhere: options of commands in :mod:`kproxy.cli.config`, the UI in
 :mod:`kproxy.tui.config`. Nothing in kproxy writes it (:mod:`kproxy.saved_choices` keeps choices made in the UI).
 """
 
@@ -24,25 +24,26 @@ _FORMER_KINDS: dict[str, type] = {
     **dict.fromkeys(("mouse", "follow", "footer"), bool),
     **dict.fromkeys(("colors", "keys", "profiles"), dict),
 }
-"""What stood outside of tables when the file was the UI's alone, and what it had to be."""
+"""Keys outside of tables, and their types, from the time when the file was only for the UI."""
 _RENAMED = {"profile": "columns", "profiles": "column-sets"}
 _HEADER = re.compile(r"\s*\[+([^\]]+)\]")
 _KEY = re.compile(r"\s*([^#=]+?)\s*=")
 
 
 class ConfigurationError(Exception):
-    """What is wrong with a configuration file: the file, the line if it is known, the key, and what would be right."""
+    """A configuration file is invalid; the message gives file, line if known, key, and what is expected."""
 
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """What a configuration file says.
+    """The content of a configuration file.
 
-    :ivar path: None if there is none
-    :ivar tables: what it says, a profile laid over the rest
-    :ivar own: what the profile says by itself
+    :ivar path: None if there is no file
+    :ivar profile: name of the profile, empty for none
+    :ivar tables: the content, with the profile merged into it
+    :ivar own: the content of the profile alone
     :ivar text: of the file
-    :ivar notes: what its user should know, a sentence each
+    :ivar notes: sentences for the user
     """
 
     path: Path | None = None
@@ -53,20 +54,20 @@ class Configuration:
     notes: tuple[str, ...] = ()
 
     def table(self, *keys: str) -> Mapping[str, Any]:
-        """Return a table, empty if it is not there.
+        """Return a table, empty if it does not exist.
 
-        :raises ConfigurationError: if something else has its name
+        :raises ConfigurationError: if its name belongs to something else
         """
         found: Any = self.tables
         for place, key in enumerate(keys, 1):
             found = found.get(key, {})
             if not isinstance(found, dict):
-                raise self.error(f"this has to be a table: [{'.'.join(keys[:place])}]", *keys[:place])
+                raise self.error(f"this must be a table: [{'.'.join(keys[:place])}]", *keys[:place])
         assert isinstance(found, Mapping)
         return found
 
     def place(self, *keys: str) -> str:
-        """Return where a key is, for people: file, line, and the whole key."""
+        """Return the location of a key, for people: file, line, and the whole key."""
         own: Any = self.own
         for key in keys:
             own = own.get(key) if isinstance(own, dict) else None
@@ -79,7 +80,7 @@ class Configuration:
         return ConfigurationError(f"{self.place(*keys)}: {problem}")
 
     def unknown(self, what: str, known: Iterable[str], *keys: str) -> ConfigurationError:
-        """Return an error about a name, the last of some keys, that means nothing."""
+        """Return an error about an unknown name, the last of `keys`."""
         from captures.filters.errors import did_you_mean
 
         names = sorted(known)
@@ -90,7 +91,7 @@ class Configuration:
 def configuration_folder() -> Path:
     """Return the folder of the user's configuration files (XDG Base Directory Specification)."""
     home = os.environ.get("XDG_CONFIG_HOME", "")
-    # the specification has relative ones ignored
+    # the specification says to ignore relative paths
     base = Path(home) if Path(home).is_absolute() else Path.home() / ".config"
     return base / "kproxy"
 
@@ -98,20 +99,20 @@ def configuration_folder() -> Path:
 def load(path: Path | None = None, profile: str = "") -> Configuration:
     """Read the configuration file.
 
-    :param path: the file; None for that of ``KPROXY_CONFIG``, else ``kproxy.toml`` in the current folder, else that in
-        the user's folder, if there is one
-    :param profile: laid over the rest; empty for that of ``KPROXY_PROFILE``, if it is set
-    :raises ConfigurationError: if it cannot be read, is no TOML, or has no such profile
+    :param path: the file; None for the one in ``KPROXY_CONFIG``, else ``kproxy.toml`` in the current folder, else in
+        the user's folder, if it exists
+    :param profile: merged into the rest; empty for the one in ``KPROXY_PROFILE``, if it is set
+    :raises ConfigurationError: if it cannot be read, is not TOML, or lacks the profile
     """
     profile = profile or os.environ.get(PROFILE_ENVIRONMENT, "")
     named = path or (Path(os.environ[ENVIRONMENT]) if os.environ.get(ENVIRONMENT) else None)
     file, notes = _usual() if named is None else (named, [])
     if file is None:
         if profile:
-            raise ConfigurationError(f"there is no {FILE} that could have a profile {profile!r}")
+            raise ConfigurationError(f"there is no {FILE} to contain a profile {profile!r}")
         return Configuration(notes=tuple(notes))
     text, said = _read(file)
-    # [follow] is of a command, [profile] of profiles
+    # [follow] can belong to a command, [profile] has the profiles
     if moved := [name for name, kind in _FORMER_KINDS.items() if isinstance(said.get(name), kind)]:
         said["ui"] = {**{_RENAMED.get(name, name): said.pop(name) for name in moved}, **said.get("ui", {})}
         notes.append(f"{file}: {', '.join(moved)} stand in the table [ui] now: docs/configuration.md")
@@ -126,7 +127,7 @@ def load(path: Path | None = None, profile: str = "") -> Configuration:
 
 
 def _usual() -> tuple[Path | None, list[str]]:
-    """Return the file that is found without being named, and what is to be said of others."""
+    """Return the default file, and notes on others."""
     notes: list[str] = []
     here, folder = Path(FILE), configuration_folder()
     if here.is_file():
@@ -139,7 +140,7 @@ def _usual() -> tuple[Path | None, list[str]]:
 
 
 def _trusted(path: Path) -> bool:
-    """Return whether a file belongs to the user, as its folder may not: its options may write and connect."""
+    """Return whether a file belongs to the user: in a shared folder it may not, and its options can write files."""
     status = path.stat()
     mine = {0, os.getuid(), int(os.environ.get("SUDO_UID", os.getuid()))}
     return status.st_uid in mine and not status.st_mode & stat.S_IWOTH
@@ -156,9 +157,9 @@ def _read(file: Path) -> tuple[str, dict[str, Any]]:
     except OSError as error:
         problem = error.strerror or str(error)
     except UnicodeDecodeError as error:
-        problem = f"this is no UTF-8 text: byte {error.start}"
+        problem = f"this is not UTF-8 text: byte {error.start}"
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        problem = f"this is no TOML: {error}"
+        problem = f"this is not TOML: {error}"
     raise ConfigurationError(f"{file}: {problem}")
 
 
@@ -173,7 +174,7 @@ def _laid_over(said: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, An
 
 
 def _line(text: str, full: str) -> int:
-    """Return the line of a key with all its tables, 0 if it stands in none of its own."""
+    """Return the line of a key, given with all its tables; 0 if it has no line of its own."""
     wanted, table = _plain(full), ""
     for number, line in enumerate(text.splitlines(), 1):
         if found := _HEADER.match(line):

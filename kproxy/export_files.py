@@ -1,7 +1,7 @@
-"""Exchanges written to files in the formats that other programs read; ``kproxy export`` and the UI write alike.
+"""Exchanges written to files in formats for other programs, for both ``kproxy export`` and the UI.
 
-Exchanges come decoded and are written as they come, so the caller may pass them piece by piece; packets are written in
-steps (:func:`packet_steps`). Nothing here opens a file or asks the user.
+Exchanges are passed decoded and written as they arrive, so the caller may pass them piece by piece; packets are written
+in steps (:func:`packet_steps`). Nothing here opens a file or asks the user.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SUFFIXES: dict[FileFormat, str] = {
     "parquet": ".parquet",
     "mermaid": ".mmd",
 }
-"""What files of each format are called."""
+"""Suffix of files in each format."""
 
 _BY_SUFFIX: dict[str, FileFormat] = {suffix: name for name, suffix in SUFFIXES.items()} | {
     ".json": "json",
@@ -42,13 +42,13 @@ _BY_SUFFIX: dict[str, FileFormat] = {suffix: name for name, suffix in SUFFIXES.i
 }
 
 MAX_STEPS = 100
-"""Steps of a diagram, unless said otherwise."""
+"""Default limit on the steps of a diagram."""
 
 
 def format_of(name: str) -> FileFormat:
-    """Return the format that the name of a file tells.
+    """Return the format that the name of a file indicates.
 
-    :raises ValueError: if it tells none
+    :raises ValueError: if it indicates none
     """
     suffix = Path(name).suffix.lower()
     known = _BY_SUFFIX.get(suffix)
@@ -65,8 +65,8 @@ class Layout:
     """How exchanges are written.
 
     :ivar columns: of CSV and Parquet
-    :ivar text: JSON: bytes as text where they are UTF-8, instead of base64
-    :ivar steps: Mermaid: longest picture
+    :ivar text: JSON: bytes as text if they are UTF-8, instead of base64
+    :ivar steps: Mermaid: maximum number of steps
     """
 
     format: FileFormat
@@ -76,7 +76,7 @@ class Layout:
 
 
 def columns_of(format_: FileFormat) -> tuple[Column, ...]:
-    """Return the columns that a format has unless others are asked for; none if it has no columns."""
+    """Return the default columns of a format; none if it has no columns."""
     from captures.export.columns import COLUMNS, PLAIN, choose
 
     match format_:
@@ -91,10 +91,10 @@ def columns_of(format_: FileFormat) -> tuple[Column, ...]:
 def write_exchanges(capture: Capture, exchanges: Iterable[Exchange], file: BinaryIO, layout: Layout) -> int:
     """Write decoded exchanges; return how many.
 
-    :param capture: theirs; what fails is noted with it, and a diagram says of it how connections begin and end
+    :param capture: of the exchanges; collects failures, and tells diagrams how connections begin and end
     :param exchanges: annotated for JSON and for columns with bodies, with their summaries for all but JSON
     :raises ValueError: for pcapng, which has packets and no exchanges
-    :raises ParquetMissing: if there is no pyarrow
+    :raises ParquetMissing: if pyarrow is not installed
     """
     match layout.format:
         case "json":
@@ -123,10 +123,10 @@ def write_exchanges(capture: Capture, exchanges: Iterable[Exchange], file: Binar
 
 
 def exchange_pieces(exchanges: Iterable[Exchange], layout: Layout, faults: Faults) -> Iterator[Any]:
-    """Yield what :func:`write_pieces` writes of some exchanges, in JSON, CSV or Parquet; other processes may do that.
+    """Yield pieces for :func:`write_pieces`, in JSON, CSV or Parquet; they may be made in other processes.
 
-    :param faults: where to note what cannot be written by a fault of ours
-    :raises ParquetMissing: if there is no pyarrow
+    :param faults: collects exchanges that could not be written because of a bug
+    :raises ParquetMissing: if pyarrow is not installed
     """
     match layout.format:
         case "json":
@@ -146,9 +146,9 @@ def exchange_pieces(exchanges: Iterable[Exchange], layout: Layout, faults: Fault
 
 
 def write_pieces(pieces: Iterable[Any], file: BinaryIO, layout: Layout) -> None:
-    """Write pieces of exchanges that follow each other to a file of their own.
+    """Write consecutive pieces of exchanges to a file of their own.
 
-    :raises ParquetMissing: if there is no pyarrow
+    :raises ParquetMissing: if pyarrow is not installed
     """
     if layout.format == "parquet":
         from captures.export.parquet import write_batches
@@ -166,8 +166,8 @@ def write_pieces(pieces: Iterable[Any], file: BinaryIO, layout: Layout) -> None:
 class WrittenPackets:
     """What was written to a pcapng file.
 
-    :ivar exchanges: how many exchanges were selected
-    :ivar notes: what there is to be said of the file
+    :ivar exchanges: number of selected exchanges
+    :ivar notes: sentences about the file
     """
 
     exchanges: int
@@ -177,13 +177,13 @@ class WrittenPackets:
 def packet_steps(
     capture: Capture, rows: Int64s, file: BinaryIO, *, scrub: bool = False, synthetic: bool = False
 ) -> Generator[int, None, WrittenPackets]:
-    """Write the packets of exchanges to a pcapng file, some hundreds a step; yields bytes of the capture done.
+    """Write the packets of exchanges to a pcapng file, some hundreds per step; yield bytes of the capture done.
 
-    Rows of the exchange table have to stay where they are meanwhile. Of a capture that still grows only synthetic
-    packets can be written, since the original ones would be read on and on.
+    Rows of the exchange table must not move meanwhile. From a growing capture only synthetic packets can be written,
+    because reading the original ones would never end.
 
     :param rows: indexes in the exchange table
-    :param scrub: blank what captures must not give away
+    :param scrub: blank what captures must not reveal
     :param synthetic: write synthetic TCP for all exchanges
     """
     from captures.export.capture_file import CaptureFileWriter
@@ -202,7 +202,7 @@ def packet_steps(
 # ---------------------------------------------------------------- files
 @contextmanager
 def replacing(output: str) -> Iterator[BinaryIO]:
-    """Open a file that takes the place of ``output`` when all went well; nothing is left of it otherwise."""
+    """Open a file that replaces `output` if no exception is raised, and is removed otherwise."""
     if output == "-":
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
@@ -214,12 +214,12 @@ def replacing(output: str) -> Iterator[BinaryIO]:
         return
     with _replacement(path) as file:
         yield file
-        os.umask(mask := os.umask(0))  # the only way to ask for it
+        os.umask(mask := os.umask(0))  # the only way to read it
         os.fchmod(file.fileno(), 0o666 & ~mask)
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """Write a file that only its owner can read; others find it as it was, or as it is now.
+    """Write a file that only its owner can read; others see either its old or its new content.
 
     :raises OSError: if it cannot be written
     """
@@ -229,7 +229,7 @@ def write_private(path: Path, content: bytes) -> None:
 
 @contextmanager
 def _replacement(path: Path) -> Iterator[BinaryIO]:
-    """Open a file, for its owner alone, that takes the place of another when all went well."""
+    """Open a file, readable only by its owner, that replaces `path` if no exception is raised."""
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -242,7 +242,7 @@ def _replacement(path: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def as_text(file: BinaryIO) -> Iterator[TextIOWrapper]:
-    """Write UTF-8 text to a binary file that stays open; line ends stay as they are."""
+    """Write UTF-8 text to a binary file that stays open; line ends stay unchanged."""
     text = TextIOWrapper(file, "utf-8", newline="")
     try:
         yield text

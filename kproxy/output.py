@@ -1,11 +1,11 @@
-"""The gate: every line that a command prints on standard output or standard error goes through here.
+"""The output gate: every line that a command prints on standard output or standard error goes through here.
 
-A line is printed with all of it made printable, so that no text of strangers drives the terminal or begins a line of
-its own. Only what :func:`style` adds passes: its sequences carry a secret seal, random for each process. Code that puts
-untrusted text in columns cleans it first (:func:`~dissectors.printable.printable`), because that may change its width;
-code that forgets is still safe.
+A printed line consists only of printable characters, so that untrusted text can neither control the terminal nor begin
+a line of its own. Only sequences added by :func:`style` pass: they carry a secret seal, random for each process. Code
+that puts untrusted text in columns cleans it first (:func:`~dissectors.printable.printable`), because that may change
+its width; code that forgets to is still safe.
 
-JSON escapes control characters by itself; on a terminal the rest that is not visible is escaped too.
+JSON itself escapes control characters; on a terminal other invisible characters are escaped too.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _SEALED = re.compile(rf"\x1b\[([0-9]{{1,2}})m{re.escape(_SEAL)}")
 _RESET = 0
 
 _TOGETHER = 500
-"""Lines that are inspected together."""
+"""Lines that are checked together."""
 
 
 def style(text: str, *, fg: str | None = None, bold: bool = False, dim: bool = False) -> str:
-    """Return text in a style, if standard output is coloured (:func:`use_color`); measure it by :func:`unstyled`.
+    """Return styled text, if standard output is coloured (:func:`use_color`); measure it with :func:`unstyled`.
 
     :param fg: colour, one of ANSI's names; None leaves it
     """
@@ -57,7 +57,7 @@ def unstyled(text: str) -> str:
 def use_color(choice: str) -> None:
     """Choose whether standard output is coloured from now on; standard error never is.
 
-    :param choice: ``always``, ``never``, or ``auto``: on a terminal that has them, unless ``NO_COLOR`` is set
+    :param choice: ``always``, ``never``, or ``auto``: on a terminal with colours, unless ``NO_COLOR`` is set
     """
     global _colored
     wanted = choice == "auto" and not os.environ.get("NO_COLOR")
@@ -65,7 +65,7 @@ def use_color(choice: str) -> None:
 
 
 def dumb_terminal() -> bool:
-    """Return whether the terminal understands no control sequences, as far as ``TERM`` says."""
+    """Return whether the terminal understands no control sequences, judging by ``TERM``."""
     return os.environ.get("TERM", "") in ("", "dumb")
 
 
@@ -78,7 +78,7 @@ def colored() -> bool:
 
 
 def terminal_width() -> int | None:
-    """Return the columns of the terminal that standard output is; None if it is none."""
+    """Return the columns of the terminal at standard output; None if it is not a terminal."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
@@ -87,9 +87,9 @@ def _sequence(code: int) -> str:
 
 
 def gated(line: str, *, most: str = "line_characters") -> str:
-    """Return a line as it may leave: printable, but for the styles of :func:`style`; what is too long is cut.
+    """Return a line made printable, except for the styles of :func:`style`; a line that is too long is cut.
 
-    :param most: the limit of its characters
+    :param most: name of the limit on its characters
     """
     from dissectors.budget import limit
     from dissectors.printable import is_printable, printable
@@ -108,7 +108,7 @@ def echo(line: str = "", *, err: bool = False, wait: bool = False) -> None:
     """Print a line.
 
     :param err: on standard error
-    :param wait: on standard output, where it may wait for others; :func:`flush` ends the wait
+    :param wait: leave it in the buffer of standard output until :func:`flush`
     """
     if err:
         sys.stderr.write(f"{gated(unstyled(line), most='notice_characters')}\n")
@@ -120,13 +120,13 @@ def echo(line: str = "", *, err: bool = False, wait: bool = False) -> None:
 
 
 def echo_lines(lines: Iterable[str]) -> None:
-    """Print many lines on standard output, where they may wait for others: quick where most are plain."""
+    """Print many lines on standard output, without flushing; fast if most are plain."""
     for text in gated_lines(lines):
         echo_gated(text)
 
 
 def gated_lines(lines: Iterable[str]) -> Iterator[str]:
-    """Yield many lines as they may leave, some hundreds at a time, for :func:`echo_gated`."""
+    """Yield many lines made printable, some hundreds at a time, for :func:`echo_gated`."""
     from dissectors.budget import limit
     from dissectors.printable import is_printable
 
@@ -138,32 +138,32 @@ def gated_lines(lines: Iterable[str]) -> Iterator[str]:
 
 
 def echo_gated(text: str) -> None:
-    """Print lines of :func:`gated_lines` on standard output, where they may wait for others."""
+    """Print lines from :func:`gated_lines` on standard output, without flushing."""
     sys.stdout.write(text)
 
 
 def echo_error(message: str) -> None:
-    """Print a message that may have several lines, of which the first says who says it.
+    """Print a message, which may have several lines; the first begins with the program's name.
 
-    All others are indented, so that none of them passes for a message of its own.
+    The others are indented, so that none of them can pass for a message of its own.
     """
     for line in _message_lines(f"kproxy: {message}"):
         echo(line, err=True)
 
 
 def echo_counter(text: str) -> None:
-    """Print text on standard error, over what stands in the line; an empty one goes back to its beginning."""
+    """Overwrite the current line on standard error; empty text returns the cursor to its start."""
     sys.stderr.write(f"\r{gated(text, most='notice_characters')}")
     sys.stderr.flush()
 
 
 def flush() -> None:
-    """Let what was printed be seen."""
+    """Flush standard output."""
     sys.stdout.flush()
 
 
 def print_nothing_more() -> None:
-    """Let everything that is printed on standard output from now on go nowhere: its reader has seen enough."""
+    """Discard everything printed on standard output from now on: its reader has closed it."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)
@@ -172,7 +172,7 @@ def print_nothing_more() -> None:
 def echo_json(value: Any, *, wait: bool = False) -> None:
     """Print a value as JSON (:mod:`captures.json_objects`) on a line of standard output.
 
-    :param wait: it may wait for others
+    :param wait: do not flush
     """
     import msgspec
 
@@ -190,7 +190,7 @@ def json_output() -> BinaryIO:
 
 
 class _TerminalJson:
-    """Escapes in JSON what a terminal would not show."""
+    """Escapes characters in JSON that a terminal would not show."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -204,9 +204,9 @@ class _TerminalJson:
 # ---------------------------------------------------------------- what is printed by others
 @contextmanager
 def gated_errors() -> Iterator[None]:
-    """Have the messages of errors that click prints go through the gate.
+    """Send the messages of errors that click prints through the gate.
 
-    They may have several lines, as :func:`echo_error`'s.
+    They may have several lines, like those of :func:`echo_error`.
     """
     try:
         yield
@@ -222,7 +222,7 @@ def _message_lines(message: str) -> Iterator[str]:
 
 
 def gate_tracebacks() -> None:
-    """Send the traceback of an unexpected error through the gate, in any thread."""
+    """Send the traceback of an unexpected error in any thread through the gate."""
 
     def shown(kind: type[BaseException], error: BaseException | None, trace: TracebackType | None) -> None:
         for part in traceback.format_exception(kind, error, trace):
@@ -243,7 +243,7 @@ _tell: Callable[[str], None] | None = None
 
 
 def notice(text: str) -> None:
-    """Tell the user something."""
+    """Print a notice for the user, or pass it to the receiver set by :func:`told_to`."""
     if _tell is not None:
         _tell(text)
     else:
@@ -252,7 +252,7 @@ def notice(text: str) -> None:
 
 @contextmanager
 def told_to(tell: Callable[[str], None]) -> Iterator[None]:
-    """Redirect notices meanwhile to the owner of the terminal."""
+    """Redirect notices to `tell`, for the time that it owns the terminal."""
     global _tell
     before, _tell = _tell, tell
     try:

@@ -1,4 +1,4 @@
-"""What takes its time and is done again and again, as telling what a capture that grows shows: never too often."""
+"""Paces expensive work that is repeated, such as reports about a growing capture."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 _AGAIN = 0.5
-"""Seconds between two looks whether it is time to compute it again."""
+"""Seconds between checks whether it is time to compute it again."""
 _SHARE = 20
-"""So many times as long as something takes, it is not done again."""
+"""Length of the pause after a run, relative to the run."""
 
 
 class Pace:
-    """Says when something may be done again: so seldom that it takes a small share of the time.
+    """Limits repeated work to a small share of the time.
 
-    :param least: seconds between two times at least
+    :param least: seconds between two runs at least
     """
 
     def __init__(self, least: float = 0.0) -> None:
@@ -27,12 +27,12 @@ class Pace:
 
     @property
     def due(self) -> bool:
-        """Whether it may be done now."""
+        """Whether the work may be done now."""
         return monotonic() >= self._next
 
     @contextmanager
     def step(self) -> Iterator[None]:
-        """Do it, and see how long it takes."""
+        """Measure the work done in this context."""
         began = monotonic()
         yield
         ended = monotonic()
@@ -40,9 +40,10 @@ class Pace:
 
 
 class PacedValue(Generic[T]):
-    """A value that is computed from a state, and not again before that is worth its time.
+    """A value that is computed from a state, and recomputed only as often as a :class:`Pace` allows.
 
-    :param value: what it is before the first state
+    :param value: before the first computation
+    :ivar current: whether the value belongs to the state last passed to :meth:`get`
     """
 
     def __init__(self, value: T) -> None:
@@ -50,10 +51,9 @@ class PacedValue(Generic[T]):
         self._state: Hashable = None
         self._pace = Pace()
         self.current = True
-        """Whether the value is that of the latest state that was asked for."""
 
     def get(self, state: Hashable, compute: Callable[[], T]) -> T:
-        """Return the value of a state, or of an earlier one where it is too early to compute it again."""
+        """Return the value of a state, or of an earlier one if it is too early to compute it again."""
         if state != self._state and self._pace.due:
             with self._pace.step():
                 self._value, self._state = compute(), state
@@ -62,5 +62,5 @@ class PacedValue(Generic[T]):
 
     @property
     def version(self) -> int:
-        """Changes as long as the value is not current, so that a view of it asks again."""
+        """A number that keeps changing while the value is not current, so that a view asks again."""
         return 0 if self.current else int(monotonic() / _AGAIN)

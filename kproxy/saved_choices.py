@@ -1,7 +1,7 @@
-"""What is chosen in the UI and kept for the next time, in ``$XDG_STATE_HOME/kproxy/ui.json``.
+"""Choices made in the UI that are kept for the next time, in ``$XDG_STATE_HOME/kproxy/ui.json``.
 
-The file is the program's own; what its user writes is in the configuration file (:mod:`kproxy.configuration`), which is
-never written. Several UIs may run at once: each change is made to what the file says then, under a lock.
+The file belongs to the program; users write the configuration file (:mod:`kproxy.configuration`), which kproxy never
+writes. Several UIs may run at once: each change is applied to the current content of the file, under a lock.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from kproxy.export_files import write_private
 
 
 def state_directory() -> Path:
-    """Return where the UI keeps what it remembers; it need not exist."""
+    """Return the folder in which the UI keeps its state; it may not exist."""
     stated = os.environ.get("XDG_STATE_HOME", "")
-    # the XDG base directory specification has relative paths ignored
+    # the XDG base directory specification says to ignore relative paths
     base = Path(stated) if Path(stated).is_absolute() else Path.home() / ".local" / "state"
     return base / "kproxy"
 
 
 class ColumnEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A column of a profile, as it stands in a file.
+    """A column of a profile, as stored in a file.
 
     :ivar column: its ID, or a field
     :ivar width: cells, None for as many as it needs
@@ -37,13 +37,13 @@ class ColumnEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
 
 
 class SavedChoices(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What is kept.
+    """The choices kept.
 
-    :ivar theme: name of the theme that was chosen last
-    :ivar profile: name of the columns that were chosen last
+    :ivar theme: name of the last theme
+    :ivar profile: name of the last set of columns
     :ivar filters: texts of filters by name
     :ivar profiles: columns of the list by name
-    :ivar widths: of columns of the list, as they were dragged last
+    :ivar widths: of columns of the list, as last dragged
     """
 
     theme: str = ""
@@ -54,12 +54,12 @@ class SavedChoices(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def kept_path() -> Path:
-    """Return where the file is."""
+    """Return the path of the file."""
     return state_directory() / "ui.json"
 
 
 def read_kept(path: Path) -> SavedChoices:
-    """Return what is kept; nothing if the file is missing or cannot be understood."""
+    """Return the choices kept; none if the file is missing or malformed."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=SavedChoices)
     except (OSError, msgspec.DecodeError):
@@ -67,7 +67,7 @@ def read_kept(path: Path) -> SavedChoices:
 
 
 def change_kept(path: Path, change: Callable[[SavedChoices], SavedChoices]) -> SavedChoices:
-    """Change what is kept, and return what it is then. May wait for a disk.
+    """Change the choices kept, and return the result. May block on disk access.
 
     :raises OSError: if the file cannot be written
     """
@@ -82,7 +82,7 @@ def change_kept(path: Path, change: Callable[[SavedChoices], SavedChoices]) -> S
 def saved_filters(configuration: Configuration) -> dict[str, str]:
     """Return the filters that ``@name`` stands for: those of the configuration file, and those kept in the UI.
 
-    :raises ConfigurationError: if one of the file is no text
+    :raises ConfigurationError: if one in the file is not text
     """
     said = configuration.table("filters")
     for name, text in said.items():

@@ -13,7 +13,7 @@ _ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @contextmanager
 def ended_by_signals(stop: Callable[[], None]) -> Iterator[None]:
-    """Let Ctrl-C, and being asked to terminate, call `stop` the first time, and do what they always do the second."""
+    """Call `stop` on the first Ctrl-C, SIGTERM or SIGHUP; let a second one have its usual effect."""
 
     def end(number: int, _: FrameType | None) -> None:
         signal.signal(number, before[number])

@@ -4,13 +4,13 @@
 
     device (libpcap, or an AF_PACKET socket)
       -> Sniffer: a thread that moves packets from the device to the ring, mostly in C
-      -> Ring: chunk files on disk within a bound, each a whole pcap file
+      -> Ring: chunk files on disk of limited total size, each a whole pcap file
       -> ring_source(): the chunks as one growing source for the packet reader
-      -> LiveCapture: a capture like any other, that forgets what is old
-      -> Recorder: what surrounds a match, copied out of the chunks before they are dropped
+      -> LiveCapture: a capture like any other that forgets old exchanges
+      -> Recorder: copies the surroundings of a match out of the chunks before they are dropped
 
-There is one reader for live and for recorded traffic: live is a capture that grows. What takes privileges looks inside
-no packet: :mod:`.device`, :mod:`.pcap`, :mod:`.packet_socket`, :mod:`.privileges` and :mod:`.process_finder` import
-nothing but the standard library, so that privileges are given up before anything else is even imported. This module
+There is one reader for live and for recorded traffic: live is a capture that grows. Modules that need privileges
+inspect no packets: :mod:`.device`, :mod:`.pcap`, :mod:`.packet_socket`, :mod:`.privileges` and :mod:`.process_finder`
+import only the standard library, so that privileges are dropped before anything else is even imported. This module
 imports nothing for the same reason.
 """

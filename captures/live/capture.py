@@ -1,6 +1,4 @@
-"""Captures that go on for days: what may be forgotten; of those that are being sniffed, what was dropped, and who holds
-the local ends.
-"""
+"""Captures that run for days, in bounded memory; live ones also count dropped packets and name local processes."""
 
 from __future__ import annotations
 
@@ -19,17 +17,17 @@ from captures.packets.table import PacketBlock
 from captures.packets.tls import KeyLog
 
 REMEMBERED = 300 * 1_000_000_000
-"""Nanoseconds for which exchanges that are complete, and connections that have ended, are remembered."""
+"""Nanoseconds for which complete exchanges and ended connections are remembered."""
 _FORGET_EVERY = 10.0  # seconds
 _PATIENCE = 0.1
-"""Seconds that a new connection's first exchanges wait for the names of its processes; packets are taken meanwhile."""
+"""Seconds that a new connection's first exchanges wait for the names of its processes; capturing continues."""
 
 
 class GrowingCapture(Capture):
     """A capture that is read as it grows, with :meth:`updates`, in bounded memory.
 
-    Between two updates what is older than :attr:`remembered`, by the clock of its packets, is forgotten: rows have to
-    be looked at before the next update. Where that clock is set back by more than that, everything before is old.
+    Between two updates everything older than :attr:`remembered`, by packet times, is forgotten: inspect rows before the
+    next update. If packet times jump back by more than that, everything before the jump counts as old.
 
     :ivar remembered: ns; None if the reader calls :meth:`forget` itself
     """
@@ -38,17 +36,17 @@ class GrowingCapture(Capture):
     _now = 0
 
     def take(self, block: PacketBlock) -> None:
-        """Take in the next packets; see :meth:`Capture.take`."""
+        """Process the next packets; see :meth:`Capture.take`."""
         if len(block):
             self._now = int(block.time.max())
         super().take(block)
 
     def observed_until(self, connections: Int64s | int) -> Int64s:
-        """Return that all connections are observed still: the files are those of one capture."""
+        """Return the latest packet time for all connections: the files belong to one capture."""
         return np.full(np.shape(connections), self.latest)
 
     def updates(self) -> Iterator[Int64s]:
-        """Read on, and yield the rows of the table that have become complete; see :meth:`Capture.updates`."""
+        """Continue reading, and yield the rows of the table that have become complete; see :meth:`Capture.updates`."""
         forget_at = time.monotonic() + _FORGET_EVERY
         for rows in super().updates():
             self._updated()
@@ -63,14 +61,14 @@ class GrowingCapture(Capture):
                 self.forget(self.latest - self.remembered)
 
     def _updated(self) -> None:
-        """Do what is to be done before new rows are handed out."""
+        """Prepare for new rows, before they are yielded."""
 
 
 class LiveCapture(GrowingCapture):
-    """A capture whose packets a sniffer takes. Packets that were missed are counted in ``statistics.dropped``.
+    """A capture of packets from a sniffer. Missed packets are counted in ``statistics.dropped``.
 
     :param source: the sniffer's ring
-    :param names: of addresses; those of processes behind local ends are added
+    :param names: of addresses; names of processes behind local ends are added
     :param find: finds those processes
     """
 

@@ -6,17 +6,17 @@ from dataclasses import dataclass
 from typing import Protocol
 
 MAX_SNAPSHOT = 262_144
-"""Bytes kept of each packet if nothing else is asked for; what libpcap calls MAXIMUM_SNAPLEN."""
+"""Bytes kept of each packet by default; libpcap's MAXIMUM_SNAPLEN."""
 
 WAIT_MS = 100
-"""How long packets may wait in the kernel to be handed over together, so that few system calls carry many."""
+"""Time that packets may wait in the kernel to be delivered together, which saves system calls."""
 
 ANY = "any"
 """All interfaces of a Linux machine together (pcap(3PCAP))."""
 
 
 class DeviceError(Exception):
-    """An interface that cannot be opened, or has gone away; says which, and why."""
+    """An interface cannot be opened, or has disappeared; the message says which, and why."""
 
 
 class NotPermittedError(DeviceError):
@@ -24,12 +24,12 @@ class NotPermittedError(DeviceError):
 
 
 class CaptureFilterError(DeviceError):
-    """A BPF expression that libpcap does not understand, or cannot be applied here."""
+    """A capture filter is not valid in libpcap, or cannot be applied here."""
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What the kernel counted since the device was opened (pcap_stats(3PCAP)).
+    """The kernel's counts since the device was opened (pcap_stats(3PCAP)).
 
     :ivar received: packets that passed the capture filter, dropped ones included on Linux
     :ivar dropped: packets lost because they were not read in time
@@ -43,11 +43,11 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How a device is opened.
+    """How to open a device.
 
     :ivar interface: its name, or :data:`ANY`
     :ivar snapshot_length: bytes kept of each packet
-    :ivar promiscuous: whether frames for other machines are taken as well
+    :ivar promiscuous: whether frames for other machines are captured too
     :ivar buffer_size: bytes of the kernel's buffer
     :ivar expression: capture filter in pcap-filter(7) syntax, empty for none
     """
@@ -63,8 +63,8 @@ class Settings:
 class NetworkInterface:
     """An interface that can be captured on.
 
-    :ivar name: what ``-i`` takes
-    :ivar about: its state and description, for people
+    :ivar name: value for ``-i``
+    :ivar about: its state and description, for display
     """
 
     name: str
@@ -74,7 +74,7 @@ class NetworkInterface:
 class Device(Protocol):
     """An open interface. Packets are written as records of a nanosecond pcap file.
 
-    :ivar warning: what the user should know although the device could be opened, or empty
+    :ivar warning: a sentence for the user if the device works with restrictions, else empty
     """
 
     warning: str
@@ -83,29 +83,29 @@ class Device(Protocol):
         """Return the descriptor that becomes readable when packets are waiting."""
 
     def write_to(self, descriptor: int) -> None:
-        """Begin a pcap file, where the packets go from now on; the one before is ended.
+        """End the current pcap file, if any, and write packets to a new one.
 
-        :param descriptor: of a file opened for writing; it stays the caller's
-        :raises OSError: if no file can be made of it
+        :param descriptor: of a file opened for writing; the caller keeps owning it
+        :raises OSError: if the file cannot be used
         """
 
     def pump(self, most: int) -> int:
-        """Write the packets that are waiting, `most` at most, without waiting for any; return how many.
+        """Write waiting packets, `most` at most, without blocking; return how many.
 
-        :raises DeviceError: if the interface has gone away
+        :raises DeviceError: if the interface has disappeared
         """
 
     def flush(self) -> None:
-        """See to it that all packets are in the file.
+        """Flush all packets to the file.
 
-        :raises OSError: if they could not be written; how far the file reaches is then not known
+        :raises OSError: if they could not be written; how much was written is then unknown
         """
 
     def end_file(self) -> None:
-        """End the file, if there is one; what cannot be written is given up."""
+        """End the file, if there is one; data that cannot be written is discarded."""
 
     def counts(self) -> Counts:
-        """Return what the kernel counted so far."""
+        """Return the kernel's counts so far."""
 
     def close(self) -> None:
-        """Give the device back."""
+        """Close the device."""

@@ -9,11 +9,11 @@ from captures.live.device import Device, DeviceError, NetworkInterface, Settings
 
 
 def open_device(settings: Settings) -> Device:
-    """Open an interface with libpcap, or with a packet socket where there is no libpcap.
+    """Open an interface with libpcap, or with a packet socket if libpcap is missing.
 
     :raises NotPermittedError: without the privilege to capture
-    :raises CaptureFilterError: for an expression that is not understood, or needs libpcap
-    :raises DeviceError: for an interface that does not exist or cannot be captured on
+    :raises CaptureFilterError: if the expression is invalid, or needs libpcap
+    :raises DeviceError: if the interface does not exist or cannot be captured on
     """
     if pcap.libpcap() is not None:
         return pcap.PcapDevice(settings)
@@ -25,7 +25,7 @@ def open_device(settings: Settings) -> Device:
 def interfaces() -> list[NetworkInterface]:
     """Return the interfaces that can be captured on.
 
-    :raises DeviceError: if the system does not say
+    :raises DeviceError: if the system does not list them
     """
     if pcap.libpcap() is not None:
         return pcap.interfaces()

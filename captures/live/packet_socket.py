@@ -1,8 +1,8 @@
 """Capturing without libpcap: an AF_PACKET socket of Linux (packet(7)), written as a pcap file.
 
-Each packet passes through Python, so this keeps up with some ten thousand packets a second, not with millions. Capture
-filters need libpcap's compiler and are refused. Frames are written as libpcap would: VLAN tags, which the kernel hands
-over beside the frame, are put back, and what is no Ethernet gets a cooked header
+Each packet passes through Python, so this keeps up with some ten thousand packets per second, not with millions.
+Capture filters need libpcap's compiler and are refused. Frames are written as libpcap would: VLAN tags, which the
+kernel passes beside the frame, are put back, and other link types than Ethernet get a cooked header
 (https://www.tcpdump.org/linktypes/LINKTYPE_LINUX_SLL.html).
 """
 
@@ -55,11 +55,11 @@ _ANCILLARY = 256
 
 
 class PacketSocket:
-    """An interface opened by an AF_PACKET socket; see :class:`~captures.live.device.Device`.
+    """An interface opened with an AF_PACKET socket; see :class:`~captures.live.device.Device`.
 
     :raises NotPermittedError: without the privilege to capture
-    :raises CaptureFilterError: if a capture filter is asked for
-    :raises DeviceError: for an interface that does not exist
+    :raises CaptureFilterError: if there is a capture filter
+    :raises DeviceError: if the interface does not exist
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -79,7 +79,7 @@ class PacketSocket:
         hardware = 0 if everything else self._hardware(settings.interface)
         self._loopback = hardware == _LOOPBACK_HARDWARE
         self._cooked = everything or hardware not in (_ETHERNET_HARDWARE, _LOOPBACK_HARDWARE)
-        # a socket of no protocol gets no packets before it is bound
+        # a socket without a protocol gets no packets before it is bound
         protocol = socket.htons(_ALL_PROTOCOLS) if everything else 0
         self._socket = self._open(socket.SOCK_DGRAM if self._cooked else socket.SOCK_RAW, protocol)
         try:
@@ -96,7 +96,7 @@ class PacketSocket:
         try:
             return int(Path("/sys/class/net", interface, "type").read_text())
         except (OSError, ValueError):
-            raise DeviceError(f"there is no interface {interface}; -D lists those there are") from None
+            raise DeviceError(f"there is no interface {interface}; -D lists the interfaces") from None
 
     def _open(self, kind: int, protocol: int) -> socket.socket:
         assert sys.platform == "linux"
@@ -140,7 +140,7 @@ class PacketSocket:
                 break
             except OSError as error:
                 raise DeviceError(f"{self._interface}: {error.strerror}") from error
-            # the loopback interface hands every packet over twice, as sent and as received
+            # the loopback interface delivers every packet twice, as sent and as received
             if not (address[2] == _OUTGOING and (self._loopback or address[3] == _LOOPBACK_HARDWARE)):
                 self._pending.append(self._record(size, ancillary, address))
         return len(self._pending) - before
@@ -169,7 +169,7 @@ class PacketSocket:
         if self._cooked:
             _, protocol, packet_type, hardware, link_address = address
             if tag:
-                # as libpcap does: the tag's protocol in the header, its number and the real protocol behind it
+                # as libpcap does: the tag's protocol in the header, followed by its number and the real protocol
                 tag_protocol, number = _VLAN_TAG.unpack(tag)
                 frame = _VLAN_TAG.pack(number, protocol) + frame
                 protocol = tag_protocol
@@ -191,7 +191,7 @@ class PacketSocket:
         with suppress(OSError):
             received, dropped = _KERNEL_STATISTICS.unpack(
                 self._socket.getsockopt(_SOL_PACKET, _STATISTICS, _KERNEL_STATISTICS.size)
-            )  # since they were last asked for; dropped ones are received ones too
+            )  # since the last call; received includes dropped
             self._counts = Counts(self._counts.received + received, self._counts.dropped + dropped)
         return self._counts
 
@@ -201,7 +201,7 @@ class PacketSocket:
 
 
 def _vlan_tag(auxiliary: bytes) -> bytes:
-    """Return the VLAN tag that the kernel took out of a frame, as it stood there; empty if there was none."""
+    """Return the VLAN tag that the kernel removed from a frame, as encoded there; empty if there was none."""
     status, _, _, _, _, number, protocol = _AUXILIARY.unpack_from(auxiliary)
     if not (status & _VLAN_VALID or number):
         return b""
@@ -209,9 +209,9 @@ def _vlan_tag(auxiliary: bytes) -> bytes:
 
 
 def interfaces() -> list[NetworkInterface]:
-    """Return the interfaces of the machine, and the one that stands for all of them.
+    """Return the interfaces of the machine, and the name that stands for all of them.
 
-    :raises DeviceError: if the system does not say
+    :raises DeviceError: if the system does not list them
     """
     try:
         names = [name for _, name in socket.if_nameindex()]

@@ -1,10 +1,10 @@
-"""libpcap through ctypes: opening an interface, and moving its packets to a file in C.
+"""libpcap through ctypes: opens an interface, and moves its packets to a file in C.
 
-The packets never become Python objects: ``pcap_dispatch`` is given libpcap's own ``pcap_dump`` as its callback, and
-runs without the interpreter lock. Function by function: https://www.tcpdump.org/manpages/pcap.3pcap.html.
+The packets never become Python objects: ``pcap_dispatch`` gets libpcap's own ``pcap_dump`` as its callback, and runs
+without the interpreter lock. Function by function: https://www.tcpdump.org/manpages/pcap.3pcap.html.
 
-The device is in non-blocking mode and waited for with ``poll``: with memory-mapped capture ``pcap_dispatch`` may
-otherwise sleep on an idle interface until a packet comes, and older versions cannot be woken.
+The device is in non-blocking mode, and ``poll`` waits for it: with memory-mapped capture ``pcap_dispatch`` may
+otherwise sleep on an idle interface until a packet arrives, and older versions cannot be woken.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ _SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
 
 @lru_cache(maxsize=1)
 def libpcap() -> ctypes.CDLL | None:
-    """Return libpcap with its functions declared, None where it is not installed or is older than 1.5."""
+    """Return libpcap with its functions declared, None if it is not installed or is older than 1.5."""
     for name in (*filter(None, (find_library("pcap"),)), *_NAMES):
         try:
             library = ctypes.CDLL(name, use_errno=True)
@@ -104,7 +104,7 @@ def libpcap() -> ctypes.CDLL | None:
 
 @lru_cache(maxsize=1)
 def _libc() -> ctypes.CDLL:
-    """C's files, which libpcap writes to."""
+    """Return the C library, whose files libpcap writes to."""
     library = ctypes.CDLL(None, use_errno=True)
     library.fdopen.restype, library.fdopen.argtypes = c_void_p, (c_int, c_char_p)
     library.setvbuf.restype, library.setvbuf.argtypes = c_int, (c_void_p, c_void_p, c_int, c_size_t)
@@ -113,11 +113,11 @@ def _libc() -> ctypes.CDLL:
 
 
 class PcapDevice:
-    """An interface opened by libpcap; see :class:`~captures.live.device.Device`.
+    """An interface opened with libpcap; see :class:`~captures.live.device.Device`.
 
     :raises NotPermittedError: without the privilege to capture
-    :raises CaptureFilterError: for an expression that libpcap does not understand
-    :raises DeviceError: for an interface that does not exist or cannot be captured on
+    :raises CaptureFilterError: if libpcap rejects the expression
+    :raises DeviceError: if the interface does not exist or cannot be captured on
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -149,13 +149,11 @@ class PcapDevice:
         library, handle = self._library, self._handle
         library.pcap_set_snaplen(handle, settings.snapshot_length)
         library.pcap_set_promisc(handle, int(settings.promiscuous and settings.interface != ANY))
-        # not immediate mode: on Linux that would mean a slot as large as the largest frame for every packet, and so
-        # a buffer full after a few hundred of them on the loopback interface (TPACKET_V2 instead of V3)
+        # not immediate mode: on Linux it uses TPACKET_V2, with a slot as large as the largest frame for every packet,
+        # so that the buffer is full after a few hundred packets on the loopback interface
         library.pcap_set_timeout(handle, WAIT_MS)
         library.pcap_set_buffer_size(handle, settings.buffer_size)
-        library.pcap_set_tstamp_precision(
-            handle, _NANOSECONDS
-        )  # microseconds remain where it is not supported
+        library.pcap_set_tstamp_precision(handle, _NANOSECONDS)  # else microseconds
         status = library.pcap_activate(handle)
         if status == 0:
             return
@@ -163,7 +161,7 @@ class PcapDevice:
         if status in _NOT_PERMITTED:
             raise NotPermittedError(f"{settings.interface}: {text}")
         if status == _NO_SUCH_DEVICE:
-            raise DeviceError(f"there is no interface {settings.interface}; -D lists those there are")
+            raise DeviceError(f"there is no interface {settings.interface}; -D lists the interfaces")
         if status < 0:
             raise DeviceError(f"{settings.interface}: {text}")
         self.warning = text
@@ -206,7 +204,7 @@ class PcapDevice:
         return written
 
     def flush(self) -> None:
-        # what pcap_dump could not write it does not say, and a flush afterwards finds nothing left to do
+        # pcap_dump reports no write errors, and a later flush finds nothing left to do
         if self._library.pcap_dump_flush(self._dumper) or _libc().ferror(self._file):
             raise _os_error()
 
@@ -236,9 +234,9 @@ class PcapDevice:
 
 
 def interfaces() -> list[NetworkInterface]:
-    """Return what libpcap can capture on, the likeliest first (pcap_findalldevs(3PCAP)).
+    """Return the interfaces that libpcap can capture on, in its order of preference (pcap_findalldevs(3PCAP)).
 
-    :raises DeviceError: if the system does not say
+    :raises DeviceError: if the system does not list them
     """
     library = libpcap()
     assert library is not None

@@ -1,8 +1,8 @@
-"""The privilege to capture: what to do without it, and giving it up once the interface is open.
+"""The privilege to capture: advice if it is missing, and dropping it once the interface is open.
 
-Whatever comes from the network is parsed by an ordinary user. As root the process becomes another user, as
-``tcpdump -Z`` does; with capabilities on its executable it gives them up. Both must happen before packages that start
-threads of their own are imported: Linux keeps capabilities for each thread (capabilities(7)).
+Data from the network is parsed as an ordinary user. As root the process becomes another user, as ``tcpdump -Z`` does;
+if its executable has capabilities, it drops them. Both must happen before packages that start threads of their own are
+imported: on Linux each thread has its own capabilities (capabilities(7)).
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from pathlib import Path
 
 _CAPABILITY_VERSION = 0x20080522  # _LINUX_CAPABILITY_VERSION_3
 _NO_NEW_PRIVILEGES = 38  # PR_SET_NO_NEW_PRIVS
-_KEEP_CAPABILITIES = 8  # PR_SET_KEEPCAPS: changing the user leaves them permitted
+_KEEP_CAPABILITIES = 8  # PR_SET_KEEPCAPS: they stay permitted when the user changes
 _READ_ALL, _SEE_PROCESSES = 2, 19  # CAP_DAC_READ_SEARCH, CAP_SYS_PTRACE
 _NOBODY = "nobody"
 
 
 class PrivilegeError(Exception):
-    """Privileges that cannot be given up as asked; says why, and what to do."""
+    """Privileges cannot be dropped as requested; the message says why, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Who the process becomes.
+    """A user that the process becomes.
 
     :ivar chosen: whether the user chose it, with ``-Z`` or by calling ``sudo``
     """
@@ -42,9 +42,9 @@ class User:
 
 
 def successor(name: str | None) -> User | None:
-    """Return who a process of root is to become, None if it does not run as root or is to stay so.
+    """Return the user that a root process is to become, None if it does not run as root or is to stay root.
 
-    That is the user named, else who called sudo, else nobody.
+    That is the user named, else the one who called sudo, else nobody.
 
     :raises PrivilegeError: if there is no such user, or the process cannot switch users
     """
@@ -75,7 +75,7 @@ def _named(name: str, *, chosen: bool) -> User:
 
 
 def become(user: User) -> None:
-    """Become another user, in all threads and for good; ``HOME`` is that user's then.
+    """Become another user, in all threads and for good; set ``HOME`` accordingly.
 
     :raises PrivilegeError: if the system refuses
     """
@@ -85,7 +85,7 @@ def become(user: User) -> None:
         raise PrivilegeError(
             f"cannot become {user.name} ({error.strerror}): name another user with -Z USER, or stay root with -Z root"
         ) from error
-    with suppress(KeyError):  # a user whom the system has no entry for
+    with suppress(KeyError):  # a user without an entry in the system's database
         os.environ["HOME"] = pwd.getpwuid(user.uid).pw_dir
 
 
@@ -99,7 +99,7 @@ def _take_identity(user: User) -> None:
 
 
 def may_read(user: User, path: Path) -> bool:
-    """Whether a user may read a file, found out by a child process that becomes that user."""
+    """Return whether `user` may read a file, as tested by a child process that becomes that user."""
     child = os.fork()
     if child == 0:
         try:
@@ -111,23 +111,23 @@ def may_read(user: User, path: Path) -> bool:
 
 
 def give_up_capabilities(besides: int = 0) -> None:
-    """Give up the capabilities of the calling thread and of threads it starts, and getting new ones.
+    """Drop the capabilities of the calling thread and of threads that it starts, and the right to gain new ones.
 
-    :param besides: those to keep, a bit each
+    :param besides: bit mask of those to keep
     :raises PrivilegeError: if the system refuses
     """
     if sys.platform != "linux":
         return
     libc = ctypes.CDLL(None, use_errno=True)
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0)
-    # effective, permitted and inheritable, of the first 32 capabilities and of the others
+    # effective, permitted and inheritable sets: of the first 32 capabilities, then of the others
     kept = (ctypes.c_uint32 * 6)(besides, besides, 0, 0, 0, 0)
     if libc.capset(header, kept) or libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0):
         raise PrivilegeError(f"capabilities cannot be given up: {os.strerror(ctypes.get_errno())}")
 
 
 def become_observer(user: User) -> None:
-    """Switch to another user who can see all processes and read every file, but change none.
+    """Become another user who may see all processes and read every file, but change none.
 
     :raises PrivilegeError: if the system refuses
     """

@@ -1,8 +1,8 @@
-"""Finding the processes of all users after the privilege to do so was given up.
+"""Finds the processes of all users after the privilege to do so was dropped.
 
-Which process holds a connection, Linux tells only to who may look into that process. So the question is put to a child
-process that was started before: it may see processes and read files, change nothing, and never gets a byte of what is
-captured, only ends as text. It ends with its parent.
+Linux reveals which process holds a connection only to those who may inspect that process. So a child process, started
+beforehand, answers the question: it may see processes and read files, but change nothing, and gets no captured bytes,
+only addresses as text. It ends with its parent.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 
 class ProcessFinder:
-    """A child process that knows :func:`~captures.live.processes.processes_behind`.
+    """A child process that runs :func:`~captures.live.processes.processes_behind`.
 
-    :param user: who the child becomes
+    :param user: the user that the child becomes
     :ivar pid: of the child
     """
 
@@ -43,9 +43,9 @@ class ProcessFinder:
         self._lock = Lock()
 
     def __call__(self, endpoints: Iterable[str]) -> dict[str, Process]:
-        """Return the processes behind ends as ``host:port``; any thread may ask.
+        """Return the processes behind `endpoints`, given as ``host:port``. Thread-safe.
 
-        :raises OSError: if the child is gone
+        :raises OSError: if the child has ended
         """
         from captures.live.processes import Process
 
@@ -59,9 +59,9 @@ class ProcessFinder:
         return {endpoint: Process(*found) for endpoint, found in json.loads(line).items()}
 
     def close(self) -> None:
-        """Let the child end, and wait for that."""
+        """End the child, and wait for it."""
         with self._lock:
-            with suppress(OSError):  # a child that is gone
+            with suppress(OSError):  # the child has ended
                 self._ask.close()
             self._answers.close()
         os.waitpid(self.pid, 0)
@@ -73,14 +73,14 @@ def _send(file: BinaryIO, value: object) -> None:
 
 
 def _child(user: User, questions: int, answer: int) -> None:
-    """Answer until there are no more questions; never returns."""
+    """Answer until the parent closes the pipe; never return."""
     try:
         for ending in (signal.SIGINT, signal.SIGHUP):  # Ctrl-C is for the parent
             signal.signal(ending, signal.SIG_IGN)
         become_observer(user)
         _serve(os.fdopen(questions, "rb"), os.fdopen(answer, "wb"))
     except (OSError, PrivilegeError, KeyboardInterrupt):
-        pass  # the parent is gone, or has to do without
+        pass  # the parent has ended, or does without names
     finally:
         os._exit(0)
 

@@ -1,10 +1,10 @@
 """The processes behind the local ends of live connections.
 
-A connection may be gone in a moment, so its ends are looked up as soon as it is seen, by a thread of its own: nothing
-waits for the answer, which is some milliseconds of the system's time. What is asked meanwhile is answered together.
+A connection may end at any moment, so its ends are looked up as soon as it is seen, in a separate thread: nothing waits
+for the answer, which takes some milliseconds of system time. Requests that arrive meanwhile are answered together.
 
-Without privilege the system tells about the processes of the same user only; of others nothing is said. Ends in other
-network namespaces (containers) are not local.
+Without privileges the system reports only processes of the same user; the others stay unnamed. Ends in other network
+namespaces (containers) are not local.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ import psutil
 from captures.names.names import Names, canonical, split
 
 _PAUSE = 4
-"""Asking takes at most one part in five of the time: the pause after it is so many times as long as it was."""
+"""Length of the pause after a lookup, relative to the lookup: lookups take at most a fifth of the time."""
 
-_ANY_ADDRESS = frozenset({"0.0.0.0", "::"})  # noqa: S104  what listeners are bound to
+_ANY_ADDRESS = frozenset({"0.0.0.0", "::"})  # noqa: S104  addresses of wildcard listeners
 
 
 class Process(NamedTuple):
     """A process.
 
-    :ivar pid: its number
+    :ivar pid: its ID
     :ivar name: its name, without arguments
-    :ivar command: its command line, arguments separated by spaces; empty if it is not told
+    :ivar command: its command line, arguments separated by spaces; empty if the system does not report it
     """
 
     pid: int
@@ -54,12 +54,12 @@ class LocalEnds:
                 self._listening[port] = pid
             elif end.status == psutil.CONN_LISTEN:
                 self._exact[canonical(host), port] = pid
-            else:  # many connections may have been accepted at the end of one listener
+            else:  # many accepted connections share a listener's address
                 self._exact.setdefault((canonical(host), port), pid)
         self._addresses = set(_own_addresses()) if self._listening else set()
 
     def process(self, endpoint: str) -> Process | None:
-        """Return the process behind ``host:port``; None if it is not local, or the system does not say."""
+        """Return the process behind ``host:port``; None if it is not local, or the system does not report it."""
         host, port = split(endpoint)
         host = canonical(host)
         pid = self._exact.get((host, port))
@@ -69,7 +69,7 @@ class LocalEnds:
 
 
 def processes_behind(endpoints: Iterable[str]) -> dict[str, Process]:
-    """Return the processes behind ends as ``host:port``, those that are local and that the system reports."""
+    """Return the processes behind `endpoints`, given as ``host:port``, as far as they are local and reported."""
     ends = LocalEnds()
     found = {endpoint: ends.process(endpoint) for endpoint in endpoints}
     return {endpoint: process for endpoint, process in found.items() if process is not None}
@@ -81,10 +81,10 @@ Finder = Callable[[Iterable[str]], dict[str, Process]]
 class ProcessNames:
     """Names the local ends of connections after their processes, in a thread of its own.
 
-    A name is ``python3[4711]``; the command line is another name of the same end, so that filters know it.
+    A name is ``python3[4711]``; the command line is another name of the same end, so that filters match it.
 
-    :param names: where the names go
-    :param find: finds the processes behind ends; in its own thread, so it may take its time
+    :param names: receives the names
+    :param find: finds the processes behind ends; it may block
     """
 
     def __init__(self, names: Names, find: Finder = processes_behind) -> None:
@@ -95,15 +95,15 @@ class ProcessNames:
         self._thread.start()
 
     def see(self, *endpoints: str) -> None:
-        """Ask about ends as ``host:port``, as soon as their connection is seen; returns at once."""
+        """Request the names of ends, given as ``host:port``, as soon as their connection is seen; return at once."""
         for endpoint in endpoints:
             self._asked.put(endpoint)
 
     def settle(self, timeout: float | None = None) -> bool:
-        """Wait until all that was asked is answered.
+        """Wait until all requests are answered.
 
         :param timeout: in seconds, None waits as long as it takes
-        :returns: False if the time was too short
+        :returns: whether they were answered in time
         """
         done = Event()
         self._asked.put(done)
@@ -125,17 +125,17 @@ class ProcessNames:
     def _name(self, endpoints: set[str]) -> None:
         if not endpoints:
             return
-        with suppress(psutil.Error, OSError):  # a system that does not tell leaves ends without a name
+        with suppress(psutil.Error, OSError):  # ends stay without a name
             for endpoint, process in self._find(endpoints).items():
                 host, port = split(endpoint)
                 self._names.hold(host, port, *filter(None, (str(process), process.command)))
 
 
 def _connections() -> Iterator[tuple[int, Any]]:
-    """TCP connections and listeners of processes that the system reports, with the number of the process."""
+    """Yield process ID and TCP connection or listener, as far as the system reports them."""
     try:
         everything = [(each.pid, each) for each in psutil.net_connections("tcp")]
-    except psutil.AccessDenied:  # macOS shows all processes to root only, and users their own
+    except psutil.AccessDenied:  # macOS shows all processes only to root
         everything = []
         for process in psutil.process_iter():
             with suppress(psutil.Error):
@@ -148,7 +148,7 @@ def _connections() -> Iterator[tuple[int, Any]]:
 def _own_addresses() -> Iterator[str]:
     for addresses in psutil.net_if_addrs().values():
         for address in addresses:
-            with suppress(ValueError):  # hardware addresses are among them
+            with suppress(ValueError):  # a hardware address
                 yield canonical(address.address)
 
 
@@ -156,7 +156,7 @@ def _process(pid: int) -> Process | None:
     try:
         process = psutil.Process(pid)
         name = process.name()
-    except psutil.Error:  # it ended meanwhile
+    except psutil.Error:  # the process has ended
         return None
     command = ""
     with suppress(psutil.Error):

@@ -1,12 +1,12 @@
-"""The flight recorder: copies what surrounds a match out of a ring of capture files, before it is dropped there.
+"""The flight recorder: copies the surroundings of a match out of a ring of capture files before they are dropped.
 
-It knows nothing of how the packets came there: it takes a folder of chunk files, in the order of their names, each a
-capture file of any kind, to which someone else adds and from which someone else removes the oldest; and a stream of
+It does not depend on how packets are captured: it takes a folder of chunk files, in order of their names, each a
+capture file of any kind, to which another party adds files and from which it removes the oldest; and a stream of
 matches. Each match asks for the packets from some time before it to some time after it. Windows that overlap become
-one, and a window becomes a pcapng file when it is over, when its beginning is about to leave the ring (what comes then
-goes to a file of its own), or when recording ends. What a file lacks is said, in the file as well.
+one, and a window becomes a pcapng file when it is over, when its beginning is about to leave the ring (the rest goes to
+another file), or when recording ends. Missing parts of a file are reported, in the file as well.
 
-Times are nanoseconds since the epoch by the clock of this machine, as packet times are.
+Times are nanoseconds since the epoch by the clock of this machine, like packet times.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ from captures.time_format import span
 from dissectors.units import SECOND
 
 _SETTLE = SECOND // 2
-"""After the end of a window its last packets are still on their way to the ring."""
-_TICK = 0.5  # seconds between two looks at the clock
-_MOST_MATCHES = 100  # of a window that are described one by one
-_LEAST_CAPTURE = 28  # bytes of the smallest file that may be read: the header of a pcapng section
+"""ns after the end of a window for its last packets to reach the ring."""
+_TICK = 0.5  # seconds between checks for windows to save
+_MOST_MATCHES = 100  # per window that are described one by one
+_LEAST_CAPTURE = 28  # bytes of the smallest readable file: the header of a pcapng section
 _NO_NAME = re.compile(r"[^\w.-]+", re.ASCII)
-_GLANCE = 1 << 12  # bytes read at a time when only the first packet is looked for
-_EDGE = 2  # chunks: while a ring has no room for so many more, the oldest ones are about to be dropped
+_GLANCE = 1 << 12  # bytes read at a time to find the first packet
+_EDGE = 2  # chunks: if the ring has no room for so many more, the oldest ones are about to be dropped
 
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """What is to be kept, with its surroundings.
+    """An event whose surroundings are to be kept.
 
     :ivar begin: its first moment
     :ivar end: its last moment
@@ -66,9 +66,9 @@ class Match:
 class Window:
     """A stretch of time to be kept.
 
-    :ivar matches: why, the first ones
-    :ivar more: how many more there were
-    :ivar kept_until: what came by this moment is in a file already
+    :ivar matches: the first matches in it
+    :ivar more: number of further matches
+    :ivar kept_until: packets up to this moment are already in a file
     """
 
     begin: int
@@ -78,11 +78,11 @@ class Window:
     kept_until: int = 0
 
     def overlaps(self, other: Window) -> bool:
-        """Whether both share a moment."""
+        """Return whether both share a moment."""
         return self.begin <= other.end and other.begin <= self.end
 
     def join(self, other: Window) -> None:
-        """Become the window that holds both."""
+        """Extend this window to include `other`."""
         self.kept_until = max(self.kept_until, other.kept_until)
         self.begin = max(min(self.begin, other.begin), self.kept_until + 1)
         self.end = max(self.end, other.end)
@@ -95,7 +95,7 @@ class Window:
 class RecordedFile:
     """A file that was written.
 
-    :ivar packets: how many it holds
+    :ivar packets: number of packets
     :ivar missing: what it lacks, in words, or empty
     """
 
@@ -105,15 +105,15 @@ class RecordedFile:
 
 
 class Recorder:
-    """Keeps what surrounds matches.
+    """Keeps the surroundings of matches.
 
     :param chunks: folder of the ring
     :param limit: bytes that the ring may hold
-    :param folder: where to keep
+    :param folder: for the files kept
     :param before: ns to keep before a match
     :param after: ns to keep after it
     :param notice: called with sentences for the user, from the recording thread
-    :param clock: tells the time
+    :param clock: ns since the epoch
     :ivar kept: the files written so far
     """
 
@@ -142,20 +142,20 @@ class Recorder:
         self.kept: list[RecordedFile] = []
 
     def start(self) -> None:
-        """Begin to wait for matches."""
+        """Start to wait for matches."""
         self._thread.start()
 
     def match(self, match: Match) -> None:
-        """Ask for a match to be kept; any thread, or a signal handler, may."""
+        """Request that a match be kept. May be called from any thread or a signal handler."""
         self._matches.put(match)
 
     def keep_now(self, name: str, text: str) -> None:
-        """Ask for what surrounds this moment to be kept; any thread, or a signal handler, may."""
+        """Request that the surroundings of this moment be kept. May be called from any thread or a signal handler."""
         now = self._clock()
         self.match(Match(now, now, name, text))
 
     def close(self) -> None:
-        """Keep what is asked for as far as it goes, and what comes before this moment, and end."""
+        """Save all windows as far as they go, including one that ends now, and stop."""
         self._matches.put(None)
         self._thread.join()
 
@@ -175,7 +175,7 @@ class Recorder:
 
     # ------------------------------------------------------------ windows
     def add(self, match: Match) -> None:
-        """Open a window around a match, or widen those that it touches."""
+        """Open a window around a match, merging windows that overlap."""
         self._open_window(Window(match.begin - self._before, match.end + self._after, [match]))
 
     def _open_window(self, window: Window) -> None:
@@ -188,7 +188,7 @@ class Recorder:
         self._windows = [*apart, window]
 
     def save_due(self) -> None:
-        """Save the windows that are over, and of the others what is about to leave the ring."""
+        """Save the windows that are over, and the parts of others that are about to leave the ring."""
         now, edge = self._clock(), self._edge()
         waiting = []
         for window in self._windows:
@@ -209,7 +209,7 @@ class Recorder:
             self._save(window, stopped=window.end > self._clock())
 
     def _edge(self) -> int:
-        """Return the time before which all is about to be dropped from the ring; 0 while there is room in it."""
+        """Return the time before which packets are about to be dropped from the ring; 0 while there is room in it."""
         paths = self._paths()
         sizes = [path.stat().st_size for path in paths if path.exists()]
         if not self._windows or len(sizes) <= _EDGE or sum(sizes) + _EDGE * max(sizes) < self._limit:
@@ -217,18 +217,18 @@ class Recorder:
         try:
             with open_source(paths[_EDGE]) as source:
                 return _first_time(source) or 0
-        except CaptureError:  # dropped since it was listed: the next look finds others
+        except CaptureError:  # dropped since it was listed: the next check finds others
             return 0
 
     def _paths(self) -> list[Path]:
-        """List the chunks, the oldest first."""
+        """Return the chunks, the oldest first."""
         paths = sorted(path for path in self._chunks.iterdir() if path.is_file())
         if paths and not self._first_chunk:
             self._first_chunk = paths[0].name
         return paths
 
     def _rolled(self, paths: list[Path]) -> bool:
-        """Whether chunks were dropped from the ring."""
+        """Return whether chunks were dropped from the ring."""
         return bool(paths) and paths[0].name != self._first_chunk
 
     # ------------------------------------------------------------ files
@@ -261,7 +261,7 @@ class Recorder:
 
     def _copy(self, window: Window, file: BinaryIO, path: Path, *, stopped: bool) -> RecordedFile:
         with ExitStack() as opened:
-            # all are opened first: what is dropped from the ring meanwhile stays readable
+            # open all first: files dropped from the ring meanwhile stay readable
             sources, lost = self._open(window)
             for source in sources:
                 opened.enter_context(source)
@@ -283,7 +283,7 @@ class Recorder:
         for path in reversed(paths):
             try:
                 source = open_source(path)
-            except CaptureError:  # dropped since it was listed, as all older ones
+            except CaptureError:  # dropped since it was listed, like all older ones
                 break
             sources.insert(0, source)
             begins = _first_time(source) or begins
@@ -292,7 +292,7 @@ class Recorder:
         return sources, begins - window.begin if self._rolled(self._paths()) else 0
 
     def _missing(self, window: Window, lost: int, *, stopped: bool) -> str:
-        """Return what of a window is not in the ring, in words."""
+        """Return which parts of a window are not in the ring, in words."""
         lacks = []
         if lost:
             lacks.append(f"the first {span(lost)} were no longer in the ring")
@@ -306,18 +306,18 @@ class Recorder:
 
 
 class _WindowCopy:
-    """Copies the packets of a window; those with which matches begin get a comment."""
+    """Copies the packets of a window; the first packet of each match gets a comment."""
 
     def __init__(self, writer: PcapngWriter, window: Window) -> None:
         self._writer = writer
         self._window = window
         self._interfaces: dict[tuple[int, int, str], int] = {}
-        self._marks = window.matches[::-1]  # the next one last
+        self._marks = window.matches[::-1]  # a stack: the next one last
 
     def copy(self, source: Source) -> None:
         """Copy from one chunk.
 
-        :raises CaptureError: if it is not a capture, which a chunk that was just begun may not be yet
+        :raises CaptureError: if it is not a capture, such as a chunk that was just begun
         """
         for interfaces, data, records in _frames(source):
             rows = np.flatnonzero((records.time >= self._window.begin) & (records.time <= self._window.end))
@@ -350,7 +350,7 @@ class _WindowCopy:
         return self._interfaces[key]
 
     def _marks_at(self, moment: int) -> Iterator[str]:
-        """Yield the matches that have begun by now and were not yet noted on a packet."""
+        """Yield the matches that have begun by `moment` and were not yet noted on a packet."""
         while self._marks and self._marks[-1].begin <= moment:
             match = self._marks.pop()
             if match.begin >= self._window.begin:
@@ -358,7 +358,7 @@ class _WindowCopy:
 
 
 def _frames(source: Source, size: int = BLOCK_SIZE) -> Iterator[tuple[list[Interface], Bytes, RecordColumns]]:
-    """Yield the whole packets of a chunk, block by block, with the interfaces and the bytes they are in."""
+    """Yield the whole packets of a chunk, block by block: the interfaces, the bytes, and the record columns."""
     if source.size < _LEAST_CAPTURE:
         return
     format_ = recognise(source, Statistics())

@@ -1,8 +1,8 @@
-"""What another process is recording, read as it grows, until that process has ended.
+"""A recording made by another process, read as it grows, until that process ends.
 
-The mark of a recording that continues is a lock (flock) that its writer holds: on the file, on the newest one of a
-series, or on the folder of chunks. The system takes it away when the writer ends, however it does, so nothing that is
-left behind can be taken for a recording that continues.
+A recording continues as long as its writer holds a lock (flock): on the file, on the newest one of a series, or on the
+folder of chunks. The system releases it when the writer ends, however it does, so leftovers are never mistaken for a
+recording that continues.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from captures.packets.spool import DEFAULT_SPOOL
 
 
 def is_being_recorded(path: str) -> bool:
-    """Whether a process is recording to a file, a folder of chunks, or the newest of the files that fit a pattern."""
+    """Return whether a process records to a file, a folder of chunks, or the newest file that matches a pattern."""
     names = [path] if is_one_file(path) or Path(path).is_dir() else newest_first(path)[:1]
     return any(_is_locked(name) for name in names)
 
 
 def newest_first(path: str) -> list[str]:
-    """List the files of a recording, the newest first."""
+    """Return the files of a recording, the newest first."""
     return sorted(expanded(path), key=by_name, reverse=True)
 
 
 def open_recording(path: str, *, first: str = "", begin: int = 0, spool: int = DEFAULT_SPOOL) -> Source:
-    """Open a recording; reading it waits for more, and ends when the recorder has ended.
+    """Open a recording; reading waits for more data, and ends when the recorder has ended.
 
-    :param path: a file, a folder of chunks, or a pattern that the files of a series fit
-    :param first: name of the first file of a folder or series that is to be read, without its folder; empty for all.
-        Connections that began in an earlier one are met in their midst then
-    :param begin: of a single file, the byte at which the recording begins: it may have been appended to older ones
-    :param spool: how many bytes of what cannot be read twice are kept
+    :param path: a file, a folder of chunks, or a pattern that matches the files of a series
+    :param first: name, without its folder, of the first file of a folder or series to read; empty for all. Connections
+        that began in an earlier file then lack their beginning
+    :param begin: offset in a single file at which the recording begins, if it was appended to an older one
+    :param spool: bytes kept of data that cannot be read twice
     :raises CaptureError: if there is nothing yet, or it cannot be read
     """
     return open_succession(

@@ -1,13 +1,14 @@
-"""Chunk files within a bound, written at one end and read as one growing capture.
+"""Chunk files of limited total size, written at one end and read as one growing capture.
 
-Each chunk is a whole pcap file, so that it can be read by itself, whatever became of the program. A writer asks for
-a chunk, appends whole records to it, and says so; the reader is woken and finds the chunks joined, each without its
-file header but the first. When there would be more than the bound allows, the oldest chunk is dropped.
+Each chunk is a whole pcap file, so that it can be read by itself, even after a crash. A writer asks for a chunk,
+appends whole records to it, and reports that; the reader wakes up and finds the chunks joined, each but the first
+without its file header. When the limit is exceeded, the oldest chunk is dropped.
 
-* A chunk gets its place in the joined capture when the reader comes to it. What is dropped before that was never
-  there for the reader: to it, those packets were not captured. They are counted.
-* The chunk that the reader is in is not dropped, and never is a file that the user asked for.
-* What the reader had and what was dropped since raises :class:`~captures.packets.errors.SpoolDropped`.
+* A chunk gets its place in the joined capture when the reader reaches it. A chunk dropped before that never existed for
+  the reader, as if its packets had not been captured. They are counted.
+* The chunk that the reader is in is never dropped, nor is a file that the user asked for.
+* Reading data that the reader has reached but that was dropped since raises
+  :class:`~captures.packets.errors.SpoolDropped`.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from captures.packets.pcap import FILE_HEADER
 from captures.packets.source import Source
 from captures.packets.spool import Quota, fill, spare_bytes, spool_directory
 
-_CHUNKS = 64  # in a full ring: what is dropped at a time is a sixty-fourth of it
+_CHUNKS = 64  # in a full ring: a sixty-fourth of it is dropped at a time
 _LEAST_CHUNK, _MOST_CHUNK = 1 << 16, 64 << 20
 
 SUFFIX = ".pcap"
@@ -38,15 +39,15 @@ SUFFIX = ".pcap"
 
 @dataclass(slots=True, eq=False)
 class Chunk:
-    """One chunk file.
+    """A chunk file.
 
     :ivar number: 1 for the first
     :ivar file: open for reading and writing
     :ivar path: None if the file has no name
-    :ivar asked_for: whether it is the user's, and stays
-    :ivar size: bytes of it that are whole records
-    :ivar packets: how many
-    :ivar ended: whether no more will be written to it
+    :ivar asked_for: whether the user asked for the file, so that it stays
+    :ivar size: bytes of whole records
+    :ivar packets: number of packets
+    :ivar ended: whether it is complete
     """
 
     number: int
@@ -72,19 +73,19 @@ class _ChunkRange:
 
 
 class Ring:
-    """Chunk files; one thread writes, another reads, for which it is a store of :mod:`captures.packets.source`.
+    """Chunk files that one thread writes and another reads, to which it is a store of :mod:`captures.packets.source`.
 
-    :ivar limit: bytes that the chunks may have together, None for no bound; less than given since the disk was full
-    :param folder: where they are; None for files without a name where temporary files are, of which nothing is left
+    :ivar limit: bytes of all chunks, None for no limit; lowered when the disk is full
+    :param folder: of the chunks; None for unnamed files in the directory for temporary files, which leave nothing
         behind
-    :param first: where the first chunk goes, a file that the user asked for, and its path
-    :ivar path: what errors name
-    :ivar size: bytes of the joined capture that the reader has come to
-    :ivar compression: none
-    :ivar damage: none; what is missing was not captured
-    :ivar expected: unknown: how many bytes there will be
+    :param first: file and path for the first chunk, a file that the user asked for
+    :ivar path: name in error messages
+    :ivar size: bytes of the joined capture that the reader has reached
+    :ivar compression: always empty
+    :ivar damage: always empty: missing packets count as not captured
+    :ivar expected: None: the final size is not known
     :ivar read_by_someone: whether there is a reader
-    :ivar unread: packets that were dropped before the reader came to them
+    :ivar unread: packets that were dropped before the reader reached them
     """
 
     compression = damage = ""
@@ -124,9 +125,9 @@ class Ring:
 
     # ------------------------------------------------------------ the writer
     def new_chunk(self) -> int:
-        """End the current chunk and begin another; returns the descriptor of its file.
+        """End the current chunk and begin another; return the descriptor of its file.
 
-        :raises OSError: if there is no room, though all older chunks were dropped
+        :raises OSError: if there is no room even though all older chunks were dropped
         """
         with self._changed:
             self._end_chunk()
@@ -139,7 +140,7 @@ class Ring:
             return chunk.file.fileno()
 
     def wrote(self, packets: int) -> bool:
-        """Take note that whole records were appended to the current chunk; returns whether it is full."""
+        """Register whole records appended to the current chunk; return whether it is full."""
         with self._changed:
             chunk = self._chunks[-1]
             size = os.fstat(chunk.file.fileno()).st_size
@@ -153,12 +154,12 @@ class Ring:
 
     @property
     def writing(self) -> str:
-        """What the current chunk is called, for messages."""
+        """Name of the current chunk, for messages."""
         chunk = self._chunks[-1] if self._chunks else None
         return self.path if chunk is None or chunk.path is None else str(chunk.path)
 
     def broke(self) -> None:
-        """Take note that writing failed: what is not a whole record is cut off, and the bound is lowered."""
+        """Recover from a failed write: cut off a partial record, end the chunk, and lower the limit."""
         with self._changed:
             chunk = self._chunks[-1]
             os.ftruncate(chunk.file.fileno(), chunk.size)
@@ -167,7 +168,7 @@ class Ring:
                 self.limit = self._held
 
     def finish(self) -> None:
-        """Take note that nothing more will be written."""
+        """End the capture: nothing more will be written."""
         with self._changed:
             self._end_chunk()
             self._finished = True
@@ -188,7 +189,7 @@ class Ring:
         )
 
     def _room(self) -> bool:
-        """Whether another chunk fits: into the bound, and on the disk.
+        """Return whether another chunk fits within the limit and on the disk.
 
         :raises OSError: if it does not fit on the disk, and there is nothing to drop
         """
@@ -221,7 +222,7 @@ class Ring:
     # ------------------------------------------------------------ the reader
     @property
     def begin(self) -> int:
-        """Offset of the first byte from which on nothing was dropped."""
+        """Offset after which nothing was dropped."""
         with self._changed:
             begin = self._end
             for mapped in reversed(self._mapped):
@@ -232,30 +233,30 @@ class Ring:
 
     @property
     def waiting(self) -> int:
-        """Bytes that are there, and that the reader has not come to."""
+        """Bytes that were written and the reader has not reached."""
         with self._changed:
             last = self._mapped[-1].chunk.number if self._mapped else 0
             return self._end - self.size + sum(chunk.size for chunk in self._chunks if chunk.number > last)
 
     @property
     def complete(self) -> bool:
-        """Whether no more bytes will come than :attr:`size`."""
+        """Whether no bytes beyond :attr:`size` will follow."""
         with self._changed:
             return self._finished and self.size == self._end and self._following() is None
 
     def held(self, offset: int) -> bool:
-        """Whether nothing was dropped from a byte on."""
+        """Return whether nothing after `offset` was dropped."""
         return offset >= self.begin
 
     def wait_for(self, size: int) -> bool:
-        """Let the reader come to that many bytes as soon as they are there; False if no more will come."""
+        """Wait until the joined capture has `size` bytes; return False if it ends before."""
         with self._changed:
             while self.size < size and not self.complete:
                 self._go_on()
             return self.size >= size
 
     def _go_on(self) -> None:
-        """Wait until there is more than :attr:`size`, and let the reader have it; or wait for the end."""
+        """Wait until there is more than :attr:`size` and let the reader have it, or until the end."""
         while self._end == self.size and not self.complete:
             following = self._following()
             if following is not None:
@@ -266,21 +267,21 @@ class Ring:
 
     @property
     def _end(self) -> int:
-        """Where the chunk ends that the reader is in."""
+        """Offset of the end of the chunk that the reader is in."""
         return self._mapped[-1].end if self._mapped else 0
 
     def read(self, offset: int, size: int) -> bytes:
-        """Up to `size` bytes from `offset`; fewer only at the end of what the reader has come to.
+        """Return up to `size` bytes from `offset`; fewer only at the end of what the reader has reached.
 
-        :raises Dropped: if they are no longer there
+        :raises SpoolDropped: if they were dropped
         """
         buffer = bytearray(max(min(size, self.size - offset), 0))
         return bytes(buffer[: self.read_into(offset, memoryview(buffer))])
 
     def read_into(self, offset: int, buffer: memoryview) -> int:
-        """Fill `buffer` from `offset`; returns the bytes read, as many as are there.
+        """Fill `buffer` with the bytes from `offset` on; return how many were read.
 
-        :raises Dropped: if they are no longer there
+        :raises SpoolDropped: if they were dropped
         """
         with self._changed:
             done = 0
@@ -298,7 +299,7 @@ class Ring:
         raise SpoolDropped(self.path, offset)
 
     def _following(self) -> Chunk | None:
-        """Return the chunk that the reader comes to next, None if it is not there yet."""
+        """Return the chunk that the reader reaches next, None if it does not exist yet."""
         if not self._mapped:
             return next((chunk for chunk in self._chunks if chunk.size), None)
         last = self._mapped[-1].chunk
@@ -307,7 +308,7 @@ class Ring:
         return next((chunk for chunk in self._chunks if chunk.number > last.number), None)
 
     def close(self) -> None:
-        """Remove the chunks, but for what the user asked for."""
+        """Remove the chunks, except a file that the user asked for."""
         with self._changed:
             self._finished = True
             for chunk in self._chunks:
@@ -320,7 +321,7 @@ class Ring:
 
 
 class _EndOfCapture(Stop):
-    """The wish that capturing end, which ends the ring."""
+    """A request to stop capturing, which ends the ring."""
 
     def __init__(self, stop_writing: Callable[[], None]) -> None:
         super().__init__()

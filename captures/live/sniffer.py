@@ -1,7 +1,7 @@
 """The thread that moves packets from a device to a ring.
 
-It holds nothing up and is held up by nothing: not by decoding, which follows in the ring at its own pace, and not by a
-full disk: packets are then thrown away, and counted, until there is room again.
+It blocks nothing and is blocked by nothing: not by decoding, which follows in the ring at its own pace, and not by a
+full disk: then packets are discarded, and counted, until there is room again.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from threading import Thread
 from captures.live.device import WAIT_MS, Device, DeviceError
 from captures.live.ring import Ring
 
-_AT_ONCE = 2048  # packets between two looks at the clock, the size of the chunk and the wish to stop
+_AT_ONCE = 2048  # packets between checks of the clock, the chunk's size and stop()
 _RETRY_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class CaptureCounts:
-    """What became of the packets so far.
+    """Counts of packets so far.
 
     :ivar captured: packets written
     :ivar received: packets that passed the capture filter, by the kernel's count
     :ivar dropped: packets that the kernel dropped because they were not read in time
     :ivar interface_dropped: packets lost by the interface or its driver
-    :ivar not_written: packets thrown away while the disk was full
+    :ivar not_written: packets discarded while the disk was full
     :ivar unread: packets dropped from the ring before they were read
     """
 
@@ -47,12 +47,14 @@ class CaptureCounts:
 
 
 class Sniffer:
-    """Captures until it is stopped or the interface goes away. Takes the device over.
+    """Captures until it is stopped or the interface disappears. It owns the device.
 
     :param most: packets to capture at most, None for no bound
     :param last_resort: whether to continue, without recording, when nothing can be written
     :param notice: called with sentences for the user, from the capturing thread
-    :ivar failure: why capturing ended by itself, or empty
+    :ivar stopping: whether :meth:`stop` was called
+    :ivar taken: the counts, at most :data:`~captures.live.device.WAIT_MS` old
+    :ivar failure: why capturing ended without being stopped, or empty
     """
 
     def __init__(
@@ -73,14 +75,12 @@ class Sniffer:
         self._not_written = 0
         self._retry_at: float | None = None  # set while the disk is full
         self.stopping = False
-        """Whether the end was asked for."""
         self.taken = CaptureCounts()
-        """The counts, at most a moment old."""
         self.failure = ""
         self._thread = Thread(target=self._run, name="sniffer", daemon=True)
 
     def start(self) -> None:
-        """Begin to capture.
+        """Start to capture.
 
         :raises OSError: if the first file cannot be written
         """
@@ -88,11 +88,11 @@ class Sniffer:
         self._thread.start()
 
     def stop(self) -> None:
-        """Ask for the end, from any thread or signal handler; what was captured by then will be there to be read."""
+        """Ask the thread to end, from any thread or signal handler; packets captured until then can still be read."""
         self.stopping = True
 
     def join(self, seconds: float | None = None) -> None:
-        """Wait for the end, so long at most."""
+        """Wait for the thread to end, for `seconds` at most."""
         self._thread.join(seconds)
 
     @property
@@ -106,7 +106,7 @@ class Sniffer:
         except DeviceError as error:
             self.failure = str(error)
         except BrokenPipeError:
-            pass  # who reads what we write has seen enough
+            pass  # the reader of our output has seen enough
         except OSError as error:
             self.failure = f"{self._ring.writing}: {error.strerror}"
         finally:
@@ -126,7 +126,7 @@ class Sniffer:
             if now - counted_at > WAIT_MS / 1000:
                 counted_at = now
                 self._count()
-        end = time.monotonic() + 2 * WAIT_MS / 1000  # by then the kernel has handed over what was there
+        end = time.monotonic() + 2 * WAIT_MS / 1000  # by then the kernel has delivered all waiting packets
         while self._captured != self._most and time.monotonic() < end:
             waiting.poll(WAIT_MS)
             self._take()
@@ -150,13 +150,13 @@ class Sniffer:
             self._broken(error, packets)
 
     def _begin(self) -> None:
-        """Go on in another chunk."""
+        """Continue in a new chunk."""
         self._device.write_to(self._ring.new_chunk())
         self._device.flush()
         self._ring.wrote(0)
 
     def _broken(self, error: OSError, packets: int) -> None:
-        """Go on without the file that cannot be written: older chunks make room, or the next one is elsewhere.
+        """Continue without the file that cannot be written, in another chunk for which older ones make room.
 
         :param packets: how many could not be written
         """
@@ -171,7 +171,7 @@ class Sniffer:
         self._try_again()
 
     def _try_again(self) -> None:
-        """Begin another chunk, or throw packets away for a while."""
+        """Begin another chunk; if that fails, discard packets for a while."""
         try:
             self._begin()
         except OSError as error:
@@ -183,7 +183,7 @@ class Sniffer:
             os.close(nowhere)
         else:
             if self._retry_at is not None:
-                self._notice(f"recording goes on; {self._not_written:,} packets were not recorded")
+                self._notice(f"recording continues; {self._not_written:,} packets were not recorded")
             self._retry_at = None
 
     def _count(self) -> None:

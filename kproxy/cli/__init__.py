@@ -14,7 +14,7 @@ from kproxy.cli.command import Group, made
 from kproxy.cli.options import ProgramOptions
 from kproxy.output import gate_tracebacks, gated_errors, use_color
 
-# numpy's linear algebra, which nothing here uses, starts a thread for each processor; these spin for a while
+# numpy's linear algebra, which is not used here, would start a thread per processor, and these spin for a while
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 COMMANDS = {
@@ -46,7 +46,7 @@ COMMANDS = {
     "stats": "stats",
     "tables": "write_tables",
 }
-"""The commands: the module of each, with its name there if it has another."""
+"""Command -> its module, with its name there if that differs."""
 
 EPILOG = """\b
 Examples:
@@ -78,7 +78,7 @@ lost, undecodable, or one of several files unreadable, or the capture contains n
 
 
 class _Program(Group):
-    """Imports a command when it is asked for; has what click prints go through the gate, and the interpreter's last."""
+    """Imports a command only when it is needed, and sends click's messages and tracebacks through the output gate."""
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
@@ -121,13 +121,13 @@ def main(_: ProgramOptions) -> None:
     kproxy decodes every Kafka API in every version from 0.8 to 4.x, pairs each request with its response, and
     explains the conversation.
     """
-    # decoding makes and drops containers by the million, and none of them is part of a cycle
+    # decoding creates and drops millions of containers, none of which is part of a cycle
     gc.set_threshold(50_000, 20, 100)
 
 
 def program_context() -> click.Context:
-    """Return the context of kproxy itself, without arguments, for code that asks about commands without running them.
+    """Return a context of kproxy itself, without arguments, for code that inspects commands without running them.
 
-    A command keeps the help option of the first context that asks for it: without these settings it would lose ``-h``.
+    A command keeps the help option of its first context: without these settings it would lose ``-h``.
     """
     return click.Context(main, info_name="kproxy", **main.context_settings)

@@ -1,4 +1,4 @@
-"""``kproxy api-versions``: who offers which versions, and who uses which."""
+"""``kproxy api-versions``: which versions brokers offer, and which ones clients use."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ROWS = 60
 
 @options
 class ApiVersionsOptions(ReportOptions, ReadingOptions, JobsOption, ClientOption):
-    """What ``kproxy api-versions`` takes."""
+    """Options of ``kproxy api-versions``."""
 
     broker: str | None = option(
         "--broker", metavar="BROKER", help="Show only this broker: host:port, or one of its names."
@@ -80,9 +80,9 @@ class ApiVersions(CaptureRun[ApiVersionsOptions]):
         return negotiation.result()
 
     def _broker(self, matrix: Matrix) -> str | None:
-        """Return the broker that was asked for, ``host:port``.
+        """Return the broker selected by ``--broker``, as ``host:port``.
 
-        :raises click.UsageError: if it is not there, or more than one has the name
+        :raises click.UsageError: if there is no such broker, or several
         """
         wanted = self.options.broker
         if wanted is None:

@@ -1,4 +1,4 @@
-"""``kproxy attach``: the exchanges of a proxy that runs elsewhere, shown here."""
+"""``kproxy attach``: shows the exchanges of a proxy that runs elsewhere."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kproxy.cli.ui import serve_ui
 
 @options
 class AttachOptions(LiveOptions, ReadOnlyOption, WebOption, RunOption):
-    """What ``kproxy attach`` takes."""
+    """Options of ``kproxy attach``."""
 
     control: bool = option(
         "--control", help="Act as a controller: messages stay held while this command runs."

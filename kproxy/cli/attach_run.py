@@ -1,4 +1,4 @@
-"""One run of ``kproxy attach``: reads the recording of a running proxy as it grows, and hears what the proxy tells."""
+"""A run of ``kproxy attach``: reads the recording of a running proxy as it grows, and prints the proxy's reports."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from kproxy.text.events import sentence_of
 if TYPE_CHECKING:
     from kproxy.cli.attach import AttachOptions
 
-_LOOK = 1.0  # seconds between two looks whether this has ended
+_LOOK = 1.0  # seconds between checks whether this has ended
 _MOST_BEFORE = 512 << 20
-"""Bytes of the recording that are read to know what continues, though they are not shown."""
+"""Bytes of the recording that are read for context, without being shown."""
 
 
 class AttachRun:
-    """One run.
+    """A run of ``kproxy attach``.
 
     :raises OSError: if the proxy cannot be reached
-    :raises click.UsageError: for an option that makes no sense
+    :raises click.UsageError: if an option is invalid
     """
 
     def __init__(self, run: Run, options: AttachOptions) -> None:
@@ -46,7 +46,7 @@ class AttachRun:
         self._capture: GrowingCapture | None = None
 
     def run(self) -> int:
-        """Show what goes through until the proxy or the user ends it; returns the exit code.
+        """Show traffic until the proxy or the user ends it; return the exit code.
 
         :raises CaptureError: if the recording cannot be read
         """
@@ -66,7 +66,7 @@ class AttachRun:
                 listener.join()
 
     def _open(self) -> int:
-        """Show it in the UI."""
+        """Show the capture in the UI."""
         self._client.close()
         capture = self._opened()
         if capture is None:
@@ -103,14 +103,14 @@ class AttachRun:
             notice("nothing was recorded")
             return 0
         with capture.source:
-            if self._stopped.is_set():  # before there was something to stop
+            if self._stopped.is_set():  # stopped before the capture was open
                 capture.source.stop()
             tally = self._output.watch(capture)
             clean = self._output.conclude(capture, tally)
         return EXIT_INCOMPLETE if tally.exchanges and not clean else 0
 
     def _listen(self) -> None:
-        """Report what the proxy tells, in a thread."""
+        """Print the proxy's reports; runs in a thread."""
         try:
             while True:
                 for event in self._client.events(_LOOK):
@@ -122,9 +122,9 @@ class AttachRun:
 
 
 def first_to_read(path: str) -> str:
-    """Return the name of the file of a recording with which to begin, for what comes now; empty for all.
+    """Return the name of the first file of a recording that is needed to understand current traffic; empty for all.
 
-    Earlier traffic explains later traffic: topics behind their IDs, requests of responses, where frames begin.
+    Earlier traffic explains later traffic: names of topic IDs, requests of responses, where frames begin.
     """
     if is_one_file(path):
         return ""
@@ -132,7 +132,7 @@ def first_to_read(path: str) -> str:
     for name in newest_first(path):
         try:
             size += Path(name).stat().st_size
-        except OSError:  # the oldest are deleted
+        except OSError:  # the oldest files are being deleted
             break
         if first and size > _MOST_BEFORE:
             return first

@@ -1,6 +1,6 @@
-"""A command that continues in the background: the process that a user started ends when the work has begun.
+"""Commands that continue in the background: the process that the user started ends when the work has begun.
 
-background = continue_in_background()      # from here on in another process
+background = continue_in_background()      # continues in another process
 ...                                        # open what can fail; errors are shown, and end both
 background.begun()                         # now the first process ends with exit code 0
 """
@@ -20,16 +20,16 @@ _BEGUN = b"."
 class Background:
     """The process that continues.
 
-    :param told: descriptor that the first process reads
+    :param told: file descriptor that the first process reads from
     """
 
     def __init__(self, told: int) -> None:
         self._told = told
 
     def begun(self) -> None:
-        """Let go of the terminal, and of the first process. Output to files and pipes stays as it is.
+        """Detach from the terminal and end the first process. Output to files and pipes continues.
 
-        :raises BrokenPipeError: if the first process is gone: it was killed while it waited, so this one is to end
+        :raises BrokenPipeError: if the first process was killed while it waited, so that this one has to end too
         """
         flush()
         os.setsid()
@@ -44,9 +44,9 @@ class Background:
 
 
 def continue_in_background() -> Background:
-    """Go on in a process of its own; the first one waits until that has begun, and ends.
+    """Continue in a new process; the first one waits until that has begun, and ends.
 
-    If the other process ends before, the first one ends with its exit code.
+    If the new process ends before, the first one ends with its exit code.
     """
     sys.stdout.flush()
     sys.stderr.flush()
@@ -60,7 +60,7 @@ def continue_in_background() -> Background:
 
 
 def _wait(process: int, heard: int) -> NoReturn:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the other process has it too, and ends
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the other process gets it too, and ends
     signal.signal(signal.SIGTERM, lambda *_: os.kill(process, signal.SIGTERM))
     if os.read(heard, 1) == _BEGUN:
         os._exit(0)

@@ -1,4 +1,4 @@
-"""How users specify brokers and the way to reach them: addresses, and Kafka's own client properties."""
+"""How users specify brokers and security: addresses, and Kafka's own client properties."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class HostPort(click.ParamType[Address]):
     """``host:port``, ``host``, ``:port`` or ``[::1]:port``.
 
-    :param port_alone: what has no colon is a port, not a host
+    :param port_alone: a text without a colon is a port, not a host
     """
 
     def __init__(self, *, port_alone: bool = False) -> None:
@@ -39,7 +39,7 @@ ListenAddress = Annotated[Address, HostPort(port_alone=True)]
 
 
 class Brokers(click.ParamType[tuple[Address, ...]]):
-    """Addresses of brokers with commas between them, as Kafka's own tools take them."""
+    """A comma-separated list of broker addresses, as Kafka's own tools accept."""
 
     name = "HOST:PORT,..."
 
@@ -57,7 +57,7 @@ class Brokers(click.ParamType[tuple[Address, ...]]):
 
 @options
 class CommandConfigOption:
-    """How brokers are reached."""
+    """Security towards brokers."""
 
     title = "Brokers"
     command_config: ExistingFile | None = option(
@@ -67,7 +67,7 @@ class CommandConfigOption:
 
 
 def security_of(command_config: str | None) -> tuple[Security, str]:
-    """Return how brokers are reached by the file of ``--command-config``, and the brokers that it names.
+    """Return the security settings in the file of ``--command-config``, and the brokers that it names.
 
     :raises click.UsageError: if the properties, or a store that they name, cannot be used
     """

@@ -1,4 +1,4 @@
-"""How the commands that look at a whole capture read it: the options they share, put to use."""
+"""How commands about a whole capture read it: the implementation of their shared options."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ Options = TypeVar("Options", bound=ReadingOptions)
 
 
 class CaptureInput:
-    """A capture that is read to its end, or followed, and what is to be said of that.
+    """A capture that is read to its end, or followed, and the notes on that.
 
     :param options: which files, folders and patterns are one capture, and how they are read
     :param utc: whether times are read and shown in UTC
-    :param follow: whether more is still being written
+    :param follow: whether the capture is still being written
     :raises click.UsageError: if the key log or the names cannot be read
 
-    :ivar zone: of the times that are read and shown; None is the local one
-    :ivar names: what addresses are called
-    :ivar options: what a command has to be given to read the same
+    :ivar zone: time zone for reading and showing times; None for local time
+    :ivar names: of addresses
+    :ivar options: arguments that make another command read the capture in the same way
     """
 
     def __init__(self, options: ReadingOptions, *, utc: bool, follow: bool = False) -> None:
@@ -67,7 +67,7 @@ class CaptureInput:
         ]
 
     def capture(self) -> Capture:
-        """Read it.
+        """Read the capture.
 
         :raises CaptureError: if there is nothing that can be read
         """
@@ -76,7 +76,7 @@ class CaptureInput:
         return capture
 
     def opened(self) -> Capture:
-        """Open it; nothing but its beginning is read yet.
+        """Open the capture; only its beginning is read.
 
         :raises CaptureError: if there is nothing that can be read
         """
@@ -98,11 +98,11 @@ class CaptureInput:
 
     @property
     def faults(self) -> Faults:
-        """Faults that the capture that was opened last has brought out."""
+        """Internal errors with the capture that was opened last."""
         return self._opened[-1].faults
 
     def exit_code(self, *, clean: bool) -> int:
-        """Report faults that were not told yet, such as some of showing what was found; return the exit code.
+        """Report internal errors that were not reported yet, such as those of showing results; return the exit code.
 
         :param clean: whether everything else was read and decoded
         """
@@ -112,14 +112,14 @@ class CaptureInput:
 
     @cached_property
     def tally(self) -> Tally:
-        """What was counted of the exchanges, for the closing line."""
+        """Counts of exchanges, for the closing line."""
         from kproxy.text.summary import Tally
 
         return Tally()
 
     @staticmethod
     def reader(capture: Capture, *, live: bool = False) -> ExchangeReader:
-        """Return what reads exchanges as analyses look at them: decoded, and not made ready to be shown."""
+        """Return a reader of exchanges for analyses: decoded, but not prepared for display."""
         from captures.exchanges import ExchangeReader
 
         return ExchangeReader(capture, annotate=False, summary=False, live=live)
@@ -127,9 +127,9 @@ class CaptureInput:
     def counted(
         self, reader: ExchangeReader, indexes: Int64s, names: Iterable[str], label: str
     ) -> ExchangeColumns:
-        """Return columns of some exchanges of a capture that was read to its end, which are counted by them.
+        """Return columns of exchanges of a capture that was read to its end; count the exchanges by them.
 
-        :param names: of columns to be filled beside those by which they are counted
+        :param names: of columns to fill in addition to those for counting
         """
         from captures.analysis.exchange_groups import COUNTED
         from captures.exchanges.columns import ExchangeColumns
@@ -142,7 +142,7 @@ class CaptureInput:
         return columns
 
     def exchanges_of_groups(self, reader: ExchangeReader) -> Iterator[Exchange]:
-        """Yield the exchanges that tell something of groups, in the order of their numbers; all are counted."""
+        """Yield the exchanges that matter to groups, in the order of their numbers; all exchanges are counted."""
         import numpy as np
 
         from captures.analysis.groups.history import needed
@@ -154,7 +154,7 @@ class CaptureInput:
         yield from with_progress(exchanges, lambda each: each.number, len(reader), label)
 
     def diagnose(self, diagnosis: Diagnosis, reader: ExchangeReader, indexes: Int64s, label: str) -> None:
-        """Show some exchanges of a capture that was read to its end to the rules; all are counted."""
+        """Pass exchanges of a capture that was read to its end to the rules; all are counted."""
         from captures.analysis.decision_columns import TAKEN
 
         columns = self.counted(reader, indexes, TAKEN, label)
@@ -162,7 +162,7 @@ class CaptureInput:
         deque(with_progress(shown, lambda each: each.number, len(reader), label), maxlen=0)
 
     def bounds(self, capture: Capture, begin: str | None, end: str | None) -> tuple[int | None, int | None]:
-        """Return the moments of ``--from`` and ``--to`` in ns since the epoch, None where not given."""
+        """Return the times of ``--from`` and ``--to`` in ns since the epoch, None if not given."""
         return bounds(capture, begin, end, self.zone)
 
 
@@ -170,10 +170,10 @@ _FORMS = {"as_json": "--json", "as_markdown": "--markdown", "html": "--html", "m
 
 
 class CaptureRun(Generic[Options]):
-    """One run of a command that looks at a capture.
+    """A run of a command about a capture.
 
-    :param files: the captures, if not all arguments are
-    :raises click.UsageError: if the options make no sense
+    :param files: the captures, if not all arguments are captures
+    :raises click.UsageError: if the options are invalid
     :ivar clean: whether everything was read and decoded
     """
 
@@ -191,7 +191,7 @@ class CaptureRun(Generic[Options]):
         self.clean = True
 
     def run(self) -> None:
-        """Read the capture, and show what was asked for."""
+        """Read the capture, and show the results."""
         raise NotImplementedError
 
     def execute(self) -> NoReturn:
@@ -203,11 +203,11 @@ class CaptureRun(Generic[Options]):
 
     @property
     def exit_code(self) -> int:
-        """Of the process, once it has run."""
+        """The exit code of the process, after the run."""
         return self.reading.exit_code(clean=self.clean)
 
     def concerned(self, error: OSError) -> object:
-        """Return what an error of the system is about."""
+        """Return the subject of an operating system error, for the message."""
         return error.filename
 
     def follow(
@@ -218,9 +218,9 @@ class CaptureRun(Generic[Options]):
         pause: Callable[[], None],
         selecting: ExchangeSelection | None = None,
     ) -> None:
-        """Hand on the exchanges of a growing capture as they complete, until it ends or is stopped; all are counted.
+        """Pass on the exchanges of a growing capture as they complete, until it ends or is stopped; all are counted.
 
-        :param pause: called where there is nothing to read, and now and then
+        :param pause: called if there is nothing to read, and now and then
         """
         with ended_by_signals(capture.source.stop):
             for exchange in (selecting or ExchangeSelection()).as_they_come(capture, reader, pause=pause):
@@ -228,15 +228,15 @@ class CaptureRun(Generic[Options]):
                 add(exchange)
 
     def conclude(self, capture: Capture, *, told: bool = False, wanted: Filter | None = None) -> None:
-        """Say what there is to say of the reading, see :func:`conclude`."""
+        """Print the notes on the reading, see :func:`conclude`."""
         self.clean = conclude(capture, self.reading.tally, told=told, wanted=wanted)
 
     def answer(self, *results: object, blocks: Iterable[Block], prose: bool = False) -> None:
-        """Print what was found.
+        """Print the results.
 
-        :param results: what JSON has of it, an object per line
-        :param blocks: what people get of it
-        :param prose: whether lines are kept short enough to be read well
+        :param results: for JSON, an object per line
+        :param blocks: for text and Markdown
+        :param prose: whether lines are kept short for readability
         """
         if self.as_json:
             for each in results:
@@ -245,7 +245,7 @@ class CaptureRun(Generic[Options]):
             self.show(blocks, prose=prose)
 
     def show(self, blocks: Iterable[Block], *, prose: bool = False) -> None:
-        """Print blocks as text or Markdown; faults of ours in them are contained."""
+        """Print blocks as text or Markdown; internal errors in them are contained."""
         from kproxy.text.formats import markdown_lines, text_lines
 
         shown = (
@@ -255,15 +255,15 @@ class CaptureRun(Generic[Options]):
 
 
 def _jobs(source: Source, paths: Sequence[str], asked: int | None) -> int:
-    """Return how many processes are to work on a capture.
+    """Return how many processes work on a capture.
 
-    :param paths: as they were given
-    :param asked: of ``--jobs``
+    :param paths: as given
+    :param asked: value of ``--jobs``
     """
     from captures.exchanges.parallel import WORTH_PROCESSES, processors
     from captures.packets.remote import is_remote
 
-    # threads of fsspec hold the connections to remote files, and no fork has them
+    # connections to remote files belong to threads of fsspec, which a fork does not inherit
     if source.live or any(map(is_remote, paths)):
         return 1
     if asked is None:
@@ -272,7 +272,7 @@ def _jobs(source: Source, paths: Sequence[str], asked: int | None) -> int:
 
 
 def tell_notes(capture: Capture) -> None:
-    """Say on standard error what the reader has to say about a capture."""
+    """Print the reader's notes on a capture on standard error."""
     from kproxy.text.summary import notes
 
     for note in notes(capture):
@@ -281,13 +281,13 @@ def tell_notes(capture: Capture) -> None:
 
 
 def tell_faults(capture: Capture) -> None:
-    """Say on standard error which faults of ours have come up that were not told yet."""
+    """Print internal errors that were not reported yet on standard error."""
     for line in capture.faults.news():
         echo(f"kproxy: {line}", err=True)
 
 
 def conclude_unread(capture: Capture) -> bool:
-    """Do what :func:`conclude` does where only chosen fields were read, so that not every body was looked into."""
+    """Do the same as :func:`conclude` if only chosen fields were read, so that not every body was inspected."""
     import numpy as np
 
     from captures.exchanges import Flag
@@ -302,11 +302,11 @@ def conclude_unread(capture: Capture) -> bool:
 
 
 def conclude(capture: Capture, tally: Tally, *, told: bool = False, wanted: Filter | None = None) -> bool:
-    """Say on standard error what there is to say of a reading; return whether all was read and decoded.
+    """Print the notes on a reading on standard error; return whether everything was read and decoded.
 
-    If it was not, the closing line of ``kproxy read`` tells how much, as the exit code alone would be a riddle.
+    If not, print the closing line of ``kproxy read`` with the counts, because the exit code alone would be a riddle.
 
-    :param told: whether the closing line stands on standard output anyway
+    :param told: whether the closing line is on standard output anyway
     :param wanted: the filter; the closing line also counts exchanges that a limit left undecided
     """
     tell_notes(capture)

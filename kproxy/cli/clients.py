@@ -23,7 +23,7 @@ _ROWS = 40
 
 @options
 class ClientsOptions(ReportOptions, ReadingOptions, ClientOption):
-    """What ``kproxy clients`` takes."""
+    """Options of ``kproxy clients``."""
 
     settings: bool = option(
         "--settings", former=("--config",), help="Reconstruct the settings of each client."

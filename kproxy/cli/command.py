@@ -1,4 +1,4 @@
-"""Commands made of typed options: a class of fields is what a command takes, and what it is called with.
+"""Commands made from typed options: the fields of a class are the command's options and its arguments.
 
 ::
 
@@ -10,8 +10,8 @@
     @command(LagOptions, short_help="Show how far groups are behind, over time.")
     def lag(options: LagOptions) -> None: ...
 
-The annotation says what click makes of the text: a ``bool`` is a flag, a ``Literal`` a choice, a ``tuple`` may be given
-several times; one that names a type of click's, such as :data:`Count`, has that type. Completion, ``--help``,
+The annotation determines click's type: a ``bool`` is a flag, a ``Literal`` a choice, a ``tuple`` may be given several
+times; an annotation with a type of click's, such as :data:`Count`, has that type. Completion, ``--help``,
 docs/commands.md and the manual pages are made from the same fields.
 """
 
@@ -42,10 +42,9 @@ Parser = Any  # click does not export the type of its parsers
 
 
 class _Number(click.IntRange):
-    """A whole number, called N."""
+    """A whole number, shown as N in help."""
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
-        """Return how it is called in help."""
         return "N"
 
 
@@ -60,10 +59,10 @@ ExistingFile = Annotated[str, click.Path(exists=True, dir_okay=False)]
 class Option(click.Option):
     """An option.
 
-    :ivar heading: what it stands under in ``--help``; empty for ``Options``
-    :ivar former: spellings that are still taken, with a note on standard error
-    :ivar initial: the default as it is written, None if there is none
-    :ivar private: its value may hold a password, and is not shown
+    :ivar heading: its heading in ``--help``; empty for ``Options``
+    :ivar former: earlier spellings, accepted with a note on standard error
+    :ivar initial: the default as written, None if there is none
+    :ivar private: whether its value may contain a password, and is not shown
     """
 
     def __init__(
@@ -82,7 +81,7 @@ class Option(click.Option):
 
     @property
     def configurable(self) -> bool:
-        """Whether environment and configuration file may set it."""
+        """Whether the environment and the configuration file may set it."""
         return not (self.is_eager or self.hidden)
 
     @property
@@ -91,7 +90,7 @@ class Option(click.Option):
         return max(self.opts, key=len).lstrip("-")
 
     def add_to_parser(self, parser: Parser, ctx: click.Context) -> None:
-        """Take more spellings, which help and completion leave out: former ones, and ``--no-NAME`` of flags."""
+        """Add spellings that help and completion omit: former ones, and ``--no-NAME`` of flags."""
         spellings, self.opts = self.opts, [*self.opts, *self.former]
         if self.is_bool_flag and self.configurable:
             self.secondary_opts = [f"--no-{self.key}"]
@@ -99,7 +98,7 @@ class Option(click.Option):
         self.opts, self.secondary_opts = spellings, []
 
     def variable(self, ctx: click.Context) -> str:
-        """Return the environment variable that may set it: ``KPROXY_READ_UTC``."""
+        """Return the environment variable for it: ``KPROXY_READ_UTC``."""
         return "_".join(("KPROXY", *path_of(ctx), self.key)).upper().replace("-", "_")
 
     def value_from_envvar(self, ctx: click.Context) -> Any:
@@ -116,7 +115,7 @@ class Command(click.Command):
         if not ctx.resilient_parsing:
             self._note_former(args)
             given, _, _ = self.make_parser(ctx).parse_args(args=list(args))
-            # also where the file makes no sense
+            # --version and --help work even if the file is invalid
             if "version" not in given and not {"-h", "--help"} & set(args):
                 from kproxy.cli.config import defaults
 
@@ -149,17 +148,17 @@ class Group(Command, click.Group):
 
 
 def path_of(ctx: click.Context) -> tuple[str, ...]:
-    """Return the names of a command and those around it, without kproxy itself."""
+    """Return the names of a command and its parents, without kproxy itself."""
     return (*path_of(ctx.parent), ctx.info_name or "") if ctx.parent else ()
 
 
 def options_of(command: click.Command) -> Iterator[Option]:
-    """Yield the options of a command that are declared here: all but ``--help``."""
+    """Yield the options of a command that are declared with :func:`option`: all but ``--help``."""
     return (each for each in command.params if isinstance(each, Option))
 
 
 def by_heading(parameters: Iterable[click.Parameter]) -> dict[str, list[click.Option]]:
-    """Return the options among some parameters that are not hidden, by what they stand under in ``--help``."""
+    """Return the options that are not hidden, by their heading in ``--help``."""
     found: dict[str, list[click.Option]] = {}
     for each in parameters:
         if isinstance(each, click.Option) and not each.hidden:
@@ -177,7 +176,7 @@ class _Declaration:
     attributes: dict[str, Any]
 
     def complete(self, name: str, hint: Any, heading: str) -> Any:
-        """Return the field of a dataclass that it is; the hint says what was left open."""
+        """Return the field of the dataclass; `hint` supplies attributes that were not given."""
         given = self.attributes
         inner = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
         plain = inner[0]
@@ -212,7 +211,7 @@ class _Declaration:
 def option(*spellings: str, **attributes: Any) -> Any:
     """Declare an option of a command.
 
-    :param attributes: of :class:`Option` and :class:`click.Option`; what the annotation says need not be among them
+    :param attributes: of :class:`Option` and :class:`click.Option`, except those that follow from the annotation
     """
     return _Declaration(Option, spellings, attributes)
 
@@ -226,7 +225,7 @@ def argument(metavar: str | None, *, required: bool = True, **attributes: Any) -
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 def options(cls: type[T]) -> type[T]:
-    """Make a frozen dataclass of a class of declarations. ``title`` in it is the heading of its options."""
+    """Turn a class of declarations into a frozen dataclass. Its attribute ``title`` is the heading of its options."""
     hints = get_type_hints(cls, include_extras=True)
     for name, declared in list(vars(cls).items()):
         if isinstance(declared, _Declaration):
@@ -235,7 +234,7 @@ def options(cls: type[T]) -> type[T]:
 
 
 def parameters(declared: type[Any]) -> list[click.Parameter]:
-    """Return new parameters of click for a class: those without a heading first, own before inherited ones."""
+    """Return new click parameters for a class: those without a heading first, own before inherited ones."""
     own = vars(declared).get("__annotations__", {})
     found = [(each.name in own, each.metadata["declared"]) for each in dataclasses.fields(declared)]
     found.sort(key=lambda each: (bool(each[1].attributes.get("heading")), not each[0]))
@@ -243,7 +242,7 @@ def parameters(declared: type[Any]) -> list[click.Parameter]:
 
 
 def arguments_of(declared: type[T], given: T) -> list[str]:
-    """Return the arguments with which a command of a class of options is given the same as here."""
+    """Return command-line arguments that give a command of options class `declared` the values in `given`."""
     said: list[str] = []
     behind: list[str] = []
     for each in parameters(declared):
@@ -261,12 +260,12 @@ def arguments_of(declared: type[T], given: T) -> list[str]:
 
 @options
 class NoOptions:
-    """What is taken where nothing is."""
+    """No options."""
 
 
 @options
 class ConfigurationOptions:
-    """Which configuration file holds; every command takes it, and kproxy itself shows it."""
+    """The configuration file; every command accepts these options, and kproxy itself shows them."""
 
     config: FileName | None = option(
         "--config",
@@ -286,9 +285,9 @@ class ConfigurationOptions:
 def command(
     declared: type[T], name: str | None = None, *, parent: click.Group | None = None, **attributes: Any
 ) -> Callable[[Callable[[T], None]], Command]:
-    """Make a command of a function that takes its options.
+    """Turn a function of its options into a command.
 
-    :param parent: the group that it belongs to, if not to kproxy itself
+    :param parent: the group that it belongs to; None for kproxy itself
     :param attributes: of :class:`click.Command`
     """
     return partial(made, Command, declared, name, parent, attributes)
@@ -297,7 +296,7 @@ def command(
 def group(
     declared: type[T], name: str | None = None, *, parent: click.Group | None = None, **attributes: Any
 ) -> Callable[[Callable[[T], None]], Group]:
-    """Make a group of commands, as :func:`command` makes one."""
+    """Turn a function into a group of commands, as :func:`command` does for a command."""
     return partial(made, Group, declared, name, parent, attributes)
 
 
@@ -309,7 +308,7 @@ def made(
     attributes: dict[str, Any],
     function: Callable[[T], None],
 ) -> C:
-    """Return the command of some kind that a function is, as :func:`command` says."""
+    """Return a command of class `kind` made from a function, see :func:`command`."""
     params = parameters(declared)
     taken = {
         spelling for each in params if isinstance(each, Option) for spelling in (*each.opts, *each.former)

@@ -1,4 +1,4 @@
-"""What commands that read captures have in common: exit codes, shared options, and a bar for large files."""
+"""Shared by commands that read captures: exit codes, options, and progress bars."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ EXIT_INCOMPLETE = 3
 
 @contextmanager
 def early_ends(concerned: Callable[[OSError], object] = lambda error: error.filename) -> Iterator[None]:
-    """Report what ends a command early, and exit with its code.
+    """Report errors that end a command early, and exit with the corresponding code.
 
-    :param concerned: what an error of the system is about, for the message
+    :param concerned: returns the subject of an operating system error, for the message
     """
     from captures.packets import CaptureError
 
@@ -39,7 +39,7 @@ def early_ends(concerned: Callable[[OSError], object] = lambda error: error.file
         echo(f"kproxy: {error}", err=True)
         sys.exit(EXIT_UNREADABLE)
     except BrokenPipeError:
-        # the reader of our output has seen enough (head, less): nothing is wrong
+        # the reader of the output has closed it (head, less): nothing is wrong
         sys.stderr.close()
         sys.exit(0)
     except OSError as error:
@@ -56,8 +56,8 @@ T = TypeVar("T")
 def keylog_option(path: str | None, *, growing: bool = False, file: BinaryIO | None = None) -> KeyLog | None:
     """Return the key log of ``--keylog``, None if it was not given.
 
-    :param growing: the capture continues, and so may the key log: it is followed, and need not be there yet
-    :param file: the key log, if it was opened already
+    :param growing: the capture is still growing, and the key log may be too: it is followed, and need not exist yet
+    :param file: the key log, if it is already open
     :raises click.UsageError: if it cannot be read
     """
     if path is None:
@@ -76,7 +76,7 @@ def keylog_option(path: str | None, *, growing: bool = False, file: BinaryIO | N
 def names_of(hosts: Sequence[str]) -> Names:
     """Return the names in the files of ``--hosts``.
 
-    :raises click.UsageError: if one cannot be read, with the line that makes no sense
+    :raises click.UsageError: if one cannot be read, or has an invalid line
     """
     from captures.names import NamesError, read_names
 
@@ -91,7 +91,7 @@ def names_of(hosts: Sequence[str]) -> Names:
 def filter_option(text: str | None, zone: tzinfo | None) -> Filter | None:
     """Return the filter of ``-Y``, None if it was not given.
 
-    :raises click.UsageError: with a caret under the place where it stops making sense
+    :raises click.UsageError: with a caret under the position of the error
     """
     if text is None:
         return None
@@ -104,7 +104,7 @@ def filter_option(text: str | None, zone: tzinfo | None) -> Filter | None:
 
 
 def read_to_the_end(capture: Capture) -> None:
-    """Read a capture, with a progress bar where it takes time; Ctrl-C ends a pipe where it is.
+    """Read a capture, with a progress bar if it takes time; Ctrl-C ends a pipe early.
 
     :raises CaptureError: if it cannot be read
     """
@@ -114,7 +114,7 @@ def read_to_the_end(capture: Capture) -> None:
 
 
 def undecided_notes(wanted: Filter | None) -> list[str]:
-    """Return which limits left undecided whether exchanges fit a filter, in words."""
+    """Return, in words, which limits left undecided whether exchanges match a filter."""
     from dissectors.budget import shown
 
     return [
@@ -125,9 +125,9 @@ def undecided_notes(wanted: Filter | None) -> list[str]:
 
 
 def with_progress(items: Iterable[T], position: Callable[[T], int], total: int, label: str) -> Iterator[T]:
-    """Yield what there is, with a progress bar on a terminal where it is much.
+    """Yield the items, with a progress bar on a terminal if there are many.
 
-    :param position: how far the work is when an item is done, up to ``total``
+    :param position: returns the progress when an item is done, up to ``total``
     """
     if total < _MANY or not sys.stderr.isatty():
         yield from items
@@ -149,9 +149,9 @@ def with_progress(items: Iterable[T], position: Callable[[T], int], total: int, 
 
 
 class RateBar:
-    """A bar on standard error, with the rate of what is counted in bytes.
+    """A progress bar on standard error, with the rate in bytes.
 
-    :param total: 0 if it is not known
+    :param total: 0 if unknown
     """
 
     def __init__(self, label: str, total: int, *, rated: bool = True) -> None:
@@ -168,7 +168,7 @@ class RateBar:
         self._bar.__enter__()
 
     def update(self, done: int, total: int) -> None:
-        """Show how much is done, and of how much."""
+        """Show progress: `done` out of `total`."""
         self._bar.length = total
         self._bar.update(done - self._shown, done)
         self._shown = done
@@ -178,14 +178,14 @@ class RateBar:
         return f"{done / took / 1e6:,.0f} MB/s" if done and took else None
 
     def close(self) -> None:
-        """Leave the bar as it is."""
+        """Stop updating the bar and leave it on the screen."""
         self._bar.__exit__(None, None, None)
 
 
 class progress_bar:  # noqa: N801  # a context manager, used like a function
-    """Shows how far the reading of a large capture is, its rate and the time it still takes.
+    """Shows the progress of reading a large capture, its rate and the remaining time.
 
-    Only on a terminal, and only where the size is known.
+    Only on a terminal, and only if the size is known.
     """
 
     LEAST = 64 << 20
@@ -204,7 +204,7 @@ class progress_bar:  # noqa: N801  # a context manager, used like a function
             from dissectors.printable import printable
 
             self._bar = RateBar(printable(self._label), size)
-        self._bar.update(done, size)  # what a compressed file will come to is an estimate
+        self._bar.update(done, size)  # the total of a compressed file is an estimate
 
     def __exit__(self, *_: object) -> None:
         if self._bar is not None:
@@ -217,8 +217,8 @@ def refuse_to_overwrite(output: str, captures: Iterable[str], *, force: bool) ->
 
     :param output: its path, ``-`` for standard output
     :param captures: files, folders and patterns that are read, which are never overwritten
-    :param force: whether another file may be
-    :raises click.UsageError: if it may not
+    :param force: whether other files may be overwritten
+    :raises click.UsageError: if it may not be written
     """
     from captures.packets.files import comes_once, expanded
     from captures.packets.remote import is_remote

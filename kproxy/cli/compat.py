@@ -1,4 +1,4 @@
-"""``kproxy compat``: which clients a broker of another release would refuse, and which brokers another client."""
+"""``kproxy compat``: which clients brokers of another release would refuse, and which brokers a new client would."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ROWS = 40
 
 @options
 class CompatOptions(ReportOptions, ReadingOptions):
-    """What ``kproxy compat`` takes."""
+    """Options of ``kproxy compat``."""
 
     broker_version: str | None = option(
         "--broker-version",
@@ -62,7 +62,7 @@ def compat(options: CompatOptions) -> None:
 class Compat(CaptureRun[CompatOptions]):
     """One run of ``kproxy compat``.
 
-    :raises click.UsageError: if it is not said what is to be compared, or a release is not known
+    :raises click.UsageError: if the options do not say what to compare, or a release is not known
     """
 
     def __init__(self, options: CompatOptions) -> None:
@@ -115,7 +115,7 @@ class Compat(CaptureRun[CompatOptions]):
         )
 
     def _learn(self, add: Callable[[Exchange], None], capture: Capture) -> None:
-        """Show all exchanges, of which only the fields that tell versions are read."""
+        """Pass on all exchanges; only the fields with versions are read."""
         learn = capture.faults.guarded(add, "learning versions")
         for exchange in self._exchanges(capture):
             self.reading.tally.add(exchange)
@@ -147,7 +147,7 @@ class Compat(CaptureRun[CompatOptions]):
 def _target(text: str, *, zookeeper: bool) -> Target:
     """Return the broker of ``--broker-version``.
 
-    :raises click.UsageError: if it is neither a release nor a file of ranges
+    :raises click.UsageError: if it is neither a release nor a file of version ranges
     """
     from captures.analysis.compat_model import Target
     from captures.analysis.releases import BrokerRelease, line_of
@@ -165,9 +165,9 @@ def _target(text: str, *, zookeeper: bool) -> Target:
 
 
 def _target_of_file(path: str) -> Target:
-    """Return what all brokers in an output of ``kproxy api-versions --json`` serve.
+    """Return the versions that all brokers serve, from the output of ``kproxy api-versions --json``.
 
-    :raises click.UsageError: if it is none
+    :raises click.UsageError: if the file is not such output
     """
     import msgspec
 

@@ -1,4 +1,4 @@
-"""``kproxy completion SHELL``: the script that teaches a shell to complete kproxy's commands and options."""
+"""``kproxy completion SHELL``: prints the script that lets a shell complete kproxy's commands and options."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kproxy.output import echo
 
 @options
 class CompletionOptions:
-    """What ``kproxy completion`` takes."""
+    """Options of ``kproxy completion``."""
 
     shell: Literal["bash", "zsh", "fish"] = argument(None, nargs=1)
 

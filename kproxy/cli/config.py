@@ -1,4 +1,4 @@
-"""``kproxy config``: what holds for each option, and where it comes from; how the configuration file sets options."""
+"""``kproxy config``: the value of each option, and its origin; how the configuration file sets options."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kproxy.configuration import Configuration, ConfigurationError, load
 from kproxy.output import echo, echo_json, terminal_width
 
 _OTHERS = ("common", "filters", "ui")
-"""Tables of the file that are of no command."""
+"""Tables of the file that belong to no command."""
 _META = "kproxy.configuration"
 _EXAMPLE_TABLES = """
 [filters]
@@ -30,9 +30,9 @@ _PRIVATE = "(not shown)"
 
 
 def current() -> Configuration:
-    """Return the configuration of the command that runs.
+    """Return the configuration of the running command.
 
-    :raises click.UsageError: if there is something wrong with the file
+    :raises click.UsageError: if the file is invalid
     """
     context = click.get_current_context(silent=True)
     found = None if context is None else context.meta.get(_META)
@@ -40,11 +40,11 @@ def current() -> Configuration:
 
 
 def defaults(ctx: click.Context, file: str | None, profile: str | None) -> dict[str, Any]:
-    """Return what the configuration file says of the options of a command, by the names of their parameters.
+    """Return the values that the configuration file gives to a command's options, by parameter name.
 
-    :param file: of ``--config``; None for the one that was given before, or the usual one
-    :param profile: of ``--profile``
-    :raises click.UsageError: if it says something that makes no sense
+    :param file: value of ``--config``; None for the previously given or the default file
+    :param profile: value of ``--profile``
+    :raises click.UsageError: if the file is invalid
     """
     if file or profile or _META not in ctx.meta:
         before = ctx.meta.get(_META) or Configuration()
@@ -68,11 +68,11 @@ def _loaded(file: str | Path | None, profile: str | None) -> Configuration:
     return configuration
 
 
-# ---------------------------------------------------------------- what the file says
+# ---------------------------------------------------------------- the file
 def _values(configuration: Configuration, ctx: click.Context) -> Iterator[tuple[str, Any]]:
-    """Yield the options of a command that are set, by the names of their parameters: the table of all first.
+    """Yield the parameter names and values of options set for a command, those of ``[common]`` first.
 
-    :raises ConfigurationError: for what makes no sense
+    :raises ConfigurationError: if a key or value is invalid
     """
     for keys, each in _set_options(configuration, ctx):
         yield each.name or "", _value(configuration, each, ctx, *keys)
@@ -83,7 +83,7 @@ def _set_options(
 ) -> Iterator[tuple[tuple[str, ...], Option]]:
     """Yield the keys that set options of a command, with the options.
 
-    :raises ConfigurationError: for a key that is none
+    :raises ConfigurationError: if a key is unknown
     """
     path = path_of(ctx)
     known = {each.key: each for each in options_of(ctx.command) if each.configurable}
@@ -102,9 +102,9 @@ def _set_options(
 
 
 def _value(configuration: Configuration, option: Option, ctx: click.Context, *keys: str) -> Any:
-    """Return the value of an option as it would be on the command line.
+    """Return the value of an option in the form it has on the command line.
 
-    :raises ConfigurationError: if it is none
+    :raises ConfigurationError: if it is invalid
     """
     table = configuration.table(*keys[:-1])
     said = table[keys[-1]]
@@ -129,12 +129,12 @@ def _value(configuration: Configuration, option: Option, ctx: click.Context, *ke
 
 
 def _expanded(option: Option, text: str) -> str:
-    """Return a path with the home folder instead of ``~``, which no shell has seen; other texts as they are."""
+    """Return a path with ``~`` expanded, which no shell has done; other texts unchanged."""
     return os.path.expanduser(text) if isinstance(option.type, click.Path) else text  # noqa: PTH111
 
 
 def problems(configuration: Configuration) -> Iterator[str]:
-    """Yield what is wrong with options in a configuration file, a sentence each; the first of each command."""
+    """Yield problems with options in a configuration file, a sentence each; only the first of each command."""
     known = set()
     for ctx in _contexts():
         known |= {each.key for each in options_of(ctx.command) if each.configurable}
@@ -146,7 +146,7 @@ def problems(configuration: Configuration) -> Iterator[str]:
         for key in configuration.table("common").keys() - known:
             yield str(configuration.unknown("option", known, "common", key))
     except ConfigurationError:
-        pass  # each command has told so
+        pass  # each command has reported it
 
 
 def _contexts() -> Iterator[click.Context]:
@@ -164,13 +164,13 @@ def _contexts() -> Iterator[click.Context]:
                 waiting.append(click.Context(inner, info_name=name, parent=ctx))
 
 
-# ---------------------------------------------------------------- what holds
+# ---------------------------------------------------------------- settings
 class Setting(NamedTuple):
-    """What holds for an option, a filter or a setting of the UI.
+    """The value of an option, a filter or a setting of the UI.
 
     :ivar command: names of the command, or the table of the file
-    :ivar value: as it is written on the command line; None if there is none
-    :ivar source: ``command line`` is none of these: ``environment``, ``file``, ``UI`` or ``default``
+    :ivar value: in command-line form; None if there is none
+    :ivar source: ``environment``, ``file``, ``UI`` or ``default``; never the command line
     :ivar place: the variable, or file, line and key
     """
 
@@ -182,9 +182,9 @@ class Setting(NamedTuple):
 
 
 def settings(configuration: Configuration) -> Iterator[Setting]:
-    """Yield what holds for each option of each command, for the UI, and which filters are saved.
+    """Yield the settings of all commands' options and of the UI, and the saved filters.
 
-    :raises ConfigurationError: if there is something wrong with the file
+    :raises ConfigurationError: if the file is invalid
     """
     from kproxy.saved_choices import kept_path, saved_filters
 
@@ -220,7 +220,7 @@ def settings(configuration: Configuration) -> Iterator[Setting]:
 
 @options
 class ConfigOptions:
-    """What ``kproxy config`` takes."""
+    """Options of ``kproxy config``."""
 
     commands: tuple[str, ...] = argument("[COMMAND]...", required=False)
     everything: bool = option("--all", help="Show defaults too.")
@@ -282,7 +282,7 @@ def _print(configuration: Configuration, shown: list[Setting]) -> None:
 
 
 def _written(value: Any) -> str:
-    """Return a value as TOML has it, on one line."""
+    """Return a value in TOML syntax, on one line."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, list | tuple):
@@ -298,7 +298,7 @@ def _written(value: Any) -> str:
 
 # ---------------------------------------------------------------- an example
 def example() -> Iterator[str]:
-    """Yield a configuration file in which every option stands, as a comment, with its default or what it takes."""
+    """Yield a configuration file in which every option is a comment, with its default or its metavar."""
     yield "# kproxy.toml: what is not set here has its default (docs/configuration.md)"
     for ctx in _contexts():
         found = [each for each in options_of(ctx.command) if each.configurable]

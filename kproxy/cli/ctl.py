@@ -1,4 +1,4 @@
-"""``kproxy ctl``: asks a running proxy what it does, and tells it what to do (docs/ctl.md)."""
+"""``kproxy ctl``: queries and controls a running proxy (docs/ctl.md)."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ _LOOK = 0.3  # seconds
 
 @options
 class ControlOptions(RunOption):
-    """Which proxy is asked, and how its answer is printed: before the command, or after it."""
+    """Selects a proxy and the output format; may be given before or after the command."""
 
     as_json: bool = option("--json", help="Print JSON, as in a pipe.")
 
     @property
     def _before(self) -> ControlOptions:
-        """What was given before the command."""
+        """The options given before the command."""
         return click.get_current_context().find_object(ControlOptions) or self
 
     @property
     def proxy(self) -> str | None:
-        """The name of the proxy, None where it goes without saying."""
+        """The proxy's name, None if there is no need to name it."""
         return self.run_name or self._before.run_name
 
     @property
@@ -41,13 +41,13 @@ class ControlOptions(RunOption):
         return self.as_json or self._before.as_json or not sys.stdout.isatty()
 
     def do(self, name: str, *, control: bool = False, **parameters: Any) -> None:
-        """Let a command be carried out, and print what it returns."""
+        """Run a command of the control socket, and print its result."""
         run = the_run(self.proxy)
         from kproxy.proxy.control import ControlClient
         from kproxy.text.control import lines_of
 
         with told_errors():
-            # not lasting: who leaves at once does not keep holds alive, nor end them
+            # not lasting: a client that leaves at once must neither keep holds alive nor end them
             with ControlClient(run.control_socket, control, lasting=False) as client:
                 answer = client.call(name, **parameters)
             if self.prints_json:
@@ -74,8 +74,8 @@ def rule(_: NoOptions) -> None:
 def _plain(name: str, short_help: str, about: str, called: str = "", **parameters: Any) -> None:
     """Add a command without options of its own.
 
-    :param called: the command of the proxy, if that has another name
-    :param parameters: of that
+    :param called: name of the proxy's command, if it differs
+    :param parameters: of the proxy's command
     """
 
     def run(options: ControlOptions) -> None:
@@ -100,7 +100,7 @@ _plain("rules", "The fault rules.", "List the fault rules, with how often each w
 
 @options
 class AddRuleOptions(ControlOptions):
-    """What ``kproxy ctl rule add`` takes."""
+    """Options of ``kproxy ctl rule add``."""
 
     rule: str = argument("'FILTER => ACTION'", nargs=1, type=FILTER)
     force: bool = option("--force", help="Add the rule even if it matches everything.")
@@ -126,14 +126,14 @@ class _NumberOrAll(click.ParamType[int | str]):
 
 @options
 class NumberOrAllOptions(ControlOptions):
-    """What commands take that are about one, or all."""
+    """Options of commands about one message or all."""
 
     number: int | str = argument("NUMBER|all", nargs=1, type=_NumberOrAll())
 
 
 @options
 class RemoveRuleOptions(ControlOptions):
-    """What ``kproxy ctl rule remove`` takes."""
+    """Options of ``kproxy ctl rule remove``."""
 
     which: str = argument("NUMBER|NAME|all", nargs=1)
 
@@ -150,7 +150,7 @@ _plain("holds", "What is held.", "List held requests and responses.")
 
 @options
 class HoldOptions(ControlOptions):
-    """What ``kproxy ctl hold`` takes."""
+    """Options of ``kproxy ctl hold``."""
 
     wanted: str = argument("FILTER", nargs=1, type=FILTER)
 
@@ -168,9 +168,9 @@ def hold(options: HoldOptions) -> None:
 
 
 def hold_until_interrupted(run: Run, wanted: str, *, as_json: bool) -> None:
-    """Hold what fits until Ctrl-C, and print each message that is held, once.
+    """Hold matching messages until Ctrl-C, and print each held message once.
 
-    :raises CommandError: if the filter is not understood
+    :raises CommandError: if the filter is invalid
     :raises ClosedError: if the proxy ends
     """
     from threading import Event
@@ -215,7 +215,7 @@ def release(options: NumberOrAllOptions) -> None:
 
 @options
 class NumberOptions(ControlOptions):
-    """What commands take that are about one."""
+    """Options of commands about one message."""
 
     number: int = argument(None, nargs=1, type=int)
 
@@ -228,7 +228,7 @@ def kill(options: NumberOptions) -> None:
 
 @options
 class EditOptions(NumberOptions):
-    """What ``kproxy ctl edit`` takes."""
+    """Options of ``kproxy ctl edit``."""
 
     number: int = argument(None, nargs=1, type=int)
     changes: tuple[str, ...] = argument("[PATH=VALUE]...", required=False)
@@ -280,7 +280,7 @@ def _change(text: str) -> tuple[str, Any]:
 
 @options
 class ForwardingStateOptions(ControlOptions):
-    """What ``kproxy ctl forwarding`` takes."""
+    """Options of ``kproxy ctl forwarding``."""
 
     state: Literal["on", "off"] = argument(None, nargs=1)
 
@@ -301,7 +301,7 @@ _plain(
 
 @options
 class DrainOptions(ControlOptions):
-    """What ``kproxy ctl drain`` takes."""
+    """Options of ``kproxy ctl drain``."""
 
     seconds: float | None = option(
         "--seconds",

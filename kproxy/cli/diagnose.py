@@ -1,4 +1,4 @@
-"""``kproxy diagnose``: what is wrong in a capture, in words, with what it rests on and what to do."""
+"""``kproxy diagnose``: what is wrong in a capture, in words, with evidence and advice."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 EXIT_FOUND = 4
 """A finding has the severity of ``--fail-on`` or more; precedes :data:`~kproxy.cli.common.EXIT_INCOMPLETE`."""
 MOST_OF_A_RULE = 5
-"""Findings that are printed of one rule and severity."""
+"""Findings that are printed per rule and severity."""
 Level = Literal["info", "low", "medium", "high"]
 
 
@@ -42,7 +42,7 @@ def _list_rules(context: click.Context, _: click.Parameter, wanted: bool) -> Non
 
 @options
 class DiagnoseOptions(UtcOption, ReportOptions, ReadingOptions, JobsOption, TimeOptions):
-    """What ``kproxy diagnose`` takes."""
+    """Options of ``kproxy diagnose``."""
 
     follow: bool = option(
         "-F", "--follow", help="Report findings from a capture that is still being written."
@@ -91,9 +91,9 @@ def diagnose(options: DiagnoseOptions) -> None:
     as it should; low: it costs resources; info: good to know. The end of the report lists what could not be judged.
 
     With --follow, for a folder that a proxy writes to or for a pipe, an incident is reported when it is first seen, and
-    again when more is known of it; a finding when it is first seen, and again when it becomes more severe or has been
-    seen ten times as often; Ctrl-C ends with all of them. Exchanges are
-    numbered in order of completion, as in kproxy read --follow.
+    again when more is known about it; a finding when it is first seen, and again when it becomes more severe or has
+    been seen ten times as often; Ctrl-C ends with all of them. Exchanges are numbered in order of completion, as in
+    kproxy read --follow.
     """
     DiagnoseRun(options).execute()
 
@@ -135,7 +135,7 @@ class DiagnoseRun(CaptureRun[DiagnoseOptions]):
 
     # ------------------------------------------------------------ judging
     def _judge(self, capture: Capture) -> Diagnosis:
-        """Show the whole of a capture to the rules."""
+        """Pass the whole capture to the rules."""
         from captures.analysis.findings.diagnosis import Diagnosis
 
         read_to_the_end(capture)
@@ -146,7 +146,7 @@ class DiagnoseRun(CaptureRun[DiagnoseOptions]):
         return diagnosis
 
     def _follow(self, capture: Capture) -> Diagnosis:
-        """Show a capture that grows to the rules, and tell what is new, until it ends or is stopped."""
+        """Pass a growing capture to the rules, and report news, until it ends or is stopped."""
         from captures.analysis.findings.diagnosis import Diagnosis
         from kproxy.cli.live_findings import LiveFindings
         from kproxy.text.findings import FindingsText
@@ -196,11 +196,11 @@ class DiagnoseRun(CaptureRun[DiagnoseOptions]):
         yield from text.blind(diagnosis.blind())
 
     def _incidents(self, diagnosis: Diagnosis) -> list[Incident]:
-        """Return what happened, if all rules were asked: who asks for some wants to know nothing else."""
+        """Return the incidents, unless only chosen rules or exchanges were requested."""
         return diagnosis.incidents if not (self.options.only or self.options.wanted) else []
 
     def _unexplained(self, diagnosis: Diagnosis, found: list[Finding]) -> list[Finding]:
-        """Return the findings that are not told with the incident that they are an effect of; grave ones always are."""
+        """Return the findings that no reported incident explains; those of high severity are always included."""
         from captures.analysis.findings.finding import Severity
 
         told = {each.id for each in self._incidents(diagnosis)}

@@ -1,4 +1,4 @@
-"""``kproxy diff``: what differs between two captures, or two stretches of time of one."""
+"""``kproxy diff``: the differences between two captures, or between two time ranges of one."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _MOST = 20
 
 
 class Stretch(click.ParamType[tuple[str, str]]):
-    """Two moments, ``FROM..TO``; either may be left out."""
+    """Two times, ``FROM..TO``; either may be omitted."""
 
     name = "FROM..TO"
 
     def convert(
         self, value: str | tuple[str, str], param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[str, str]:
-        """Check the form of both; the moments themselves are known when the capture is."""
+        """Check the form of both; they can be resolved only when the capture is open."""
         if isinstance(value, tuple):
             return value
         begin, dots, end = value.partition("..")
@@ -43,7 +43,7 @@ class Stretch(click.ParamType[tuple[str, str]]):
 
 @options
 class DiffOptions(UtcOption, ReportOptions, ReadingOptions):
-    """What ``kproxy diff`` takes."""
+    """Options of ``kproxy diff``."""
 
     files: tuple[str, ...] = argument("GOOD BAD | CAPTURE...", type=click.Path(allow_dash=True))
     window: tuple[str, str] | None = option(
@@ -139,7 +139,7 @@ class Diff(CaptureRun[DiffOptions]):
         capture = reading.capture()
         reader = reading.reader(capture)
         names = reader.knowledge.topic_name
-        # who was a member before tells more of a rebalance than its window alone does
+        # earlier traffic shows who was a member, which explains rebalances in a window
         histories = GroupHistories(names, capture)
         add = capture.faults.guarded(histories.add, HISTORIES)
         for exchange in reading.exchanges_of_groups(reader):
@@ -155,6 +155,6 @@ class Diff(CaptureRun[DiffOptions]):
 
 
 def _read(side: Side, reader: ExchangeReader) -> None:
-    """Have a side learn from its exchanges."""
+    """Let a side learn from its exchanges."""
     label = f"reading {reader.capture.source.path}"
     deque(with_progress(side.read(reader), lambda number: number, len(reader), label), maxlen=0)

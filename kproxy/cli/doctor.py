@@ -1,4 +1,4 @@
-"""``kproxy doctor``: what this installation can do, and the command that gets what is missing."""
+"""``kproxy doctor``: what this installation can do, and the commands that install what is missing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _STATE_WIDTH = max(map(len, _COLORS))
 
 @options
 class DoctorOptions(ColorOption):
-    """What ``kproxy doctor`` takes."""
+    """Options of ``kproxy doctor``."""
 
     as_json: bool = option("--json", help="Print one JSON object (docs/install.md).")
 
@@ -57,7 +57,7 @@ def doctor(options: DoctorOptions) -> None:
 
 
 def lines(found: Examination, width: int | None) -> Iterator[str]:
-    """Yield what was found for people, area by area.
+    """Yield the results for people, area by area.
 
     :param width: columns of the terminal, or None for a pipe, where nothing is wrapped
     """

@@ -1,4 +1,4 @@
-"""How commands show exchanges: as lines, trees or JSON, of whole captures and of those that still grow."""
+"""How commands show exchanges: as lines, trees or JSON, from whole and from growing captures."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     from kproxy.text.lines import Lines
 
 SHOWING = "showing it"
-"""What is being done, for faults."""
+"""The activity, for reports of internal errors."""
 SAMPLE = 200
 """Exchanges that decide the column widths."""
 
 
 class ExchangeOutput:
-    """How exchanges are shown, as the options say.
+    """Shows exchanges as the options say.
 
-    :ivar zone: of the times, None is the local one
-    :ivar terminal: whether standard output is one
-    :ivar chosen_color: as given
+    :ivar zone: time zone, None for local time
+    :ivar terminal: whether standard output is a terminal
+    :ivar chosen_color: value of ``--color``
     """
 
     def __init__(self, options: ShowingOptions) -> None:
@@ -57,10 +57,10 @@ class ExchangeOutput:
         )
 
     def reader(self, capture: Capture, *, live: bool = False, annotate: bool = False) -> ExchangeReader:
-        """Return what decodes exchanges as far as they are to be shown.
+        """Return a reader that decodes exchanges as far as they are shown.
 
-        :param live: the capture still grows
-        :param annotate: make bodies ready to be shown though lines do not show them
+        :param live: the capture is still growing
+        :param annotate: prepare bodies for display even if lines do not show them
         """
         from captures.exchanges import ExchangeReader
 
@@ -74,9 +74,9 @@ class ExchangeOutput:
         )
 
     def show_live(self, exchanges: Iterator[Exchange], faults: Faults) -> None:
-        """Print exchanges that come as time goes by, each when it has come.
+        """Print exchanges, each as soon as it arrives.
 
-        :param faults: where to note what cannot be shown by a fault of ours
+        :param faults: collects exchanges that could not be shown because of a bug
         """
         if self.as_json:
             from captures.export.jsonlines import write_json_lines
@@ -89,10 +89,10 @@ class ExchangeOutput:
             echo(line, wait=True)
 
     def begin(self, sample: list[Exchange], *, more: bool = False) -> None:
-        """Print what stands above lines, whose columns are as wide as the first exchanges need.
+        """Print the header of lines, with columns as wide as the first exchanges need.
 
-        :param sample: at most :data:`SAMPLE` of them
-        :param more: they are few, and others will come
+        :param sample: at most :data:`SAMPLE` exchanges
+        :param more: whether the sample is small and more exchanges will follow
         """
         from kproxy.text.lines import Lines
 
@@ -103,9 +103,9 @@ class ExchangeOutput:
             echo(self._lines.header(sample[0].time), wait=True)
 
     def pieces(self, exchanges: Iterable[Exchange], faults: Faults) -> Iterator[str | bytearray]:
-        """Yield what :meth:`write` prints of exchanges, the lines of several at a time.
+        """Yield the output for :meth:`write`, the lines of several exchanges at a time.
 
-        :param faults: where to note what cannot be shown by a fault of ours
+        :param faults: collects exchanges that could not be shown because of a bug
         """
         if self.as_json:
             from captures.export.jsonlines import json_pieces
@@ -114,14 +114,14 @@ class ExchangeOutput:
         return gated_lines(self._lines_of(exchanges, faults))
 
     def write(self, piece: str | bytearray) -> None:
-        """Print what :meth:`pieces` has yielded, in this process or in another."""
+        """Print a piece from :meth:`pieces`, which may have run in another process."""
         if isinstance(piece, str):
             echo_gated(piece)
         else:
             json_output().write(piece)
 
     def _lines_of(self, exchanges: Iterable[Exchange], faults: Faults) -> Iterator[str]:
-        """Yield the line of each exchange, and the lines of its fields if they are to be shown."""
+        """Yield the line of each exchange, and with --verbose the lines of its fields."""
         from kproxy.text.tree import exchange_tree
 
         for exchange in exchanges:

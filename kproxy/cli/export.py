@@ -1,4 +1,4 @@
-"""``kproxy export``: chosen exchanges of a capture as a file for another program, or another person."""
+"""``kproxy export``: selected exchanges of a capture as a file for another program, or another person."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ if TYPE_CHECKING:
     from captures.exchanges import Capture, Exchange, ExchangeReader
     from captures.export.columns import Column
 
-_EXCHANGES = ""  # no limit is called so
+_EXCHANGES = ""  # key of the count of exchanges, beside the names of limits
 
 
 @options
 class ExportOptions(UtcOption, ReadingOptions, JobsOption, TimeOptions):
-    """What ``kproxy export`` takes."""
+    """Options of ``kproxy export``."""
 
     output: str = option(
         "-o",
@@ -135,7 +135,7 @@ def export(options: ExportOptions) -> None:
 class Export(CaptureRun[ExportOptions]):
     """One run of ``kproxy export``.
 
-    :ivar exchanges: how many were written
+    :ivar exchanges: number of exchanges written
     :ivar clean: whether there were any, and all files could be read
     """
 
@@ -159,7 +159,7 @@ class Export(CaptureRun[ExportOptions]):
         refuse_to_overwrite(options.output, options.files, force=options.force)
 
     def _check(self) -> None:
-        """Refuse options that the format has no use for, rather than ignore them."""
+        """Refuse options that do not apply to the format, rather than ignore them."""
         pcapng = self.format == "pcapng"
         given = self.options
         tabular = self.format in ("csv", "parquet")
@@ -214,12 +214,12 @@ class Export(CaptureRun[ExportOptions]):
         echo(f"{words.counted(self.exchanges, 'exchange')} written to {where}.", err=True)
 
     def _write(self, capture: Capture, file: BinaryIO) -> list[str]:
-        """Write what is selected; return what there is to be said about it."""
+        """Write the selected exchanges; return notes on them."""
         from captures.exchanges import ExchangeReader
         from captures.exchanges.parallel import in_parallel
         from captures.exchanges.summarised_exchanges import SummarisedExchanges
 
-        # a filter may ask for what only a reader that shows nothing learns
+        # a filter may need raw bodies, which a reader for display replaces
         finder = self.reading.reader(capture)
         if self.mark is not None:
             for exchange in self.mark.exchanges(finder):
@@ -264,21 +264,21 @@ class Export(CaptureRun[ExportOptions]):
     def _share(
         self, capture: Capture, layout: Layout, exchanges: Iterable[Exchange]
     ) -> Iterator[tuple[Any, Counter[str]]]:
-        """Yield what is written of some exchanges, and at last what was counted."""
+        """Yield pieces of output for some exchanges, and finally their counts."""
         counted: Counter[str] = Counter()
         for piece in exchange_pieces(_counting(exchanges, counted), layout, capture.faults):
             yield piece, Counter()
         yield None, counted
 
     def _pieces(self, shares: Iterable[tuple[Any, Counter[str]]], total: int) -> Iterator[Any]:
-        """Yield what is written, counted, with a progress bar where it is much."""
+        """Yield pieces of output and add up their counts, with a progress bar if there are many."""
         for piece, counted in with_progress(shares, lambda _: self.exchanges, total, "writing"):
             self._count(counted)
             if piece is not None:
                 yield piece
 
     def _count(self, counted: Counter[str]) -> None:
-        """Take in how many exchanges there were, and by the names of limits how many are partly beyond them."""
+        """Add the number of exchanges, and of those that are partly beyond a limit, by its name."""
         self.exchanges += counted.pop(_EXCHANGES, 0)
         self.beyond += counted
 

@@ -1,4 +1,4 @@
-"""``kproxy follow``: everything that one party did, over all its connections and brokers."""
+"""``kproxy follow``: everything that one client did, over all its connections and brokers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @options
 class FollowOptions(UtcOption, ReportOptions, ReadingOptions, TimeOptions):
-    """What ``kproxy follow`` takes."""
+    """Options of ``kproxy follow``."""
 
     files: tuple[str, ...] = argument("[CLIENT] CAPTURE...", type=click.Path(allow_dash=True))
     connection: int | None = option("--connection", metavar="N", help="Follow the client of this connection.")
@@ -105,7 +105,7 @@ class Follow(CaptureRun[FollowOptions]):
         ]
 
     def _nobody(self, capture: Capture) -> str:
-        """Return that there is no such party, and who there is."""
+        """Return a message that there is no such client, and which ones exist."""
         from captures.analysis.client_trace.connections import known_names
         from captures.analysis.client_trace.model import QuestionKind
 
@@ -141,7 +141,7 @@ class Follow(CaptureRun[FollowOptions]):
 def _question(options: FollowOptions) -> tuple[Question, tuple[str, ...]]:
     """Return whom to follow, and the captures.
 
-    :raises click.UsageError: if it is said twice, or there is no capture
+    :raises click.UsageError: if that is given twice, or there is no capture
     """
     from captures.analysis.client_trace.model import Question, QuestionKind
 

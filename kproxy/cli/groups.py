@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from kproxy.text.groups import GroupText
 
     Told = tuple[GroupTimeline, list[Rebalance]]
-    """A group, and those of its rebalances that are to be shown."""
+    """A group, and its rebalances to show."""
 
 
 @options
 class GroupsOptions(UtcOption, ReportOptions, ReadingOptions, JobsOption, TimeOptions, GroupOption):
-    """What ``kproxy groups`` takes."""
+    """Options of ``kproxy groups``."""
 
     follow: bool = option(
         "-F", "--follow", help="Show rebalances of a capture that is still being written, as they end."
@@ -114,7 +114,7 @@ class Groups(CaptureRun[GroupsOptions]):
         return timelines
 
     def _followed(self, capture: Capture) -> list[GroupTimeline]:
-        """Read a capture that grows, and tell rebalances as they are over, until it ends or is stopped."""
+        """Read a growing capture, and print rebalances as they end, until it ends or is stopped."""
         from kproxy.cli.groups_live import LiveGroups
 
         reader = self.reading.reader(capture, live=True)
@@ -125,7 +125,7 @@ class Groups(CaptureRun[GroupsOptions]):
         return timelines
 
     def _tell(self, capture: Capture, timeline: GroupTimeline, rebalance: Rebalance) -> None:
-        """Print a rebalance of a capture that grows, if it is one that was asked for."""
+        """Print a rebalance of a growing capture, if it is selected."""
         if (
             self.options.html is not None
             or self.options.mermaid
@@ -138,9 +138,9 @@ class Groups(CaptureRun[GroupsOptions]):
         flush()
 
     def _chosen(self, timelines: list[GroupTimeline]) -> list[GroupTimeline]:
-        """Return the groups that were asked for.
+        """Return the selected groups.
 
-        :raises click.UsageError: if one of them is not there
+        :raises click.UsageError: if one of them does not exist
         """
         wanted = chosen([each.group for each in timelines], self.options.groups)
         return [each for each in timelines if each.group in wanted]
@@ -196,7 +196,7 @@ class Groups(CaptureRun[GroupsOptions]):
 
 
 def _within(rebalances: Iterable[Rebalance], low: int | None, high: int | None) -> list[Rebalance]:
-    """Return those that continued at some time between two moments."""
+    """Return the rebalances that overlap a time range."""
     return [
         each
         for each in rebalances

@@ -13,20 +13,20 @@ from dissectors.session_context import SessionContext
 from kproxy.pace import Pace
 
 SETTLED = 5_000_000_000
-"""ns after its end, when it is known who consumes again and which commits failed; it is reported only then."""
+"""ns after its end at which a rebalance is reported: then it is known who consumes again and which commits failed."""
 LONG = 5_000_000_000
 """ns after which a running rebalance is reported."""
 
-_EVERY = 1.0  # seconds between two looks
+_EVERY = 1.0  # seconds between checks
 
 Tell = Callable[[GroupTimeline, Rebalance], None]
 
 
 class LiveGroups:
-    """Tells rebalances, each once when it is over, and once before if it continues for long.
+    """Reports rebalances, each once when it is over, and once before if it takes long.
 
     :param knowledge: of the reader that decodes the capture
-    :param tell: called with each one to report, and its group as it is then
+    :param tell: called with each rebalance to report, and the current state of its group
     """
 
     def __init__(self, capture: Capture, knowledge: SessionContext, tell: Tell) -> None:
@@ -40,7 +40,7 @@ class LiveGroups:
         self._pace = Pace(_EVERY)
 
     def look(self) -> None:
-        """Report what is new; does nothing if it was asked a moment ago."""
+        """Report news; does nothing shortly after the last call."""
         if not self._pace.due:
             return
         with self._pace.step():
@@ -72,9 +72,9 @@ class LiveGroups:
             self._tell(timeline, rebalance)
 
     def _untold(self, timeline: GroupTimeline) -> Iterator[Rebalance]:
-        """Yield the rebalances that were not told as being over.
+        """Yield the rebalances that were not yet reported as over.
 
-        A group that lost its state begins to count again, so that more than one may have the same generations.
+        A group that lost its state starts counting again, so that several rebalances may have the same generations.
         """
         seen: Counter[Hashable] = Counter()
         told = self._told.copy()

@@ -1,4 +1,4 @@
-"""``kproxy incidents``: what happened in a capture, each thing once, with what followed from it."""
+"""``kproxy incidents``: what happened in a capture, each incident once, with its consequences."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @options
 class IncidentsOptions(UtcOption, ReportOptions, ReadingOptions, JobsOption, TimeOptions):
-    """What ``kproxy incidents`` takes."""
+    """Options of ``kproxy incidents``."""
 
     as_json: bool = option("--json", help="Print one JSON object per incident (docs/incidents.md).")
     follow: bool = option(
@@ -80,7 +80,7 @@ class Incidents(CaptureRun[IncidentsOptions]):
         return IncidentText(self.reading.zone, show_all=self.options.show_all, dated=self.as_markdown)
 
     def _follow(self, capture: Capture) -> None:
-        """Read a capture that grows, and report incidents while they happen, until it ends or is stopped."""
+        """Read a growing capture, and report incidents while they happen, until it ends or is stopped."""
         from captures.analysis.findings.diagnosis import Diagnosis
         from kproxy.cli.live_findings import LiveFindings
 
@@ -111,7 +111,7 @@ class Incidents(CaptureRun[IncidentsOptions]):
         return diagnosis.incidents
 
     def _within(self, capture: Capture, found: list[Incident]) -> list[Incident]:
-        """Return those that went on at some time between ``--from`` and ``--to``."""
+        """Return the incidents that overlap the range from ``--from`` to ``--to``."""
         low, high = self.reading.bounds(capture, self.options.begin, self.options.end)
         return [
             each

@@ -1,4 +1,5 @@
-"""``kproxy journey``: the way of a record through the cluster, and how long all records of a topic wait at each hop."""
+"""``kproxy journey``: the path of a record through the cluster, and how long all records of a topic wait at each
+hop."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ _JOURNEYS = 20
 
 @options
 class JourneyOptions(UtcOption, ReportOptions, ReadingOptions, GroupOption):
-    """What ``kproxy journey`` takes."""
+    """Options of ``kproxy journey``."""
 
     files: tuple[str, ...] = argument("[RECORD] CAPTURE...", type=click.Path(allow_dash=True))
     key: str | None = option("-k", "--key", metavar="TEXT", help="Follow the records with this key.")
@@ -120,9 +121,9 @@ class JourneyCommand(CaptureRun[JourneyOptions]):
 
 
 def _sought(options: JourneyOptions) -> tuple[RecordQuery, tuple[str, ...]]:
-    """Return what is sought, and the captures.
+    """Return the query for records, and the captures.
 
-    :raises click.UsageError: if nothing is, or too much
+    :raises click.UsageError: if the query is missing or contradictory
     """
     from captures.analysis.journey import RecordQuery, place_of
 
@@ -145,12 +146,12 @@ def _sought(options: JourneyOptions) -> tuple[RecordQuery, tuple[str, ...]]:
 
 
 def _bytes(text: str | None) -> bytes | None:
-    # bytes of the command line that are no UTF-8 come back as they were
+    # restores bytes of the command line that are not UTF-8
     return None if text is None else text.encode("utf-8", "surrogateescape")
 
 
 def _nothing(result: JourneyResult) -> str:
-    """Say that nothing was found, and what there is."""
+    """Return a message that no record was found, and which records exist."""
     sought, offsets = result.sought, result.offsets
     if sought.offset is None or not offsets:
         where = sought.topic or "any topic"

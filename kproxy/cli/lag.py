@@ -1,4 +1,4 @@
-"""``kproxy lag``: how far groups are behind, over time, by what a capture shows."""
+"""``kproxy lag``: how far groups are behind, over time, as far as a capture shows it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ROWS = 40
 
 @options
 class LagOptions(UtcOption, ReportOptions, ReadingOptions, JobsOption, GroupOption):
-    """What ``kproxy lag`` takes."""
+    """Options of ``kproxy lag``."""
 
     show_all: bool = option("--all", help="Show every partition.")
     as_json: bool = option("--json", help="Print one JSON object (docs/lag.md).")

@@ -1,8 +1,8 @@
-"""What commands that diagnose have in common: rules and thresholds by their names, findings as they come up, and the
-diagnosis that continues beside what ``kproxy proxy`` and ``kproxy sniff`` show.
+"""Shared by commands that diagnose: rules and thresholds by name, news of findings, and the diagnosis that runs beside
+the output of ``kproxy proxy`` and ``kproxy sniff``.
 
-A capture that grows is judged where its exchanges are decoded, never where bytes are forwarded; and so seldom that it
-takes a small share of that time.
+A growing capture is judged where its exchanges are decoded, never where bytes are forwarded; and so seldom that it
+takes a small share of the time.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from kproxy.text.findings import FindingsText, verdict
 from kproxy.text.formats import text_lines
 from kproxy.text.incidents import IncidentText
 
-_EVERY = 1.0  # seconds between two looks at what was found
+_EVERY = 1.0  # seconds between checks for news
 _GROWN = 10
 _SETTLED = 10 * SECOND
-"""ns of the capture in which nothing new was learnt of an incident, after which it is reported again."""
+"""ns of the capture without news of an incident, after which it is reported again."""
 _DIAGNOSIS = "the diagnosis"
-"""What is being done, for faults."""
+"""The activity, for reports of internal errors."""
 
 
 def rules_and_limits(
@@ -57,10 +57,10 @@ def rules_and_limits(
 
 
 class IncidentNews:
-    """Decides which incidents of a growing capture to report: new ones, and those of which more is known since.
+    """Decides which incidents of a growing capture to report: new ones, and those with news.
 
-    What is known of an incident changes while it happens, so it is reported again only when it has settled. At the end
-    those are, too, from which more has followed since.
+    What is known about an incident changes while it happens, so it is reported again only when it has settled. At the
+    end, incidents with new consequences are reported too.
     """
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ class IncidentNews:
     def of(self, incidents: Iterable[Incident], now: int, *, ended: bool = False) -> Iterator[Incident]:
         """Yield the incidents to report.
 
-        :param incidents: that are known, in the order of time
+        :param incidents: all known incidents, in order of time
         :param now: ns since the epoch
         :param ended: whether the capture has ended, so that all have settled
         """
@@ -89,16 +89,16 @@ class IncidentNews:
 
 
 class LiveFindings:
-    """Reports findings of a growing capture: each when it is first seen, graver, or seen ten times as often.
+    """Reports findings of a growing capture: each when it is first seen, more severe, or seen ten times as often.
 
-    Those that follow from an incident are left to it, but for those of severity high.
+    Findings that follow from an incident are omitted, except those of high severity.
 
-    :param diagnosis: gets the exchanges from the code that reads the capture
-    :param knowledge: of the reader that decodes them
+    :param diagnosis: is fed by the code that reads the capture
+    :param knowledge: of the reader that decodes the exchanges
     :param tell: called with each finding to report
-    :param least: what is less grave is not reported
-    :param whole: whether the diagnosis is shown all exchanges, so that those that wait for an answer belong to it too
-    :param incident: called with each incident to report, before the findings; None leaves incidents out
+    :param least: findings of lower severity are not reported
+    :param whole: whether the diagnosis sees all exchanges, so that unanswered requests belong to it too
+    :param incident: called with each incident to report, before the findings; None omits incidents
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class LiveFindings:
         self._pace = Pace(_EVERY)
 
     def tell(self) -> None:
-        """Report what is new; does nothing if it was asked a moment ago."""
+        """Report news; does nothing shortly after the last call."""
         if not self._pace.due:
             return
         with self._pace.step():
@@ -140,7 +140,7 @@ class LiveFindings:
                     self._tell(finding)
 
     def conclude(self) -> None:
-        """Report the incidents of which more is known since they were reported; the capture has ended."""
+        """Report incidents with news since they were reported; the capture has ended."""
         self._diagnosis.findings()
         self._report_incidents(ended=True)
 
@@ -150,7 +150,7 @@ class LiveFindings:
                 self._incident(each)
 
     def _pending(self) -> list[Exchange]:
-        """Return what members of groups wait for; it has no numbers yet."""
+        """Return the pending requests of group members; they have no numbers yet."""
         return pending_calls(self._capture, self._knowledge) if self._whole else []
 
     def _is_news(self, finding: Finding) -> bool:
@@ -159,15 +159,14 @@ class LiveFindings:
 
 
 class DiagnosisBeside:
-    """Diagnoses a live capture that is also shown: incidents and findings are printed as notices, those of severity
-    info at the end.
+    """Diagnoses a live capture that is also shown; prints incidents and findings as notices, severity info at the end.
 
-    It contains its errors, as with ``kproxy proxy`` the connections of clients would end with them: each is reported
+    Its errors are contained, because in ``kproxy proxy`` they would end the connections of clients: each is reported
     once, and the diagnosis continues.
 
-    :param reader: of the command that shows it
-    :param annotated: whether that makes bodies ready to be shown, which are not what rules look at
-    :param zone: of the times; None is the local one
+    :param reader: of the command that shows the capture
+    :param annotated: whether that reader prepares bodies for display, which rules cannot use
+    :param zone: time zone; None for local time
     """
 
     def __init__(self, reader: ExchangeReader, zone: tzinfo | None, *, annotated: bool) -> None:
@@ -189,17 +188,17 @@ class DiagnosisBeside:
         self._look = self._faults.guarded(self._add, _DIAGNOSIS)
 
     def look(self, exchange: Exchange) -> None:
-        """Show an exchange to the rules, just after it was decoded."""
+        """Pass an exchange to the rules, just after it was decoded."""
         self._look(exchange)
 
     def tell(self) -> None:
-        """Report what is new; does nothing if it was asked a moment ago."""
+        """Report news; does nothing shortly after the last call."""
         self._faults.made(self._live.tell, _DIAGNOSIS, None)
         for line in self._faults.news():
             notice(line)
 
     def conclude(self) -> None:
-        """Report all that was found on standard error."""
+        """Report all findings on standard error."""
         for line in self._faults.whole(text_lines(self._blocks(), None, prose=True), _DIAGNOSIS):
             echo(line, err=True)
 
@@ -228,5 +227,5 @@ class DiagnosisBeside:
 
 
 def _reader(capture: Capture, knowledge: SessionContext) -> ExchangeReader:
-    """Return a reader of bodies as rules look at them; it takes rows of the table."""
+    """Return a reader of bodies for rules; it takes rows of the table."""
     return ExchangeReader(capture, annotate=False, summary=False, live=True, knowledge=knowledge)

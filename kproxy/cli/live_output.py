@@ -1,6 +1,6 @@
-"""Showing a capture that grows: what ``kproxy sniff``, ``kproxy proxy`` and ``kproxy attach`` have in common.
+"""The output of a growing capture, shared by ``kproxy sniff``, ``kproxy proxy`` and ``kproxy attach``.
 
-The exchanges come as they complete and are printed as ``kproxy read`` prints them; memory stays bounded over days.
+Exchanges are printed as they complete, as ``kproxy read`` prints them; memory stays bounded over days.
 """
 
 from __future__ import annotations
@@ -33,27 +33,27 @@ if TYPE_CHECKING:
     from kproxy.cli.live_findings import DiagnosisBeside
     from kproxy.session import Session
 
-_LOOK = 0.05  # seconds between two looks whether a recording is there
+_LOOK = 0.05  # seconds between checks whether a recording exists
 
 
 def nothing(_: Exchange) -> None:
-    """Do not look at an exchange."""
+    """Ignore an exchange."""
 
 
 class LiveOutput:
     """Shows the exchanges of a capture as it grows.
 
     :param options: which exchanges are shown, how, and whether to diagnose; the UI has a view for that
-    :param quiet: show none, only look at them
-    :param count: stop after so many that fit
-    :param keep: a filter; what fits is handed to ``match``
-    :param since: ns since the epoch: what began before is not shown
-    :param match: called with what is to be kept by a flight recorder
+    :param quiet: show none, only observe them
+    :param count: stop after so many matches
+    :param keep: a filter; matching exchanges are passed to ``match``
+    :param since: ns since the epoch: exchanges that began before are not shown
+    :param match: called with matches for a flight recorder
     :param look: called with every exchange, shown or not
-    :param outlives: says what goes on when the reader of what is printed has seen enough (head, less), in a sentence;
-        empty if that ends it
-    :param may_be_empty: whether it is all right if nothing comes at all
-    :raises click.UsageError: for an option that makes no sense
+    :param outlives: a sentence that says what continues when the reader of the output closes it (head, less); empty if
+        that ends the command
+    :param may_be_empty: whether an empty capture is acceptable
+    :raises click.UsageError: if an option is invalid
     """
 
     def __init__(
@@ -84,15 +84,15 @@ class LiveOutput:
         self._diagnosis: DiagnosisBeside | None = None
 
     def topic_name(self, topic_id: str) -> str | None:
-        """Return the name of a topic as it is known from what was seen so far."""
+        """Return the name of a topic ID, as far as it is known by now."""
         return None if self._reader is None else self._reader.knowledge.topic_name(topic_id)
 
     def watch(self, capture: Capture, pause: Callable[[], None] = flush) -> Tally:
-        """Show what comes until the capture ends or so many were shown; returns what was counted.
+        """Show exchanges until the capture ends or the count is reached; return what was counted.
 
-        The source is stopped then: there may be more than was asked for.
+        Then the source is stopped, because it may not have ended.
 
-        :param pause: called whenever all was shown that has come
+        :param pause: called whenever everything available was shown
         """
         reader = self.showing.reader(capture, live=True)
         tally, look = Tally(), self._looking(reader)
@@ -104,15 +104,15 @@ class LiveOutput:
             deque(exchanges, maxlen=0)
         else:
             self._unless_unread(partial(self.showing.show_live, exchanges, capture.faults))
-            deque(exchanges, maxlen=0)  # the rest, once the reader of the output has gone
+            deque(exchanges, maxlen=0)  # the rest, after the reader of the output has closed it
         capture.source.stop()
         flush()
         return tally
 
     def _unless_unread(self, shown: Callable[[], object]) -> None:
-        """Show something; if the reader of the output has gone and there is more to do, print nothing from now on.
+        """Show something; if the reader of the output has closed it and there is more to do, print nothing from now on.
 
-        :raises BrokenPipeError: if the reader has gone, and printing is all there is to do
+        :raises BrokenPipeError: if the reader has closed it, and printing is all there is to do
         """
         try:
             shown()
@@ -123,14 +123,14 @@ class LiveOutput:
             notice(f"the reader of the output has gone: {self._outlives}")
 
     def observe(self, session: Session) -> None:
-        """Look at the exchanges of a session that is shown in the UI."""
+        """Observe the exchanges of a session that is shown in the UI."""
         if self._keep is None and self._look is nothing:
             return
 
         session.observe(lambda access: self._looking(access.reader))
 
     def _looking(self, reader: ExchangeReader) -> Callable[[Exchange], None]:
-        """Return what looks at every exchange, shown or not."""
+        """Return a function that observes every exchange, shown or not."""
         self._reader = reader
         kept = LiveFilter(self._keep, reader)
         guarded = reader.capture.faults.guarded
@@ -151,7 +151,7 @@ class LiveOutput:
     def _diagnosing(
         self, reader: ExchangeReader, look: Callable[[Exchange], None], pause: Callable[[], None]
     ) -> tuple[Callable[[Exchange], None], Callable[[], None]]:
-        """Return what looks at exchanges and pauses as given, and diagnoses."""
+        """Extend `look` and `pause` with the diagnosis."""
         from kproxy.cli.live_findings import DiagnosisBeside
 
         beside = self._diagnosis = DiagnosisBeside(
@@ -174,7 +174,7 @@ class LiveOutput:
         return self._selecting.wanted
 
     def conclude(self, capture: Capture, tally: Tally, before_closing: Callable[[], None] = flush) -> bool:
-        """Say what there is to say of a capture, and the closing line; returns whether all of it was read and decoded.
+        """Print the notes on a capture, and the closing line; return whether everything was read and decoded.
 
         :param before_closing: called between the two
         """
@@ -192,7 +192,7 @@ class LiveOutput:
 
 
 def match_of(exchange: Exchange) -> Match:
-    """Return what a flight recorder gets about a matching exchange."""
+    """Return a matching exchange in the form that a flight recorder takes."""
     text = f"{request_text(exchange)}  {exchange.client} > {exchange.broker}  {response_text(exchange)[0]}"
     return Match(exchange.time, exchange.end, exchange.api or "unknown", text)
 
@@ -206,17 +206,17 @@ def open_growing(
     patience: float = 10.0,
     wanted: Callable[[], bool] = lambda: True,
 ) -> GrowingCapture | None:
-    """Open what a recorder is writing, in bounded memory; it ends when the recorder does.
+    """Open the recording that a recorder writes, in bounded memory; it ends when the recorder does.
 
     :param path: file, folder or pattern of the recording
     :param first: name of the first file of several to read, empty for all
-    :param begin: offset in it, of the section that this recording began with
+    :param begin: offset in it of the section with which this recording began
     :param hosts: files that name addresses
     :param patience: seconds to wait for the recording to begin
-    :param wanted: whether it is still worth waiting
-    :returns: the capture, None if it is not worth waiting any more
+    :param wanted: returns whether it is still worth waiting
+    :returns: the capture, None if waiting was no longer worth it
     :raises CaptureError: if there is no recording, or it cannot be read
-    :raises click.UsageError: for a hosts file that cannot be read
+    :raises click.UsageError: if a hosts file cannot be read
     """
     names = names_of(hosts)
     deadline = monotonic() + patience

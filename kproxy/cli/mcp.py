@@ -20,7 +20,7 @@ Example, the entry of an assistant's configuration:
 
 @options
 class McpOptions(ReadingOptions):
-    """What ``kproxy mcp`` takes."""
+    """Options of ``kproxy mcp``."""
 
     timeout: Time = option(
         "--timeout", default="5m", show_default=True, help="End an answer that takes longer than this."

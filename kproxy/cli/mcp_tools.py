@@ -1,7 +1,8 @@
-"""The questions that an assistant may ask of captures: commands of kproxy, and which of their options it may set.
+"""The questions that an assistant may ask about captures: commands of kproxy, and those of their options that it may
+set.
 
-Names, types and descriptions of parameters are those of the options. Left out are options that name files or hosts,
-show secrets, write, follow, or only choose how a terminal looks.
+Names, types and descriptions of parameters are those of the options. Excluded are options that name files or hosts,
+show secrets, write, follow, or only change the look on a terminal.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from kproxy.cli import main, program_context
 from kproxy.cli.command import Option, options_of
 
 _FIXED = ("utc", "no-show-secrets")
-"""What is said whatever the configuration file says, where a command has it."""
+"""Options that override the configuration file, if a command has them."""
 _TIMES = ("from", "to")
 _SHAPE = ("all", "json")
 
@@ -25,14 +26,14 @@ _SHAPE = ("all", "json")
 class Tool:
     """A command as a tool of the Model Context Protocol.
 
-    :ivar name: as assistants call it
+    :ivar name: for assistants
     :ivar command: of kproxy
-    :ivar about: what it tells, and when to ask it
+    :ivar about: what it answers, and when to use it
     :ivar options: that may be set, by :attr:`~kproxy.cli.command.Option.key`
-    :ivar required: those of them that have to be
-    :ivar subject: name of the argument before the captures, if there is one, and what it is
-    :ivar instead: options that take the place of it. With one of them, kproxy takes each argument for a capture
-    :ivar patterns: regular expressions of values that could be the name of a file, too
+    :ivar required: those of them that are required
+    :ivar subject: name and description of the argument before the captures, if there is one
+    :ivar instead: options that replace the subject. With one of them, kproxy takes each argument for a capture
+    :ivar patterns: regular expressions of values that could otherwise be the name of a file
     """
 
     name: str
@@ -60,9 +61,9 @@ class Tool:
         return made
 
     def arguments(self, given: Mapping[str, Any], reading: Sequence[str], files: Sequence[str]) -> list[str]:
-        """Return what kproxy is called with to answer it.
+        """Return the arguments of kproxy that answer the question.
 
-        :param given: parameters that its schema holds for valid
+        :param given: parameters that are valid by the schema
         :param reading: options that say how the captures are read
         """
         declared = _options(self.command)
@@ -197,4 +198,4 @@ TOOLS = (
         ),
     ),
 )
-"""What can be asked."""
+"""All tools."""

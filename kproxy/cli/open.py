@@ -27,7 +27,7 @@ class ViewOptions(ContentOptions, ReadingOptions):
 
 @options
 class OpenOptions(ViewOptions, ReadOnlyOption):
-    """What ``kproxy open`` takes."""
+    """Options of ``kproxy open``."""
 
 
 @command(OpenOptions, "open", short_help="Open captures in the terminal UI.")

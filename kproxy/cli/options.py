@@ -1,4 +1,4 @@
-"""Options that several commands share: how files are read, what is selected, how it is shown."""
+"""Options that several commands share: how files are read, which exchanges are selected, and how they are shown."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Duration", "Moment"]
 
 
 class Duration(click.ParamType[int]):
-    """A stretch of time, in nanoseconds."""
+    """A duration, in nanoseconds."""
 
     name = "TIME"
 
@@ -31,16 +31,16 @@ class Duration(click.ParamType[int]):
 
 
 Time = Annotated[int, Duration()]
-"""A stretch of time, in nanoseconds."""
+"""A duration, in nanoseconds."""
 
 
 class Moment(click.ParamType[str]):
-    """A time given absolutely, or relative to the first packet: a function of that packet's time and the zone."""
+    """A time, absolute or relative to the first packet."""
 
     name = "TIME"
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Check the form; the moment itself is known when the capture is."""
+        """Check the form; the time can be resolved only when the capture is open."""
         from captures.filters.values import moment
 
         if moment(value) is None:
@@ -60,7 +60,7 @@ Color = Literal["auto", "always", "never"]
 Payload = Literal["full", "preview", "none"]
 
 
-# ---------------------------------------------------------------- what is written for an option
+# ---------------------------------------------------------------- values of options
 class Size(click.ParamType[int]):
     """A size as people write it, ``512MiB`` or ``5GB``, in bytes.
 
@@ -85,18 +85,18 @@ class Size(click.ParamType[int]):
 
     @staticmethod
     def written(value: int) -> str:
-        """Return a text that stands for a size."""
+        """Return the text of a size in bytes."""
         return f"{value}B"
 
 
 Bytes = Annotated[int, Size()]
 """A size, in bytes."""
 SpoolSize = Annotated[int, Size(LEAST_SPOOL)]
-"""Disk space for data on the way, in bytes."""
+"""Disk space for data in transit, in bytes."""
 
 
 class FilterText(click.ParamType[str]):
-    """A filter, as text: completed in the shell as it is in the terminal UI; ``@name`` stands for a saved one.
+    """A filter, as text: completed in the shell as in the terminal UI; ``@name`` stands for a saved filter.
 
     It is parsed when the capture is open (:func:`kproxy.cli.common.filter_option`).
     """
@@ -104,7 +104,7 @@ class FilterText(click.ParamType[str]):
     name = "filter"
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return it with the names of saved filters replaced by the filters."""
+        """Return it with saved filters in place of their names."""
         if "@" not in value:
             return value
         from captures.filters import FilterError
@@ -121,7 +121,7 @@ class FilterText(click.ParamType[str]):
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        """Return possible completions, each with one line about the last word."""
+        """Return completions, each with one line about the last word."""
         from captures.filters.complete import complete
 
         return [
@@ -137,7 +137,7 @@ FilterString = Annotated[str, FILTER]
 
 # ---------------------------------------------------------------- limits
 def _keep_to_limits(context: click.Context, _: click.Parameter, settings: tuple[str, ...]) -> None:
-    """Set limits for this process and for those that it starts."""
+    """Set limits for this process and its child processes."""
     given = os.environ.get("KPROXY_LIMITS")
     if context.resilient_parsing or not (settings or given):
         return
@@ -206,7 +206,7 @@ class ReadingOptions(HostsOption):
 
 @options
 class JobsOption:
-    """How many processes work on a capture."""
+    """The number of processes that work on a capture."""
 
     title = "Reading"
     jobs: Count | None = option(
@@ -219,7 +219,7 @@ class JobsOption:
 
 @options
 class TimeOptions:
-    """A stretch of time."""
+    """A time range."""
 
     begin: str | None = option(
         "--from", type=Moment(), help="Start at this time: 5s, 09:14:03, 2026-11-21T09:14:03Z."
@@ -254,7 +254,7 @@ class ClientOption:
 
 # ---------------------------------------------------------------- showing
 def _keep_colors(context: click.Context, _: click.Parameter, color: str) -> str:
-    """Keep colours in pipes and files for ``always``: click would remove them otherwise."""
+    """Keep colours in pipes and files with ``always``; click would remove them otherwise."""
     context.color = True if color == "always" else None
     use_color(color)
     return color
@@ -275,14 +275,14 @@ class ColorOption:
 
 @options
 class ReportOptions(ColorOption):
-    """The form of what is found."""
+    """The format of results."""
 
     as_markdown: bool = option("--markdown", help="Print Markdown, for tickets.")
 
 
 @options
 class UtcOption:
-    """The zone of times."""
+    """The time zone."""
 
     title = "Showing"
     utc: bool = option("--utc", help="Read and show times in UTC instead of the local zone.")
@@ -290,7 +290,7 @@ class UtcOption:
 
 @options
 class ContentOptions(UtcOption, ColorOption):
-    """How much of the messages' contents is shown."""
+    """How much of the content of messages is shown."""
 
     title = "Showing"
     show_secrets: bool = option(
@@ -303,7 +303,7 @@ class ContentOptions(UtcOption, ColorOption):
 
 @options
 class ReadOnlyOption:
-    """What the UI may do besides showing."""
+    """What the UI may do in addition to showing."""
 
     title = "Showing"
     read_only: bool = option(
@@ -338,7 +338,7 @@ class LiveOptions(ShowingOptions, HostsOption):
 
 @options
 class WebOption:
-    """Where the UI is on pages in browsers."""
+    """Where browsers find the UI."""
 
     title = "Showing"
     web: ListenAddress | None = option(
@@ -349,7 +349,7 @@ class WebOption:
 
 @options
 class RecorderOptions:
-    """What a flight recorder saves, and where to."""
+    """What a flight recorder saves, and where."""
 
     title = "Flight recorder"
     before: Time = option("--before", default="2m", help="Time to save before a match. Default: 2m.")

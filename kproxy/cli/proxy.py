@@ -1,4 +1,4 @@
-"""``kproxy proxy``: the live proxy. What is here reads options and files; :mod:`kproxy.cli.proxy_run` runs it."""
+"""``kproxy proxy``: the live proxy. This module reads options and files; :mod:`kproxy.cli.proxy_run` runs the proxy."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ Examples:
 
 @options
 class ForwardingOptions(CommandConfigOption):
-    """Which connections are forwarded, and to where."""
+    """Which connections are forwarded, and where to."""
 
     title = "Forwarding"
     bootstrap: tuple[Address, ...] = option(
@@ -162,7 +162,7 @@ class RecordingOptions:
 
 @options
 class FaultOptions:
-    """What is done to what passes."""
+    """What is done to messages that pass."""
 
     title = "Faults"
     faults: tuple[str, ...] = option(
@@ -208,7 +208,7 @@ class ProxyOptions(
     ClientTlsOptions,
     ForwardingOptions,
 ):
-    """What ``kproxy proxy`` takes."""
+    """Options of ``kproxy proxy``."""
 
     title = "Showing"
     quiet: bool = option("-q", "--quiet", help="Only forward and record; print no exchanges.")
@@ -255,21 +255,21 @@ def proxy(options: ProxyOptions) -> None:
 
 
 def _prints(options: ProxyOptions) -> bool:
-    """Whether something is asked for that is printed."""
+    """Return whether the options ask for printed output."""
     return options.diagnose or bool(
         not options.quiet and (options.as_json or options.verbose or options.wanted)
     )
 
 
 def _watches(options: ProxyOptions) -> bool:
-    """Whether something is asked for that needs a process beside the data plane."""
+    """Return whether the options need a process beside the data plane."""
     return _prints(options) or options.keep is not None or options.metrics is not None
 
 
 def _settings(options: ProxyOptions) -> Settings:
-    """Return what the data plane is to do; its run folder is known later.
+    """Return the settings of the data plane; its run folder is set later.
 
-    :raises click.UsageError: for what cannot be done
+    :raises click.UsageError: if the options ask for something impossible
     """
     from kproxy.proxy.address_map import AddressMap, MapError
     from kproxy.proxy.broker_policy import AllowedError, BrokerPolicy
@@ -334,7 +334,7 @@ def _settings(options: ProxyOptions) -> Settings:
 
 
 def _refuse_contradictions(options: ProxyOptions) -> None:
-    """Refuse what cannot be meant together."""
+    """Refuse options that contradict each other."""
     written = options.write is not None
     rotated = options.rotate_size or options.rotate_time or options.rotate_count
     printed = options.as_json or options.verbose
@@ -360,7 +360,7 @@ def _refuse_contradictions(options: ProxyOptions) -> None:
 
 
 def _served(options: ProxyOptions) -> ClientTls | None:
-    """Return how clients are served; None for plaintext."""
+    """Return the TLS settings towards clients; None for plaintext."""
     from kproxy.proxy.settings import ClientTls
     from kproxy.proxy.tls.stores import StoreError, pem_identity
 
@@ -384,7 +384,7 @@ def _served(options: ProxyOptions) -> ClientTls | None:
 
 
 def _check_rules(options: ProxyOptions) -> None:
-    """Find out here what is wrong with rules, where it can be shown."""
+    """Check rules here, where errors can be shown."""
     if not options.faults and not options.hold and not options.rules:
         return
     from captures.filters import FilterError

@@ -1,7 +1,7 @@
-"""One run of ``kproxy proxy``: starts the data plane, tells what it tells, and shows what is recorded.
+"""A run of ``kproxy proxy``: starts the data plane, prints its reports, and shows the recording.
 
-Forwarding happens in a process of its own, which notices nothing of how slow this one is. They end together: Ctrl-C
-here lets it drain, and what was recorded by then is shown to its end.
+Forwarding happens in a separate process, which is not slowed down by this one. They end together: Ctrl-C here lets the
+data plane drain, and the recording is shown to its end.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from kproxy.proxy.settings import Settings
 
 _END_SECONDS = 30.0
-"""How long the data plane has to end, beyond what it may wait for requests in flight."""
+"""Seconds for the data plane to end, in addition to those for requests in flight."""
 _STATUS_SECONDS = 2.0
 _LOOK = 0.1
 _ALLOCATION = {
@@ -56,17 +56,17 @@ _ALLOCATION = {
     "MALLOC_TRIM_THRESHOLD_": str(64 << 20),
     "MALLOC_MMAP_THRESHOLD_": str(4 << 20),
 }
-"""For glibc (mallopt(3)): what was read is freed a moment later, and the next read takes memory of the same size again;
-to give it back to the kernel in between costs a third of the throughput."""
+"""For glibc (mallopt(3)): buffers are freed a moment after reading, and the next read allocates the same size again;
+returning the memory to the kernel in between costs a third of the throughput."""
 
 
 class PlaneProcess:
     """The data plane, seen from outside.
 
-    :param settings: what it is to do
+    :param settings: of the data plane
     :param told: called with each event, from a thread
-    :param unheard: whether standard error is a terminal that will be left
-    :ivar failure: why it could not begin, or ended by itself
+    :param unheard: whether standard error is a terminal that the command will leave
+    :ivar failure: why it could not start, or ended unexpectedly
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class PlaneProcess:
         self._told = told
         self.failure = ""
         self._ready = Event()
-        # a session of its own: Ctrl-C in the terminal is for this process, which passes it on in its own way
+        # a session of its own: Ctrl-C in the terminal is for this process, which then stops the data plane
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-m", "kproxy.proxy.plane"],
             env={**_ALLOCATION, **os.environ},
@@ -103,7 +103,7 @@ class PlaneProcess:
                 self.failure = event["text"]
             elif event["event"] == "ready":
                 self._ready.set()
-            with suppress(BrokenPipeError):  # standard error has no reader any more
+            with suppress(BrokenPipeError):  # standard error was closed
                 self._told(event)
         code = self._process.wait()
         if not clean and not self.failure:
@@ -111,22 +111,22 @@ class PlaneProcess:
         self._ready.set()
 
     def wait_until_ready(self) -> bool:
-        """Wait until it listens; returns whether it does."""
+        """Wait until it listens or has failed; return whether it listens."""
         self._ready.wait()
         return not self.failure
 
     def stop(self) -> None:
-        """Ask for the end; asked again, requests in flight are not waited for."""
+        """Ask it to end; a second call does not wait for requests in flight."""
         if self._process.poll() is None:
             self._process.terminate()
 
     def join(self, seconds: float | None = None) -> bool:
-        """Wait for the end, so long at most; returns whether it has ended."""
+        """Wait for its end, for `seconds` at most; return whether it has ended."""
         self._reader.join(seconds)
         return not self._reader.is_alive()
 
     def kill(self) -> None:
-        """End it at once."""
+        """Kill it."""
         self._process.kill()
         self._reader.join(_END_SECONDS)
 
@@ -136,12 +136,12 @@ def _ending(code: int) -> str:
 
 
 class ProxyRun:
-    """One run.
+    """A run of ``kproxy proxy``.
 
-    :param settings: of the data plane, but for its run folder
+    :param settings: of the data plane, without its run folder
     :param quiet: print no exchanges
-    :param background: this process, if it leaves the terminal when it has begun
-    :raises click.UsageError: for an option that makes no sense
+    :param background: this process, if it leaves the terminal after the start
+    :raises click.UsageError: if an option is invalid
     """
 
     def __init__(
@@ -172,7 +172,7 @@ class ProxyRun:
         self._metrics = None if metrics is None else _metrics(self._output.topic_name, options.metrics_topics)
 
     def run(self) -> int:
-        """Forward until the end; returns the exit code.
+        """Forward until the end; return the exit code.
 
         :raises OSError: if the state folder, or that of --keep-dir, cannot be written
         """
@@ -210,7 +210,7 @@ class ProxyRun:
         return EXIT_INCOMPLETE if self._gaps and not code else code
 
     def _leave(self, folder: RunFolder) -> int:
-        """Let the data plane continue alone."""
+        """Leave the data plane running alone."""
         self._left = True
         self._tell_where(folder)
         return 0
@@ -224,7 +224,7 @@ class ProxyRun:
 
     @staticmethod
     def _presence(folder: RunFolder, settings: Settings) -> AbstractContextManager[object]:
-        """Act as a controller: held messages are released when the last one is gone."""
+        """Act as a controller: held messages are released when the last one leaves."""
         return ControlClient(folder.control_socket, control=True) if settings.hold else nullcontext()
 
     def _pages(self, folder: RunFolder) -> AbstractContextManager[object]:
@@ -249,7 +249,7 @@ class ProxyRun:
         return EXIT_UNREADABLE
 
     def _introduce(self, settings: Settings) -> None:
-        """Say what will be different with kproxy in between, and what a firewall has to do."""
+        """Print what will be different with kproxy in between, and which firewall rules are needed."""
         if not settings.forward:
             return
         for sentence in what_differs(settings):
@@ -259,7 +259,7 @@ class ProxyRun:
 
     # ------------------------------------------------------------ following
     def _follow(self, folder: RunFolder, settings: Settings, plane: PlaneProcess) -> int:
-        """Show, keep and count what is recorded, until the recording ends."""
+        """Show, keep and count recorded exchanges, until the recording ends."""
         recorded = settings.recorded
         if not recorded.on or not self._watches:
             plane.join()
@@ -291,7 +291,7 @@ class ProxyRun:
     def _open(
         self, capture: GrowingCapture, folder: RunFolder, settings: Settings, plane: PlaneProcess
     ) -> int:
-        """Show it in the UI; what is to become of the data plane is decided when that is left."""
+        """Show the capture in the UI; how the user leaves it decides whether the data plane continues."""
         where = address_text(*self._listening)
         brokers = ", ".join(address_text(*each) for each in settings.bootstrap)
         with capture.source:
@@ -315,7 +315,7 @@ class ProxyRun:
         return 0 if outcome.complete else EXIT_INCOMPLETE
 
     def _recording_begins(self, plane: PlaneProcess) -> bool:
-        """Wait until there is something to follow; returns whether there is. If not, the reason was reported."""
+        """Wait until the recording begins; return False if it does not, in which case the reason was reported."""
         while not self._begun.wait(_LOOK):
             if plane.join(0):
                 return False
@@ -383,7 +383,7 @@ class ProxyRun:
 
 
 def _make_writable(folder: Path) -> None:
-    """Make a folder unless it is there.
+    """Create a folder unless it exists.
 
     :raises OSError: if files cannot be written there
     """

@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 @options
 class ReadOptions(ShowingOptions, ReadingOptions, JobsOption, TimeOptions):
-    """What ``kproxy read`` takes."""
+    """Options of ``kproxy read``."""
 
     files: tuple[str, ...] = argument("FILE...", type=click.Path(allow_dash=True))
     number: Count | None = option("--exchange", help="Show exchange N byte by byte.")
@@ -72,7 +72,7 @@ def read(options: ReadOptions) -> None:
 
 
 class ReadRun(CaptureRun[ReadOptions]):
-    """One run of ``kproxy read``: the options, and what was counted."""
+    """One run of ``kproxy read``: the options, and counts."""
 
     def __init__(self, options: ReadOptions) -> None:
         super().__init__(options)
@@ -115,7 +115,7 @@ class ReadRun(CaptureRun[ReadOptions]):
             err=not self.showing.terminal or self.showing.as_json,
         )
 
-    # ------------------------------------------------------------ what to show
+    # ------------------------------------------------------------ selection
     def _counted(self, exchanges: Iterable[Exchange]) -> Iterator[Exchange]:
         for exchange in self.reading.tally.counting(exchanges):
             if self.write is not None:
@@ -123,7 +123,7 @@ class ReadRun(CaptureRun[ReadOptions]):
             yield exchange
 
     def _write(self, capture: Capture) -> None:
-        """Write the packets of what was shown."""
+        """Write the packets of the exchanges shown."""
         if self.write is None:
             return
         from captures.export.capture_file import CaptureFileWriter
@@ -132,17 +132,17 @@ class ReadRun(CaptureRun[ReadOptions]):
         with replacing(self.write) as file:
             CaptureFileWriter(file).write(Selection(capture, self._shown))
 
-    # ------------------------------------------------------------ how to show it
+    # ------------------------------------------------------------ output
     def _show_live(self, capture: Capture) -> None:
         """Print exchanges as they complete, until the capture ends, or is stopped."""
         reader = self.showing.reader(capture, live=True)
         exchanges = self.selecting.as_they_come(capture, reader, pause=flush)
         with ended_by_signals(capture.source.stop):
             self.showing.show_live(self._counted(exchanges), capture.faults)
-        capture.source.stop()  # there may be more than was asked for
+        capture.source.stop()  # it may not have ended
 
     def _show(self, capture: Capture) -> None:
-        """Print the selected exchanges, decoded by several processes where they are many."""
+        """Print the selected exchanges, decoded by several processes if they are many."""
         from captures.exchanges.parallel import in_parallel
         from captures.exchanges.summarised_exchanges import SummarisedExchanges
 
@@ -165,7 +165,7 @@ class ReadRun(CaptureRun[ReadOptions]):
             self._shown = reader.rows[indexes].tolist()
 
     def _followed(self, items: Iterable[T], position: Callable[[T], int], total: int) -> Iterator[T]:
-        """Yield what there is, with a progress bar unless what is printed shows how far it is."""
+        """Yield the items, with a progress bar unless the printed output itself shows the progress."""
         if self.showing.terminal:
             return iter(items)
         return with_progress(items, position, total, "decoding")
@@ -173,7 +173,7 @@ class ReadRun(CaptureRun[ReadOptions]):
     def _share(
         self, capture: Capture, exchanges: Iterable[Exchange]
     ) -> Iterator[tuple[str | bytearray, Tally | None]]:
-        """Yield what is printed of some exchanges, and at last what was counted."""
+        """Yield output for some exchanges, and finally their counts."""
         from kproxy.text.summary import Tally
 
         tally = Tally()

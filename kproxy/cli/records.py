@@ -1,4 +1,4 @@
-"""``kproxy records``: the records in a capture, one by one: key, value, headers, and where they are in the log."""
+"""``kproxy records``: the records in a capture, one by one: key, value, headers, and their place in the log."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from kproxy.text.records import RecordPayloads
 
 _LISTING = "listing records"
-"""What is being done, for faults."""
+"""The activity, for reports of internal errors."""
 _SAMPLE = 200
 """Records that decide the column widths."""
 _OFFSETS = re.compile(r"(\d*)(\.\.)?(\d*)")
@@ -37,7 +37,7 @@ _FORMATS = click.Choice(("auto", "text", "json", "int", "hex"))
 
 
 class OffsetRange(NamedTuple):
-    """Offsets from the first to the last; None for no bound."""
+    """A range of offsets, both ends included; None for no bound."""
 
     first: int | None
     last: int | None
@@ -66,7 +66,7 @@ class Offsets(click.ParamType[OffsetRange]):
 
 @options
 class RecordsOptions(UtcOption, ColorOption, ReadingOptions, TimeOptions):
-    """What ``kproxy records`` takes."""
+    """Options of ``kproxy records``."""
 
     topics: tuple[str, ...] = option(
         "-t",
@@ -157,7 +157,7 @@ class Records(CaptureRun[RecordsOptions]):
     def __init__(self, options: RecordsOptions) -> None:
         super().__init__(options)
         self.decoding = _decoding(options)
-        # on its own first: a mistake is shown in the filter as it was typed
+        # parse it alone first, so that errors show the filter as it was typed
         self.of_records = filter_option(options.wanted, self.reading.zone)
         self.wanted = self._with_topics()
         self._shown = 0
@@ -197,7 +197,7 @@ class Records(CaptureRun[RecordsOptions]):
 
     # ------------------------------------------------------------ which records
     def _with_topics(self) -> Filter | None:
-        """Return the filter, which also has the topics: by their columns, most exchanges need not be decoded."""
+        """Return the filter extended by the topics: by their columns, most exchanges need not be decoded."""
         from captures.analysis.records import RecordSelection
         from captures.filters.lexer import quoted
 
@@ -259,7 +259,7 @@ class Records(CaptureRun[RecordsOptions]):
             return exchanges
         return with_progress(exchanges, lambda each: each.number, len(reader), _LISTING)
 
-    # ------------------------------------------------------------ how to show them
+    # ------------------------------------------------------------ output
     def _show(self, records: Iterator[CapturedRecord], *, sample: int) -> None:
         from kproxy.text.records import RecordLines, RecordPayloads
 
@@ -290,7 +290,7 @@ class Records(CaptureRun[RecordsOptions]):
             self._shown += 1
             yield record
 
-    # ------------------------------------------------------------ what there is to say of it
+    # ------------------------------------------------------------ notes
     def _conclude(self, capture: Capture, listing: RecordListing) -> None:
         flush()
         self.conclude(capture, wanted=self.wanted)
@@ -332,7 +332,7 @@ class Records(CaptureRun[RecordsOptions]):
 
 
 def _decoding(options: RecordsOptions) -> PayloadDecoding:
-    """Return how keys and values are read.
+    """Return the decoding of keys and values.
 
     :raises click.UsageError: if a schema cannot be used
     """
@@ -353,7 +353,7 @@ def _decoding(options: RecordsOptions) -> PayloadDecoding:
 
 
 def _facts(capture: Capture) -> LogFacts:
-    """Return what all of a capture says about its records."""
+    """Return the facts about records that the whole capture shows."""
     from captures.analysis.journey import Journeys, RecordQuery
     from captures.exchanges import ExchangeReader
 
@@ -366,7 +366,7 @@ def _facts(capture: Capture) -> LogFacts:
 
 
 def _once(records: Iterator[CapturedRecord]) -> Iterator[CapturedRecord]:
-    """Yield the record at an offset only the first time; those whose offset is not known all the time."""
+    """Yield the record at an offset only once; records with unknown offsets always."""
     from captures.analysis.journey.covers import Ranges
     from captures.meaning.places import TopicPartition
 
@@ -378,7 +378,7 @@ def _once(records: Iterator[CapturedRecord]) -> Iterator[CapturedRecord]:
 
 
 def _result(record: CapturedRecord, payloads: RecordPayloads) -> RecordResult:
-    """Return what JSON has of a record."""
+    """Return a record in the form of JSON output."""
     from kproxy.cli.results import HeaderResult, RecordResult
 
     key, value = payloads.key(record), payloads.value(record)

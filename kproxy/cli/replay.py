@@ -1,4 +1,4 @@
-"""``kproxy replay``: recorded requests sent again, and the responses of then and now beside each other."""
+"""``kproxy replay``: recorded requests sent again, and old and new responses compared."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _ROWS = 40
 
 
 class Speed(click.ParamType[float]):
-    """How many times as fast as recorded; ``max`` is infinite."""
+    """A factor relative to the recording; ``max`` is infinite."""
 
     name = "SPEED"
 
@@ -53,7 +53,7 @@ class Speed(click.ParamType[float]):
 
 @options
 class ReplayOptions(UtcOption, ColorOption, ReadingOptions, TimeOptions, CommandConfigOption):
-    """What ``kproxy replay`` takes."""
+    """Options of ``kproxy replay``."""
 
     bootstrap: tuple[Address, ...] = option(
         "-b", "--bootstrap-server", multiple=False, type=Brokers(), required=True, help="The live cluster."
@@ -229,11 +229,11 @@ class ReplayRun:
             try:
                 asyncio.run(run.run())
             except KeyboardInterrupt:
-                echo("", err=True)  # what came until then is summed up
+                echo("", err=True)  # outcomes so far are summed up
 
     @contextmanager
     def _progress(self, total: int) -> Iterator[Any]:
-        """Show how far it is, on a terminal that shows nothing else meanwhile."""
+        """Show the progress, on a terminal that shows nothing else meanwhile."""
         if not sys.stderr.isatty() or (self.terminal and (self.options.verbose or self.options.as_json)):
             yield lambda _: None
             return
@@ -315,7 +315,7 @@ def _allowed(texts: Iterable[str]) -> frozenset[int]:
 
 
 def _telling_of_nodes(capture: Capture, reader: ExchangeReader) -> Iterator[Exchange]:
-    """Yield the exchanges that tell where recorded brokers were, selected or not."""
+    """Yield the exchanges that show where recorded brokers were, selected or not."""
     import numpy as np
 
     from kproxy.replay.plan import NODE_TELLING

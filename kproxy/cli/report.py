@@ -1,4 +1,4 @@
-"""``kproxy report``: the tables of captures as one page of pictures, with the SQL behind each."""
+"""``kproxy report``: the tables of captures as one page of charts, with the SQL behind each."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 _NAME = "report.html"
 _BEGINNING = 4096
-"""Bytes in which a page tells what made it."""
+"""Bytes at the beginning of a page that contain its generator."""
 
 
 @options
 class ReportOptions(UtcOption):
-    """What ``kproxy report`` takes."""
+    """Options of ``kproxy report``."""
 
     folder: Path = argument("OUT", nargs=1, type=click.Path(path_type=Path))
     output: str | None = option(
@@ -71,7 +71,7 @@ def report(options: ReportOptions) -> None:
 
 
 def _page(folder: Path, title: str | None, faults: Faults, *, utc: bool) -> str:
-    """Return the page; says what is wrong, and ends, if there is none."""
+    """Return the page; if it cannot be made, print why and exit."""
     from captures.export.report import DuckdbMissing, ReportError, report
 
     try:
@@ -82,7 +82,7 @@ def _page(folder: Path, title: str | None, faults: Faults, *, utc: bool) -> str:
 
 
 def _is_report(name: str) -> bool:
-    """Return whether a file is a page that this command made: that may be recreated."""
+    """Return whether a file is a page that this command made and may recreate."""
     from captures.export.report import GENERATOR
 
     path = Path(name)

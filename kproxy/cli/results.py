@@ -1,4 +1,4 @@
-"""What commands print with ``--json``, where that is more than a result of :mod:`captures.analysis`."""
+"""The ``--json`` output of commands, if it is more than a result of :mod:`captures.analysis`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from msgspec import UNSET, UnsetType
 
 from captures.json_objects import OrNull, Time
 
-if TYPE_CHECKING:  # none of these is needed to print the others
+if TYPE_CHECKING:  # each result is imported only by the command that prints it
     from captures.analysis.api_stats import ApiRow
     from captures.analysis.client_compat import BrokerFit
     from captures.analysis.client_stats import ClientRow
@@ -39,7 +39,7 @@ Captures = tuple[str, ...]
 
 @dataclass(slots=True)
 class Statistics:
-    """Of ``kproxy stats``; tables that were not asked for have no key."""
+    """The output of ``kproxy stats``; tables that were not requested have no key."""
 
     captures: Captures
     names: dict[str, list[str]]
@@ -67,7 +67,7 @@ class Blind:
 
 @dataclass(frozen=True, slots=True)
 class DiagnosisResult:
-    """Of ``kproxy diagnose``."""
+    """The output of ``kproxy diagnose``."""
 
     captures: Captures
     exchanges: int
@@ -83,7 +83,7 @@ class DiagnosisResult:
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """Of ``kproxy api-versions``."""
+    """The output of ``kproxy api-versions``."""
 
     JSON = "captures brokers=matrix.brokers clients=matrix.clients warnings=matrix.warnings"
 
@@ -93,7 +93,7 @@ class Versions:
 
 @dataclass(frozen=True, slots=True)
 class ClientsResult:
-    """Of ``kproxy clients``."""
+    """The output of ``kproxy clients``."""
 
     captures: Captures
     clients: list[Client]
@@ -101,7 +101,7 @@ class ClientsResult:
 
 @dataclass(frozen=True, slots=True)
 class TargetResult:
-    """Of ``kproxy compat --broker-version``."""
+    """The output of ``kproxy compat --broker-version``."""
 
     captures: Captures
     target: Target
@@ -111,7 +111,7 @@ class TargetResult:
 
 @dataclass(frozen=True, slots=True)
 class BrokersResult:
-    """Of ``kproxy compat --client-version``."""
+    """The output of ``kproxy compat --client-version``."""
 
     captures: Captures
     client: str
@@ -120,7 +120,7 @@ class BrokersResult:
 
 @dataclass(frozen=True, slots=True)
 class ComparisonResult:
-    """Of ``kproxy diff``."""
+    """The output of ``kproxy diff``."""
 
     JSON = (
         "captures sentence=comparison.sentence good=comparison.good bad=comparison.bad "
@@ -149,7 +149,7 @@ class PartyResult:
 
 @dataclass(frozen=True, slots=True)
 class JourneysResult:
-    """Of ``kproxy journey``."""
+    """The output of ``kproxy journey``."""
 
     JSON = (
         "captures first last sought=result.sought partitions=result.partitions journeys=result.journeys "
@@ -164,7 +164,7 @@ class JourneysResult:
 
 @dataclass(frozen=True, slots=True)
 class GroupLag:
-    """The lag of a group over all partitions of which it is known."""
+    """The lag of a group over all partitions whose lag is known."""
 
     group: str
     lag: int
@@ -173,7 +173,7 @@ class GroupLag:
 
 @dataclass(frozen=True, slots=True)
 class LagResult:
-    """Of ``kproxy lag``."""
+    """The output of ``kproxy lag``."""
 
     captures: Captures
     first: Time | None
@@ -215,13 +215,13 @@ class RecordResult:
 
     @property
     def origin(self) -> str:
-        """How the exchange comes to carry it."""
+        """How the exchange came to carry the record."""
         return self.record.origin.value
 
 
 @dataclass(frozen=True, slots=True)
 class AreaCheck:
-    """A check, and the area it is of."""
+    """A check and its area."""
 
     JSON = "area name=check.name state=check.state found=check.found about=check.about command=check.command"
 
@@ -231,7 +231,7 @@ class AreaCheck:
 
 @dataclass(frozen=True, slots=True)
 class DoctorResult:
-    """Of ``kproxy doctor``."""
+    """The output of ``kproxy doctor``."""
 
     JSON = (
         "kproxy=found.version python=found.python executable=found.executable system=found.system "
@@ -248,7 +248,7 @@ class DoctorResult:
 
 @dataclass(frozen=True, slots=True)
 class ConfigurationResult:
-    """Of ``kproxy config``."""
+    """The output of ``kproxy config``."""
 
     file: str | None
     profile: OrNull[str]
@@ -272,8 +272,8 @@ class PlanResult:
 class OutcomeResult:
     """A line of ``kproxy replay``.
 
-    :ivar recorded: body of the recorded response, ready to be shown
-    :ivar new: that of the new one
+    :ivar recorded: body of the recorded response, prepared for display
+    :ivar new: body of the new response, prepared for display
     """
 
     JSON = (
@@ -291,13 +291,13 @@ class OutcomeResult:
 
     @property
     def same(self) -> bool | None:
-        """Whether nothing differs that need not; None if there are not two responses."""
+        """Whether there are no unexpected differences; None if there are not two responses."""
         return self.outcome.same if self.outcome.comparable else None
 
 
 @dataclass(frozen=True, slots=True)
 class ExpectedDifference:
-    """What has to differ, in how many exchanges."""
+    """A difference that is expected, and the number of exchanges with it."""
 
     exchanges: int
     reason: str

@@ -1,4 +1,4 @@
-"""Which running proxy a command means, and what keeps it from doing what it was asked for."""
+"""The running proxy that a command refers to, and errors from controlling it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _complete(context: click.Context, parameter: click.Parameter, text: str) -> 
 
 @options
 class RunOption:
-    """Which proxy is meant."""
+    """Selects a running proxy."""
 
     run_name: str | None = option(
         "--run",
@@ -43,11 +43,11 @@ class RunOption:
 
 
 def the_run(name: str | None) -> Run:
-    """Return the running proxy that is meant.
+    """Return the running proxy that the user refers to.
 
-    :param name: of ``--run``
-    :raises click.UsageError: if there are several, with a list of them
-    :raises SystemExit: if there is none
+    :param name: value of ``--run``
+    :raises click.UsageError: if several match, with a list of them
+    :raises SystemExit: if none does
     """
     from kproxy.proxy.run_folder import find, running
 
@@ -75,7 +75,7 @@ def _about(run: Run) -> str:
 
 @contextmanager
 def told_errors() -> Iterator[None]:
-    """Tell why a proxy did not do what it was asked for, and exit."""
+    """Report why a proxy did not carry out a command, and exit."""
     from kproxy.proxy.control import ClosedError, CommandError
 
     try:

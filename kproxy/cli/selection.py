@@ -1,4 +1,4 @@
-"""What of a capture a command is to work on: exchanges by filter, time, connection, count; groups by name."""
+"""What a command works on: exchanges by filter, time, connection, count; groups by name."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MOST_NAMED = 20
 def bounds(
     capture: Capture, begin: str | None, end: str | None, zone: tzinfo | None
 ) -> tuple[int | None, int | None]:
-    """Return two moments as they were written in ns since the epoch, None where not given."""
+    """Return two times in ns since the epoch, parsed from text, None if not given."""
     from captures.filters.values import resolved
 
     first = int(capture.connections.first_time.min()) if len(capture.connections) else 0
@@ -33,15 +33,15 @@ def bounds(
 
 @dataclass(slots=True)
 class ExchangeSelection:
-    """Selects exchanges of a capture.
+    """A selection of a capture's exchanges.
 
-    :param wanted: the filter, None lets all pass
-    :param begin: moment before which nothing is selected, as :class:`~kproxy.cli.options.Moment` takes it
-    :param end: moment after which nothing is
-    :param connections: ids of connections, empty selects all
-    :param count: how many exchanges at most
-    :param since: ns since the epoch: of a capture that grows, what began before is only learned from
-    :param apis: keys of the APIs that are selected, empty selects all
+    :param wanted: the filter, None for all
+    :param begin: time before which nothing is selected, in the form of :class:`~kproxy.cli.options.Moment`
+    :param end: time after which nothing is selected
+    :param connections: IDs of connections, empty for all
+    :param count: maximum number of exchanges
+    :param since: ns since the epoch: in a growing capture, exchanges that began before only provide context
+    :param apis: keys of APIs, empty for all
     """
 
     wanted: Filter | None = None
@@ -54,9 +54,9 @@ class ExchangeSelection:
     apis: frozenset[int] = frozenset()
 
     def indexes(self, capture: Capture, reader: ExchangeReader) -> Int64s:
-        """Return the indexes of the selected exchanges, as :meth:`ExchangeReader.exchange` takes them, rising.
+        """Return the indexes of the selected exchanges, for :meth:`ExchangeReader.exchange`, ascending.
 
-        Bodies are decoded only where the filter needs them, by :attr:`Capture.jobs` processes.
+        Bodies are decoded only if the filter needs them, by :attr:`Capture.jobs` processes.
         """
 
         if self.wanted is None:
@@ -71,10 +71,10 @@ class ExchangeSelection:
         pause: Callable[[], None],
         look: Callable[[Exchange], None] = lambda _: None,
     ) -> Iterator[Exchange]:
-        """Yield the selected exchanges of a capture that grows, each as soon as it is complete.
+        """Yield the selected exchanges of a growing capture, each as soon as it is complete.
 
-        :param reader: one that is live
-        :param pause: called whenever all was yielded that has come
+        :param reader: a live one
+        :param pause: called whenever all available exchanges were yielded
         :param look: called with every exchange, selected or not
         """
         return islice(self._coming(capture, reader, pause, look), self.count)
@@ -97,7 +97,7 @@ class ExchangeSelection:
                 rows = rows[~early]
             for exchange in reader.take(rows.tolist()):
                 look(exchange)
-                fits = wanted.fits(exchange)  # asked about all: it learns from them
+                fits = wanted.fits(exchange)  # evaluated on all: it learns from them
                 if self.apis and exchange.api_key not in self.apis:
                     continue
                 if self.connections and exchange.connection not in self.connections:
@@ -107,11 +107,11 @@ class ExchangeSelection:
             pause()
 
     def bounds(self, capture: Capture) -> tuple[int | None, int | None]:
-        """Return begin and end in ns since the epoch, None where not limited."""
+        """Return begin and end in ns since the epoch, None if not limited."""
         return bounds(capture, self.begin, self.end, self.zone)
 
     def rows(self, capture: Capture) -> Bools:
-        """Return a mask over the rows of the table, in their order there: all but the filter."""
+        """Return a mask over the rows of the table, in table order; the filter is not applied."""
         import numpy as np
 
         table = capture.table
@@ -130,14 +130,14 @@ class ExchangeSelection:
 
 
 def chosen(names: Sequence[str], wanted: Sequence[str], what: str = "group") -> set[str]:
-    """Return those of some names that were asked for, by name or pattern; all of them if none was.
+    """Return the names selected by name or pattern; all names if `wanted` is empty.
 
-    :param what: of what they are names
-    :raises click.UsageError: if there is none that fits
+    :param what: kind of thing named, for the error
+    :raises click.UsageError: if one matches nothing
     """
     found: set[str] = set() if wanted else set(names)
     for each in wanted:
-        # a group may be called orders-[1], which is not a pattern then
+        # a group may be named orders-[1], which is then not a pattern
         fitting = {each} & set(names) or {name for name in names if fnmatchcase(name, each)}
         if not fitting:
             raise click.UsageError(f"no {what} {each!r} in the capture; {there_are(names)}")
@@ -146,12 +146,12 @@ def chosen(names: Sequence[str], wanted: Sequence[str], what: str = "group") -> 
 
 
 def fits(name: str, wanted: Sequence[str]) -> bool:
-    """Return whether a group of a capture that grows is asked for: what others there will be is not known yet."""
+    """Return whether a group of a growing capture is selected, when its other groups are not known yet."""
     return not wanted or any(name == each or fnmatchcase(name, each) for each in wanted)
 
 
 def there_are(names: Sequence[str]) -> str:
-    """Return what there is, for one who asked for something else."""
+    """Return which names exist, for a user who asked for another one."""
     if not names:
         return "there is none at all"
     rest = len(names) - _MOST_NAMED

@@ -20,7 +20,7 @@ Examples:
 
 @options
 class ServeOptions(ViewOptions):
-    """What ``kproxy serve`` takes."""
+    """Options of ``kproxy serve``."""
 
     listen: ListenAddress = option(
         "--listen",

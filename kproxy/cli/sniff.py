@@ -1,7 +1,7 @@
 """``kproxy sniff``: live capture with tcpdump's switches, shown as ``kproxy read`` shows captures.
 
-What is here opens the interface and gives privileges up; it imports nothing that looks inside packets, and nothing
-that starts threads. What does (:mod:`kproxy.cli.sniff_run`) is imported after that.
+This module opens the interface and drops privileges; it imports no code that inspects packets or starts threads. Such
+code (:mod:`kproxy.cli.sniff_run`) is imported after that.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 _MAX_SNAPSHOT = 262_144
 _LATE = ("concurrent.futures.thread",)
-"""Of the standard library, what is imported when it is first used."""
+"""Modules of the standard library that are imported on first use."""
 _PROGRAMS = ("kproxy.__main__", "textual.demo", "textual.__main__", "textual._sleep", "rich.__main__")
-"""Modules that do something when they are imported."""
+"""Modules that run something when they are imported."""
 
 EPILOG = """\b
 Examples:
@@ -84,13 +84,13 @@ class CaptureOptions:
         metavar="USER",
         help="As root: switch to USER once the interface is open. Default: the user who called sudo, else nobody.",
     )
-    no_names: bool = option("-n", hidden=True)  # tcpdump's: kproxy never asks a name server
-    unbuffered: bool = option("-U", hidden=True)  # tcpdump's: kproxy always writes at once
+    no_names: bool = option("-n", hidden=True)  # for tcpdump's users: kproxy never asks a name server
+    unbuffered: bool = option("-U", hidden=True)  # for tcpdump's users: kproxy always writes at once
 
 
 @options
 class SniffOptions(LiveOptions, WebOption, RecorderOptions, CaptureOptions):
-    """What ``kproxy sniff`` takes."""
+    """Options of ``kproxy sniff``."""
 
     title = "Showing"
     write: str | None = option(
@@ -215,12 +215,12 @@ def _settings(options: SniffOptions) -> Settings:
 
 @dataclass(frozen=True, slots=True)
 class OpenFiles:
-    """What took privileges, or has to do with who the process is now.
+    """Resources that required privileges, or depend on the user of the process.
 
-    :ivar settings: how the device was opened
+    :ivar settings: of the device
     :ivar output: the file of ``-w``, and its path
-    :ivar keylog: the key log, if this process may not be able to open it any more
-    :ivar find: finds the processes behind local ends, None if this process can do so as well as any
+    :ivar keylog: the key log, if this process may not be able to open it later
+    :ivar find: finds the processes behind local ends; None if this process needs no help with that
     """
 
     device: Device
@@ -231,16 +231,16 @@ class OpenFiles:
 
 
 def _open(settings: Settings, user: str | None, write: str | None, keylog: str | None) -> OpenFiles:
-    """Open the interface, the file to write and the key log, and give up the privileges that took.
+    """Open the interface, the file to write and the key log, and drop the privileges that required.
 
-    A user that was chosen, by ``-Z`` or ``sudo``, is who may or may not write and read the files, and owns what is
-    written. Without one the files are opened before the process switches to the user nobody, who might not be able to.
+    A user chosen by ``-Z`` or ``sudo`` needs the permission to write and read the files, and owns the files written.
+    Otherwise the files are opened before the process becomes the user nobody, who may lack that permission.
     """
     from captures.live.privileges import become, give_up_capabilities, successor
     from captures.live.process_finder import ProcessFinder
 
     heir = successor(user)
-    # begun before there is a device, which is none of its business
+    # started before the device is open, so that it does not inherit it
     find = ProcessFinder(heir) if heir is not None and sys.platform == "linux" else None
     try:
         device = _device(settings)
@@ -260,7 +260,7 @@ def _open(settings: Settings, user: str | None, write: str | None, keylog: str |
 
 
 def _opened(keylog: str | None) -> BinaryIO | None:
-    """Open a key log; None if that cannot be done now."""
+    """Open a key log; None if that is not possible now."""
     if keylog is None:
         return None
     try:
@@ -287,7 +287,7 @@ def _device(settings: Settings) -> Device:
 
 
 def _command() -> list[str]:
-    """Return the command line of this process, as it can be given to sudo."""
+    """Return the command line of this process, to be passed to sudo."""
     program = Path(sys.argv[0]).absolute()
     if os.access(program, os.X_OK):
         return [str(program), *sys.argv[1:]]
@@ -312,7 +312,7 @@ def _output(write: str | None, user: User | None) -> tuple[BinaryIO, Path] | Non
 
 
 def _load_what_cannot_be_read_by(user: User) -> None:
-    """Import everything that may be needed, if the user cannot read it later: as under /root."""
+    """Import everything that may be needed if `user` cannot read it later, as with a Python under /root."""
     from captures.live.privileges import may_read
 
     if all(may_read(user, Path(path)) for path in (__file__, click.__file__, os.__file__)):
@@ -323,7 +323,7 @@ def _load_what_cannot_be_read_by(user: User) -> None:
 
     for package in ("dissectors", "captures", "kproxy", "textual", "rich"):
         for module in walk_packages(import_module(package).__path__, f"{package}."):
-            # what needs an optional package that is not installed, or another system
+            # a module may need a missing optional package, or another system
             with suppress(ImportError):
                 if not module.name.startswith(_PROGRAMS):
                     import_module(module.name)

@@ -1,7 +1,7 @@
-"""What ``kproxy sniff`` does once the interface is open and privileges are given up.
+"""The part of ``kproxy sniff`` that runs after the interface was opened and privileges were dropped.
 
-A run has up to three threads: the sniffer's moves packets to disk, this one reads and shows them from there, and the
-recorder's saves what surrounds matches. They end in that order, so that all that was captured is shown and saved.
+A run has up to three threads: the sniffer moves packets to disk, this one reads and shows them from there, and the
+recorder saves the surroundings of matches. They end in that order, so that all captured packets are shown and saved.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ _WORTH_A_WORD = 16 << 20  # bytes: some seconds of reading
 class SniffRun:
     """One run of ``kproxy sniff``.
 
-    :param opened: is taken over
-    :raises click.UsageError: for an option that makes no sense
+    :param opened: is owned by the run
+    :raises click.UsageError: if an option is invalid
     """
 
     def __init__(self, opened: OpenFiles, options: SniffOptions) -> None:
@@ -77,7 +77,7 @@ class SniffRun:
         )
 
     def run(self) -> int:
-        """Capture until the end; returns the exit code.
+        """Capture until the end; return the exit code.
 
         :raises OSError: if nothing can be written
         """
@@ -99,7 +99,7 @@ class SniffRun:
             if self._find is not None:
                 self._find.close()
             if self._folder is not None:
-                with suppress(OSError):  # something that is not ours is in it
+                with suppress(OSError):  # it contains unknown files
                     self._folder.rmdir()
 
     def _pages(self) -> AbstractContextManager[object]:
@@ -116,7 +116,7 @@ class SniffRun:
     def _asked(self, *_: object) -> None:
         if self._recorder is not None:
             self._recorder.keep_now("asked", "the request to keep this moment (SIGUSR1)")
-        else:  # as tcpdump does; past sys.stderr, which must not be entered while it is in use
+        else:  # as tcpdump does; not through sys.stderr, which is not reentrant in a signal handler
             os.write(2, f"{counts_line(self._sniffer.taken)}\n".encode())
 
     def _wait(self) -> bool:
@@ -132,7 +132,7 @@ class SniffRun:
         return True
 
     def _read(self) -> bool:
-        """Show, or look at, what is captured; returns whether all of it could be read and decoded."""
+        """Show, or only observe, captured exchanges; return whether everything could be read and decoded."""
         source = ring_source(self._ring, self._sniffer.stop, Quota(self._limit))
         capture = LiveCapture(
             source, self._sniffer, self._names, self._find or processes_behind, keylog=self._keylog
@@ -143,7 +143,7 @@ class SniffRun:
         return self._output.conclude(capture, tally, self._end)
 
     def _open(self, capture: LiveCapture) -> bool:
-        """Show it in the UI."""
+        """Show the capture in the UI."""
         session = self._output.showing.session(capture, f"sniffing {self._interface}")
         self._output.observe(session)
         outcome = run_ui(
@@ -161,7 +161,7 @@ class SniffRun:
             self._recorder.match(match)
 
     def _pause(self) -> None:
-        """Let what was printed be seen; say how it stands when the end takes its time."""
+        """Flush the output; report the backlog if stopping takes long."""
         flush()
         waiting = self._ring.waiting
         if self._sniffer.stopping and waiting > _WORTH_A_WORD and not self._told:
@@ -169,7 +169,7 @@ class SniffRun:
             notice(f"{waiting >> 20} MiB are still to be read; Ctrl-C again ends at once")
 
     def _end(self) -> None:
-        """Wait until all is saved, and say what became of the packets."""
+        """Wait until everything is saved, and print the counts of packets."""
         self._sniffer.join()
         if self._recorder is not None:
             self._recorder.close()
@@ -179,9 +179,9 @@ class SniffRun:
 
 
 def _ring_folder(folder: Path) -> Path:
-    """Make the folder for the chunks of a ring.
+    """Create the folder for the chunks of a ring.
 
-    :raises click.UsageError: if it cannot be made
+    :raises click.UsageError: if it cannot be created
     """
     path = folder / f"ring-{datetime.now(UTC):%Y-%m-%dT%H-%M-%SZ}-{os.getpid()}"
     try:
@@ -201,7 +201,7 @@ def _me() -> str:
 
 
 def counts_line(taken: CaptureCounts) -> str:
-    """Return what became of the packets, in the words of tcpdump."""
+    """Return the counts of packets, in the words of tcpdump."""
     parts = [
         f"{taken.captured:,} packets captured",
         f"{taken.received:,} received by the capture filter",

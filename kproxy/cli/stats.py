@@ -1,4 +1,4 @@
-"""``kproxy stats``: a capture to tables of figures."""
+"""``kproxy stats``: statistics of a capture, in tables."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ _COLUMNS = {
     "throttle": ("throttle_time_ms", "response_told"),
     "latency": ("wait", "throttle_time_ms", "replica_id"),
 }
-"""Columns of messages that a table is made of, besides those for counting."""
+"""Columns of messages that a table needs, besides those for counting."""
 _ROWS_IN_OVERVIEW = 10
 _ROWS_OF_ONE = 40
 
 
 @options
 class StatsOptions(UtcOption, ReportOptions, ReadingOptions, JobsOption, TimeOptions):
-    """What ``kproxy stats`` takes."""
+    """Options of ``kproxy stats``."""
 
     tables: tuple[str, ...] = option(
         "--by",
@@ -86,7 +86,7 @@ def stats(options: StatsOptions) -> None:
 
 
 class Stats(CaptureRun[StatsOptions]):
-    """One run of ``kproxy stats``: the options, and the accumulators that they ask for."""
+    """One run of ``kproxy stats``: the options, and the accumulators that they require."""
 
     def __init__(self, options: StatsOptions) -> None:
         from captures.analysis.api_stats import ApiStats
@@ -195,7 +195,7 @@ class Stats(CaptureRun[StatsOptions]):
     def _topic_name(self, topic_id: str) -> str | None:
         return None if self._reader is None else self._reader.knowledge.topic_name(topic_id)
 
-    # ------------------------------------------------------------ what came of it
+    # ------------------------------------------------------------ results
     def _connection_rows(self, capture: Capture, connections: ConnectionStats) -> list[ConnectionRow]:
         if "connection" not in self.tables:
             return []
@@ -224,13 +224,13 @@ class Stats(CaptureRun[StatsOptions]):
             "latency": ("time_shares", self.shares.result),
         }
         shape: dict[str, Any] = to_json(shown)
-        for table in self.tables:  # in the order in which they were asked for
+        for table in self.tables:  # in the order requested
             name, rows = made[table]
             shape[name] = capture.faults.made(rows, f"the table {table}", [])
         return shape
 
     def _names_met(self, capture: Capture) -> dict[str, list[str]]:
-        """Return the names of addresses in the capture, of those that have any."""
+        """Return the names of addresses in the capture, for those that have any."""
         names = self.reading.names
         ends = {
             end for connection in range(len(capture.connections)) for end in capture.endpoints(connection)

@@ -1,4 +1,4 @@
-"""When commands open the terminal UI, and how. Where they do not, they print."""
+"""When and how commands open the terminal UI. Otherwise they print."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 _KEYS = "/dev/tty"
 _DRIVER, _BROWSER = "TEXTUAL_DRIVER", "textual.drivers.web_driver:WebDriver"
-"""The variable that tells Textual what to draw on, and what textual-serve sets it to."""
+"""The variable that selects Textual's driver, and its value under textual-serve."""
 
 
 def opens_ui(options: LiveOptions | None = None, *, printing: bool = False) -> bool:
-    """Return whether a command opens the UI: on a terminal that can show it and has keys, unless it is to print.
+    """Return whether a command opens the UI: on a terminal that can show it and has a keyboard, unless it is to print.
 
-    :param options: of a command that prints if asked to
-    :param printing: whether it was asked for something else that is printed
+    :param options: of a command with options for printing
+    :param printing: whether other options ask for printed output
     """
     if options is not None:
         printing |= options.no_ui or options.as_json or options.verbose or options.text
@@ -42,17 +42,17 @@ def opens_ui(options: LiveOptions | None = None, *, printing: bool = False) -> b
 
 
 def _in_browser() -> bool:
-    """Return whether this process draws on a page of :func:`serve_ui`, which is at the other end of its pipes."""
+    """Return whether this process draws on a page of :func:`serve_ui`, to which its pipes lead."""
     return os.environ.get(_DRIVER) == _BROWSER
 
 
 def serve_ui(arguments: Sequence[str], *, title: str, listen: Address, guarded: bool = True) -> None:
     """Show the UI in browsers until a signal ends it.
 
-    :param arguments: what kproxy is called with, for each page
+    :param arguments: arguments of kproxy for each page
     :param guarded: whether a page needs the token
-    :raises OSError: if the address cannot be had
-    :raises click.ClickException: if what serves is not installed
+    :raises OSError: if the address cannot be listened on
+    :raises click.ClickException: if the server is not installed
     """
     try:
         from kproxy.browser import Browsers
@@ -65,9 +65,9 @@ def serve_ui(arguments: Sequence[str], *, title: str, listen: Address, guarded: 
 
 @contextmanager
 def pages_beside(arguments: Sequence[str]) -> Iterator[None]:
-    """Have another process serve pages meanwhile; what it says is said here.
+    """Run another process that serves pages meanwhile, and print its notices.
 
-    :param arguments: what kproxy is called with there
+    :param arguments: arguments of kproxy in that process
     """
     try:
         process = subprocess.Popen(  # noqa: S603  # kproxy itself
@@ -78,7 +78,7 @@ def pages_beside(arguments: Sequence[str]) -> Iterator[None]:
             text=True,
             start_new_session=True,  # Ctrl-C is for this process
         )
-    except OSError as error:  # sniff has given up its privileges, and Python may be in a folder of root's
+    except OSError as error:  # sniff has dropped its privileges, and Python may be in a folder of root's
         notice(f"no pages for browsers: {sys.executable} cannot be started here: {error.strerror}")
         yield
         return
@@ -100,10 +100,10 @@ def pages_beside(arguments: Sequence[str]) -> Iterator[None]:
 
 
 def run_ui(session: Session, **options: Unpack[RunOptions]) -> Outcome:
-    """Show a session until the user leaves; returns how."""
+    """Show a session until the user leaves; return how."""
     from kproxy.tui.run import run
 
-    use_color("never")  # of texts that it shows
+    use_color("never")  # for texts that the UI shows
     with _terminal():
         outcome = run(session, current(), **options)
     for line in session.faults.lines():
@@ -113,7 +113,7 @@ def run_ui(session: Session, **options: Unpack[RunOptions]) -> Outcome:
 
 @contextmanager
 def _terminal() -> Iterator[None]:
-    """Have keys read from the terminal, and the UI drawn on it, while standard input or error is something else.
+    """Connect the UI to the terminal for keys and drawing, even if standard input or standard error is redirected.
 
     Standard input may be a capture in a pipe; Textual draws on standard error.
     """

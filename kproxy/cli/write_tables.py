@@ -1,4 +1,4 @@
-"""``kproxy tables``: captures of any size as folders of Parquet, by Spark or by one process."""
+"""``kproxy tables``: captures of any size as folders of Parquet, made by Spark or by one process."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ if TYPE_CHECKING:
     from captures.tables.options import TablesOptions, TablesSummary
 
 Progress = Callable[[str, int, int], None]
-"""Gets a stage, its progress, and its total (0 if unknown): bytes while reading."""
+"""Called with a stage, its progress, and its total (0 if unknown): bytes while reading."""
 
 SMALL = 256 << 20
-"""Bytes that one process reads in the time in which a JVM and its workers start and are warm."""
+"""Bytes that one process reads in the time that a JVM and its workers take to start and warm up."""
 _LEAST_RANGE = 1 << 20
 
 
 class Engine(Protocol):
-    """What makes the tables.
+    """Makes the tables.
 
-    :raises CaptureError: if nothing could be read, or with ``strict`` at the first fault
+    :raises CaptureError: if nothing could be read, or with ``strict`` at the first error
     """
 
     def __call__(
@@ -79,7 +79,7 @@ class _SparkSetting(click.ParamType[tuple[str, str]]):
 
 @options
 class TablesCommandOptions(HostsOption):
-    """What ``kproxy tables`` takes."""
+    """Options of ``kproxy tables``."""
 
     paths: tuple[str, ...] = argument("CAPTURE...", type=click.Path(allow_dash=True))
     output: str = option(
@@ -180,7 +180,7 @@ def write_tables(options: TablesCommandOptions) -> None:
 class WriteTables:
     """One run of ``kproxy tables``.
 
-    :raises click.UsageError: if the options do not make sense together
+    :raises click.UsageError: if the options contradict each other
     """
 
     def __init__(self, options: TablesCommandOptions) -> None:
@@ -200,7 +200,7 @@ class WriteTables:
         _check_names(options.tables, options.columns, options.only, options.skip)
         filter_option(options.wanted, UTC)
         keylog_option(options.keylog, growing=follow)
-        names_of(options.hosts)  # refused now rather than when Spark has started
+        names_of(options.hosts)  # refuses errors now rather than after Spark has started
         self.paths = options.paths
         self.output = options.output
         self.as_json = options.as_json
@@ -225,7 +225,7 @@ class WriteTables:
         self.choice = choose_engine(options.engine, options.paths, self.options)
 
     def run(self) -> int:
-        """Write the tables, and say what came of it; return the exit code."""
+        """Write the tables, and print a summary; return the exit code."""
         from captures.spark.errors import expected, plain
 
         echo(f"kproxy: {self.choice.why}", err=True)
@@ -267,7 +267,7 @@ def _check_together(*groups: Mapping[str, object]) -> None:
 def _check_names(
     tables: Sequence[str], columns: str | None, only: Sequence[str], skip: Sequence[str]
 ) -> None:
-    """Refuse names that mean nothing, before a JVM starts for them."""
+    """Refuse unknown names before a JVM starts."""
     from captures.tables.schema import TABLES, choose_tables
     from kproxy.cli.live_findings import rules_and_limits
 
@@ -286,16 +286,16 @@ def _check_names(
         rules_and_limits(only, skip, ())
 
 
-# ---------------------------------------------------------------- what makes them
+# ---------------------------------------------------------------- engines
 class Choice(NamedTuple):
-    """An engine, and why it is that one, for the user."""
+    """An engine, and the reason for choosing it, for the user."""
 
     engine: Engine
     why: str
 
 
 def choose_engine(wanted: str, paths: Sequence[str], options: TablesOptions) -> Choice:
-    """Return what makes the tables.
+    """Return the engine that makes the tables.
 
     :param wanted: ``auto``, ``spark`` or ``single``
     :raises click.UsageError: if Spark is needed and cannot be used
@@ -338,9 +338,9 @@ def _place(options: TablesOptions) -> str:
 
 
 def _spark(place: str) -> str:
-    """Return what Spark there is, for the user.
+    """Return a description of Spark, for the user.
 
-    :raises SparkUnavailable: if there is none, or no Java where a JVM has to be started
+    :raises SparkUnavailable: if Spark is missing, or Java, unless the JVM runs elsewhere
     """
     from captures.spark.java import find_java
     from captures.spark.session import spark_version
@@ -353,7 +353,7 @@ def _spark(place: str) -> str:
 
 
 def _size(paths: Sequence[str]) -> int | None:
-    """Return the bytes that there are to read; None if they are where only a cluster can look."""
+    """Return the number of bytes to read; None if only a cluster can access them."""
     from captures.packets import CaptureError
     from captures.packets.files import FileStatus, expanded
 
@@ -388,7 +388,7 @@ def _single(paths: Sequence[str], out: str, options: TablesOptions, progress: Pr
 # ---------------------------------------------------------------- while it runs
 @contextmanager
 def stopped_by_signals() -> Iterator[None]:
-    """Let being asked to terminate do what Ctrl-C does."""
+    """Make SIGTERM and SIGHUP do what Ctrl-C does."""
 
     def stop(_: int, __: FrameType | None) -> None:
         raise KeyboardInterrupt
@@ -402,9 +402,9 @@ def stopped_by_signals() -> Iterator[None]:
 
 
 class StageBars:
-    """Shows how far each stage is, as a bar on a terminal; nothing elsewhere.
+    """Shows the progress of each stage, as a bar on a terminal; nothing elsewhere.
 
-    One is a context manager that gives the callback for progress.
+    A context manager that returns the callback for progress.
     """
 
     def __init__(self) -> None:

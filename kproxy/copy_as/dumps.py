@@ -1,4 +1,4 @@
-"""Frames as dumps: with offsets and text, as bare hexadecimal digits, as base64."""
+"""Frames as dumps: with offsets and text, as hexadecimal digits, as base64."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from kproxy.copy_as.frames import FrameCopy, complete_frame, frame
 _WIDTH = 16
 _HIDDEN = "**"
 _OF_HEX = 3 * _WIDTH + 1
-"""Columns of the digits of a line, with the wider gap in the middle."""
+"""Width of a line's digits, with the wider gap in the middle."""
 
 
 def hex_dump(exchange: Exchange, side: Side, *, show_secrets: bool) -> str:
     """Return a frame as lines of offset, 16 bytes and text, with a title.
 
-    Offsets count from the first byte of the size field. What is secret is ``**``.
+    Offsets count from the first byte of the size field. Secret bytes are shown as ``**``.
     """
     found = frame(exchange, side, show_secrets=show_secrets)
     if found is None:

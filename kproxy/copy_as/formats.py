@@ -18,10 +18,10 @@ from kproxy.copy_as.shell import Command
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a format may need beside the exchanges.
+    """What a format may need in addition to the exchanges.
 
-    :ivar capture: theirs
-    :ivar zone: of the times, None is the local one
+    :ivar capture: of the exchanges
+    :ivar zone: time zone, None for local time
     :ivar show_secrets: whether the exchanges were read with their secrets
     """
 
@@ -32,13 +32,13 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """One way to copy exchanges.
+    """A format in which exchanges can be copied.
 
-    :ivar name: what it is called on the command line
+    :ivar name: on the command line
     :ivar title: a few words, for a menu
     :ivar suffix: of a file with such text
     :ivar make: makes the text; raises :class:`CannotCopyError`
-    :ivar exists: tells whether the format says anything of an exchange
+    :ivar exists: returns whether the format applies to an exchange
     """
 
     name: str
@@ -48,15 +48,15 @@ class Format:
     exists: Callable[[Exchange], bool] = lambda _: True
 
     def text(self, exchanges: Sequence[Exchange], context: Context) -> str:
-        """Return exchanges in this format, those left out that it says nothing of.
+        """Return exchanges in this format, without those that it does not apply to.
 
         :param exchanges: annotated
-        :raises CannotCopyError: if they cannot be copied: the format has nothing for any of them, what they hold is
-            secret, or bytes are missing
+        :raises CannotCopyError: if they cannot be copied: the format applies to none of them, they contain secrets, or
+            bytes are missing
         """
         there = [exchange for exchange in exchanges if self.exists(exchange)]
         if not there:
-            raise CannotCopyError(f"{self.title}: there is no such thing for {_of(exchanges)}")
+            raise CannotCopyError(f"{self.title}: this does not apply to {_of(exchanges)}")
         return self.make(there, context)
 
 
@@ -74,7 +74,7 @@ _OneFrame = Callable[..., str]
 def _frames(
     make: _OneFrame, sides: Sequence[Side], between: str = ""
 ) -> Callable[[Sequence[Exchange], Context], str]:
-    """Return a maker that puts one frame after the other."""
+    """Return a function that puts one frame after the other."""
 
     def text(exchanges: Sequence[Exchange], context: Context) -> str:
         return between.join(
@@ -201,5 +201,5 @@ def by_name(name: str) -> Format:
 
 
 def formats_of(exchanges: Sequence[Exchange]) -> list[Format]:
-    """Return the formats that say something of at least one of some exchanges."""
+    """Return the formats that apply to at least one of the exchanges."""
     return [each for each in FORMATS if any(map(each.exists, exchanges))]

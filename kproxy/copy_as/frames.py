@@ -1,8 +1,8 @@
 """The bytes of an exchange's frames, and which of them are secret.
 
-What is masked in the decoded exchange is hidden in its bytes, by the places that a trace of the frame gives. A frame
-that may hold secrets and was not decoded to its end is hidden from its body on: its contents are unknown. So is one
-with records that were not to be read (``--payload none``).
+Values masked in the decoded exchange are hidden in its bytes, at the places given by a trace of the frame. A frame that
+may contain secrets and was not decoded to its end is hidden from its body on: its contents are unknown. So is one whose
+records were not to be read (``--payload none``).
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _LAST_STEP = re.compile(r"(?:\.[^.\[]*|\[[^\[]*)$")
 class FrameCopy:
     """A frame as far as it was captured.
 
-    :ivar data: its bytes, from the first of the size field on
-    :ivar size: how many it had on the wire
-    :ivar hidden: stretches of them that are secret, as begin and end
+    :ivar data: its bytes, including the size field
+    :ivar size: its bytes on the wire
+    :ivar hidden: secret stretches of the data, as begin and end
     """
 
     data: bytes
@@ -49,15 +49,15 @@ def frame(exchange: Exchange, side: Side, *, show_secrets: bool) -> FrameCopy | 
     data = (size - SIZE_BYTES).to_bytes(SIZE_BYTES, "big") + payload
     if show_secrets:
         return FrameCopy(data, size)
-    if body is None:  # SASL tokens are secrets as a whole
+    if body is None:  # SASL tokens are entirely secret
         return FrameCopy(data, size, ((SIZE_BYTES, len(data)),))
     return FrameCopy(data, size, _hidden(exchange, side, body, len(data)))
 
 
 def open_frame(exchange: Exchange, side: Side, *, show_secrets: bool) -> FrameCopy:
-    """Return a frame of which nothing is secret.
+    """Return a frame without secrets.
 
-    :raises CannotCopyError: if there is none, or something in it is
+    :raises CannotCopyError: if there is no frame, or it contains secrets
     """
     found = frame(exchange, side, show_secrets=show_secrets)
     if found is None:
@@ -71,9 +71,9 @@ def open_frame(exchange: Exchange, side: Side, *, show_secrets: bool) -> FrameCo
 
 
 def complete_frame(exchange: Exchange, side: Side, *, show_secrets: bool) -> FrameCopy:
-    """Return the same, all of it.
+    """Return a frame without secrets and without missing bytes.
 
-    :raises CannotCopyError: if bytes of it are missing too
+    :raises CannotCopyError: if there is none, it contains secrets, or bytes are missing
     """
     found = open_frame(exchange, side, show_secrets=show_secrets)
     if len(found.data) < found.size:
@@ -94,7 +94,7 @@ def _hidden(exchange: Exchange, side: Side, body: Body, end: int) -> tuple[tuple
 
 
 def _has_unread_records(value: Any) -> bool:
-    """Return whether there are batches of which the records were not looked at, as they are not to be shown."""
+    """Return whether there are batches whose records were not read, because they are not to be shown."""
     if isinstance(value, dict):
         if value.get("records") == [] and value.get("count"):
             return True
@@ -103,7 +103,7 @@ def _has_unread_records(value: Any) -> bool:
 
 
 def _places(body: Body, side: Side, masked: list[str]) -> list[tuple[int, int]]:
-    """Return where the bytes of masked values are, or of what these are in, where they have no bytes of their own."""
+    """Return where the bytes of masked values are; of the enclosing value if they have none of their own."""
     root = trace_body(body, response=side == "response", records=True)
     places: dict[str, tuple[int, int]] = {}
     for child in root.children or ():
@@ -124,7 +124,7 @@ def _places(body: Body, side: Side, masked: list[str]) -> list[tuple[int, int]]:
 
 
 def _by_path(node: Node, path: str, outer: tuple[int, int]) -> list[tuple[str, tuple[int, int]]]:
-    """Return the bytes in the frame of a node and all below it; what was compressed has those of its batch."""
+    """Return the byte ranges of a node and all nodes below it; decompressed nodes have the range of their batch."""
     place = outer if node.kind == DECOMPRESSED or node.end < 0 else (node.start, node.end)
     found = [(path, place)]
     for child in node.children or ():

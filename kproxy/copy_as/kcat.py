@@ -1,4 +1,4 @@
-"""Requests as command lines of kcat (1.7), the producer and consumer made with librdkafka."""
+"""Requests as command lines of kcat (1.7), the producer and consumer based on librdkafka."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TLS = "the connection was encrypted: add -X security.protocol=ssl, or sasl_ssl, 
 
 _ISOLATION = {0: "read_uncommitted", 1: "read_committed"}
 
-# what librdkafka takes for these properties (CONFIGURATION.md)
+# values that librdkafka accepts (CONFIGURATION.md)
 _FETCH_PROPERTIES = (
     ("max_wait_ms", "fetch.wait.max.ms", range(300_001)),
     ("min_bytes", "fetch.min.bytes", range(1, 100_000_001)),
@@ -23,7 +23,7 @@ _MOST_PARTITION_BYTES = 1_000_000_000
 
 
 def commands(exchange: Exchange) -> list[Command]:
-    """Return what asks the same with kcat, nothing if kcat does not ask such things."""
+    """Return kcat commands that send the same request, none if kcat has no such command."""
     request = asked(exchange)
     make = None if request is None else _MAKERS.get(request.exchange.api_key or 0)
     return [] if make is None or request is None else list(make(request))
@@ -113,7 +113,7 @@ def _producer(
     properties = [f"acks={request.value['acks']}"]
     if partition.codec != "none":
         properties.append(f"compression.codec={partition.codec}")
-    # what ends the last record keeps an empty one
+    # a final delimiter preserves an empty last record
     text = f"{run.text(between, behind_keys)}{between}"
     return Command([*words, *_with_x(properties)], input=text, notes=list(notes))
 

@@ -1,8 +1,8 @@
 """A message as a Python script that builds it again with kproxy's dissectors, byte for byte.
 
-The script has header and body as literals. Run, it prints the frame; given a broker, it sends a request there and shows
-the answer. What the dissectors would build in other bytes than the sender did (a length in more bytes than it needs, a
-layout of an old release, something behind the message) stands in the script as bytes.
+The script has header and body as literals. When run, it prints the frame; given a broker, it sends a request there and
+shows the answer. A message that the dissectors would encode differently than its sender (a length in more bytes than
+necessary, a layout of an old release, data after the message) is included as bytes.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ def script(exchange: Exchange, side: Side, *, show_secrets: bool) -> str:
     payload = frame.data[SIZE_BYTES:]
     body = exchange.request if side == "request" else exchange.response
     if body is None:
-        raise CannotCopyError("SASL tokens are no Kafka messages: copy their bytes as hex")
-    # that of the exchange has been made ready to be shown: its records are no bytes any more
+        raise CannotCopyError("SASL tokens are not Kafka messages: copy their bytes as hex")
+    # decode again: in the exchange, records were replaced for display
     again = decode_request(payload) if side == "request" else decode_response(payload, body.key, body.asked)
     lines = [*_opening(exchange, side), *_message(again, side, payload), *_FRAME]
     lines += _sending(exchange) if side == "request" else _PRINTING
@@ -86,12 +86,12 @@ def _message(body: Body, side: Side, payload: bytes) -> Iterator[str]:
 
 
 def _built(body: Body, side: Side) -> bytes | None:
-    """Return what the script would build from literals, None if it could not."""
+    """Return the bytes that the script would build from literals, None if it could not."""
     layout = body.message(response=side == "response")
     if layout is None or body.value is None or body.problems:
         return None
     header, version = _header(body, side)
-    # literals cannot say infinity or not-a-number
+    # infinity and not-a-number have no literals
     try:
         values = ast.literal_eval(repr((body.header, body.value)))
         return bytes(header[version].build(values[0])) + bytes(

@@ -1,4 +1,4 @@
-"""The records of a Produce as lines that a producer on the command line reads."""
+"""The records of a Produce as lines for a command-line producer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kproxy.copy_as.shell import Command
 
 _MOST_RECORDS = 500
 _MOST_CHARACTERS = 50_000
-"""Beyond either, a paste is no help; shells and terminals have their limits too."""
+"""Beyond either, pasting is impractical; shells and terminals have limits too."""
 
 _WHITESPACE = frozenset("\n\t\r")
 
@@ -33,11 +33,11 @@ class Header(NamedTuple):
 
 @dataclass(slots=True)
 class RecordRun:
-    """Records that follow each other and differ in key and value only.
+    """Consecutive records that differ only in key and value.
 
     :ivar keyed: whether they have keys; otherwise all are null
     :ivar null: whether their values are null
-    :ivar headers: those that each of them has
+    :ivar headers: the headers that each of them has
     :ivar records: key and value of each
     """
 
@@ -47,9 +47,9 @@ class RecordRun:
     records: list[tuple[str, str]] = field(default_factory=list)
 
     def delimiters(self, of_records: Sequence[str] = RECORD_DELIMITERS) -> tuple[str, str] | None:
-        """Return what can stand between records, and between key and value; None if everything is taken.
+        """Return delimiters of records, and of key and value, that occur in none of them; None if there are none.
 
-        :param of_records: what may stand between records
+        :param of_records: candidates for the delimiter of records
         """
         text = "".join(part for record in self.records for part in record)
         between = next((each for each in of_records if each not in text), None)
@@ -64,11 +64,11 @@ class RecordRun:
 
 
 class Partition(NamedTuple):
-    """What a Produce writes to one partition.
+    """The records that a Produce writes to one partition.
 
     :ivar runs: the records that are text
-    :ivar codec: what the first batch was compressed with
-    :ivar left_out: how many records are not among ``runs``: binary, secret, or too many
+    :ivar codec: of the first batch
+    :ivar left_out: number of records missing from ``runs``: binary, secret, or too many
     """
 
     topic: str
@@ -79,9 +79,9 @@ class Partition(NamedTuple):
 
 
 def partitions(asked: RequestToCopy) -> Iterator[Partition]:
-    """Yield what a Produce writes, partition by partition; topics without a known name are left out.
+    """Yield the records that a Produce writes, partition by partition; topics without a known name are omitted.
 
-    Records are read from the frame, as the exchange may have been made ready to show only the beginnings of them.
+    Records are read from the frame, because the exchange may contain only the beginnings of them.
     """
     body = asked.exchange.request
     value = None if body is None else decode_request(body.raw).value
@@ -99,7 +99,7 @@ def partitions(asked: RequestToCopy) -> Iterator[Partition]:
 
 
 def _records(batch: Batch, topic: str, budget: Budget) -> Iterator[Record | None]:
-    """Yield the records of a batch; None for those of Kafka's own topics, which may hold secrets and are binary."""
+    """Yield the records of a batch; None for those of internal topics, which are binary and may contain secrets."""
     for record in batch.read(budget).records:
         yield None if topic in INTERNAL_TOPICS else record
 
@@ -139,13 +139,13 @@ def _one(record: Record) -> RecordRun | None:
     if key is None or value is None:
         return None
     keyed, null = record.key is not None, record.value is None
-    if keyed and null and not key:  # where empty means null, it does so for the key too
+    if keyed and null and not key:  # if empty means null, it does so for the key too
         return None
     return RecordRun(keyed, null, tuple(headers), [(key, value)])
 
 
 def _text(data: bytes | None) -> str | None:
-    """Return bytes as text, empty for null; None if they are no text that can be typed."""
+    """Return bytes as text, empty for null; None if they are not text that can be typed."""
     if data is None:
         return ""
     try:
@@ -162,8 +162,8 @@ def producing(
 ) -> Iterator[Command]:
     """Yield the command lines that produce the records of a request.
 
-    :param notes: what no command can express; it stands with the first
-    :param producer: makes the command for a run of records, None if there is none and a note says why
+    :param notes: what no command can express; shown with the first
+    :param producer: makes the command for a run of records; None if there is none and it added a note
     """
     for name, topic, _ in request.topics("topic_data"):
         if name is None:
@@ -171,7 +171,9 @@ def producing(
     for partition in partitions(request):
         if partition.left_out:
             where = f"{partition.topic}-{partition.number}"
-            notes.append(f"left out: {partition.left_out:,} records of {where} that are no text, or too many")
+            notes.append(
+                f"left out: {partition.left_out:,} records of {where} that are not text, or too many"
+            )
         for run in partition.runs:
             command = producer(request, partition, run, notes)
             if command is not None:

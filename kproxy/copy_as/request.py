@@ -1,4 +1,4 @@
-"""A request as those see it who put it into a command line."""
+"""A request prepared for conversion to a command line."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from kproxy.copy_as.shell import Command, comment
 
 
 class CannotCopyError(Exception):
-    """Exchanges cannot be copied in a format; the text says why, and what to do."""
+    """Exchanges cannot be copied in a format; the message says why, and what to do."""
 
 
 _NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 _MOST_COMMANDS = 50
-"""Beyond, a paste is no help."""
+"""Beyond this, pasting is impractical."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class RequestToCopy:
 
     @property
     def broker(self) -> str:
-        """``host:port`` of the broker that was asked."""
+        """``host:port`` of the broker that the request was sent to."""
         return self.exchange.broker
 
     def topics(self, field: str = "topics") -> Iterator[tuple[str | None, dict[str, Any], str]]:
@@ -48,12 +48,12 @@ class RequestToCopy:
         return name if isinstance(name, str) and name else None
 
     def is_masked(self, path: str) -> bool:
-        """Return whether a value is not shown since it is secret."""
+        """Return whether a value is masked because it is secret."""
         return path in self.exchange.annotations.masked
 
 
 def asked(exchange: Exchange) -> RequestToCopy | None:
-    """Return the request of an exchange, None if there is none that was read to its end."""
+    """Return the request of an exchange, None if there is none that was decoded to its end."""
     body = exchange.request
     if body is None or body.value is None or body.problems or exchange.api_key is None:
         return None
@@ -61,25 +61,25 @@ def asked(exchange: Exchange) -> RequestToCopy | None:
 
 
 def has_id(topic: dict[str, Any]) -> bool:
-    """Return whether a topic is asked for by its ID."""
+    """Return whether a request identifies a topic by its ID."""
     return topic.get("topic_id") not in (None, _NO_ID)
 
 
 def unnamed(topic: dict[str, Any]) -> str:
-    """Return the note on a topic that no command can name."""
+    """Return the note on a topic without a known name."""
     return f"left out: the topic with ID {topic.get('topic_id')}, whose name was not seen"
 
 
 def with_value(option: str, value: object) -> list[str]:
-    """Return an option with its value, as one word where the value could be taken for an option."""
+    """Return an option with its value, as one word if the value could be mistaken for an option."""
     text = str(value)
     return [f"{option}={text}"] if text.startswith("-") else [option, text]
 
 
 def rendered(exchanges: Iterable[tuple[Exchange, Sequence[Command]]], *, tls: str) -> str:
-    """Return the command lines of several exchanges, each under a comment that says what it is.
+    """Return the command lines of several exchanges, each below a comment that names its exchange.
 
-    :param tls: what to say of connections with TLS, empty if there is none
+    :param tls: comment for connections with TLS, empty if there are none
     """
     lines: list[str] = []
     for exchange, commands in exchanges:

@@ -1,4 +1,4 @@
-"""Shell command lines of words that strangers have chosen."""
+"""Shell command lines of untrusted words."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ESCAPES = {"\n": r"\n", "\r": r"\r", "\t": r"\t", "\\": r"\\", "'": r"\'", "!":
 def quoted(text: str) -> str:
     """Return a word for bash, zsh, ksh and every shell of POSIX 2024.
 
-    Characters that a terminal would not print are escaped, since one that is pasted could end the paste.
+    Characters that a terminal would not print are escaped, because a pasted one could end the paste.
     """
     if text.isprintable():
         return shlex.quote(text)
@@ -27,24 +27,24 @@ def _escaped(character: str) -> str:
         return known
     if character.isprintable():
         return character
-    # by bytes, as \u would need the shell's locale to be UTF-8
+    # as bytes, because \u requires a UTF-8 locale in the shell
     return "".join(f"\\x{byte:02x}" for byte in character.encode("utf-8", "surrogatepass"))
 
 
 def comment(text: str) -> str:
-    """Return a comment line: nothing in it can end the line, or drive a terminal."""
+    """Return a comment line in which nothing can end the line or control a terminal."""
     return f"# {printable(text)}"
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One command line.
+    """A command line.
 
-    :ivar words: program and arguments; none for notes alone
-    :ivar input: what it reads: text that is piped into it, None for none
-    :ivar file_option: an option whose value is a file with ``file`` in it, empty for none
+    :ivar words: program and arguments; empty for notes alone
+    :ivar input: text that is piped into it, None for none
+    :ivar file_option: an option whose value is the name of a file with ``file`` in it, empty for none
     :ivar file: the content of that file, which the shell makes
-    :ivar notes: what stands in comments before it
+    :ivar notes: comments before it
     """
 
     words: Sequence[str]

@@ -1,8 +1,8 @@
-"""What this installation can do: each module here looks at one part, :func:`examine` at all of them.
+"""What this installation can do: each module here checks one area, :func:`examine` checks all of them.
 
-Everything is tried, not guessed: a sample is read, an interface is opened, each cipher is made, Java is asked for its
-version. A part that fails unexpectedly is reported as broken and hides no other. Heavy packages are imported by the
-checks that are about them.
+Everything is tried, not guessed: a sample is read, an interface is opened, each cipher is used, Java is asked for its
+version. A check that fails unexpectedly is reported as broken and hides no other. Heavy packages are imported only by
+the checks for them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The configuration file: whether what it says of the UI is understood; what it says of options, commands know."""
+"""The configuration file: whether its settings of the UI are valid; commands check the settings of their options."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kproxy.doctor.examination import Check, check_of
 
 
 def checks() -> Iterator[Check]:
-    """Look at the configuration file."""
+    """Check the configuration file."""
     from kproxy.tui.config import load_settings
 
     loaded = load_settings()

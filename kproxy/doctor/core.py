@@ -1,4 +1,4 @@
-"""The core: Python, the packages that kproxy always needs, and whether a capture is read, whatever the compression."""
+"""The core: Python, the packages that kproxy always needs, and whether a capture is read, with any compression."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _TEXT = b"compressed and decompressed " * 64
 
 
 def checks() -> Iterator[Check]:
-    """Look at what everything else needs."""
+    """Check what everything else depends on."""
     yield python()
     yield packages()
     yield from (reading(), codecs())
 
 
 def python() -> Check:
-    """Look at Python itself."""
+    """Check the version of Python."""
     found = f"{platform.python_version()} at {sys.executable}"
     if sys.version_info < _LEAST_PYTHON:
         return Check("Python", State.BROKEN, found, "kproxy needs Python 3.11 or later")
@@ -32,7 +32,7 @@ def python() -> Check:
 
 
 def packages() -> Check:
-    """Look at the packages that are always needed."""
+    """Check the packages that are always needed."""
     needed = [each for each in requirements() if each.extra is None]
     if own_version() is None:
         about = "kproxy runs from its sources; what it needs is not known without its metadata"
@@ -81,6 +81,6 @@ def codecs() -> Check:
         except DecodeError:
             wrong.append(codec)
     if wrong:
-        found = f"{listed(each.label for each in wrong)} does not give back what it was given"
+        found = f"{listed(each.label for each in wrong)} does not restore its input"
         return Check("codecs", State.BROKEN, found, "records compressed so cannot be read")
     return Check("codecs", State.OK, listed(each.label for each in known))

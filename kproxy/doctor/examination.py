@@ -1,4 +1,4 @@
-"""All checks together, in the order in which they are shown."""
+"""All checks together, in the order of display."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from importlib import import_module
 
 
 class State(StrEnum):
-    """How a part is. Only what is broken keeps kproxy from its work."""
+    """The state of a part. Only a broken part keeps kproxy from working."""
 
     OK = "ok"
     LIMITED = "limited"
@@ -21,13 +21,13 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What was found about one part of the installation.
+    """The result of checking one part of the installation.
 
-    :ivar name: what was looked at
-    :ivar state: how it is
+    :ivar name: of the part
+    :ivar state: of the part
     :ivar found: what was found, such as a version and a place; one line
-    :ivar about: where it is not ok, what does not work for that; a sentence without full stop
-    :ivar command: where there is one, the command that changes it, for a POSIX shell
+    :ivar about: what does not work, unless the state is ok; a sentence without full stop
+    :ivar command: a command that fixes it, for a POSIX shell; empty if there is none
     """
 
     name: str
@@ -38,9 +38,9 @@ class Check:
 
 
 def check_of(name: str, found: str, problems: Iterable[str]) -> Check:
-    """Return what there is to say of a part of the configuration file.
+    """Return the check of a part of the configuration file.
 
-    :param problems: what is wrong with it, a line each
+    :param problems: its problems, a line each
     """
     first, *others = problems or ("",)
     if not first:
@@ -60,15 +60,16 @@ AREAS = {
     "extras": "kproxy.doctor.extras",
     "Spark": "kproxy.doctor.spark",
 }
-"""Each area with the module whose ``checks()`` looks at it."""
+"""Area -> module with its ``checks()``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Examination:
-    """What was found.
+    """The results of all checks.
 
-    :ivar version: of kproxy, None if it is not installed but run from its sources
-    :ivar python: version of Python, and its executable
+    :ivar version: of kproxy, None if it runs from its sources without being installed
+    :ivar python: version of Python
+    :ivar executable: path of Python
     :ivar system: the operating system, its release and the machine
     :ivar areas: the checks by area
     """
@@ -92,9 +93,9 @@ class Examination:
 
 
 def examine(areas: Iterable[str] = tuple(AREAS)) -> Examination:
-    """Look at the installation.
+    """Check the installation.
 
-    :param areas: those of :data:`AREAS` that are inspected
+    :param areas: keys of :data:`AREAS`
     """
     from kproxy.doctor.packages import own_version
 
@@ -108,12 +109,12 @@ def examine(areas: Iterable[str] = tuple(AREAS)) -> Examination:
 
 
 def looked_at(area: str, module: str) -> list[Check]:
-    """Return the checks of an area; one that says so, if they fail themselves."""
+    """Return the checks of an area; if they raise, the last one reports that."""
     checks: list[Check] = []
     try:
         find: Callable[[], Iterable[Check]] = import_module(module).checks
         checks.extend(find())
-    except Exception as error:  # whatever it is, the other areas are worth knowing
+    except Exception as error:  # the other areas are still worth knowing
         what = f"{type(error).__name__}: {error}".splitlines()[0]
-        checks.append(Check(area, State.BROKEN, what, "This could not be looked at"))
+        checks.append(Check(area, State.BROKEN, what, "This could not be checked"))
     return checks

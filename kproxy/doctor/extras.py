@@ -1,4 +1,4 @@
-"""Optional packages, by the extras of kproxy that ask for them."""
+"""Optional packages, by the extras of kproxy that need them."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ PURPOSES = {
     "report": "pages of pictures made of tables (kproxy report)",
     "jdk": "a Java for Spark where there is none",
 }
-"""The purpose of each extra; one without a text is shown by its name."""
+"""Extra -> purpose; an extra without one is shown by its name."""
 
-_ELSEWHERE = ("jdk",)  # looked at with Java
+_ELSEWHERE = ("jdk",)  # checked with Java
 
 
 def checks() -> Iterator[Check]:
-    """Look at each extra."""
+    """Check each extra."""
     wanted = {each.extra: None for each in requirements() if each.extra is not None}
     for extra in wanted:
         if extra not in _ELSEWHERE:
@@ -36,7 +36,7 @@ def checks() -> Iterator[Check]:
 
 
 def extra_check(extra: str) -> Check:
-    """Look at what one extra asks for."""
+    """Check the packages of an extra."""
     asked = [each for each in requirements() if each.extra == extra]
     found = ", ".join(f"{each.name} {each.installed or '-'}" for each in asked)
     if all(each.fits for each in asked):

@@ -1,4 +1,5 @@
-"""Live capture: libpcap, the privilege, interfaces, whose processes can be named, and room for what is captured."""
+"""Live capture: libpcap, the privilege, interfaces, whose processes can be named, and disk space for captured
+packets."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ _INIT = Path("/proc/1/fd")
 
 
 def checks() -> Iterator[Check]:
-    """Look at what ``kproxy sniff`` needs."""
+    """Check what ``kproxy sniff`` needs."""
     yield library()
     yield privilege()
     yield processes()
@@ -28,7 +29,7 @@ def checks() -> Iterator[Check]:
 
 
 def library() -> Check:
-    """Look for libpcap."""
+    """Check for libpcap."""
     from captures.live.pcap import libpcap
 
     found = libpcap()
@@ -68,7 +69,7 @@ def privilege() -> Check:
 
 
 def sudo_command() -> str:
-    """Return the command that captures with the privilege: with the path, which ``sudo`` may not have."""
+    """Return the command that captures with the privilege; it has the full path, which ``sudo`` may not find."""
     program = Path(sys.prefix) / "bin" / "kproxy"
     if os.access(program, os.X_OK):
         return shlex.join(["sudo", str(program), "sniff"])
@@ -76,7 +77,7 @@ def sudo_command() -> str:
 
 
 def processes() -> Check:
-    """Find out whose processes can be named."""
+    """Check whose processes can be named."""
     import psutil
 
     name = "process names"
@@ -91,7 +92,7 @@ def processes() -> Check:
 
 
 def spool() -> Check:
-    """Look whether there is room for packets that are kept until they are shown."""
+    """Check whether there is room for packets that are kept until they are shown."""
     from captures.packets.spool import DEFAULT_SPOOL, spare_bytes, spool_directory
 
     name = "spool"

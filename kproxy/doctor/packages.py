@@ -1,7 +1,7 @@
-"""Which packages are installed, which are asked for, and the command that installs more of them.
+"""Which packages are installed, which are required, and the command that installs more of them.
 
-What kproxy asks for stands in its own metadata; versions are compared by numbers alone, which is all that the bounds
-there need (packaging.python.org, "Version specifiers").
+Requirements come from kproxy's own metadata; versions are compared by numbers alone, which suffices for the bounds
+there (packaging.python.org, "Version specifiers").
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ _REQUIREMENT = re.compile(
     r"(?P<name>[A-Za-z0-9._-]+)\s*(?:\[[^\]]*\])?\s*(?P<bounds>[^;\[]*)(?:;\s*(?P<marker>.*))?$", re.DOTALL
 )
 _EXTRA = re.compile(r"""extra\s*==\s*["'](?P<extra>[^"']+)["']""")
-_DEVELOPMENT = ("dev", "fuzz")  # extras that are of use in a clone of the repository only
+_DEVELOPMENT = ("dev", "fuzz")  # extras that are useful only in a clone of the repository
 _BOUND = re.compile(r"(?P<how>==|>=|<=|!=|<|>)\s*(?P<version>[0-9][0-9.]*)")
 
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """A package that kproxy asks for.
+    """A package that kproxy requires.
 
     :ivar name: of the distribution
     :ivar bounds: of its version, such as ``<3,>=1.26``
-    :ivar extra: whose it is, None if kproxy always needs it
+    :ivar extra: the extra that requires it, None if kproxy always does
     """
 
     name: str
@@ -40,7 +40,7 @@ class Requirement:
 
     @property
     def installed(self) -> str | None:
-        """Its version, None if it is not installed."""
+        """The installed version, None if it is not installed."""
         return version_of(self.name)
 
     @property
@@ -58,13 +58,13 @@ def version_of(package: str) -> str | None:
 
 
 def own_version() -> str | None:
-    """Return the version of kproxy, None if it is run from its sources without being installed."""
+    """Return the version of kproxy, None if it runs from its sources without being installed."""
     return version_of("kproxy")
 
 
 @cache
 def requirements() -> tuple[Requirement, ...]:
-    """Return what kproxy asks for here, without what is for its development; nothing if it is not installed."""
+    """Return kproxy's requirements on this system, except those for development; none if it is not installed."""
     if own_version() is None:
         return ()
     found = []
@@ -80,7 +80,7 @@ def requirements() -> tuple[Requirement, ...]:
 
 
 def within(have: str, bounds: str) -> bool:
-    """Return whether a version is within bounds; what stands behind its numbers (``rc1``) does not count."""
+    """Return whether a version is within bounds; suffixes such as ``rc1`` are ignored."""
     numbers = _numbers(have)
     for bound in _BOUND.finditer(bounds):
         asked = _numbers(bound["version"])
@@ -105,9 +105,9 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 
 def install_command(*packages: str) -> str:
-    """Return the command that installs packages beside kproxy, for the tool that installed kproxy.
+    """Return the command that installs packages beside kproxy, with the tool that installed kproxy.
 
-    :param packages: such as ``kproxy[spark]``, which takes the bounds from the metadata of what is installed
+    :param packages: such as ``kproxy[spark]``, whose bounds come from the installed metadata
     """
     prefix = Path(sys.prefix)
     if (prefix / "pipx_metadata.json").exists():
@@ -128,7 +128,7 @@ _MANAGERS = {
 
 
 def system_command(packages: dict[str, str]) -> str:
-    """Return the command that installs a package of the system; empty if there is no package manager that is known.
+    """Return the command that installs a system package; empty if no known package manager is found.
 
     :param packages: its name by package manager; ``""`` is for all others
     """
@@ -139,6 +139,6 @@ def system_command(packages: dict[str, str]) -> str:
 
 
 def listed(words: Iterable[str]) -> str:
-    """Return words as people list them: ``a``, ``a and b``, ``a, b and c``."""
+    """Return words as a list in prose: ``a``, ``a and b``, ``a, b and c``."""
     *first, last = words
     return f"{', '.join(first)} and {last}" if first else last

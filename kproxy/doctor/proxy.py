@@ -1,4 +1,4 @@
-"""The proxy: its event loop, a port to listen on, and how many connections it may hold."""
+"""The proxy: its event loop, a port to listen on, and the number of connections it can hold."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _PER_CONNECTION = 2  # the client's and the broker's
 
 
 def checks() -> Iterator[Check]:
-    """Look at what ``kproxy proxy`` needs."""
+    """Check what ``kproxy proxy`` needs."""
     yield loop()
     yield descriptors()
 
 
 def loop() -> Check:
-    """Start the event loop of the proxy, and have it listen for a moment."""
+    """Start the event loop of the proxy, and listen for a moment."""
     name = "event loop"
     try:
         import uvloop
@@ -45,14 +45,14 @@ async def _listened() -> int:
 
 
 def descriptors() -> Check:
-    """Look how many files may be open; the proxy raises the soft limit to the hard one itself."""
+    """Check how many files may be open; the proxy itself raises the soft limit to the hard one."""
     name = "open files"
     most = Settings(run_folder="").most_connections
     need = _PER_CONNECTION * most
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard == resource.RLIM_INFINITY or hard >= need:
         limit = "no limit" if hard == resource.RLIM_INFINITY else f"{hard:,}"
-        return Check(name, State.OK, f"{limit}: enough for the {most:,} connections that are the most")
+        return Check(name, State.OK, f"{limit}: enough for the limit of {most:,} connections")
     about = f"The proxy can hold about {hard // _PER_CONNECTION:,} connections"
     command = f"sudo prlimit --pid $$ --nofile={need}" if sys.platform == "linux" else f"ulimit -n {need}"
     return Check(name, State.LIMITED, f"{hard:,} (now {soft:,})", about, command)

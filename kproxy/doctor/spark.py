@@ -1,4 +1,4 @@
-"""Spark and Java: their versions, and where they were found."""
+"""Spark and Java: their versions and locations."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from kproxy.doctor.packages import install_command, requirements, version_of
 
 
 def checks() -> Iterator[Check]:
-    """Look at Spark and at the Java it needs."""
+    """Check Spark and the Java it needs."""
     yield pyspark()
     yield java()
 
 
 def pyspark() -> Check:
-    """Look at PySpark, and at a Spark that ``SPARK_HOME`` would have it use instead of its own."""
+    """Check PySpark, and the Spark in ``SPARK_HOME``, which PySpark would use instead of its own."""
     name = "PySpark"
     have = version_of("pyspark")
     if have is None:
@@ -37,7 +37,7 @@ def pyspark() -> Check:
 
 
 def java() -> Check:
-    """Look for the Java that a session would run on."""
+    """Check for the Java that a session would run on."""
     try:
         found = find_java()
     except JavaMissing as missing:

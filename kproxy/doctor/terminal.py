@@ -1,7 +1,7 @@
-"""The terminal: where it is, its size, colours, characters and mouse.
+"""The terminal: its type, size, colours, characters and mouse.
 
-Of colours only the environment tells, by the rules of Rich, which the UI draws with. Whether it shows UTF-8 and reports
-the mouse, the terminal is asked itself (:mod:`kproxy.doctor.terminal_queries`).
+Colours are derived from the environment, by the rules of Rich, which the UI draws with. The terminal itself is asked
+whether it shows UTF-8 and reports the mouse (:mod:`kproxy.doctor.terminal_queries`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _PALETTES = ("16 million", "256")
 
 
 def checks() -> Iterator[Check]:
-    """Look at the terminal that the UI would open on."""
+    """Check the terminal that the UI would open on."""
     with _opened() as terminal:
         if terminal is None:
             about = "The terminal UI opens on a terminal; without one kproxy prints"
@@ -37,7 +37,7 @@ def checks() -> Iterator[Check]:
 
 @contextmanager
 def _opened() -> Iterator[int | None]:
-    """Open the terminal of this process, wherever standard input and output go."""
+    """Open the terminal of this process, even if standard input and output are redirected."""
     terminal = None
     with suppress(OSError):
         terminal = os.open(_TERMINAL, os.O_RDWR | os.O_NOCTTY)
@@ -49,7 +49,7 @@ def _opened() -> Iterator[int | None]:
 
 
 def kind() -> Check:
-    """Look whether the UI opens on it."""
+    """Check whether the UI opens on it."""
     name = os.environ.get("TERM", "")
     program = os.environ.get("TERM_PROGRAM", "")
     found = f"{name or 'TERM is not set'}{f' ({program})' if program else ''}"
@@ -60,7 +60,7 @@ def kind() -> Check:
 
 
 def size(have: os.terminal_size) -> Check:
-    """Look whether all has its place."""
+    """Check whether the UI fits."""
     if not have.columns or not have.lines:
         return Check(
             "size", State.LIMITED, "the terminal does not report it", "80 columns and 24 lines are assumed"
@@ -74,7 +74,7 @@ def size(have: os.terminal_size) -> Check:
 
 
 def number_of_colors(environment: Mapping[str, str]) -> str:
-    """Return how many colours the environment says there are, as Rich's ``Console`` reads it; empty for none."""
+    """Return how many colours the environment indicates, as Rich's ``Console`` reads it; empty for none."""
     term = environment.get("TERM", "").strip().lower()
     if term in ("dumb", "unknown"):
         return ""
@@ -84,7 +84,7 @@ def number_of_colors(environment: Mapping[str, str]) -> str:
 
 
 def colors(environment: Mapping[str, str]) -> Check:
-    """Look how many colours there are."""
+    """Check how many colours there are."""
     number = number_of_colors(environment)
     if environment.get("NO_COLOR"):
         return Check("colours", State.LIMITED, "none", "NO_COLOR is set", "unset NO_COLOR")
@@ -95,7 +95,7 @@ def colors(environment: Mapping[str, str]) -> Check:
 
 
 def characters(answers: Answers) -> Check:
-    """Look whether characters beyond ASCII are written and shown."""
+    """Check whether characters beyond ASCII are written and shown."""
     name = "characters"
     encoding = sys.stdout.encoding or "none"
     command = "export LC_ALL=C.UTF-8"
@@ -109,7 +109,7 @@ def characters(answers: Answers) -> Check:
 
 
 def mouse(answers: Answers) -> Check:
-    """Look whether the terminal reports the mouse."""
+    """Check whether the terminal reports the mouse."""
     if answers.mouse:
         return Check("mouse", State.OK, "reported")
     found = "not known to the terminal" if answers.mouse is False else "the terminal does not say"

@@ -1,8 +1,8 @@
-"""Asking a terminal what it can do, by control sequences it answers on its input.
+"""Queries a terminal's abilities, by control sequences that it answers on its input.
 
-Asked are the width of a character (Device Status Report 6), and modes (DECRQM), as the UI's toolkit does; Primary
-Device Attributes come last: every terminal answers them, so there is no waiting for one that does not know the others.
-xterm's "Control Sequences" (ctlseqs) has them all.
+It is asked for the width of a character (Device Status Report 6), and for modes (DECRQM), as the UI's toolkit does;
+Primary Device Attributes come last: every terminal answers them, so there is no waiting for one that does not know the
+others. All are in xterm's "Control Sequences" (ctlseqs).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _UNKNOWN_MODE = (b"0", b"4")  # not recognized, permanently reset
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What a terminal said; None for what it did not.
+    """A terminal's answers; None for unanswered ones.
 
     :ivar width: columns that one character of UTF-8 beyond ASCII took
     :ivar mouse: whether it reports the mouse
@@ -44,7 +44,7 @@ class Answers:
 
 
 def ask(terminal: int) -> Answers:
-    """Ask a terminal, for a second at most; a job in the background does not.
+    """Query a terminal, for a second at most; a background job gets no answers.
 
     :param terminal: a descriptor open for reading and writing
     """
@@ -58,7 +58,7 @@ def ask(terminal: int) -> Answers:
 
 
 def understood(reply: bytes) -> Answers:
-    """Return what a reply says."""
+    """Parse a reply."""
     columns = [int(each) for each in _CURSOR.findall(reply)]
     width = columns[1] - columns[0] if len(columns) == 2 else None
     mode = _MOUSE.search(reply)

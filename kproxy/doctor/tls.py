@@ -1,7 +1,7 @@
-"""TLS: which cipher suites of captured connections can be decrypted here, and what the proxy's own TLS is.
+"""TLS: which cipher suites of captured connections can be decrypted here, and which TLS the proxy itself uses.
 
-Each suite is tried with keys of its size on a record that cannot authenticate: where the cryptographic library lacks
-an algorithm, as in builds restricted to FIPS 140, it refuses before it comes to that.
+Each suite is tried with keys of its size on a record that cannot authenticate: if the cryptographic library lacks an
+algorithm, as in builds restricted to FIPS 140, it raises before it gets that far.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _RECORD_BYTES = 96  # longer than any nonce, tag and MAC, and whole AES blocks
 
 
 def checks() -> Iterator[Check]:
-    """Look at both kinds of TLS."""
+    """Check both kinds of TLS."""
     yield captured()
     yield own()
 
@@ -48,7 +48,7 @@ def captured() -> Check:
 
 
 def decrypts(suite: Suite) -> bool:
-    """Return whether the cryptographic library has what a suite needs."""
+    """Return whether the cryptographic library supports a suite."""
     from cryptography.exceptions import UnsupportedAlgorithm
 
     from captures.packets.tls.ciphers import tls12_ciphers, tls13_cipher
@@ -62,7 +62,7 @@ def decrypts(suite: Suite) -> bool:
             ciphers = list(tls12_ciphers(suite, bytes(48), bytes(32), bytes(32), encrypt_then_mac=False))
         for cipher in ciphers:
             cipher.open(0, record)
-    except Undecryptable:  # it was tried, and these are no real keys
+    except Undecryptable:  # decryption was tried, with keys that are not real
         return True
     except (UnsupportedAlgorithm, ValueError):
         return False
@@ -70,14 +70,14 @@ def decrypts(suite: Suite) -> bool:
 
 
 def linked_openssl() -> str:
-    """Return the version of OpenSSL that decrypts."""
+    """Return the version of the OpenSSL that decrypts."""
     from cryptography.hazmat.backends.openssl import backend
 
     return backend.openssl_version_text()
 
 
 def own() -> Check:
-    """Look at the TLS that the proxy speaks on either side."""
+    """Check the TLS that the proxy uses on both sides."""
     if ssl.HAS_TLSv1_3 and ssl.HAS_TLSv1_2:
         return Check("proxy TLS", State.OK, f"TLS 1.2 and 1.3 ({ssl.OPENSSL_VERSION})")
     have = "TLS 1.2" if ssl.HAS_TLSv1_2 else "neither TLS 1.2 nor 1.3"

@@ -1,7 +1,7 @@
-"""Connections, from the moment a client is accepted to the moment its session forwards.
+"""Client connections, from the moment a client is accepted until its session forwards.
 
-It connects to the broker before it reads from the client: so no bytes have to be kept without a destination, and a
-client whose broker is down is refused as the broker would refuse it.
+It connects to the broker before it reads from the client: no bytes have to be buffered without a destination, and a
+client whose broker is down is refused just as the broker would refuse it.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ _ROLES: tuple[Role, ...] = ("broker", "controller")
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _HANDSHAKE_SECONDS = 10.0
 _ENOUGH = 8
-"""Bytes that tell TLS from a request."""
+"""Bytes needed to distinguish TLS from a request."""
 _UNFORWARDED_SECONDS = 1.0
-"""How long a client may continue talking when nothing is forwarded, before its connection is closed."""
+"""Seconds after which a client's connection is closed if nothing is forwarded."""
 
 
 class _NotServedError(Exception):
-    """A connection is not served; the text says why."""
+    """A connection is not served; the message says why."""
 
 
 class _DownError(Exception):
-    """The broker is down by a rule."""
+    """A rule says that the broker is down."""
 
 
 class Acceptor:
-    """Takes connections in.
+    """Accepts client connections and connects each to its broker.
 
-    :ivar upstream: context of TLS towards brokers, None for plaintext
+    :ivar upstream: TLS context towards brokers, None for plaintext
     :raises TlsConfigError: if certificates cannot be used
     """
 
@@ -69,14 +69,14 @@ class Acceptor:
         return self.listen(self._plane.mode.open())
 
     def listen(self, sockets: list[socket.socket], place: Place | None = None) -> Listener:
-        """Take in what connects to some sockets.
+        """Accept connections on `sockets`.
 
-        :param place: the broker that clients find there
+        :param place: the broker that clients reach there
         """
         return Listener(self._plane.loop, sockets, self._accept, self._plane.reports.warn, place)
 
     def stop(self) -> None:
-        """Give up connections that are not yet served."""
+        """Cancel connections that are not yet served."""
         for task in self._arriving:
             task.cancel()
 
@@ -102,10 +102,10 @@ class Acceptor:
         task.add_done_callback(self._arriving.discard)
 
     async def _serve(self, client: socket.socket, listener: Listener, number: int) -> None:
-        """Serve a connection, or say why not, and close it."""
+        """Serve a connection, or report why not and close it."""
         try:
             address = address_of(client.getpeername())
-        except OSError:  # it is gone already
+        except OSError:  # the client has already disconnected
             client.close()
             return
         peers = Peers(number, address, ("", 0))
@@ -124,7 +124,7 @@ class Acceptor:
             self._plane.counts.unreachable += 1
             self._plane.reports.warn(str(error))
             client.close()
-        except OSError:  # the client has gone meanwhile
+        except OSError:  # the client has disconnected meanwhile
             client.close()
         except BaseException:
             client.close()
@@ -165,7 +165,6 @@ class Acceptor:
             raise
 
     async def _read_from(self, client: socket.socket, session: Session, named: str) -> None:
-        """Let the session read from its client."""
         requests = session.requests
         if self._clients is None:
             await self._plane.loop.connect_accepted_socket(lambda: requests, client)
@@ -178,10 +177,10 @@ class Acceptor:
             except (OSError, TimeoutError) as error:
                 raise _NotServedError(diagnosis.client_handshake(error, named or None)) from None
         if session.closed or session.responses.ended:
-            session.close()  # the broker has hung up meanwhile
+            session.close()  # the broker has closed the connection meanwhile
 
     async def _hello(self, client: socket.socket) -> str:
-        """Return the host name that a client asks for in TLS, empty if it does not say."""
+        """Return the host name in the client's TLS server name indication, empty if there is none."""
         try:
             async with asyncio.timeout(_HANDSHAKE_SECONDS):
                 start = await peek(
@@ -192,7 +191,7 @@ class Acceptor:
         except (OSError, TimeoutError) as error:
             raise _NotServedError(diagnosis.client_handshake(error)) from None
         if not start:
-            raise _NotServedError("the client ended before it said anything")
+            raise _NotServedError("the client closed the connection without sending anything")
         wrong = diagnosis.client_start(start, tls=True)
         if wrong:
             raise _NotServedError(wrong)
@@ -200,7 +199,7 @@ class Acceptor:
         return named if isinstance(named, str) else ""
 
     def _place_named(self, name: str) -> Place | None:
-        """Return the broker that a client means by a host name; None if that is the bootstrap address."""
+        """Return the broker that the host name stands for; None if it is the bootstrap address."""
         names = NodeNames(self._settings.sni)
         for role in _ROLES:
             node_id = names.node_id(name, role)
@@ -208,7 +207,7 @@ class Acceptor:
                 continue
             place = self._plane.brokers.get(role, node_id)
             if place is None:
-                raise _NotServedError(f"the client asks for {name}, and there is no {role} {node_id}")
+                raise _NotServedError(f"the client asks for {name}, but there is no {role} {node_id}")
             return place
         return None
 
@@ -216,10 +215,10 @@ class Acceptor:
     async def _reach(
         self, session: Session, client: socket.socket, listener: Listener, place: Place | None, named: str
     ) -> Down | None:
-        """Connect to the broker; returns the rule by which it is down, if there is one at the bootstrap address.
+        """Connect to the broker; return its outage if its address shows that a rule has taken it down.
 
         :param named: host name that the client asked for in TLS, or empty
-        :raises UnreachableError: if there is no way to it
+        :raises UnreachableError: if no connection can be made
         """
         settings = self._settings
         if not settings.forward:
@@ -255,7 +254,7 @@ class Acceptor:
         return outages.at(reached)
 
     def _forward_nothing(self, session: Session) -> None:
-        """Let a session go nowhere: what its client sends is recorded, and answered if kproxy can."""
+        """Connect a session to nothing: its requests are recorded, and answered if kproxy can."""
         loop, stub = self._plane.loop, self._settings.stub
 
         def wrote() -> None:
@@ -266,9 +265,9 @@ class Acceptor:
 
 
 def _contexts(settings: Settings) -> ClientContexts | None:
-    """Return what is shown to clients, None for plaintext.
+    """Return the TLS contexts towards clients, None for plaintext.
 
-    :raises TlsConfigError: if OpenSSL does not take a certificate
+    :raises TlsConfigError: if OpenSSL rejects a certificate
     :raises AuthorityError: if the local authority cannot be used
     """
     tls = settings.client_tls

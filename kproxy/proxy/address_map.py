@@ -1,11 +1,11 @@
-"""Where brokers are from here, as the user says (``--map``), whatever they say of themselves.
+"""Where brokers are as seen from this machine (``--map``), overriding the addresses that they advertise.
 
-Brokers advertise addresses that are good where most of their clients are: in a Kubernetes cluster, in a Docker network,
-at the other end of an SSH tunnel. Where kproxy runs elsewhere, each leads to nothing, or to something else.
+Brokers advertise addresses that work where most of their clients are: in a Kubernetes cluster, in a Docker network, at
+the other end of an SSH tunnel. If kproxy runs elsewhere, each leads nowhere, or to something else.
 
     kafka-1:9092=127.0.0.1:29092      the broker that advertises this address
-    kafka-1=127.0.0.1                 whatever port it advertises, which is kept if none stands on the right
-    broker 2=127.0.0.1:29093          the broker with this node ID, whatever it advertises; ``controller 3000`` likewise
+    kafka-1=127.0.0.1                 any port it advertises, which is kept if the right side gives none
+    broker 2=127.0.0.1:29093          the broker with this node ID, whatever it advertises; also ``controller 3000``
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ K = TypeVar("K", Node, Address, str)
 
 
 class Target(NamedTuple):
-    """Where to connect to.
+    """An address to connect to.
 
-    :ivar address: host and port from here
-    :ivar named: host name that its certificate has to be for
-    :ivar permits: whether a connection may go to an IP address that the host leads to
+    :ivar address: host and port as seen from this machine
+    :ivar named: host name that its certificate must match
+    :ivar permits: whether a connection may go to an IP address that the host resolves to
     """
 
     address: Address
@@ -40,14 +40,14 @@ class Target(NamedTuple):
 
 
 class MapError(ValueError):
-    """What ``--map`` says makes no sense; the text says why."""
+    """A ``--map`` value is invalid; the message says why."""
 
 
 class AddressMap:
-    """Says where to connect.
+    """Maps advertised addresses and node IDs to addresses to connect to.
 
     :param texts: as users write them
-    :raises MapError: for one that is not an assignment of addresses, and for two with the same left side
+    :raises MapError: if one is not an assignment of addresses, or if two have the same left side
     """
 
     def __init__(self, texts: Iterable[str] = ()) -> None:
@@ -78,9 +78,9 @@ class AddressMap:
         entries[key] = to
 
     def found(self, host: str, port: int, node: Node | None = None) -> Address | None:
-        """Return where an address is from here, None if the user says nothing about it.
+        """Return the address to connect to, None if no entry matches.
 
-        :param node: whose address it is, if that is known: what is said of a node counts before what is said of names
+        :param node: the node with that address, if known: entries for nodes take precedence over entries for names
         """
         if node is not None and node in self._nodes:
             return self._nodes[node]
@@ -93,7 +93,7 @@ class AddressMap:
 
 
 def _parsed(text: str, part: str) -> Address:
-    """Return host and port, 0 where none is given."""
+    """Return host and port; port 0 if none is given."""
     alone = ":" not in part or part.endswith("]")
     try:
         host, port = address(part)

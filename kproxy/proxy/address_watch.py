@@ -1,7 +1,7 @@
-"""A watch for broker addresses in bytes that go to clients.
+"""Detects broker addresses in bytes sent to clients.
 
-Addresses in Kafka's messages are a length-prefixed host followed by a port of 4 bytes. The watch looks for these bytes,
-not for fields: it finds addresses that rewriting has missed, in any message.
+Kafka's messages encode an address as a length-prefixed host followed by a port of 4 bytes. The watch searches for these
+bytes, not for fields, so it finds addresses that rewriting has missed, in any message.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from kproxy.proxy.addresses import Broker
 _PORT = struct.Struct(">i")
 _PORT_HEAD = b"\x00\x00"  # ports have 16 bits
 _MOST_SEARCHED = 64 << 20
-"""Bytes in which one host or port is looked for, of which the others take their share."""
+"""Bytes searched in all; several hosts or ports share them."""
 _MOST_PLACES = 4
-"""Addresses of one broker that are looked for: it may move."""
+"""Addresses kept per broker, which may move."""
 
 
 class AddressWatch:
-    """Knows the addresses that clients must not see.
+    """Searches for addresses that clients must not see.
 
-    Brokers often have a port in common, or a host: it looks for hosts or for ports, whichever are fewer, and at the
-    rest of an address only where it finds one.
+    Brokers often share a port or a host: the watch searches for hosts or for ports, whichever are fewer, and compares
+    the rest of an address only where one is found.
     """
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class AddressWatch:
         self._is_grouped = True
 
     def learn(self, broker: Broker) -> None:
-        """Look for the address of a broker from now on; of very many the oldest are looked for no longer."""
+        """Search for the broker's address from now on; beyond the limit, the oldest addresses are dropped."""
         address = _encoded(broker.host, broker.port)
         if broker.host and 0 < broker.port < 65536 and address not in self._brokers:
             self._brokers[address] = broker
@@ -47,7 +47,7 @@ class AddressWatch:
             self._is_grouped = False
 
     def allow(self, host: str, port: int) -> None:
-        """Let an address pass from now on, that of the proxy itself, even if a broker has the same."""
+        """Let an address of the proxy itself pass from now on, even if a broker has the same."""
         address = _encoded(host, port)
         if address not in self._own:
             self._own.add(address)
@@ -66,10 +66,10 @@ class AddressWatch:
         self._is_grouped = True
 
     def escaped(self, data: bytes) -> list[Broker]:
-        """Return the brokers whose addresses are in some bytes, each once, in the order in which they were found.
+        """Return the brokers whose addresses occur in `data`, each once, in the order found.
 
-        An address that lies half in one call's bytes and half in the next one's is not found. Of very many bytes, or
-        for very many addresses, only so much is inspected as takes a few milliseconds.
+        An address split between the data of two calls is not found. Of very large data, or with very many addresses,
+        only as much is searched as takes a few milliseconds.
         """
         if not self._is_grouped:
             self._group()
@@ -107,8 +107,8 @@ def _all(part: bytes, data: bytes) -> Iterator[int]:
 
 
 def _is_length(data: bytes, at: int, length: int) -> bool:
-    """Whether what lies before ``at`` can be the length of a string: ``b1`` is not in ``web1``."""
+    """Return whether the bytes before `at` can be the length of a string: ``b1`` does not count in ``web1``."""
     if not at:
-        return True  # it may have been in the bytes before
-    compact = length + 1  # one more than the length (KIP-482); the high bits are in the last byte
+        return True  # the length may have been in the data of the call before
+    compact = length + 1  # as a varint (KIP-482), whose high bits are in the last byte
     return data[at - 1] in (length & 0xFF, compact if compact < 128 else compact >> 7)

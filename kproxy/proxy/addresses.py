@@ -1,11 +1,11 @@
-"""Broker addresses in responses: where they are, and how the proxy's replace them.
+"""Broker addresses in responses: where they are, and how they are replaced with the proxy's.
 
-It rewrites Metadata, FindCoordinator and DescribeCluster, and the node endpoints of Produce, Fetch (KIP-951),
-ShareFetch and ShareAcknowledge (KIP-932), in all declared versions. All other bytes stay as the broker sent them. A
-version that is not declared could carry addresses in unknown places: therefore ApiVersions responses offer these APIs
-up to the highest declared version only.
+Rewritten are Metadata, FindCoordinator and DescribeCluster, and the node endpoints of Produce, Fetch (KIP-951),
+ShareFetch and ShareAcknowledge (KIP-932), in all declared versions. All other bytes stay as the broker sent them. An
+undeclared version could carry addresses in unknown places: therefore ApiVersions responses offer these APIs only up to
+the highest declared version.
 
-Frames are whole here, from the first byte of their size on. A Fetch or ShareFetch that is too large to be held in
+Frames are whole here, starting with their size field. A Fetch or ShareFetch response that is too large to be held in
 memory goes through :class:`~kproxy.proxy.node_endpoints.StreamedEndpoints`.
 
 Not rewritten, because no client connects there: listeners in DescribeQuorum, leader endpoints of the quorum's own APIs,
@@ -45,7 +45,7 @@ __all__ = [
 
 
 class Broker(NamedTuple):
-    """A node as a response names it. Controllers have node IDs and addresses of their own (KIP-919)."""
+    """A node as a response names it. Controllers have their own node IDs and addresses (KIP-919)."""
 
     role: Literal["broker", "controller"]
     node_id: int
@@ -54,16 +54,16 @@ class Broker(NamedTuple):
 
 
 Advertise: TypeAlias = Callable[[Broker], tuple[str, int]]
-"""Returns the host and port that clients get instead of a broker's."""
+"""Returns the host and port that clients get in place of the broker's."""
 
 
 class RewriteResult(NamedTuple):
-    """A frame with what was changed in it.
+    """A rewritten frame and the changes made.
 
-    :ivar frame: the very object that came in if nothing was
-    :ivar changes: in the order of their bytes
-    :ivar is_known: of an ApiVersions response: whether the broker offers nothing that is not declared. A later release
-        offers more; tagged fields that it added to versions of before (KIP-482) are not declared either.
+    :ivar frame: the same object that was passed in if nothing changed
+    :ivar changes: in byte order
+    :ivar is_known: for ApiVersions responses: whether the broker offers only declared versions. Later releases offer
+        more; tagged fields that they added to existing versions (KIP-482) are not declared either.
     """
 
     frame: bytes
@@ -76,12 +76,12 @@ Rewriter: TypeAlias = Callable[[bytes, Advertise], RewriteResult]
 
 _ENDPOINTS = ("node_endpoints.node_id", "node_endpoints.host", "node_endpoints.port")
 
-#: by API key: node ID, host and port of every address, in the order of their bytes, and the kind of nodes before them
+#: by API key: paths of node ID, host and port of every address, in byte order, preceded by the kind of nodes if any
 _FIELDS: Mapping[int, tuple[str, ...]] = {
-    ApiKey.PRODUCE: _ENDPOINTS,  # Produce
-    ApiKey.FETCH: _ENDPOINTS,  # Fetch
-    ApiKey.METADATA: ("brokers.node_id", "brokers.host", "brokers.port"),  # Metadata
-    ApiKey.FIND_COORDINATOR: (  # FindCoordinator, up to v3 and from v4 on
+    ApiKey.PRODUCE: _ENDPOINTS,
+    ApiKey.FETCH: _ENDPOINTS,
+    ApiKey.METADATA: ("brokers.node_id", "brokers.host", "brokers.port"),
+    ApiKey.FIND_COORDINATOR: (  # up to v3 and from v4 on
         *("node_id", "host", "port"),
         *("coordinators.node_id", "coordinators.host", "coordinators.port"),
     ),
@@ -90,14 +90,14 @@ _FIELDS: Mapping[int, tuple[str, ...]] = {
         "brokers.broker_id",
         "brokers.host",
         "brokers.port",
-    ),  # DescribeCluster
-    ApiKey.SHARE_FETCH: _ENDPOINTS,  # ShareFetch
-    ApiKey.SHARE_ACKNOWLEDGE: _ENDPOINTS,  # ShareAcknowledge
+    ),
+    ApiKey.SHARE_FETCH: _ENDPOINTS,
+    ApiKey.SHARE_ACKNOWLEDGE: _ENDPOINTS,
 }
 _CONTROLLERS = 2  # endpoint_type
 
 _LONGEST_TRIED = 1 << 16
-"""Bytes of the longest frame that is tried in other versions: it is decoded as a whole in each."""
+"""Bytes of the longest frame that is tried in other versions: each attempt decodes all of it."""
 
 _MOST_KEPT = 1024  # rewriters: versions are the client's choice
 _CORRELATION_ID = slice(SIZE_BYTES, 8)
@@ -108,9 +108,9 @@ _FALLBACK = struct.Struct(">hihhh")  # ApiVersions v0 with one entry
 
 @lru_cache(maxsize=_MOST_KEPT)
 def rewriter(api_key: int, version: int) -> Rewriter | None:
-    """Return what rewrites the responses to requests of an API in a version, None if there is nothing to rewrite.
+    """Return the rewriter for responses of an API version, None if there is nothing to rewrite.
 
-    :param version: as the request asked for it
+    :param version: the version of the request
     """
     if api_key == ApiKey.API_VERSIONS:
         return _FallbackRewriter(api_key, version, _OfferedVersions(version))
@@ -121,7 +121,7 @@ def rewriter(api_key: int, version: int) -> Rewriter | None:
 
 
 def unknown(api_key: int, version: int) -> bool:
-    """Return whether responses could carry addresses that are not rewritten, as the version is not declared."""
+    """Return whether responses could carry addresses that are not rewritten because the version is not declared."""
     return api_key in _FIELDS and version not in _response(api_key).versions
 
 
@@ -132,7 +132,7 @@ def _response(api_key: int) -> Message:
 
 
 class _FallbackRewriter:
-    """Rewrites a frame in the version that was asked for; if it is not in that one, in the version that it is in.
+    """Rewrites a frame in the requested version, or else in the version that the frame really has.
 
     Brokers up to 0.9 do not check versions and answer in the newest that they know; a few others answer in a later one.
     """
@@ -155,19 +155,19 @@ class _FallbackRewriter:
         return RewriteResult(frame, ()) if other is None else other(frame, advertise)
 
     def _answered_in(self, frame: bytes) -> int | None:
-        """Return the other version that accounts for every byte, None if there is none."""
+        """Return the other version in which the frame decodes to its last byte, None if there is none."""
         if len(frame) > _LONGEST_TRIED:
             return None
         from dissectors.frames import (
             decode_response,
-        )  # brings all codecs of records with it, and is seldom needed
+        )  # imports all record codecs, and is seldom needed
 
         body = decode_response(frame[SIZE_BYTES:], self._api_key, self._version)
         return None if body.problems or body.version == self._version else body.version
 
 
 class _Addresses:
-    """Rewrites what carries addresses."""
+    """Rewrites responses with addresses."""
 
     def __init__(self, locator: FieldLocator) -> None:
         self._locator = locator
@@ -182,9 +182,9 @@ class _Addresses:
         told: dict[int, tuple[str, int]] = {}
         for node_id, host, port in zip(locations[0::3], locations[1::3], locations[2::3], strict=True):
             if not host.value or port.value <= 0:
-                continue  # no address: FindCoordinator has node -1 and an empty host beside an error
+                continue  # no address: with an error, FindCoordinator has node -1 and an empty host
             address = told.get(node_id.value)
-            if address is None:  # a node is in one place: where an answer says it is first
+            if address is None:  # a node has one address: the first that the response gives
                 address = advertise(Broker(role, node_id.value, host.value, port.value))
                 told[node_id.value] = address
             new_host, new_port = address
@@ -196,7 +196,7 @@ class _Addresses:
 
 
 def _budget(frame: bytes) -> Budget | None:
-    """Return what elements are counted against; None where there cannot be too many of them, one a byte."""
+    """Return the budget for elements; None if the frame is too small to exceed the limit at one byte each."""
     return Budget("addresses", "elements") if len(frame) > limit("addresses") else None
 
 
@@ -209,13 +209,13 @@ def _edited(frame: bytes, edits: list[tuple[FieldLocation, str | int]]) -> Rewri
 
 
 class _OfferedVersions:
-    """Lowers the versions that ApiVersions responses offer to those whose addresses can be rewritten.
+    """Lowers the versions offered by ApiVersions responses to those whose addresses can be rewritten.
 
-    APIs without addresses, those that are not known, and vendors' own (keys from 10000 on) stay as they are. Where
-    the lowest offered version is too new already, the range becomes empty: clients say that the API is not supported.
+    APIs without addresses, unknown APIs and vendors' own (keys from 10000 on) stay as they are. If the lowest offered
+    version is already too new, the range becomes empty: clients report that the API is not supported.
 
-    A broker answers an ApiVersions version that it does not know in v0 with error 35 (KIP-511); some, such as
-    librdkafka's mock, in the version that was asked for.
+    A broker answers an unknown ApiVersions version in v0 with error 35 (KIP-511); some, such as librdkafka's mock,
+    answer in the requested version.
     """
 
     def __init__(self, version: int) -> None:
@@ -258,8 +258,7 @@ class _OfferedVersions:
         return _edited(frame, edits)._replace(is_known=self._is_known(locations))
 
     def _is_known(self, locations: Sequence[FieldLocation]) -> bool:
-        """Whether a broker offers an API besides ApiVersions itself, which is all that a refusal has (KIP-511), and no
-        API and no version that is not declared."""
+        """Return whether the broker offers only declared versions. A refusal offers just ApiVersions (KIP-511)."""
         declared = self._declared
         offers = [
             (key.value, version.value) for key, version in zip(locations[0::2], locations[1::2], strict=True)
@@ -267,7 +266,7 @@ class _OfferedVersions:
         return len(offers) > 1 and all(version <= declared.get(key, -1) for key, version in offers)
 
     def _refused(self, frame: bytes) -> RewriteResult:
-        """Answer as a broker that is no newer than this proxy, so that the client asks again in a known version."""
+        """Answer like a broker no newer than this proxy, so that the client asks again in a known version."""
         answer = frame[_CORRELATION_ID] + _FALLBACK.pack(
             ErrorCode.UNSUPPORTED_VERSION, 1, ApiKey.API_VERSIONS, 0, self._newest
         )

@@ -1,12 +1,11 @@
-"""From records of the tee to blocks of pcapng: packets of TCP connections between clients and brokers.
+"""From records of the tee to pcapng blocks: packets of TCP connections between clients and brokers.
 
-Checksums of large payloads are left out, as a host does whose network card adds them: they took a fifth of the
+Checksums of large payloads are omitted, as on a host that offloads them to its network card: they took a fifth of the
 recorder's time, and nothing uses them.
 
 The recorder spends most of its time here, so there are no packet objects: small packets are joined from a few byte
-strings, and large payloads are never copied but stay where the tee put them until they are written. Where many small
-messages wait, their headers are made together, with numpy: the same bytes (a property test compares them) in a third of
-the time.
+strings; large payloads are never copied but stay where the tee put them until they are written. If many small messages
+wait, numpy makes their headers together: the same bytes (a property test compares them) in a third of the time.
 """
 
 from __future__ import annotations
@@ -31,10 +30,10 @@ _TAIL = Struct("<I")
 _PADS = (b"", b"\0\0\0", b"\0\0", b"\0")
 _OVERHEAD = 32
 _MASK = 0xFFFFFFFF
-_COPIED = 4096  # bytes of a payload up to which a copy costs less than a piece of its own
+_COPIED = 4096  # bytes of a payload up to which a copy costs less than a separate buffer
 _NOWHERE = "0.0.0.0:0"
 
-_ALIGNED = 8  # bytes: where records begin
+_ALIGNED = 8  # bytes: alignment of records
 _RECORDS = np.dtype(
     {
         "names": ["number", "time", "position", "size", "noted", "kind", "side"],
@@ -44,16 +43,16 @@ _RECORDS = np.dtype(
     }
 )
 _FEW = 48
-"""Messages in a row below which one by one is faster."""
+"""Consecutive messages below which making blocks one by one is faster."""
 _PER_CONNECTION = 4
-"""The same for each connection among them."""
+"""Messages per connection below which it is faster."""
 
 
 class _Connection:
     """A connection of the tee.
 
     :ivar shown: whether its handshake is in the capture
-    :ivar ends: how many sides have ended
+    :ivar ends: number of sides that have ended
     """
 
     __slots__ = ("conversation", "ends", "opened", "shown")
@@ -66,13 +65,13 @@ class _Connection:
 
 
 class BlockMaker:
-    """Makes blocks of the records in a stretch of memory.
+    """Makes blocks from the records in a stretch of memory.
 
-    :param memory: where the tee puts them
+    :param memory: shared memory that the tee writes to
     :param salt: :attr:`~kproxy.proxy.tee.Tee.salt`
     :param notice: called with sentences for the user
-    :ivar buffers: blocks made since :meth:`clear`, in pieces
-    :ivar packets: how many
+    :ivar buffers: pieces of the blocks made since :meth:`written` or :meth:`lost`
+    :ivar packets: number of packets in them
     :ivar payload: bytes of their payloads
     """
 
@@ -93,11 +92,11 @@ class BlockMaker:
         self._unknown = 0
 
     def go_on(self, number: int, endpoints: str) -> None:
-        """Learn of a connection that another recorder has begun."""
+        """Register a connection that another recorder has begun."""
         self._connections[number] = self._connection(number, endpoints, 0, shown=True)
 
     def read(self, place: int, end: int, most: int) -> int:
-        """Make blocks of the records from one place to another; returns the place after those that were read.
+        """Make blocks from the records between `place` and `end`; return the place after the last record read.
 
         :param most: bytes of records after which to stop
         """
@@ -120,7 +119,7 @@ class BlockMaker:
         return place
 
     def _many(self, places: Int64s) -> None:
-        """Make blocks of records: of small messages that follow each other together."""
+        """Make blocks from records; runs of small messages are made together."""
         heads = self._records[places // _ALIGNED]
         plain = (heads["kind"] == DATA) & (heads["noted"] == 0) & (heads["size"] <= _COPIED)
         edges = np.flatnonzero(np.diff(plain, prepend=~plain[:1], append=~plain[-1:])).tolist()
@@ -130,7 +129,6 @@ class BlockMaker:
                 self._each(places[chosen].tolist())
 
     def _each(self, places: Sequence[int]) -> None:
-        """Make blocks of records one by one."""
         memory, unpack, connections = self._memory, RECORD.unpack_from, self._connections
         for place in places:
             _, number, time, position, size, noted, kind, side = unpack(memory, place)
@@ -150,7 +148,7 @@ class BlockMaker:
                     self._other(number, connection, kind, side, time, position, self._text(payload, noted))
 
     def _together(self, places: Int64s, heads: np.ndarray[Any, Any]) -> bool:
-        """Make blocks of small messages; returns False, having done nothing, if that has to be done one by one."""
+        """Make blocks from small messages together; return False, with nothing done, if that is not possible."""
         numbers, of = np.unique(heads["number"], return_inverse=True)
         connections = [self._connections.get(number) for number in numbers.tolist()]
         shown = [each.conversation for each in connections if each is not None and each.shown]
@@ -169,14 +167,14 @@ class BlockMaker:
         for chosen, headers in made:
             framed[chosen] += headers.shape[1]
         length, time = _OVERHEAD + (framed + 3 & ~3), heads["time"]
-        # a row for each packet: the end of the block before it, then its own begin; padding at the very left
+        # a row for each packet: padding and length that end the previous block, then the beginning of its own
         blocks = np.zeros((len(places), 9), "<u4")
         blocks[1:, 1] = length[:-1]
         blocks[:, 2], blocks[:, 3], blocks[:, 4] = _ENHANCED_PACKET, length, _INTERFACE
         blocks[:, 5], blocks[:, 6] = time >> 32, time & _MASK
         blocks[:, 7] = blocks[:, 8] = framed
         padding = -framed & 3
-        left = np.full(len(places), 8)  # of the first row nothing is before its begin
+        left = np.full(len(places), 8)  # the first row has no previous block
         left[1:] = 4 - padding[:-1]
         pieces: list[bytes | memoryview] = [b""] * (2 * len(places))
         memory, begins = self._memory, payload.tolist()
@@ -198,17 +196,17 @@ class BlockMaker:
         return True
 
     def take_unknown(self) -> int:
-        """Return the bytes since the last call of connections that were never announced."""
+        """Return how many bytes since the last call belong to connections that were never announced."""
         unknown, self._unknown = self._unknown, 0
         return unknown
 
     def written(self) -> None:
-        """Take notice that the blocks made so far are in a file, and forget them."""
+        """Drop the blocks made so far: they are in a file."""
         self._begun.clear()
         self._forget()
 
     def lost(self) -> None:
-        """Take notice that they are not, and forget them: connections that began with them begin again."""
+        """Drop the blocks made so far: they could not be written. Connections that began in them begin again."""
         for connection in self._begun:
             connection.shown = False
         self.written()
@@ -252,7 +250,7 @@ class BlockMaker:
         text: bytes,
     ) -> None:
         conversation = connection.conversation
-        note = conversation.acknowledgment(side, position)  # the end goes behind it too
+        note = conversation.acknowledgment(side, position)  # advances the stream; needed before END too
         if kind == NOTE:
             self._add(time, note, text)
         elif kind == END:
@@ -321,5 +319,5 @@ class BlockMaker:
 
 
 def _options(text: bytes) -> bytes:
-    """Return a comment, and the end of the options."""
+    """Return a comment option and the end of options."""
     return _COMMENT.pack(1, len(text)) + text + _PADS[len(text) & 3] + bytes(4)

@@ -1,6 +1,6 @@
 """Addresses that brokers announce for one another: which are invalid, which are allowed, and which look odd.
 
-Whatever answers as a broker determines where kproxy connects next. One function decides for all responses, those to
+Any peer that answers as a broker determines where kproxy connects next. One method judges all responses, those to
 clients and the one to kproxy's own request at the start: :meth:`BrokerPolicy.refusal`.
 """
 
@@ -15,7 +15,7 @@ from kproxy.proxy.tls.sni import host_name
 
 _MOST_PORT = 65_535
 _SCOPED = re.compile(r"[0-9a-fA-F:.]+(?:%[A-Za-z0-9_.-]{1,15})?")
-"""An IP address, maybe with a zone (RFC 4007), in which Python would take any character."""
+"""An IP address, maybe with a zone (RFC 4007); Python would accept any character in the zone."""
 _LONGEST_SHOWN = 60
 
 _NETWORKS = tuple(
@@ -32,7 +32,7 @@ _NETWORKS = tuple(
         ("fc00::/7", "fc00::/7"),
     )
 )
-"""Networks that are not the Internet (RFC 6890), and what they are called."""
+"""Networks that are not the Internet (RFC 6890), and their names."""
 _INTERNET = "the public Internet"
 _SUSPECT = ("loopback", "link-local")
 
@@ -40,11 +40,11 @@ _Ip = IPv4Address | IPv6Address
 
 
 class AllowedError(ValueError):
-    """What ``--allow-brokers`` names is neither a network nor a host."""
+    """A value of ``--allow-brokers`` is neither a network nor a host."""
 
 
 def ip_of(host: str) -> _Ip | None:
-    """Return the IP address that a text is, one of IPv4 where IPv6 only wraps it; None if it is none."""
+    """Return the IP address that `host` is, None if it is a name. IPv4 wrapped in IPv6 is returned as IPv4."""
     if not _SCOPED.fullmatch(host):
         return None
     try:
@@ -55,7 +55,7 @@ def ip_of(host: str) -> _Ip | None:
 
 
 def network(host: str) -> str:
-    """Return which network an address is in, in words; empty if the text is no IP address."""
+    """Return the network of an address, in words; empty if `host` is not an IP address."""
     address = ip_address("127.0.0.1") if host == "localhost" else ip_of(host)
     if address is None:
         return ""
@@ -63,13 +63,13 @@ def network(host: str) -> str:
 
 
 class BrokerPolicy:
-    """Judges addresses that are announced.
+    """Judges announced addresses.
 
     :param allowed: networks, addresses and names (``*.example.com`` too) in which brokers may be; anything if empty
-    :param bootstrap: hosts of the brokers that the user named, which are allowed too
-    :param mapped: where the user says that brokers are: those are allowed too
-    :raises AllowedError: for what is neither a network nor a name
-    :ivar home: networks in which the user's own brokers are, as :func:`network` calls them
+    :param bootstrap: hosts of the bootstrap servers, which are always allowed
+    :param mapped: addresses mapped by the user, which are always allowed
+    :raises AllowedError: if an entry is neither a network nor a name
+    :ivar home: networks of the user's own brokers, as :func:`network` calls them
     """
 
     def __init__(
@@ -84,14 +84,15 @@ class BrokerPolicy:
         self.home = {where for host in self._bootstrap if (where := network(host))}
 
     def refusal(self, node_id: int, host: str, port: int, role: str = "broker") -> str:
-        """Return why a broker cannot be where it is said to be, empty if it can. Nothing is resolved.
+        """Return why a broker's address is refused, empty if it is accepted. Nothing is resolved.
 
-        A name that no pattern allows passes where networks do: it depends on its address, see :meth:`permits`.
+        If networks are allowed, a name that matches no pattern is accepted: its IP address decides, see
+        :meth:`permits`.
         """
         if node_id < 0:
-            return f"node ID {node_id} is none"
+            return f"node ID {node_id} is invalid"
         if not 0 < port <= _MOST_PORT:
-            return f"port {port} is none"
+            return f"port {port} is invalid"
         address = ip_of(host)
         if address is None and host_name(host) is None:
             return f"{_shown(host)} is not a host name"
@@ -104,14 +105,14 @@ class BrokerPolicy:
         return f"{host} is not allowed (--allow-brokers)"
 
     def permits(self, host: str, address: str) -> bool:
-        """Return whether a connection may go to an address that a host name leads to, or that it is."""
+        """Return whether a connection may go to `address`, which `host` resolves to, or is."""
         if self._any or self._is_named(host):
             return True
         found = ip_of(address)
         return found is not None and self._is_in_network(found)
 
     def oddity(self, address: str) -> str:
-        """Return what is odd about where a broker is, empty if nothing is, or if it is no IP address."""
+        """Return what is odd about a broker's address, empty if nothing is, or if it is not an IP address."""
         where = network(address)
         if not where or where in self.home:
             return ""
@@ -138,7 +139,7 @@ def _network(text: str) -> IPv4Network | IPv6Network | None:
 
 
 def _pattern(text: str) -> str:
-    """Return a name as it is compared; with a dot in front for all names that end like this."""
+    """Return a name as it is compared; a leading dot matches all names with that ending."""
     name = host_name(text.removeprefix("*."))
     if name is None or ip_of(name) is not None:
         raise AllowedError(
@@ -148,6 +149,6 @@ def _pattern(text: str) -> str:
 
 
 def _shown(host: str) -> str:
-    """Return untrusted text for a sentence: what is not a letter is escaped, and most of a long one left out."""
+    """Return untrusted text for a sentence: escaped except for ASCII, and cut if it is long."""
     cut = f" ... ({len(host):,} letters)" if len(host) > _LONGEST_SHOWN else ""
     return ascii(host[:_LONGEST_SHOWN]) + cut

@@ -1,7 +1,7 @@
 """The brokers, and where clients find them behind the proxy.
 
 A broker is identified by its role and node ID; its own address may change, the one that clients use does not. Its
-listener is opened before the first client learns of it. The brokers are kept in a file, so that after a restart they
+listener is opened before the first client learns of it. The brokers are saved in a file, so that after a restart they
 are behind the same ports before any client has asked for metadata.
 """
 
@@ -23,7 +23,7 @@ from kproxy.proxy.broker_policy import BrokerPolicy
 from kproxy.proxy.tls.sni import NodeNames
 
 _CONTROLLERS = 1000
-"""Controllers are on other ports: with ``process.roles=broker,controller`` their node IDs are those of brokers."""
+"""Added to the ports of controllers: with ``process.roles=broker,controller`` they share node IDs with brokers."""
 _MOST_PORT = 65_535
 _NOWHERE = 1  # tcpmux (RFC 1078): a valid port on which nothing listens
 _RANGE = re.compile(r"(\d+)-(\d+)")
@@ -36,15 +36,15 @@ Key = tuple[str, int]
 
 
 class PortsError(Exception):
-    """``--ports`` makes no sense; the text says why."""
+    """A ``--ports`` value is invalid; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """How ports are given to brokers.
+    """How ports are assigned to brokers.
 
     :ivar first: the first port, 0 if the system chooses
-    :ivar last: the last one of a range in the order of appearance; 0 if the node ID is added to the first
+    :ivar last: the last port of a range assigned in order of appearance; 0 if the node ID is added to the first
     """
 
     first: int
@@ -52,10 +52,10 @@ class Ports:
 
     @classmethod
     def parse(cls, text: str, listen: int) -> Ports:
-        """Return what ``--ports`` asks for.
+        """Parse a ``--ports`` value.
 
-        :param listen: port of the first listener; the next one is the base if nothing is asked for
-        :raises PortsError: if it makes no sense
+        :param listen: port of the first listener; the base is the next one if `text` is empty
+        :raises PortsError: if the value is invalid
         """
         if not text:
             return cls(listen + 1)
@@ -71,9 +71,9 @@ class Ports:
         )
 
     def of(self, key: Key, taken: set[int]) -> int:
-        """Return the port of a broker, 0 if the system is to choose it.
+        """Return the port for a broker, 0 if the system is to choose it.
 
-        :param taken: ports of brokers that have theirs
+        :param taken: ports already assigned
         """
         role, node_id = key
         if not self.first:
@@ -87,9 +87,9 @@ class Ports:
 class Place(msgspec.Struct):
     """A broker and its listener.
 
-    :ivar host: where the broker really is
-    :ivar port: likewise
-    :ivar listens: port of the listener, 0 before it is open; with SNI that of all
+    :ivar host: the broker's own host
+    :ivar port: the broker's own port
+    :ivar listens: port of the listener, 0 before it is open; not used with SNI, where all share one
     """
 
     role: Literal["broker", "controller"]
@@ -100,14 +100,14 @@ class Place(msgspec.Struct):
 
     @property
     def broker(self) -> Broker:
-        """As it is known to those who rewrite addresses."""
+        """The broker as address rewriting knows it."""
         return Broker(self.role, self.node_id, self.host, self.port)
 
 
 class SavedBrokers(msgspec.Struct):
-    """The file: what was known when the proxy ran last.
+    """The content of the file: the brokers known when the proxy last ran.
 
-    :ivar bootstrap: for which cluster, as far as the command line tells
+    :ivar bootstrap: the cluster's bootstrap servers, as given on the command line
     """
 
     bootstrap: list[Address]
@@ -117,14 +117,14 @@ class SavedBrokers(msgspec.Struct):
 class Brokers:
     """The brokers of one cluster.
 
-    :param ports: how they get their ports
+    :param ports: how ports are assigned
     :param advertised: host that clients get
-    :param listen: opens a listener on a port (0: any), returns the port it got, 0 if none can be opened
-    :param changed: called with each broker that is new or has moved
+    :param listen: opens a listener on a port (0: any); returns the port it got, 0 if none can be opened
+    :param changed: called with each new or moved broker and its previous address, empty if it is new
     :param announced: judges addresses
-    :param refused: called with brokers that are left out, a few times for each reason: which one, and why
+    :param refused: called with a broker that is left out and the reason, a few times for each kind of reason
     :param sni: host names, and the port that all share; None gives each broker a port
-    :param file: where what is known is kept
+    :param file: where brokers are saved
     :ivar refusals: how often a broker was left out
     """
 
@@ -160,15 +160,15 @@ class Brokers:
         return iter(self._places.values())
 
     def get(self, role: str, node_id: int) -> Place | None:
-        """Return what is known of a broker."""
+        """Return a broker, None if it is not known."""
         return self._places.get((role, node_id))
 
     def advertise(self, broker: Broker) -> Address:
-        """Take note of a broker; return the address at which clients find it.
+        """Record a broker; return the address at which clients find it.
 
-        A broker that has no listener yet gets one. If none can be opened, the address is one on which nothing listens
-        on, until one can: a client that cannot connect is better off than one that goes past the proxy. The same goes
-        for what is not an address, is not allowed, or is one more than there may be.
+        A broker without a listener gets one. As long as none can be opened, the address has a port on which nothing
+        listens: a client that cannot connect is better off than one that bypasses the proxy. The same holds for
+        addresses that are invalid or not allowed, and for brokers beyond the limit.
         """
         place = self._places.get((broker.role, broker.node_id))
         if place is not None and (place.host, place.port) == (broker.host, broker.port):
@@ -209,13 +209,13 @@ class Brokers:
         return self._advertised, place.listens or _NOWHERE
 
     def at(self, host: str, port: int) -> Place | None:
-        """Return the broker that is at an address."""
+        """Return the broker at an address."""
         return next(
             (place for place in self._places.values() if (place.host, place.port) == (host, port)), None
         )
 
     def remember(self) -> None:
-        """Open the listeners of the brokers that were known when the proxy ran last."""
+        """Open the listeners of the brokers known when the proxy last ran."""
         if self._file is None:
             return
         try:
@@ -240,14 +240,14 @@ class Brokers:
         return place
 
     def _port(self, key: Key, kept: int, taken: set[int]) -> int:
-        """Return the port that a broker had, if the choice of ports still allows it, else the one it is to have."""
+        """Return the port that a broker had if the choice of ports still allows it, else a new one."""
         ports = self._ports
         if kept and (not ports.first or ports.first <= kept <= ports.last):
             return kept
         return ports.of(key, taken)
 
     def saving(self) -> Callable[[], None] | None:
-        """Return what writes the file as things are now, for a thread to call; None if nothing is to be written."""
+        """Return a function that saves the current brokers, to be called in a thread; None if nothing has changed."""
         file = self._file
         if self._is_saved or file is None:
             return None
@@ -259,6 +259,6 @@ class Brokers:
                 file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
                 write_private(file, content)
             except OSError:
-                self._file = None  # it is a convenience: nothing else depends on it
+                self._file = None  # saving is a convenience: nothing else depends on it
 
         return save

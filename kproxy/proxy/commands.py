@@ -34,7 +34,7 @@ def changing(inspection_commands: Mapping[str, Command]) -> frozenset[str]:
 
 
 def commands(plane: Plane) -> dict[str, Command]:
-    """Return the commands of a data plane, but for those of rules and holds."""
+    """Return the commands of a data plane, except those for rules and holds."""
 
     def status(_: dict[str, Any]) -> dict[str, Any]:
         return _status(plane)

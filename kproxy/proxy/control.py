@@ -4,12 +4,12 @@ A Unix stream socket that only its user may open, with one JSON object per line 
 
 * ``{"id": 1, "do": "status"}`` is answered by ``{"id": 1, "ok": {...}}`` or ``{"id": 1, "error": "..."}``; the other
   keys of a request are the command's parameters;
-* ``{"do": "hello", "control": true}`` makes the connection a controller: commands that change something are refused
-  without it. With ``"lasting": false`` it may change something without counting as a controller: it is about to leave
+* ``{"do": "hello", "control": true}`` makes the connection a controller; other connections may not run commands that
+  change something. With ``"lasting": false`` it may run them without counting as a controller: it is about to leave
   again;
-* ``{"do": "subscribe"}`` asks for events, which come between answers as ``{"event": "...", ...}``.
+* ``{"do": "subscribe"}`` asks for events, which arrive between answers as ``{"event": "...", ...}``.
 
-The server runs on the forwarding loop, so nothing here waits: a client that does not read its events loses them (and
+The server runs on the forwarding loop, so nothing here blocks: a client that does not read its events loses them (and
 gets their number, ``{"event": "lost", "count": 3}``), and kproxy does not read from a client that does not read its
 answers.
 """
@@ -34,9 +34,9 @@ PROTOCOL = 1
 """Version of the protocol on the socket."""
 
 MOST_LINE = 16 << 20
-"""Bytes of a line; an edited frame may be in it."""
+"""Bytes of a line; it may contain an edited frame."""
 MOST_WAITING = 1 << 20
-"""Bytes that wait for a connection before its events are dropped."""
+"""Unsent bytes of a connection beyond which its events are dropped."""
 MOST_CONNECTIONS = 64
 _LONGEST_PATH = 100  # sun_path has 108 bytes on Linux, 104 elsewhere (unix(7))
 _TAKE = 1 << 16
@@ -51,20 +51,20 @@ _log = logging.getLogger(__name__)
 
 
 class CommandError(Exception):
-    """A command that cannot be done; the text is for its sender."""
+    """A command cannot be carried out; the message is for its sender."""
 
 
 class ClosedError(ConnectionError):
-    """The data plane has closed the connection, or is gone."""
+    """The data plane has closed the connection, or no longer runs."""
 
 
 T = TypeVar("T")
 
 
 def parameters(given: dict[str, Any], shape: type[T]) -> T:
-    """Return the parameters of a command as the struct that they are to be.
+    """Return the parameters of a command as the struct `shape`.
 
-    :raises CommandError: if they are not
+    :raises CommandError: if they do not match it
     """
     try:
         return msgspec.convert(given, shape)
@@ -73,13 +73,13 @@ def parameters(given: dict[str, Any], shape: type[T]) -> T:
 
 
 class ControlServer:
-    """Answers commands and hands out events, on the loop that :meth:`start` was called in.
+    """Answers commands and publishes events, on the loop that :meth:`start` was called in.
 
     :param path: of the socket, in a folder that only its user may enter
-    :param commands: by name, next to ``hello`` and ``subscribe``
-    :param changing: the names of those that change something
-    :param on_last_controller: called when the last lasting controller is gone
-    :param prepare: called in a thread when the first controller has come; commands of controllers wait for it
+    :param commands: by name, in addition to ``hello`` and ``subscribe``
+    :param changing: names of the commands that change something
+    :param on_last_controller: called when the last lasting controller leaves
+    :param prepare: called in a thread when the first controller connects; commands of controllers wait for it
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class ControlServer:
     async def start(self) -> None:
         """Open the socket.
 
-        :raises OSError: if it cannot be made
+        :raises OSError: if it cannot be created
         """
         made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
@@ -119,7 +119,7 @@ class ControlServer:
             raise
 
     async def close(self) -> None:
-        """Close the socket and all connections, without telling that the last controller is gone."""
+        """Close the socket and all connections, without calling `on_last_controller`."""
         if self._server is not None:
             self._on_last_controller = lambda: None
             self._server.close()
@@ -131,16 +131,16 @@ class ControlServer:
 
     @property
     def controllers(self) -> int:
-        """How many lasting controllers there are."""
+        """The number of lasting controllers."""
         return sum(connection.control and connection.lasting for connection in self._connections)
 
     @property
     def subscribers(self) -> int:
-        """How many connections get events."""
+        """The number of connections that get events."""
         return len(self._subscribers)
 
     def publish(self, event: Mapping[str, Any]) -> None:
-        """Hand an event, ``{"event": "...", ...}``, to all that have subscribed and take their events."""
+        """Send an event, ``{"event": "...", ...}``, to all subscribers that keep up with theirs."""
         if self._subscribers:
             line = _encode(event) + b"\n"
             for connection in self._subscribers:
@@ -148,7 +148,7 @@ class ControlServer:
 
     # ------------------------------------------------------------ what connections call
     def _admit(self, connection: _Connection, transport: asyncio.Transport) -> str:
-        """Take note of a connection; returns why it is refused, or nothing."""
+        """Register a connection; return why it is refused, empty if it is accepted."""
         self._connections.add(connection)
         if len(self._connections) > MOST_CONNECTIONS:
             return f"there are {MOST_CONNECTIONS} control connections already"
@@ -164,7 +164,7 @@ class ControlServer:
             self._on_last_controller()
 
     def _answer(self, connection: _Connection, line: bytes) -> bytes:
-        """Carry out one line; returns the line to answer."""
+        """Carry out the command in `line`; return the answer as a line."""
         number: Any = None
         try:
             request = _decode(line)
@@ -209,7 +209,7 @@ class ControlServer:
 
 
 class _Connection(asyncio.Protocol):
-    """One connection of the server."""
+    """A connection of the server."""
 
     def __init__(self, server: ControlServer) -> None:
         self._server = server
@@ -223,7 +223,7 @@ class _Connection(asyncio.Protocol):
         self.lasting = True
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's are no subclass of it
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's transports are no subclass
         self._transport.set_write_buffer_limits(high=MOST_WAITING)
         refused = self._server._admit(self, self._transport)
         if refused:
@@ -238,7 +238,7 @@ class _Connection(asyncio.Protocol):
         self._answer_lines()
 
     def eof_received(self) -> bool:
-        return False  # who asks nothing more has left
+        return False  # a client that asks nothing more has left
 
     def pause_writing(self) -> None:
         self._paused = True
@@ -262,12 +262,12 @@ class _Connection(asyncio.Protocol):
             self._transport.write(line)
 
     def end(self) -> None:
-        """Close at once; what waits to be taken is dropped."""
+        """Close at once and drop unsent data."""
         if self._transport is not None:
             self._transport.abort()
 
     def wait_for(self, something: asyncio.Future[None]) -> None:
-        """Answer nothing more until something is done."""
+        """Answer nothing more until the future is done."""
         if not something.done():
             self._waits = True
             something.add_done_callback(self._go_on)
@@ -303,11 +303,11 @@ class _Connection(asyncio.Protocol):
 
 
 class ControlClient:
-    """A connection to a control socket, for one thread. Waits.
+    """A blocking connection to a control socket, for one thread.
 
     :param path: of the socket
-    :param control: be a controller: commands that change something are allowed
-    :param lasting: stay one: when the last that stays is gone, all holds are released
+    :param control: become a controller, which may run commands that change something
+    :param lasting: count as a controller: when the last one leaves, all holds are released
     :param timeout: seconds to wait for an answer
     :raises OSError: if nothing listens there
     :raises CommandError: if the server refuses
@@ -335,17 +335,15 @@ class ControlClient:
             raise
 
     def call(self, do: str, **parameters: Any) -> Any:
-        """Let a command be carried out; returns its value.
+        """Run a command and return its value.
 
-        :raises CommandError: with what the other side says
-        :raises ClosedError: if it is gone
-        :raises TimeoutError: if it does not answer; the connection is of no use then
+        :raises CommandError: with the server's message
+        :raises ClosedError: if the server has closed the connection
+        :raises TimeoutError: if it does not answer; the connection cannot be used any more
         """
         self._number += 1
         self._socket.settimeout(self._timeout)
-        with suppress(
-            BrokenPipeError, ConnectionResetError
-        ):  # why it was closed may still be there to be read
+        with suppress(BrokenPipeError, ConnectionResetError):  # the reason for closing may still be readable
             self._socket.sendall(_encode({"id": self._number, "do": do, **parameters}) + b"\n")
         while True:
             answer = self._line()
@@ -357,10 +355,10 @@ class ControlClient:
                 return answer.get("ok")
 
     def events(self, timeout: float | None = None) -> Iterator[dict[str, Any]]:
-        """Yield events as they come, after ``call("subscribe")``.
+        """Yield events as they arrive, after ``call("subscribe")``.
 
-        :param timeout: seconds without an event after which this ends, None to wait for ever
-        :raises ClosedError: when the other side is gone
+        :param timeout: seconds without an event after which iteration ends, None to wait for ever
+        :raises ClosedError: if the connection is closed
         """
         while True:
             while self._events:
@@ -376,7 +374,7 @@ class ControlClient:
                 self._events.append(line)
 
     def close(self) -> None:
-        """Leave. Another thread that waits for events is woken, and finds the connection closed."""
+        """Close the connection. Another thread that waits for events wakes up and gets a ClosedError."""
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
@@ -408,7 +406,7 @@ class ControlClient:
 
 
 def _peer(connection: Any) -> int | None:
-    """Return the user at the other end, None where the system does not say."""
+    """Return the user ID of the peer, None if the system does not provide it."""
     option = getattr(socket, "SO_PEERCRED", None)
     if option is None:  # elsewhere the folder's permissions decide alone
         return None
@@ -418,7 +416,7 @@ def _peer(connection: Any) -> int | None:
 
 @contextmanager
 def _short(path: Path) -> Iterator[str]:
-    """Yield a name of a socket that is short enough for ``sun_path``."""
+    """Yield a name for the socket that is short enough for ``sun_path``."""
     if len(os.fsencode(path)) <= _LONGEST_PATH:
         yield str(path)
         return

@@ -1,8 +1,8 @@
-"""TCP connections to a name, which may have several addresses: the first that answers is taken (RFC 8305).
+"""TCP connections to a host name with several addresses: the first that answers is used (RFC 8305).
 
 The next address is tried when the one before has failed, or has not answered for a quarter of a second. So an address
-that swallows packets costs a moment, not the time until it is given up, and a name that was reached once is reached at
-the same address the next time.
+that swallows packets costs a moment, not the whole timeout, and a name that was reached once is reached at the same
+address the next time.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from typing import Any, TypeVar
 from kproxy.addresses import Address
 
 ATTEMPT_DELAY = 0.25
-"""Seconds after which the next address is tried beside the one before (RFC 8305, section 5)."""
+"""Seconds after which the next address is tried in parallel (RFC 8305, section 5)."""
 EACH_SECONDS = 5.0
 """Seconds that one address has to answer."""
 
 _MOST_ADDRESSES = 16
-"""Of one name that are tried."""
+"""Addresses of one name that are tried."""
 _MOST_PREFERRED = 4096
 
 T = TypeVar("T")
 
 
 class AllFailedError(OSError):
-    """Nothing that was tried worked.
+    """All attempts failed.
 
-    :ivar errors: why, in the order in which they were tried
+    :ivar errors: of each attempt, in order
     """
 
     def __init__(self, errors: Sequence[BaseException], text: str = "") -> None:
@@ -40,7 +40,7 @@ class AllFailedError(OSError):
 
 
 class Dialler:
-    """Dials names, and remembers which of their addresses answered.
+    """Connects to host names, and remembers which of their addresses answered.
 
     :param each: seconds for one address
     :param delay: seconds after which the next one is tried too
@@ -59,10 +59,10 @@ class Dialler:
         self._preferred: dict[Address, str] = {}
 
     async def dial(self, address: Address, permits: Callable[[str], bool] = lambda _: True) -> socket.socket:
-        """Return a socket that is connected to one of the addresses of a host. The caller bounds the time.
+        """Return a socket connected to one of the host's addresses. The caller bounds the time.
 
         :param permits: whether a connection may go to an IP address
-        :raises OSError: if it has no address, or none answers: an error that says for each of them why
+        :raises OSError: if the host has no permitted address, or none answers; the message gives the reason for each
         """
         found = await self._resolved(address)
         allowed = [each for each in found if permits(str(each[1][0]))]
@@ -86,7 +86,7 @@ class Dialler:
         try:
             found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
         except UnicodeError:
-            raise OSError(f"{host[:60]!a} is no possible host name") from None
+            raise OSError(f"{host[:60]!a} is not a valid host name") from None
         known = self._preferred.get(address)
         ordered = list(dict.fromkeys((each[0], each[4]) for each in found))
         first = [each for each in ordered if each[1][0] == known]
@@ -118,12 +118,12 @@ class Dialler:
 async def first_of(
     attempts: Sequence[Callable[[], Awaitable[T]]], delay: float, discard: Callable[[T], None]
 ) -> tuple[int, T]:
-    """Return the number and the result of the first attempt that succeeds.
+    """Return the index and the result of the first attempt that succeeds.
 
-    Each is begun when one before it has failed, or has taken so long.
+    Each starts when the one before has failed, or has run for `delay`.
 
     :param delay: seconds
-    :param discard: takes the results of others that succeed at the same time
+    :param discard: disposes of the results of other attempts that succeed at the same time
     :raises AllFailedError: if all raise an OSError
     """
     errors: dict[int, BaseException] = {}
@@ -157,14 +157,14 @@ def _discard(task: asyncio.Task[T], discard: Callable[[T], None]) -> None:
 
 
 def _by_turns(found: Sequence[tuple[int, Any]]) -> Iterator[tuple[int, Any]]:
-    """Yield addresses of both families by turns, beginning with the family of the first (RFC 8305, section 4)."""
+    """Yield addresses of both families alternately, starting with the family of the first (RFC 8305, section 4)."""
     first = [each for each in found if each[0] == found[0][0]]
     others = [each for each in found if each[0] != found[0][0]]
     return (each for each in chain.from_iterable(zip_longest(first, others)) if each is not None)
 
 
 def _combined(hosts: Sequence[str], errors: Sequence[BaseException]) -> BaseException:
-    """Return one error for those of all addresses of a name."""
+    """Return one error for the errors of all addresses of a name."""
     if len(errors) == 1 or all(isinstance(each, ConnectionRefusedError) for each in errors):
         return errors[0]
     told = (

@@ -1,7 +1,7 @@
 """The two directions, frame by frame: the client's requests and the broker's responses.
 
-Requests are only noted, unless an inspector wants to see them. Responses are collected if an address in them may have
-to be rewritten, if an inspector wants them, or if kproxy itself answers.
+Requests are only tracked, unless an inspector wants to see them. Responses are collected if they may contain addresses
+to rewrite, if an inspector wants them, or if kproxy itself answers.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from kproxy.proxy.framing import (
     is_request,
 )
 from kproxy.proxy.half import Half
-from kproxy.proxy.verdicts import GO_ON, Frame, Verdict
+from kproxy.proxy.verdicts import UNCHANGED, Frame, Verdict
 
 if TYPE_CHECKING:
     from kproxy.proxy.session import Session
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 CLIENT, BROKER = 0, 1
 
 MOST_COLLECTED = 64 << 20
-"""Bytes of the largest frame that is held in memory whole; a broker's own limit is 100 MiB for requests."""
+"""Bytes of the largest frame that is held in memory whole; a broker's own limit for requests is 100 MiB."""
 _FREE = 1 << 16
 """Bytes of a response, collected only for its addresses, that do not count against the limit."""
 _VERSION = 0xFFFF
@@ -46,9 +46,9 @@ _TOO_LARGE = f"it has more than {MOST_COLLECTED:,} bytes"
 
 
 class _Produce(NamedTuple):
-    """How a Produce request began; those of one producer begin alike.
+    """The beginning of a Produce request; those of one producer begin alike.
 
-    :ivar before: what is between the correlation ID and ``acks``
+    :ivar before: the bytes between the correlation ID and ``acks``
     """
 
     version: int
@@ -58,7 +58,7 @@ class _Produce(NamedTuple):
 
 
 class Requests(Half):
-    """What the client sends."""
+    """The direction from the client to the broker."""
 
     side = CLIENT
 
@@ -71,7 +71,7 @@ class Requests(Half):
         self._last_produce: _Produce | None = None
 
     def data_received(self, data: bytes) -> None:
-        """Send on what came; one whole request of a kind that was seen before, by a short way."""
+        """Forward received data; a fast path handles a single whole request whose kind was seen before."""
         size = len(data)
         if self._between and REQUEST_HEAD.size <= size <= self._most and not self.plane.inspector.active:
             length, api, correlation_id = SHORT_REQUEST_HEAD.unpack_from(data)
@@ -95,14 +95,14 @@ class Requests(Half):
 
     @property
     def has_authenticated(self) -> bool:
-        """Whether there were requests before those that a client begins with, such as SaslHandshake."""
+        """Whether the client has sent requests other than those it begins with, such as SaslHandshake."""
         return bool(self._passing)
 
     def _produced(self, api: int, correlation_id: int, data: bytes) -> Entry:
-        """Return what is expected for a Produce request that begins like the last one, None for any other."""
+        """Return the queue entry for a Produce request that begins like the last one, None for any other."""
         last = self._last_produce
         if last is None or api != last.version or not data.startswith(last.before, REQUEST_HEAD.size):
-            return None  # the key of Produce is 0: with the version it is the version
+            return None  # the key of Produce is 0, so key and version together equal the version
         acks = data[last.acks_at : last.acks_at + 2]
         if len(acks) < 2 or acks == b"\0\0":
             return None
@@ -153,7 +153,7 @@ class Requests(Half):
         return True
 
     def _answered(self, data: bytes, at: int, end: int, version: int) -> bool:
-        """Whether a Produce request will be answered.
+        """Return whether a Produce request will be answered.
 
         :raises NeedMore: if that is not known yet
         """
@@ -196,7 +196,7 @@ class Requests(Half):
         super()._give_up(collected, piece, now, why)
 
     def decided(self, data: bytes, verdict: Verdict, due: TrackedRequest | None) -> bytes:
-        """Return what is sent to the broker; let the client have the answer that was decided on in its turn."""
+        """Return the bytes to send to the broker; an answer of kproxy's own is queued for the client."""
         if verdict.hold is not None:
             return data
         if verdict.answer is None:
@@ -212,18 +212,18 @@ class Requests(Half):
 
 
 class Responses(Half):
-    """What the broker sends."""
+    """The direction from the broker to the client."""
 
     side = BROKER
 
     def __init__(self, session: Session) -> None:
         super().__init__(session)
         self._expected = session.in_flight.queue
-        self._ends_decide = False  # the broker's messages have no other fields than those that are declared
+        self._ends_decide = False  # whether the broker's messages have only declared fields
         self._is_first = True
 
     def data_received(self, data: bytes) -> None:
-        """Send on what came; one whole response that simply passes, by a short way."""
+        """Forward received data; a fast path handles a single whole response that needs no treatment."""
         size, expected = len(data), self._expected
         if self._between and expected and size >= RESPONSE_HEAD.size:
             length, correlation_id = RESPONSE_HEAD.unpack_from(data)
@@ -247,7 +247,7 @@ class Responses(Half):
         return super().eof_received()
 
     def _has_no_addresses(self, entry: Entry, correlation_id: int, data: bytes, size: int) -> bool:
-        """Whether a response may contain addresses, but its end shows that it has none."""
+        """Return whether a response that may contain addresses is shown by its end to have none."""
         return (
             isinstance(entry, TrackedRequest)
             and entry.correlation_id == correlation_id
@@ -256,7 +256,7 @@ class Responses(Half):
         )
 
     def _is_free(self, treatment: Treatment | None, data: bytes, end: int) -> bool:
-        """Whether the end of a response, at an offset of some bytes, shows that it has no addresses."""
+        """Return whether the end of a response, at offset `end`, shows that it has no addresses."""
         return (
             self._ends_decide
             and treatment is not None
@@ -284,7 +284,7 @@ class Responses(Half):
             length, correlation_id = RESPONSE_HEAD.unpack_from(data, at)
             entry = in_flight.answered(correlation_id)
         if length < 0:
-            self._left = there  # not Kafka; the reader will find out
+            self._left = there  # not Kafka; the reader of the capture will detect it
             return True
         frame_size = SIZE_BYTES + length
         if isinstance(entry, TrackedRequest):
@@ -293,7 +293,7 @@ class Responses(Half):
         return True
 
     def _due(self, due: TrackedRequest, data: bytes, at: int, size: int) -> bool:
-        """Decide how a response is treated that may not simply pass."""
+        """Decide how to treat the response to a tracked request."""
         treatment = due.treatment
         inspector = self.plane.inspector
         inspected = inspector.active and inspector.wants(
@@ -310,7 +310,7 @@ class Responses(Half):
             if whole and not inspected and treatment is not None and treatment.is_seldom_needed:
                 frame = data[at : at + size]
                 if self._rewritten(due, frame).frame is frame:
-                    self._left = size  # the usual Fetch: nothing in it has to be changed
+                    self._left = size  # the usual Fetch: nothing to change
                     return True
             return self._collect(size, (due, inspected), 0 if inspected else _FREE)
         if inspected:
@@ -336,7 +336,7 @@ class Responses(Half):
             data, comments = result.frame, self._noted(result.changes)
             self.plane.inspection.names.remember(due.api_key, due.version, frame)
             self.plane.watch_for_escapes(peers, due.api_key, due.version, data)
-        verdict = GO_ON
+        verdict = UNCHANGED
         if inspected:
             key, version, correlation_id = due.api_key, due.version, due.correlation_id
             shown = Frame(
@@ -360,15 +360,15 @@ class Responses(Half):
             self._stream = treatment.stream()
             self._stream_left = self._wanted - len(collected) - len(piece)
             self._about = due
-            self._send(self._stream.feed(collected), b"", now, GO_ON, frames=0)
+            self._send(self._stream.feed(collected), b"", now, UNCHANGED, frames=0)
             self._streamed(piece, now)
-        else:  # what cannot be read could carry addresses
+        else:  # an uninspected response could carry addresses
             self.plane.not_collected(self.session.peers, due.api_key, due.version, why)
             self._record(piece, now)
             self.session.abort()
 
     def _rewritten(self, due: TrackedRequest, frame: bytes) -> RewriteResult:
-        """Return a response as the client is to get it, and what was changed."""
+        """Return a response as the client is to get it, with the changes made."""
         treatment = due.treatment
         if treatment is not None and treatment.rewrite is not None:
             if self._is_free(treatment, frame, len(frame)):
@@ -397,10 +397,10 @@ class Responses(Half):
             if stream.problem:
                 due = self._about
                 self.plane.could_not_rewrite(self.session.peers, due.api_key, due.version, stream.problem)
-        self._send(changed, piece, now, Verdict(comments=comments) if comments else GO_ON, frames=0)
+        self._send(changed, piece, now, Verdict(comments=comments) if comments else UNCHANGED, frames=0)
 
     def _noted(self, changes: tuple[Change, ...]) -> list[str]:
-        """Return the comments that tell of changes."""
+        """Return packet comments that describe `changes`."""
         if not changes:
             return []
         self.plane.counts.rewritten += 1
@@ -411,7 +411,7 @@ class Responses(Half):
         self.answer()
 
     def answer(self) -> None:
-        """Give the answers of kproxy's own that are due now."""
+        """Send kproxy's own answers that are due now."""
         if self.session.closed or self._left or self._collected is not None or self._stream is not None:
             return  # in the middle of a response
         while True:
@@ -419,5 +419,5 @@ class Responses(Half):
             if due is None:
                 return
             assert due.answer is not None
-            verdict = Verdict(comments=[due.comment]) if due.comment else GO_ON
+            verdict = Verdict(comments=[due.comment]) if due.comment else UNCHANGED
             self._send(due.answer, due.answer, time_ns(), verdict)

@@ -1,9 +1,9 @@
 """The firewall rules of transparent mode: commands to copy, never run by kproxy itself.
 
 For iptables (with ip6tables) and for nftables, with both ways to bring connections to a proxy: REDIRECT, which changes
-the destination of their packets, and TPROXY, which hands them over as they are. Connections that this machine makes
-pass the OUTPUT hook, those that it forwards for others PREROUTING. All rules are in a chain or table of their own, so
-that removing them removes nothing else.
+the destination of their packets, and TPROXY, which hands them over unchanged. Connections made by this machine pass
+the OUTPUT hook, forwarded ones PREROUTING. All rules are in a chain or table of their own, so that removing them
+removes nothing else.
 
 The proxy's own connections to brokers must get through. They are recognised by the user that the proxy runs as.
 """
@@ -32,16 +32,16 @@ _ANY: dict[Family, str] = {4: "0.0.0.0", 6: "::"}  # noqa: S104  # means "any" i
 
 
 class FirewallError(Exception):
-    """There are no rules for this; the text says why, and what to do."""
+    """No rules can be made; the message says why, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Commands for a shell, as root.
+    """Commands for a root shell.
 
     :ivar add: one command a line, or a here-document for nft
-    :ivar remove: takes away what ``add`` made
-    :ivar notes: sentences on what to know of them
+    :ivar remove: removes everything that ``add`` made
+    :ivar notes: sentences about their effects
     """
 
     add: str
@@ -53,7 +53,7 @@ class Rules:
 class _Way:
     """The brokers of one address family, and the listener that takes their connections.
 
-    :ivar any_host: whether the listener takes connections to whatever address of this machine
+    :ivar any_host: whether the listener accepts connections to any address of this machine
     """
 
     family: Family
@@ -83,7 +83,7 @@ def tool_here() -> Tool:
 def resolve(brokers: Iterable[Address]) -> list[Address]:
     """Return all IP addresses of brokers, each once.
 
-    :raises FirewallError: a name is not known
+    :raises FirewallError: if a name cannot be resolved
     """
     found: dict[Address, None] = {}
     for host, port in brokers:
@@ -105,15 +105,15 @@ def rules(
     keep_client: bool = False,
     mark: int = MARK,
 ) -> Rules:
-    """Return the commands that bring connections to brokers to the proxy.
+    """Return the commands that redirect connections to brokers to the proxy.
 
     :param brokers: IP address and port of each
-    :param listeners: host and port where the proxy listens; the first that takes a broker's address family serves it.
-        An empty host is all addresses
+    :param listeners: host and port where the proxy listens; the first that accepts a broker's address family serves it.
+        An empty host means all addresses
     :param uid: of the user that the proxy runs as
     :param keep_client: the proxy uses the client's address towards brokers (TPROXY)
-    :param mark: 1 to 255, for TPROXY; number of the routing table too. Two proxies need two of them
-    :raises FirewallError: a broker has no IP address, or none of the listeners takes its family
+    :param mark: 1 to 255, for TPROXY; also the number of the routing table. Two proxies need two marks
+    :raises FirewallError: if a broker has no IP address, or no listener accepts its family
     """
     found = _by_family(brokers)
     listening = [(each, port) for host, port in listeners for each in ([host] if host else _ANY.values())]
@@ -184,7 +184,7 @@ def _redirect(plan: _Plan, way: _Way) -> tuple[list[str], list[str]]:
 def _tproxy(plan: _Plan, way: _Way) -> tuple[list[str], list[str]]:
     chain, own = plan.name.upper(), f"{plan.name.upper()}_OUT"
     mark = f"{plan.mark:#x}/{_MASK:#x}"
-    # what this machine sends to itself comes by here too: of that, only what the other chain marked is a client's
+    # packets from this machine to itself pass here too: only those that the other chain marked are a client's
     first = [f"-A {chain} -i lo -m mark ! --mark {mark} -j RETURN"]
     if plan.keep_client:
         # brokers answer to the clients' addresses
@@ -200,7 +200,7 @@ def _tproxy(plan: _Plan, way: _Way) -> tuple[list[str], list[str]]:
 
 
 def _chain(table: str, chain: str, targets: list[str], jumps: list[str]) -> tuple[list[str], list[str]]:
-    """Return how to make a chain, and how to take it away; what jumps to it comes last, and goes first."""
+    """Return the commands that create and remove a chain; jumps to it are added last and removed first."""
     # -I: before the rules of others, such as those for services of Kubernetes
     add = [f"-N {chain}", *targets, *(f"-I {jump}" for jump in jumps)]
     remove = [*(f"-D {jump}" for jump in jumps), f"-F {chain}", f"-X {chain}"]
@@ -211,7 +211,7 @@ def _chain(table: str, chain: str, targets: list[str], jumps: list[str]) -> tupl
 class _Chain(NamedTuple):
     """A base chain of nftables.
 
-    :ivar type: type, hook and priority, as nft(8) has them
+    :ivar type: type, hook and priority, in the syntax of nft(8)
     """
 
     name: str
@@ -229,7 +229,7 @@ def _nft(plan: _Plan) -> tuple[list[str], list[str]]:
 
 
 def _nft_redirect(plan: _Plan) -> Iterator[_Chain]:
-    # before -100, where others have their NAT, since the first that decides about a connection counts
+    # before -100, the usual priority of NAT, because the first chain that decides about a connection wins
     yield _Chain(
         "output",
         "nat hook output priority -110",
@@ -254,14 +254,14 @@ def _nft_tproxy(plan: _Plan) -> Iterator[_Chain]:
 
 
 def _to(way: _Way) -> str:
-    """Return what matches packets to the brokers."""
+    """Return the expression that matches packets to the brokers."""
     elements = ", ".join(f"{host} . {port}" for host, port in way.brokers)
     return f"{'ip' if way.family == 4 else 'ip6'} daddr . tcp dport {{ {elements} }}"
 
 
 # ---------------------------------------------------------------- routing, words
 def _routing(plan: _Plan, verb: Literal["add", "del"]) -> Iterator[str]:
-    """Yield the commands by which marked packets stay on this machine."""
+    """Yield the commands that keep marked packets on this machine."""
     for way in plan.ways:
         ip = "ip" if way.family == 4 else "ip -6"
         yield f"{ip} rule {verb} fwmark {plan.mark:#x}/{_MASK:#x} lookup {plan.mark}"
@@ -293,5 +293,5 @@ def _notes(plan: _Plan) -> Iterator[str]:
     if plan.keep_client:
         yield (
             "Brokers answer to the addresses of the clients: their way back must lead through this machine, or no "
-            "connection comes about."
+            "connection is established."
         )

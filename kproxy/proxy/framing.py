@@ -1,9 +1,9 @@
-"""Frames in the two byte streams of a connection, as far as forwarding needs to know them. No sockets here.
+"""Frames in the two byte streams of a connection, as far as forwarding needs them. No sockets here.
 
 A frame is an int32 size and as many bytes. The first twelve bytes of a request are read (size, API key, version,
-correlation ID; for Produce also ``acks``), and the first eight of a response. Responses come in the order of the
+correlation ID; for Produce also ``acks``), and the first eight of a response. Responses arrive in the order of the
 requests (``SocketServer`` mutes a connection while it processes a request), so a queue pairs them; the correlation ID
-is the check, because some requests are never answered: Produce with ``acks=0``, the last token of GSSAPI.
+confirms the pairing, because some requests are never answered: Produce with ``acks=0``, the last token of GSSAPI.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ _SHORT = Struct(">h")
 _PRODUCE_TRANSACTIONAL, _PRODUCE_FLEXIBLE = 3, 9
 
 _MOST_KEY, _MOST_VERSION = 0x7FFF, 64
-_FAR = 64  # requests behind the oldest that are looked through for a correlation ID
+_FAR = 64  # queue entries searched for a correlation ID
 
 TOKEN = None
-"""In the queue: a raw SASL token, which has no correlation ID."""
+"""Queue entry of a raw SASL token, which has no correlation ID."""
 
 
 class NeedMore(Exception):  # noqa: N818  # not an error
-    """The bytes end before what has to be known of them."""
+    """The bytes end before the field to be read."""
 
 
 class TrackedRequest:
     """A request whose response is of interest.
 
     :ivar treatment: how the response is treated, None if it simply passes
-    :ivar request: the request itself, if the response is to be seen with it
+    :ivar request: the request itself, if an inspector wants it with the response
     :ivar answer: the response, if kproxy gives it
-    :ivar comment: on that answer, for the capture
-    :ivar void: no response will come, for the request was not sent on
+    :ivar comment: packet comment on that answer
+    :ivar void: no response will arrive, because the request was not forwarded
     """
 
     __slots__ = ("answer", "api_key", "comment", "correlation_id", "request", "treatment", "version", "void")
@@ -59,7 +59,7 @@ class TrackedRequest:
 
 
 Entry = int | TrackedRequest | None
-"""What is known of a request in flight: its correlation ID, more than that, or :data:`TOKEN`."""
+"""A request in flight: its correlation ID, a :class:`TrackedRequest`, or :data:`TOKEN`."""
 
 
 class InFlight:
@@ -74,13 +74,13 @@ class InFlight:
         return len(self.queue)
 
     def expect(self, entry: Entry) -> None:
-        """Note that a request was sent."""
+        """Record that a request was sent."""
         self.queue.append(entry)
 
     def answered(self, correlation_id: int) -> Entry:
-        """Note that a response has come; return what it answers.
+        """Record that a response has arrived; return the entry that it answers.
 
-        An entry that was never answered is dropped on the way. Where no entry has the correlation ID, order decides.
+        Older entries, which were never answered, are dropped. If no entry has the correlation ID, the oldest is taken.
         """
         queue = self.queue
         if not queue:
@@ -99,7 +99,7 @@ class InFlight:
         return queue.popleft()
 
     def own_answer(self) -> TrackedRequest | None:
-        """Return the oldest entry if it is for kproxy to answer, or to leave unanswered; it is due now."""
+        """Return the oldest entry if kproxy has to answer it now; drop void entries before it."""
         queue = self.queue
         while queue:
             first = queue[0]
@@ -112,10 +112,10 @@ class InFlight:
 
 
 def is_request(api_key: int, version: int) -> bool:
-    """Whether what could be a request header is one, and not the beginning of a raw SASL token.
+    """Return whether a possible request header is one, and not the beginning of a raw SASL token.
 
-    No token of a known mechanism looks like one: PLAIN has its letters, SCRAM and OAUTHBEARER begin with "n", "y",
-    "p", "c" or byte 1, GSSAPI with 0x60 or 0x05, and versions are small.
+    No token of a known mechanism looks like one: PLAIN begins with letters, SCRAM and OAUTHBEARER with "n", "y", "p",
+    "c" or byte 1, GSSAPI with 0x60 or 0x05, and versions are small.
     """
     return 0 <= api_key <= _MOST_KEY and 0 <= version < _MOST_VERSION
 
@@ -124,7 +124,7 @@ def acks_place(data: bytes, at: int, end: int, version: int) -> int:
     """Return the offset of ``acks`` in a Produce request.
 
     :param at: offset of the size field
-    :param end: offset after the frame, or behind what there is of it
+    :param end: offset of the end of the frame, or of the bytes received of it
     :raises NeedMore: if the bytes end before it
     """
     place = at + REQUEST_HEAD.size
@@ -182,4 +182,4 @@ def _uvarint(data: bytes, place: int, end: int) -> tuple[int, int]:
             return value, place
         shift += 7
         if shift > 28:
-            return 0, place  # no uvarint: whatever it is, the broker will say so
+            return 0, place  # not a uvarint; the broker will reject it

@@ -2,10 +2,10 @@
 
 Rules of this file:
 
-* Bytes that need no decision are forwarded in the call that brought them, in one piece, without a copy: runs of frames
+* Bytes that need no decision are forwarded in the call that received them, in one piece, without a copy: runs of frames
   are cut only at a frame that is collected, or changed as it streams.
 * Output keeps its order. If a frame waits (held, delayed, throttled), everything after it waits too, and the half stops
-  reading when that becomes too much.
+  reading when too much waits.
 * The tee gets the input before any change, in the order in which it is forwarded. The last piece of a collected frame
   is recorded after the decision, with its time of arrival, so that it carries the comment.
 
@@ -24,43 +24,43 @@ from typing import TYPE_CHECKING, Any
 from captures.interventions import Intervention, as_comment
 from dissectors.budget import LimitReached
 from kproxy.proxy.framing import NeedMore, TrackedRequest
-from kproxy.proxy.verdicts import GO_ON, Charge, Then, Verdict
+from kproxy.proxy.verdicts import UNCHANGED, Charge, Ending, Verdict
 
 if TYPE_CHECKING:
     from kproxy.proxy.addresses import StreamedEndpoints
     from kproxy.proxy.session import Session
     from kproxy.proxy.tee import Recording
 
-_MOST_WAITING = 1 << 20  # bytes after a frame that waits, before a half stops reading
-_WRITE_BUFFER = 1 << 18  # bytes that wait for a side that does not keep up, before the other one is not read
+_MOST_WAITING = 1 << 20  # bytes waiting behind a frame, beyond which a half stops reading
+_WRITE_BUFFER = 1 << 18  # unsent bytes towards a slow side, beyond which the other side is not read
 _EVERYTHING = 1 << 62
-_PAID_AHEAD = 1 << 14  # bytes of a frame that is collected, so that not every piece is counted
+_PAID_AHEAD = 1 << 14  # bytes charged in advance, so that not every piece is charged
 _PACE = 0.02  # seconds between two pieces of a throttled frame
 
 
-_SWALLOWED = as_comment(Intervention(not_forwarded=True, ended=Then.SWALLOW.value))
+_SWALLOWED = as_comment(Intervention(not_forwarded=True, ended=Ending.SWALLOW.value))
 
 
 class Pause(IntFlag):
     """Why a half does not read at the moment."""
 
     WRITING = 1
-    """The other side does not take what was read."""
+    """The other side does not keep up."""
     WAITING = 2
-    """Too much waits behind a frame that is held or delayed."""
+    """Too much waits behind a held or delayed frame."""
     RECORDING = 4
-    """The recorder is behind, and nothing may go unrecorded."""
+    """The recorder is behind, and nothing may be lost (``lossless``)."""
 
 
 class _WaitingFrame:
-    """Something that continues when all before it has.
+    """A frame, a part of one or a run of frames that is sent when everything before it has been sent.
 
-    :ivar data: what is sent
-    :ivar piece: what is recorded with it, its last bytes as they came
-    :ivar due: of a request: its entry in the queue, if there is more than its correlation ID
-    :ivar frames: how many frames it is
-    :ivar ready: whether it may go
-    :ivar charge: of a frame that was inspected
+    :ivar data: bytes to send
+    :ivar piece: bytes to record with it: the last bytes of the input, unmodified
+    :ivar due: entry in the request queue; only requests, and only if more than the correlation ID is kept
+    :ivar frames: number of frames that begin in it
+    :ivar ready: whether it may be sent
+    :ivar charge: what an inspected frame costs of the memory limit
     """
 
     __slots__ = ("charge", "data", "due", "frames", "piece", "ready", "time", "verdict")
@@ -87,12 +87,12 @@ class _WaitingFrame:
 
     @property
     def age(self) -> int:
-        """ns since it came, at least 1."""
+        """Age in ns, at least 1."""
         return max(time_ns() - self.time, 1)
 
 
 class Half(asyncio.Protocol):
-    """What one side sends: read here, written to the other half's transport."""
+    """The direction of one side: reads from that side, writes to the other half's transport."""
 
     side: int
 
@@ -117,7 +117,7 @@ class Half(asyncio.Protocol):
         self._waiting: deque[_WaitingFrame] = deque()
         self._waiting_bytes = 0
         self._pauses = Pause(0)
-        self._between = True  # frames, and nothing waits: what comes next may go the short way
+        self._between = True  # between frames, and nothing waits: the fast path may be taken
 
     # ------------------------------------------------------------ asyncio calls
     def connection_made(self, transport: Any) -> None:
@@ -126,7 +126,7 @@ class Half(asyncio.Protocol):
         transport.set_write_buffer_limits(high=_WRITE_BUFFER)
 
     def data_received(self, data: bytes) -> None:
-        """Send on what came, as far as nothing stands in the way."""
+        """Forward received data, unless something stands in its way."""
         now = self.seen = time_ns()
         if self._left >= len(data) and not self._waiting:
             self._left -= len(data)
@@ -143,30 +143,30 @@ class Half(asyncio.Protocol):
         self._between = self.is_idle and not self.session.swallowing
 
     def eof_received(self) -> bool:
-        """Send on what was kept, then the end itself; the other direction stays open."""
+        """Forward buffered bytes, then the end itself; the other direction stays open."""
         self.seen = time_ns()
         self._flush_kept()
         if self._waiting:
-            self.ended = True  # when what waits has gone on
+            self.ended = True  # _advance ends the half when nothing waits any more
         else:
             self._end()
         return bool(self.transport.can_write_eof())  # TLS has no half-close: the transport closes by itself
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Let the other side know how it ended."""
+        """Inform the session."""
         self.session.lost(self, error)
 
     def pause_writing(self) -> None:
-        """Stop reading from the other side: this one does not keep up."""
+        """Stop reading from the other side, because this one does not keep up."""
         self.peer.pause(Pause.WRITING)
 
     def resume_writing(self) -> None:
-        """Go on reading from the other side."""
+        """Resume reading from the other side."""
         self.peer.sent()
         self.peer.resume(Pause.WRITING)
 
     def sent(self) -> None:
-        """Take notice that the other side has taken nearly all that was written to it."""
+        """Release the charges of frames that the other side's write buffer held: it is nearly empty."""
         self._unsent_charges.clear()
 
     def pause(self, reason: Pause) -> None:
@@ -176,14 +176,14 @@ class Half(asyncio.Protocol):
         self._pauses |= reason
 
     def resume(self, reason: Pause) -> None:
-        """Go on reading if that was the last reason not to."""
+        """Resume reading if `reason` was the last reason not to."""
         if self._pauses == reason and self.transport is not None and not self.transport.is_closing():
             self.transport.resume_reading()
         self._pauses &= ~reason
 
     # ------------------------------------------------------------ frames
     def _take(self, data: bytes, now: int) -> None:
-        """Go through the frames of a chunk, and forward them in runs."""
+        """Split a chunk into frames, and forward them in runs."""
         if self._kept:
             data, self._kept = self._kept + data, b""
         at, run, frames, size = 0, 0, 0, len(data)
@@ -210,24 +210,24 @@ class Half(asyncio.Protocol):
         self._pass(data if run == 0 and at == size else data[run:at], now, frames)
 
     def _begin(self, data: bytes, at: int, size: int) -> bool:
-        """Look at the first bytes of a frame; return whether it passes, which sets how much of it is left.
+        """Inspect the first bytes of a frame; return whether it passes, and set how much of it is left.
 
-        :raises NeedMore: if there are too few of them
+        :raises NeedMore: if there are too few bytes
         """
         raise NotImplementedError
 
     def _whole(self, frame: bytes, piece: bytes, now: int) -> None:
-        """Decide about a frame that was collected.
+        """Decide about a collected frame.
 
-        :param piece: its last bytes as they came, which are not recorded yet
+        :param piece: its last bytes as received, which are not recorded yet
         """
         raise NotImplementedError
 
     def _collect(self, size: int, about: Any, free: int = 0) -> bool:
-        """Begin to collect a frame of this size.
+        """Begin to collect a frame of `size` bytes.
 
-        :param about: for :meth:`_whole`
-        :param free: bytes that are not counted: of a frame that continues at once when it is there
+        :param about: passed on to :meth:`_whole`
+        :param free: bytes that do not count against the limit, for frames forwarded as soon as they are complete
         """
         self._collected = bytearray()
         self._wanted = size
@@ -236,7 +236,7 @@ class Half(asyncio.Protocol):
         return False
 
     def _go_on(self, data: bytes, at: int, now: int) -> int:
-        """Take what belongs to the frame that is collected, or to the one that is changed as it streams."""
+        """Consume bytes of the frame that is being collected or streamed; return the offset after them."""
         if self._stream is not None:
             piece = data[at : at + self._stream_left]
             self._stream_left -= len(piece)
@@ -255,14 +255,11 @@ class Half(asyncio.Protocol):
         self._collected = None
         frame = bytes(collected + piece) if collected else piece
         self._whole(frame, piece, now)
-        self._charge = self._about = None  # nothing keeps the frame alive but what waits for it
+        self._charge = self._about = None  # free the frame, unless something waits with it
         return at + len(piece)
 
     def _pay(self, there: int, collected: bytearray, piece: bytes, now: int) -> bool:
-        """Have some more of the limit for what is collected, ahead of what comes; give up if nothing is left of it.
-
-        :param there: bytes of the frame that there are
-        """
+        """Charge more of the frame to the limit, ahead of its arrival; on reaching it, give up and return False."""
         if self._charge is None:
             self._charge = Charge(self.plane.inspected, "inspected_bytes")
         most = min(there + _PAID_AHEAD, self._wanted)
@@ -277,28 +274,28 @@ class Half(asyncio.Protocol):
         return True
 
     def _give_up(self, collected: bytes, piece: bytes, now: int, why: str) -> None:
-        """Let pass a frame of which no more can be collected.
+        """Let a frame pass that cannot be collected any further.
 
-        :param collected: what came before ``piece``, and is recorded
+        :param collected: bytes before ``piece``, which are recorded
         :param why: for the user
         """
         self._left = self._wanted - len(collected) - len(piece)
-        self._send(collected + piece, piece, now, GO_ON)
+        self._send(collected + piece, piece, now, UNCHANGED)
 
     def _streamed(self, piece: bytes, now: int) -> None:
-        """Send on a piece of a frame that is changed as it streams; the last one if nothing is left of it."""
+        """Forward a piece of a frame that is changed as it streams; the last piece leaves `_stream_left` at 0."""
         raise NotImplementedError
 
-    # ------------------------------------------------------------ going on
+    # ------------------------------------------------------------ forwarding
     def _pass(self, data: bytes, now: int, frames: int) -> None:
-        """Send on what came as it came.
+        """Forward bytes unchanged.
 
-        :param frames: how many begin in it
+        :param frames: number of frames that begin in it
         """
         if not data:
             return
         if self._waiting:
-            self._wait(_WaitingFrame(data, data, now, GO_ON, frames=frames))
+            self._wait(_WaitingFrame(data, data, now, UNCHANGED, frames=frames))
             return
         self._write(data)
         if self.recording is not None:
@@ -319,7 +316,7 @@ class Half(asyncio.Protocol):
         due: TrackedRequest | None = None,
         frames: int = 1,
     ) -> None:
-        """Send on a frame, or part of one, as was decided."""
+        """Forward a frame, or part of one, as `verdict` says."""
         item = _WaitingFrame(data, piece, now, verdict, due=due, frames=frames, charge=self._charge)
         if verdict.hold is not None or verdict.delay:
             item.ready = False
@@ -353,9 +350,9 @@ class Half(asyncio.Protocol):
         return sum(other.frames for other in waiting[waiting.index(item) + 1 :]) if item in waiting else 0
 
     def _release(self, item: _WaitingFrame, verdict: Verdict | None) -> None:
-        """Let continue what waits.
+        """Let a waiting frame continue.
 
-        :param verdict: what counts instead of the one that made it wait, None if that still does
+        :param verdict: replaces the one that made it wait; None if that one still holds
         """
         if self.session.closed or item.ready:
             return
@@ -373,7 +370,7 @@ class Half(asyncio.Protocol):
         self._advance()
 
     def _advance(self) -> None:
-        """Send what waits, up to what is not ready."""
+        """Send waiting frames up to the first that is not ready."""
         waiting = self._waiting
         while waiting and waiting[0].ready and not self.session.closed:
             item = waiting[0]
@@ -391,12 +388,12 @@ class Half(asyncio.Protocol):
             self._end()
 
     def _pace(self, item: _WaitingFrame) -> None:
-        """Send a throttled frame a piece at a time, the last one as any other frame."""
+        """Send a throttled frame a piece at a time; its last piece goes the way of any other frame."""
         rate = item.verdict.rate
         assert rate is not None
         step = max(int(rate * _PACE), 1)
         if len(item.data) <= step:
-            item.verdict = Verdict(then=item.verdict.then, comments=item.verdict.comments)
+            item.verdict = Verdict(ending=item.verdict.ending, comments=item.verdict.comments)
             item.ready = False
             wait = len(item.data) / rate
         else:
@@ -416,18 +413,18 @@ class Half(asyncio.Protocol):
             self._write(item.data)
             if item.charge is not None and self.peer.unsent > _WRITE_BUFFER:
                 self._unsent_charges.append(item.charge)
-        if verdict.then is not Then.GO_ON:
-            self.session.then(verdict.then)
+        if verdict.ending is not Ending.NONE:
+            self.session.carry_out(verdict.ending)
 
     def decided(self, data: bytes, verdict: Verdict, due: TrackedRequest | None) -> bytes:
-        """Return what is sent instead of a frame.
+        """Return the bytes to send for a frame.
 
-        :param due: of a request: its entry in the queue, if there is more than its correlation ID
+        :param due: entry in the request queue; only requests, and only if more than the correlation ID is kept
         """
         return data if verdict.data is None else verdict.data
 
     def pass_all(self) -> None:
-        """Stop looking at frames: this is not Kafka, or cannot be distinguished from noise."""
+        """Stop looking for frames: this is not Kafka, or cannot be distinguished from noise."""
         self._between = False
         self._left = _EVERYTHING
 
@@ -437,16 +434,16 @@ class Half(asyncio.Protocol):
 
     @property
     def is_idle(self) -> bool:
-        """Whether no frame is on its way."""
+        """Whether no frame is in transit."""
         return not (self._left or self._kept or self._collected or self._stream_left or self._waiting)
 
     @property
     def unsent(self) -> int:
-        """Bytes that are still to be sent to this side."""
+        """Bytes in the write buffer towards this side."""
         return 0 if self.transport is None else int(self.transport.get_write_buffer_size())
 
     def swallow(self) -> None:
-        """Stop looking at frames, because nothing is forwarded any more."""
+        """Stop looking for frames, because nothing is forwarded any more."""
         self._between = False
         self._left = self._stream_left = 0
         self._kept = b""
@@ -454,7 +451,7 @@ class Half(asyncio.Protocol):
 
     # ------------------------------------------------------------ the end
     def forget(self) -> None:
-        """Drop what was collected or waits, which is recorded all the same: the connection has ended."""
+        """Drop collected and waiting frames because the connection has ended; they are still recorded."""
         self._collected = self._charge = self._about = None
         for item in self._waiting:
             held = item.verdict.hold is not None and not item.ready
@@ -470,17 +467,17 @@ class Half(asyncio.Protocol):
         self.pass_all()
 
     def _flush_kept(self) -> None:
-        """Send on what was kept because more was expected, which does not come any more."""
+        """Forward buffered bytes of an incomplete frame, the rest of which will not arrive."""
         now = self.seen
         kept, self._kept = self._kept, b""
         collected, self._collected = self._collected, None
         if collected:
-            self._send(bytes(collected), b"", now, GO_ON)
+            self._send(bytes(collected), b"", now, UNCHANGED)
         self._pass(kept, now, 1)
 
     def _end(self) -> None:
         self.ended = True
         if self.recording is not None:
             self.recording.end(self.side, self.seen)
-            self.recording = None  # behind its FIN a side has nothing to say
+            self.recording = None  # nothing follows its FIN
         self.session.half_closed(self)

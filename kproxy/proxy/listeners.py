@@ -1,7 +1,7 @@
-"""Sockets that clients connect to, and the first look at their bytes.
+"""Listening sockets for clients, and a peek at the first bytes of a connection.
 
-asyncio reads from an accepted socket only after the broker is connected, so no bytes have to be kept that could not be
-forwarded.
+asyncio reads from an accepted socket only after the broker is connected, so no bytes have to be buffered that could not
+be forwarded.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from kproxy.proxy.brokers import Place
 
 _BACKLOG = 1024
-_AT_ONCE = 64  # connections accepted before the loop turns to other things
+_AT_ONCE = 64  # connections accepted in one turn of the loop
 _NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
-_PAUSE = 1.0  # seconds without accepting when descriptors have run out
+_PAUSE = 1.0  # seconds without accepting after descriptors have run out
 _LOOK_AGAIN = 0.01  # seconds
 _HELLO = 16 << 10  # bytes of a TLS ClientHello, by RFC 8446 section 5.1
 
@@ -28,7 +28,7 @@ def bind(host: str, port: int) -> list[socket.socket]:
     """Return listening sockets for all addresses of a host, on one port.
 
     :param port: 0 for one that the system chooses
-    :raises OSError: if nothing can be listened on
+    :raises OSError: if one of them cannot be opened
     """
     found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     sockets: list[socket.socket] = []
@@ -58,8 +58,9 @@ def _listen(made: socket.socket, address: Any) -> None:
 class Listener:
     """Listening sockets on one port.
 
-    :param accept: called with each connection, and this listener
-    :param place: the broker that clients find here; None for the bootstrap port
+    :param accept: called with each accepted socket and this listener
+    :param trouble: called with sentences for the user
+    :param place: the broker that clients reach here; None for the bootstrap port
     """
 
     def __init__(
@@ -82,16 +83,16 @@ class Listener:
 
     @property
     def addresses(self) -> list[tuple[str, int]]:
-        """What it listens on."""
+        """Host and port of each socket."""
         return [name[:2] for _, name in self._names]
 
     @property
     def port(self) -> int:
-        """The port."""
+        """The port that all sockets share."""
         return self.addresses[0][1]
 
     def close(self) -> None:
-        """Listen no more."""
+        """Stop listening for good."""
         self._is_shut = False
         self._close()
 
@@ -101,7 +102,7 @@ class Listener:
         self._close()
 
     def reopen(self) -> None:
-        """Accept connections again, as soon as its addresses can be had."""
+        """Accept connections again, as soon as the addresses are free."""
         if not self._is_shut:
             return
         try:
@@ -140,7 +141,7 @@ class Listener:
                 self._loop.call_later(_PAUSE, self._again, listening)
                 return
             accepted.setblocking(False)
-            with suppress(OSError):  # not on every kind of socket
+            with suppress(OSError):  # not every kind of socket has the option
                 accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._accept(accepted, self)
 
@@ -152,10 +153,10 @@ class Listener:
 async def peek(
     loop: asyncio.AbstractEventLoop, client: socket.socket, enough: Callable[[bytes], bool]
 ) -> bytes:
-    """Return the first bytes that a client sends, which stay to be read. The caller bounds the time.
+    """Return the first bytes that a client sends without consuming them. The caller bounds the time.
 
-    :param enough: whether some bytes tell what has to be known
-    :returns: as much as there is when it is enough, the client ends, or a ClientHello cannot be longer
+    :param enough: returns whether the bytes suffice for a decision
+    :returns: the bytes available once they suffice, the client has ended, or they exceed the longest ClientHello
     :raises OSError: if the connection breaks
     """
     readable = loop.create_future()
@@ -168,7 +169,7 @@ async def peek(
         data = client.recv(_HELLO, socket.MSG_PEEK)
         if not data or len(data) == _HELLO or enough(data):
             return data
-        # what was seen keeps the socket readable, so that only time tells whether there is more
+        # peeked bytes keep the socket readable, so new ones can only be found by polling
         await asyncio.sleep(_LOOK_AGAIN)
 
 

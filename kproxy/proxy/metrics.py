@@ -1,10 +1,10 @@
 """Metrics of a proxy run, for Prometheus (docs/metrics.md).
 
-They are made in the front process, which decodes anyway; forwarding is not involved. They count exchanges passed to
+The front process computes them, because it decodes anyway; forwarding is not involved. They count exchanges passed to
 :meth:`Metrics.observe`, and the data plane's reports passed to :meth:`Metrics.update`. The number of time series is
 bounded: the first clients and topics have series of their own, the rest share ``other``.
 
-Needs the package prometheus-client, imported when metrics are made.
+Needs the package prometheus-client, imported when a :class:`Metrics` is created.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ UNKNOWN = "unknown"
 DEFAULT_TOPICS = 100
 DEFAULT_CLIENTS = 100
 LOOPBACK = "127.0.0.1"
-_LONGEST_LABEL = 249  # as long as the name of a topic may be (Topic.java)
+_LONGEST_LABEL = 249  # the longest topic name (Topic.java)
 _SECOND = 1e9
 
 BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
-"""Seconds: from what a produce takes beside the broker to the client's request timeout."""
+"""Seconds: from a produce request beside the broker to the client's request timeout."""
 
 _TOPIC_SIDES: dict[int, Side] = {
     ApiKey.PRODUCE: "request",
@@ -48,20 +48,20 @@ _TOPIC_SIDES: dict[int, Side] = {
     ApiKey.SHARE_FETCH: "response",
     ApiKey.SHARE_ACKNOWLEDGE: "request",
 }
-"""API key -> message that names its topics. Requests to fetch name only changes of the session (KIP-227)."""
+"""API key -> message that names its topics. Fetch requests name only changes of the session (KIP-227)."""
 
 
 class MetricsError(Exception):
-    """Metrics cannot be served; the text says why, and what to do."""
+    """Metrics cannot be served; the message says why, and what to do."""
 
 
 class Metrics:
     """Metrics of one run, in a registry of its own.
 
-    :param names: gives the names of topic IDs, such as ``reader.knowledge.topic_name``
-    :param topics: how many topics have series of their own
-    :param clients: how many client IDs have
-    :raises MetricsError: prometheus-client is not installed
+    :param names: returns the name of a topic ID, such as ``reader.knowledge.topic_name``
+    :param topics: number of topics with series of their own
+    :param clients: number of client IDs with series of their own
+    :raises MetricsError: if prometheus-client is not installed
     """
 
     def __init__(self, names: Names, *, topics: int = DEFAULT_TOPICS, clients: int = DEFAULT_CLIENTS) -> None:
@@ -71,7 +71,7 @@ class Metrics:
             raise MetricsError(
                 "metrics need the package prometheus-client: pip install 'kproxy[metrics]'"
             ) from None
-        # its default: a second series beside every counter and histogram, with the time at which it was made
+        # else each counter and histogram gets a second series with its time of creation
         prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = prometheus_client.CollectorRegistry()
         self._exchanges = _ExchangeMetrics(self.registry, names, topics, clients)
@@ -81,22 +81,22 @@ class Metrics:
         self._thread: Thread | None = None
 
     def observe(self, exchange: Exchange) -> None:
-        """Count an exchange; they have to come in the order of their numbers."""
+        """Count an exchange. Exchanges must be passed in order of their numbers."""
         self._exchanges.observe(exchange)
 
     def update(self, status: dict[str, Any]) -> None:
-        """Take what the data plane says about itself instead of what it said before.
+        """Replace the data plane's last report.
 
         :param status: the answer to the command ``status`` (docs/ctl.md)
         """
         self._status.told = _Report(status, time())
 
     def start(self, host: str, port: int) -> Address:
-        """Serve the metrics over HTTP, in a thread; returns where.
+        """Serve the metrics over HTTP, in a thread; return the address.
 
         :param host: empty for loopback
         :param port: 0 lets the system choose
-        :raises MetricsError: the address cannot be listened on
+        :raises MetricsError: if the address cannot be listened on
         """
         from prometheus_client import start_http_server
 
@@ -109,7 +109,7 @@ class Metrics:
         return host, self._server.server_port
 
     def close(self) -> None:
-        """Serve no longer."""
+        """Stop serving."""
         if self._server is not None and self._thread is not None:
             self._server.shutdown()
             self._server.server_close()
@@ -119,14 +119,14 @@ class Metrics:
 
 # ---------------------------------------------------------------- exchanges
 class _Labels:
-    """Values of a label: the first so many, the rest together."""
+    """The values of a label, limited in number: further values become ``other``."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._known: set[str] = set()
 
     def of(self, value: str) -> str:
-        # any client can choose it: valid UTF-8, and no longer than necessary
+        # clients choose the value: make it valid UTF-8, and no longer than necessary
         value = value[:_LONGEST_LABEL].encode("utf-8", "replace").decode()
         if value in self._known:
             return value
@@ -137,7 +137,7 @@ class _Labels:
 
 
 class _OfClient(NamedTuple):
-    """What is counted of one API and client."""
+    """Metrics by API and client."""
 
     requests: Counter
     unanswered: Counter
@@ -147,7 +147,7 @@ class _OfClient(NamedTuple):
 
 
 class _OfTopic(NamedTuple):
-    """What is counted of one API and topic."""
+    """Metrics by API and topic."""
 
     requests: Counter
     time: Histogram
@@ -169,7 +169,7 @@ class _ExchangeMetrics:
         self._topics = _Labels(topics)
         of_client = ("api", "client_id")
         self._of_client = _OfClient(
-            counter("requests", "Requests that came from clients.", *of_client),
+            counter("requests", "Requests from clients.", *of_client),
             counter(
                 "unanswered_requests",
                 "Requests whose connection ended before an answer, but for those that kproxy ended.",
@@ -180,21 +180,21 @@ class _ExchangeMetrics:
             histogram(
                 "response_time_seconds",
                 "From the last byte of a request to the first of the broker's response, without waits by design and"
-                " what rules and holds of kproxy took.",
+                " the time in rules and holds.",
                 *of_client,
             ),
         )
         self._errors = counter(
             "errors",
-            "Responses with an error, by its name; expected ones are part of a normal conversation. Errors of kproxy's"
-            " making are not counted.",
+            "Responses with an error, by its name; expected ones are part of a normal conversation. Errors made by"
+            " kproxy are not counted.",
             *of_client,
             "error",
             "expected",
         )
         self._waits: Summary = Summary(
             "kproxy_designed_wait_seconds",
-            "What responses waited by design: long polls, rebalances, quotas.",
+            "Time that responses waited by design: long polls, rebalances, quotas.",
             ("api",),
             registry=registry,
         )
@@ -206,7 +206,7 @@ class _ExchangeMetrics:
         )
         self._of_kproxy: Summary = Summary(
             "kproxy_intervention_seconds",
-            "What requests and responses stayed in kproxy for rules and holds; no part of response times.",
+            "Time that rules and holds kept requests and responses in kproxy; not part of response times.",
             ("api",),
             registry=registry,
         )
@@ -232,7 +232,7 @@ class _ExchangeMetrics:
 
     def observe(self, exchange: Exchange) -> None:
         if exchange.request_size == 0:
-            return  # whatever was asked, it was before kproxy was there
+            return  # the request was sent before kproxy started
         api = _api(exchange)
         client = self._clients.of(exchange.client_id or "")
         of_client = self._client(api, client)
@@ -257,7 +257,7 @@ class _ExchangeMetrics:
             self._observe_topics(exchange, api, taken, expected)
 
     def _time(self, exchange: Exchange, api: str) -> float | None:
-        """Return the seconds that a response took, None if it did nothing but wait."""
+        """Return the response time in seconds without designed waits; None if it was nothing but a wait."""
         paused = self._throttles.of(exchange).paused
         latency, wait = exchange.latency, exchange.wait
         if latency is None:
@@ -291,7 +291,7 @@ class _ExchangeMetrics:
             self._topic_errors.labels(api, topic, name).inc()
 
     def _topic_of(self, error: ErrorFound) -> Iterator[str]:
-        """Yield the topic that an error of Produce, Fetch ... is about, if it is about one."""
+        """Yield the label of the topic that an error is about, if it is about one."""
         for holder in error.holders[1:]:
             name = places.topic(holder, lambda uuid: self._names(uuid) or uuid)
             if name != "?":
@@ -314,10 +314,10 @@ class _ExchangeMetrics:
 
 
 def _api(exchange: Exchange) -> str:
-    """Return the API's name, one for all that are not known: a client may send any number."""
+    """Return the API's name; all unknown keys share one, because a client may send any number."""
     key = exchange.api_key
     if key is None:
-        return exchange.api  # of a raw SASL token
+        return exchange.api  # a raw SASL token
     return api_name(key) if 0 <= key < len(NAMES) else UNKNOWN
 
 
@@ -334,10 +334,10 @@ class _Report(NamedTuple):
 
 
 class _Value(NamedTuple):
-    """One metric of the status.
+    """A metric taken from the status.
 
-    :ivar path: keys of the status, one inside the other; absent ones give no sample
-    :ivar labels: of the metric with their values, if it is one of several
+    :ivar path: nested keys of the status; absent ones give no sample
+    :ivar label: name and value, if the metric has several samples
     """
 
     name: str
@@ -348,23 +348,23 @@ class _Value(NamedTuple):
 
 
 _VALUES = (
-    _Value("forwarding", "Whether anything is sent on, 1 or 0.", ("forwarding",)),
+    _Value("forwarding", "Whether anything is forwarded, 1 or 0.", ("forwarding",)),
     _Value("connections", "Connections that are open.", ("connections", "open")),
     _Value("connections_accepted", "Connections accepted.", ("connections", "total"), "counter"),
-    _Value("connections_refused", "Connections not let in.", ("connections", "refused"), "counter"),
+    _Value("connections_refused", "Connections refused.", ("connections", "refused"), "counter"),
     _Value(
         "connections_unreachable",
         "Connections whose broker could not be reached.",
         ("connections", "unreachable"),
         "counter",
     ),
-    _Value("requests_in_flight", "Requests that wait for their answer.", ("requests_in_flight",)),
+    _Value("requests_in_flight", "Requests waiting for their response.", ("requests_in_flight",)),
     _Value("received_bytes", "Bytes received.", ("bytes", "from_clients"), "counter", ("sender", "client")),
     _Value("received_bytes", "Bytes received.", ("bytes", "from_brokers"), "counter", ("sender", "broker")),
     _Value("brokers", "Brokers and controllers behind the proxy.", ("brokers",)),
     _Value(
         "refused_brokers",
-        "Times that a broker was announced where there can be none, may be none, or as one too many.",
+        "Times that a broker was refused: an invalid address, one that is not allowed, or too many brokers.",
         ("refused_brokers",),
         "counter",
     ),
@@ -376,33 +376,33 @@ _VALUES = (
     ),
     _Value(
         "escaped_addresses",
-        "Addresses of brokers that went to a client as they are.",
+        "Addresses of brokers that reached a client unchanged.",
         ("escaped_addresses",),
         "counter",
     ),
     _Value(
         "uninspected_frames",
-        "Frames that rules or holds wanted to see, and that passed since they were too large or too costly.",
+        "Frames that rules or holds wanted to see, and that passed because they were too large or too costly.",
         ("uninspected_frames",),
         "counter",
     ),
-    _Value("recording_up", "Whether what is said is recorded, 1 or 0.", ("recording", "up")),
+    _Value("recording_up", "Whether traffic is recorded, 1 or 0.", ("recording", "up")),
     _Value(
         "recording_restarts",
-        "Times that the recorder ended unasked and was started again.",
+        "Times that the recorder ended unexpectedly and was restarted.",
         ("recording", "restarts"),
         "counter",
     ),
     _Value(
         "recording_gaps",
-        "Times that something was forwarded and not recorded.",
+        "Times that traffic was forwarded without being recorded.",
         ("recording", "gaps"),
         "counter",
     ),
     _Value("tee_waiting_bytes", "Bytes that wait to be recorded.", ("recording", "waiting_bytes")),
     _Value(
         "tee_dropped_bytes",
-        "Bytes forwarded that were not recorded, since recording did not keep up.",
+        "Bytes forwarded that were not recorded, because recording did not keep up.",
         ("recording", "dropped_bytes"),
         "counter",
     ),
@@ -416,9 +416,9 @@ _VALUES = (
 
 
 class _StatusCollector:
-    """Gives what the data plane told last, as it is when Prometheus asks.
+    """Exports the data plane's last report when Prometheus asks.
 
-    :ivar told: None as long as it told nothing
+    :ivar told: None before the first report
     """
 
     def __init__(self) -> None:
@@ -429,7 +429,6 @@ class _StatusCollector:
         return ()
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the metrics."""
         from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily
 
         if self.told is None:

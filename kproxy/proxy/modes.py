@@ -1,4 +1,4 @@
-"""The modes of the proxy, a class for each: what ``--mode`` offers, and how the broker of a connection is found.
+"""The modes of the proxy, one class each: the values of ``--mode``, and how the broker of a connection is found.
 
 ``--mode``, its help, the check of options, the documentation and the data plane all read :data:`MODES`. Importing this
 module is cheap: commands read it for their help.
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from kproxy.proxy.plane import Plane
     from kproxy.proxy.settings import Settings
 
-ANY_HOST = ("0.0.0.0", "::", "")  # noqa: S104  # hosts that are all addresses, and none to connect to
+ANY_HOST = ("0.0.0.0", "::", "")  # noqa: S104  # hosts that mean all addresses; one cannot connect to them
 
 
 class Route(NamedTuple):
     """The way to a broker.
 
-    :ivar targets: tried one after another; the first that answers is taken
-    :ivar begin: returns a socket that is on its way to an address, None to have one made
+    :ivar targets: tried one after another; the first that answers is used
+    :ivar begin: returns a socket that is already connecting to an address, None to have one made
     """
 
     targets: list[Target]
@@ -41,10 +41,10 @@ class Mode(ABC):
     :param plane: the data plane
     :cvar name: value of ``--mode``
     :cvar summary: what the mode does, for the help
-    :cvar needs: what it takes: privileges, systems, settings of clients
-    :cvar options: fields of the settings that this mode alone reads -> their options
+    :cvar needs: requirements: privileges, systems, settings of clients
+    :cvar options: fields of the settings that only this mode reads -> their options
     :cvar needs_bootstrap: whether the user has to name a broker
-    :cvar rewrites: whether responses get the proxy's addresses instead of the brokers'
+    :cvar rewrites: whether the brokers' addresses in responses are replaced with the proxy's
     :cvar keeps_names: whether clients reach brokers by the brokers' own names
     """
 
@@ -62,7 +62,7 @@ class Mode(ABC):
 
     @classmethod
     def refusal(cls, settings: Settings) -> str:
-        """Return why this mode cannot run with some settings; empty if it can."""
+        """Return why this mode cannot run with `settings`; empty if it can."""
         for mode in MODES.values():
             for field, option in mode.options.items():
                 if getattr(settings, field) and mode is not cls:
@@ -73,14 +73,14 @@ class Mode(ABC):
 
     @classmethod
     def notices(cls, settings: Settings, listening: Address) -> Iterator[str]:
-        """Yield what the user has to do at the start, in sentences.
+        """Yield sentences that say what the user has to do at the start.
 
         :param listening: address of the first listener
         """
         yield from ()
 
     def open(self) -> list[socket.socket]:
-        """Return the listening sockets to which clients connect first.
+        """Return the listening sockets for the bootstrap address.
 
         :raises OSError: if they cannot be opened
         """
@@ -98,7 +98,7 @@ class Mode(ABC):
         :param listening: address of the socket that accepted it
         :param place: the broker that the client asked for by port or name; None at the bootstrap address
         :param named: host name that the client asked for in TLS, or empty
-        :raises NotRedirectedError: if the client asked for no broker
+        :raises NotRedirectedError: if the client did not ask for any broker
         """
 
 
@@ -135,7 +135,7 @@ class Rewrite(Mode):
     ) -> Route:
         if place is not None:
             return Route([self._plane.target_of(place)])
-        addresses = list(self._settings.bootstrap)  # another one comes first each time
+        addresses = list(self._settings.bootstrap)  # a different one is first each time
         self._turn = (self._turn + 1) % len(addresses)
         return Route(
             [self._plane.bootstrap_target(each) for each in addresses[self._turn :] + addresses[: self._turn]]
@@ -170,7 +170,7 @@ class Transparent(Mode):
 
     @classmethod
     def notices(cls, settings: Settings, listening: Address) -> Iterator[str]:
-        """Yield the firewall rules that bring connections here."""
+        """Yield the firewall rules that redirect connections to kproxy."""
         from kproxy.proxy.firewall import FirewallError, resolve, rules, tool_here
 
         if not settings.bootstrap:
@@ -209,7 +209,7 @@ class Transparent(Mode):
 
 
 class Passthrough(Mode):
-    """One address for one broker, and no byte is changed."""
+    """One address for one broker; no byte is changed."""
 
     name = "passthrough"
     summary = "forward to one broker and change no byte; clients learn the brokers' own addresses"
@@ -228,7 +228,7 @@ class Passthrough(Mode):
 
 
 def _brokers(settings: Settings) -> tuple[list[Address], str]:
-    """Return the addresses of all brokers, or those that were given and why the others are not known."""
+    """Return the addresses of all brokers; if they cannot be learned, those of ``-b`` and the reason."""
     import asyncio
 
     from kproxy.proxy.own_requests import OwnRequestError, cluster_of
@@ -247,6 +247,6 @@ MODES: Mapping[str, type[Mode]] = {mode.name: mode for mode in _ALL}
 
 
 def reference() -> str:
-    """Return a table of all modes in Markdown, for docs/proxy.md."""
+    """Return a Markdown table of all modes, for docs/proxy.md."""
     rows = [f"| `--mode {mode.name}` | {mode.summary} | {mode.needs} |" for mode in MODES.values()]
     return "\n".join(["| mode | what it does | what it needs |", "|---|---|---|", *rows])

@@ -1,11 +1,11 @@
-"""Node endpoints at the end of responses: whether there are any, and how they are hidden in what streams through.
+"""Node endpoints at the end of responses: whether there are any, and how they are hidden in a response that streams.
 
 The last bytes of a whole response show in most cases that it has none (:func:`free_of_endpoints`), whatever its size.
 
-A response that streams through is changed in place, because the frame's size was already sent. Fetch v16+ (KIP-951) and
+A response that streams is changed in place, because the frame's size has already been sent. Fetch v16+ (KIP-951) and
 ShareFetch (KIP-932) name the addresses of new leaders after the records. If the frame is too large to be collected,
 these addresses cannot be rewritten, because others would be longer or shorter. They become a tagged field of the same
-size, with an unknown number and zeros for content: clients skip it (KIP-482), and find the new leader by a Metadata
+size, with an unknown tag and zeros for content: clients skip it (KIP-482), and find the new leader by a Metadata
 request, as they did before these endpoints existed. Only the bytes from the endpoints on are held back.
 """
 
@@ -26,12 +26,12 @@ from dissectors.locator import FieldLocator, FieldSearch, response_structs
 from dissectors.trace import trace
 
 LONGEST_END = 1 << 20
-"""Bytes of the longest end of a frame that is held back: the endpoints of some ten thousand brokers."""
+"""Bytes of the end of a frame that are held back at most: endpoints of about ten thousand brokers."""
 
 _PATH = "node_endpoints"
 _TAG = 0
 _LARGE = frozenset({ApiKey.FETCH, ApiKey.SHARE_FETCH})
-_EMPTY_FIELD = b"\x01\x00\x01\x01"  # a tagged field, its number, its size, an array of no elements
+_EMPTY_FIELD = b"\x01\x00\x01\x01"  # one tagged field: its tag, its size, an empty array
 _LAST_BYTES = struct.Struct(">iBB")
 _MOST_PORT = 65_535
 _SIZE = struct.Struct(">i")
@@ -39,18 +39,20 @@ _EMPTY_ARRAY = b"\x01"
 
 
 def streams(api_key: int, version: int) -> StreamedEndpoints | None:
-    """Return what takes one response frame as it comes, None if none of that API and version can be large and carry
-    addresses, or the version is not declared."""
+    """Return an editor for one response frame as it arrives.
+
+    None if the version is not declared, or its responses are never both large and carrying addresses.
+    """
     end = _end_of(api_key, version) if api_key in _LARGE else None
     return None if end is None else StreamedEndpoints(end)
 
 
 def free_of_endpoints(api_key: int, version: int) -> Callable[[bytes, int], bool] | None:
-    """Return what decides by the end of a response frame, at an offset of some bytes, that it names no address.
+    """Return a function that decides by the end of a response frame, at an offset, that it names no address.
 
-    Its True holds for messages that have no other fields than those that are declared: a tagged field behind the
-    endpoints, of a broker that is newer than kproxy, could have any content. The caller makes sure of that
-    (:attr:`~kproxy.proxy.addresses.RewriteResult.is_known`). Its False leaves it open.
+    True is reliable only for messages without undeclared fields: a tagged field after the endpoints, from a broker
+    newer than kproxy, could have any content. The caller makes sure of that
+    (:attr:`~kproxy.proxy.addresses.RewriteResult.is_known`). False decides nothing.
 
     :return: None for versions whose responses have no endpoints at their end
     """
@@ -61,27 +63,27 @@ def free_of_endpoints(api_key: int, version: int) -> Callable[[bytes, int], bool
 
 
 def _ends_without_tag(data: bytes, end: int) -> bool:
-    """Decide by the end of the last endpoint, if there was one: port, rack, number of tagged fields.
+    """Return whether the data does not end like an endpoint: port, rack, number of tagged fields.
 
-    No rack ends with a byte 0 or 1: brokers trim their configuration (``ConfigDef.parseType``). So these are a rack
-    that is null or empty, and the port stands before them.
+    No rack ends with byte 0 or 1: brokers trim their configuration (``ConfigDef.parseType``). So such a byte is a null
+    or empty rack, and the port precedes it.
     """
     port, rack, tags = _LAST_BYTES.unpack_from(data, end - _LAST_BYTES.size)
     if tags == 0:
         return rack <= 1 and not 0 < port <= _MOST_PORT
-    return data.endswith(_EMPTY_FIELD, 0, end)  # as some brokers write it
+    return data.endswith(_EMPTY_FIELD, 0, end)  # some brokers write an empty array
 
 
 def _ends_without_elements(data: bytes, end: int) -> bool:
-    """Decide by the array of endpoints, and the number of tagged fields: each endpoint ends with such a number, 0."""
+    """Return whether the data ends with an empty array and 0 tagged fields; an endpoint would end with a 0 itself."""
     return data.endswith(b"\x01\x00", 0, end)
 
 
 class _End(NamedTuple):
-    """How frames of an API in a version end.
+    """The end of the frames of an API version.
 
-    :ivar locator: to the first byte of the part that has the endpoints: an array, or the tag section
-    :ivar con: the endpoints
+    :ivar locator: finds the first byte of the part with the endpoints: an array, or the tag section
+    :ivar con: type of the endpoints
     :ivar tagged: whether they are a tagged field
     """
 
@@ -106,10 +108,10 @@ def _end_of(api_key: int, version: int) -> _End | None:
 
 
 class StreamedEndpoints:
-    """One response frame on its way through.
+    """Hides the endpoints of one response frame that streams.
 
-    :ivar changes: what was made void, known when the frame is through
-    :ivar problem: why the endpoints, if there are any, continued as they were; empty if all is well
+    :ivar changes: hidden endpoints, known when the frame is complete
+    :ivar problem: why endpoints, if there are any, passed unchanged; empty if there was no problem
     """
 
     def __init__(self, end: _End) -> None:
@@ -119,14 +121,14 @@ class StreamedEndpoints:
         self._search = FieldSearch(end.locator, SIZE_BYTES)
         self._size = b""
         self._taken = 0
-        self._from: int | None = None  # offset from which on everything is held back
+        self._from: int | None = None  # offset from which everything is held back
         self._held: list[bytes] = []
         self._through = False
 
     def feed(self, data: bytes) -> bytes:
-        """Take the next bytes of the frame, and none of the next frame; return what is to be sent now.
+        """Take the next bytes of the frame, and none of the next frame; return the bytes to send now.
 
-        What was held back is in what the last bytes of the frame return. Never raises.
+        Bytes held back are returned with the last bytes of the frame. Never raises.
         """
         begin = self._taken
         self._taken += len(data)
@@ -176,7 +178,7 @@ class StreamedEndpoints:
 
 # ---------------------------------------------------------------- ends of frames
 class _TaggedField(NamedTuple):
-    """A tagged field, its parts as they are written: the number may take more bytes than it needs."""
+    """A tagged field as encoded: its tag may take more bytes than necessary."""
 
     number: int
     number_bytes: bytes
@@ -185,10 +187,10 @@ class _TaggedField(NamedTuple):
 
 
 def _tag_voided(con: wire.WireType, data: bytes) -> tuple[bytes, list[Any]]:
-    """Make void the endpoints in a tag section.
+    """Replace the endpoints in a tag section.
 
-    :param data: the section, and what follows it
-    :return: as many bytes, and the endpoints that were in them
+    :param data: the section and everything after it
+    :return: as many bytes, and the endpoints removed
     :raises DecodeError: if they cannot be read
     """
     endpoints: list[Any] = []
@@ -207,10 +209,10 @@ def _tag_voided(con: wire.WireType, data: bytes) -> tuple[bytes, list[Any]]:
 
 
 def _array_voided(con: wire.WireType, data: bytes) -> tuple[bytes, list[Any]]:
-    """Make void the endpoints in an array that a tag section follows.
+    """Replace the endpoints in an array that is followed by a tag section.
 
-    :param data: the array, the section, and what follows it
-    :return: as many bytes, and the endpoints that were in them
+    :param data: the array, the section and everything after it
+    :return: as many bytes, and the endpoints removed
     :raises DecodeError: if they cannot be read
     """
     endpoints, pos = _endpoints(con, data)
@@ -219,7 +221,7 @@ def _array_voided(con: wire.WireType, data: bytes) -> tuple[bytes, list[Any]]:
     first, fields, end = _section(data, pos)
     start = _EMPTY_ARRAY + wire.uvarint_bytes(len(fields) + 1)
     number = _unused(fields)
-    room = first - len(start) - 1  # without the new field's number
+    room = first - len(start) - 1  # without the new field's tag
     width = next(width for width in range(1, 6) if room - width < 1 << 7 * width)
     size = room - width
     _insert(fields, _TaggedField(number, bytes([number]), _uvarint(size, width), bytes(size)))
@@ -227,7 +229,7 @@ def _array_voided(con: wire.WireType, data: bytes) -> tuple[bytes, list[Any]]:
 
 
 def _endpoints(con: wire.WireType, data: bytes) -> tuple[list[Any], int]:
-    """Return the endpoints at the beginning of some bytes, and the position after them."""
+    """Return the endpoints at the beginning of `data`, and the position after them."""
     traced = trace(con, data, name=_PATH)
     if traced.error is not None:
         raise traced.error
@@ -251,7 +253,7 @@ def _section(data: bytes, pos: int) -> tuple[int, list[_TaggedField], int]:
 
 
 def _unused(fields: list[_TaggedField]) -> int:
-    """Return the highest tag number of one byte that no field has, 0 apart.
+    """Return the highest tag of one byte that no field has; 0 is never returned.
 
     :raises DecodeError: if there is none left
     """
@@ -262,7 +264,7 @@ def _unused(fields: list[_TaggedField]) -> int:
 
 
 def _insert(fields: list[_TaggedField], new: _TaggedField) -> None:
-    """Put a field in its place: numbers ascend (KIP-482)."""
+    """Insert a field in tag order (KIP-482)."""
     at = next((index for index, field in enumerate(fields) if field.number > new.number), len(fields))
     fields.insert(at, new)
 
@@ -272,6 +274,6 @@ def _written(fields: list[_TaggedField]) -> bytes:
 
 
 def _uvarint(value: int, width: int) -> bytes:
-    """Encode an UNSIGNED_VARINT in so many bytes, which may be more than it needs: readers take that."""
+    """Encode an UNSIGNED_VARINT in `width` bytes; readers accept more than necessary."""
     more = [value >> 7 * index & 0x7F | 0x80 for index in range(width)]
     return bytes([*more[:-1], more[-1] & 0x7F])

@@ -1,8 +1,8 @@
-"""Brokers that a rule takes down: their listeners, and the connections to them.
+"""Brokers taken down by a rule: their listeners, and the connections to them.
 
-Where a broker has a port of its own, "refused" closes that port, as a broker's host does that runs and has no broker.
-On a port that brokers share (the first one, host names with ``--sni``, transparent mode) the connection is reset
-instead: it was accepted before it is known whom the client wants.
+If a broker has its own port, "refused" closes that port, as on a host whose broker does not run. On a port that brokers
+share (the first one, host names with ``--sni``, transparent mode) the connection is reset instead: it is accepted
+before kproxy knows which broker the client wants.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Down:
-    """A broker that is down.
+    """The outage of a broker.
 
     :ivar sessions: connections to it that fell silent
     """
@@ -36,7 +36,7 @@ class Down:
 
     @property
     def is_refused(self) -> bool:
-        """Whether nothing listens where it was."""
+        """Whether its listener is closed."""
         return self._manner == REFUSED
 
     @property
@@ -45,33 +45,35 @@ class Down:
         return self._manner == SILENT
 
     def met(self) -> None:
-        """Count a connection that met with it."""
+        """Count an affected connection."""
         self.rule.hits += 1
         self.rule.last_hit = time_ns()
 
     def end(self, session: Session) -> None:
-        """End a connection to it, or let it fall silent, and mark it."""
-        then, now = ENDS[self._manner], time_ns()
+        """End a connection to the broker, or let it fall silent, and mark it."""
+        ending, now = ENDS[self._manner], time_ns()
         if session.recording is not None:
-            said = Intervention(rule=self.rule.rule.text, action=f"connection {then.value}", ended=then.value)
+            said = Intervention(
+                rule=self.rule.rule.text, action=f"connection {ending.value}", ended=ending.value
+            )
             session.recording.note(1, as_comment(said), now)
         self.met()
-        session.then(then)
+        session.carry_out(ending)
         if self.is_silent:
             self.sessions.append(session)
 
 
 class Outages:
-    """The brokers that are down by a rule."""
+    """The brokers taken down by rules."""
 
     def __init__(self, plane: Plane) -> None:
         self._plane = plane
         self._down: dict[int, Down] = {}
 
     def apply(self, rules: Mapping[int, OutageRule]) -> None:
-        """Take brokers down, and let others come back.
+        """Take brokers down, and bring others back.
 
-        :param rules: by node ID, all that hold
+        :param rules: all rules in force, by node ID
         """
         for node_id, down in list(self._down.items()):
             if rules.get(node_id) is not down.rule:
@@ -83,11 +85,11 @@ class Outages:
                 self._go_down(self._down[node_id])
 
     def of(self, place: Place | None) -> Down | None:
-        """Return the broker if it is down."""
+        """Return the outage of a broker, None if it is up."""
         return self._down.get(place.node_id) if place is not None and place.role == "broker" else None
 
     def at(self, address: Address) -> Down | None:
-        """Return the broker at an address, as it is advertised, dialled or was reached, if it is down."""
+        """Return the outage of the broker with an address (advertised, dialled or reached), None if there is none."""
         return next((down for down in self._down.values() if address in self._addresses(down.node_id)), None)
 
     def _addresses(self, node_id: int) -> set[Address]:
@@ -113,4 +115,4 @@ class Outages:
             if listener.place is not None and listener.place.node_id == down.node_id:
                 listener.reopen()
         for session in down.sessions:
-            session.close()  # what was said meanwhile is lost
+            session.close()  # data received meanwhile is lost

@@ -1,11 +1,11 @@
-"""Kafka requests that kproxy makes itself: for the brokers of a cluster at start, for replay.
+"""Kafka requests that kproxy itself sends: to learn the brokers of a cluster at start, and for replay.
 
     connection = await BrokerConnection.connect("broker", 9092, security)
     body = await connection.request(METADATA, connection.version_of(METADATA), {"topics": []})
     answers = [await connection.send_raw(frame) for frame in frames]      # pipelined; each is a Future of a frame
     await connection.close()
 
-A connection first sends ApiVersions, and authenticates. Every failure is an :class:`OwnRequestError` whose text is a
+A connection first sends ApiVersions, and authenticates. Every failure is an :class:`OwnRequestError` whose message is a
 sentence for users.
 """
 
@@ -35,7 +35,7 @@ from kproxy.proxy.tls.security import PLAINTEXT, Sasl, Security
 
 CLIENT_ID = "kproxy"
 
-# what every broker with ApiVersions answers, newer ones without the detour over error 35
+# every broker with ApiVersions answers it, newer ones without a detour by error 35
 _FIRST_API_VERSIONS = 3
 _REQUEST_START = struct.Struct(">hhi")
 _SIZE = struct.Struct(">i")
@@ -44,11 +44,11 @@ _TLS_CLOSE_SECONDS = 1.0
 
 
 class OwnRequestError(Exception):
-    """A request of kproxy's own failed; the text says where, why, and what to do."""
+    """A request of kproxy's own failed; the message says where, why, and what to do."""
 
 
 class ClusterView(NamedTuple):
-    """What a broker says about its cluster.
+    """A cluster as a broker describes it.
 
     :ivar cluster_id: None before Kafka 0.10.1
     :ivar brokers: node ID, advertised host, advertised port
@@ -63,7 +63,7 @@ class ClusterView(NamedTuple):
 class _PendingRequest(NamedTuple):
     """A request that waits for its response.
 
-    :ivar correlation_id: None for a raw SASL token, which has none
+    :ivar correlation_id: None for a raw SASL token
     """
 
     correlation_id: int | None
@@ -73,10 +73,10 @@ class _PendingRequest(NamedTuple):
 class BrokerConnection:
     """A connection to one broker, made by :meth:`connect`.
 
-    Requests may be pipelined: responses come in the order of requests, and are told apart by that order.
+    Requests may be pipelined: responses are paired with requests by their order.
 
     :ivar address: ``host:port``
-    :ivar versions: lowest and highest version by API key, as the broker offers them
+    :ivar versions: lowest and highest version that the broker offers, by API key
     """
 
     def __init__(
@@ -107,11 +107,11 @@ class BrokerConnection:
     ) -> BrokerConnection:
         """Connect, ask for versions, authenticate.
 
-        :param timeout: seconds for all of it
-        :param at: where the broker is from here, if that is another address
-        :param dialler: knows where names were reached before
-        :param context: that of :func:`~kproxy.proxy.tls.contexts.upstream_context`, where it was made already
-        :raises OwnRequestError: if it does not work
+        :param timeout: seconds in total
+        :param context: from :func:`~kproxy.proxy.tls.contexts.upstream_context`, if already made
+        :param at: the broker's address as seen from this machine, if it differs
+        :param dialler: remembers which addresses answered before
+        :raises OwnRequestError: if any step fails
         """
         if security.tls is not None and context is None:
             try:
@@ -149,7 +149,7 @@ class BrokerConnection:
     def version_of(self, key: int, highest: int | None = None) -> int:
         """Return the highest version of an API that the broker offers and kproxy knows.
 
-        :param highest: bound, where a later version is not wanted
+        :param highest: upper bound
         :raises OwnRequestError: if there is none
         """
         known = _known(key).request.versions
@@ -172,7 +172,7 @@ class BrokerConnection:
     ) -> dict[str, Any]:
         """Send a request and return the body of its response.
 
-        :param body: values by field name; fields that have a default may be left out
+        :param body: values by field name; fields with a default may be omitted
         :param timeout: seconds, None for no bound
         :raises OwnRequestError: if the connection fails, or the response cannot be read
         """
@@ -189,12 +189,12 @@ class BrokerConnection:
         return self._body(known, version, response)
 
     async def send_raw(self, frame: bytes, *, answered: bool = True) -> asyncio.Future[bytes]:
-        """Send a request as it is; wait only while the broker takes in nothing.
+        """Send an encoded request; wait only while the broker does not read.
 
-        :param frame: from the first byte of the size field on
-        :param answered: whether a response comes; it does not for Produce with acks=0
-        :returns: a future of the response frame, from the first byte of the size field on; it raises
-            :class:`OwnRequestError` if the connection ends before. Without a response it is done already, with ``b""``.
+        :param frame: including the size field
+        :param answered: whether to expect a response; Produce with acks=0 has none
+        :returns: a future of the response frame, including the size field; it raises :class:`OwnRequestError` if the
+            connection ends before. If no response is expected, it is already done, with ``b""``.
         :raises OwnRequestError: if the connection has ended
         """
         if self._broken:
@@ -213,17 +213,17 @@ class BrokerConnection:
         return answer
 
     def next_correlation_id(self) -> int:
-        """Return a correlation ID that no request of this connection had yet, for a frame made elsewhere."""
+        """Return an unused correlation ID, for a frame made elsewhere."""
         self._correlation_id += 1
         return self._correlation_id
 
     @property
     def ended(self) -> bool:
-        """Whether the connection has ended, by whomever."""
+        """Whether either side has ended the connection."""
         return bool(self._broken)
 
     async def close(self) -> None:
-        """Close the connection; what was not answered fails."""
+        """Close the connection; unanswered requests fail."""
         self._fail(f"the connection to {self.address} was closed")
         self._reading.cancel()
         await asyncio.wait([self._reading])
@@ -265,7 +265,7 @@ class BrokerConnection:
     async def _versions_in(self, known: Api, version: int) -> dict[str, Any]:
         body = {"client_software_name": "kproxy", "client_software_version": "1"} if version >= 3 else {}
         frame = await (await self.send_raw(self._frame(known, version, body)))
-        # error 35 is in v0 format, whatever was asked (KIP-511); the error code comes first in all versions
+        # error 35 is in v0 format, whatever was requested (KIP-511); the error code is first in all versions
         unsupported = frame[8:10] == ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
         return self._body(known, 0 if unsupported else version, frame)
 
@@ -286,7 +286,7 @@ class BrokerConnection:
             raise OwnRequestError(f"authentication at {self.address} failed: {error}") from None
 
     async def _exchange(self, token: bytes, *, raw: bool) -> bytes:
-        """Send a SASL token and return the broker's: raw ones follow SaslHandshake v0 (Kafka 0.10)."""
+        """Send a SASL token and return the broker's. Tokens are raw after SaslHandshake v0 (Kafka 0.10)."""
         if raw:
             answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
             self._pending.append(_PendingRequest(None, answer))
@@ -316,7 +316,7 @@ class BrokerConnection:
             ) from None
 
     async def _read(self) -> None:
-        """Hand each response to the request that it answers."""
+        """Read responses and pass each to the request that it answers."""
         try:
             while True:
                 start = await self._reader.readexactly(4)
@@ -346,14 +346,14 @@ class BrokerConnection:
             raise OwnRequestError(f"{self.address} answered with a wrong correlation ID")
 
     def _fail(self, reason: str) -> None:
-        """Let all that is not answered yet fail, and what is sent from now on."""
+        """Fail all unanswered requests, and all later ones."""
         self._broken = self._broken or reason
         self._writer.close()
         while self._pending:
             answer = self._pending.popleft().answer
             if not answer.done():
                 answer.set_exception(OwnRequestError(self._broken))
-                answer.exception()  # marks it as retrieved: nothing has to wait for it
+                answer.exception()  # marks it as retrieved: nothing need await it
 
 
 async def _opened(
@@ -396,9 +396,9 @@ async def cluster_of(
 
     :param bootstrap: host and port of brokers, tried in turn
     :param timeout: seconds for each
-    :param mapped: where they are from here
-    :param dialler: knows where names were reached before
-    :raises OwnRequestError: if none answers; it says for each of them why
+    :param mapped: addresses as seen from this machine
+    :param dialler: remembers which addresses answered before
+    :raises OwnRequestError: if none answers; the message gives the reason for each
     """
     failures = []
     for host, port in bootstrap:

@@ -1,8 +1,9 @@
 """The data plane: a process that accepts, connects and forwards, and does nothing else that could take time.
 
 It reads its settings from standard input, a JSON object in one line, and reports events as JSON lines on standard
-output, which may go unread. When its standard input ends, the front is gone: it ends too, unless it was detached. On
-SIGTERM and SIGINT it drains: it accepts no new connections, and requests in flight get their responses.
+output; nothing has to read them. When its standard input ends, the front has exited: the data plane ends too, unless it
+was detached. On SIGTERM and SIGINT it drains: it accepts no new connections, and requests in flight get their
+responses.
 """
 
 from __future__ import annotations
@@ -73,16 +74,16 @@ _SETTLE = 2.0
 
 @dataclass(slots=True)
 class Counts:
-    """What has happened so far.
+    """Counters since the start.
 
     :ivar connections: accepted
-    :ivar refused: connections that were not let in
+    :ivar refused: connections that were refused
     :ivar unreachable: connections for which no broker could be reached
     :ivar rewritten: responses in which an address was replaced, or a version lowered
-    :ivar escaped: responses with a broker's own address that went to a client
-    :ivar uninspected: frames that rules or holds wanted to see, and that passed since they were too large
-    :ivar from_clients: bytes, of connections that have ended
-    :ivar from_brokers: likewise
+    :ivar escaped: responses that reached a client with a broker's own address
+    :ivar uninspected: frames that rules or holds wanted to see, but were too large
+    :ivar from_clients: bytes received from clients on connections that have ended
+    :ivar from_brokers: bytes received from brokers on connections that have ended
     """
 
     connections: int = 0
@@ -96,16 +97,16 @@ class Counts:
 
 
 class Plane:
-    """One run.
+    """The data plane of one run.
 
-    :ivar forwarding: whether anything is sent on at the moment
-    :ivar detached: whether it continues when the front is gone, and removes the run folder itself
-    :ivar inspected: what frames that are collected for rules and holds may take
+    :ivar forwarding: whether bytes are forwarded at the moment
+    :ivar detached: whether it continues without the front, and removes the run folder itself
+    :ivar inspected: memory budget for frames that are collected for rules and holds
     :ivar dialler: makes the connections to brokers
     :ivar outages: brokers that a rule takes down
     :ivar mode: how the broker of a connection is found
     :ivar reachability: which brokers can be reached
-    :ivar rewrites: whether brokers stay behind the proxy by rewriting their addresses
+    :ivar rewrites: whether brokers' addresses are rewritten, so that clients stay behind the proxy
     """
 
     def __init__(self, settings: Settings, reports: Reports) -> None:
@@ -157,7 +158,7 @@ class Plane:
         )
 
     def _known_brokers(self, port: int) -> Brokers:
-        """Return what keeps the brokers in order.
+        """Create the registry of brokers.
 
         :param port: of the first listener
         """
@@ -178,7 +179,7 @@ class Plane:
 
     @property
     def sessions(self) -> Collection[Session]:
-        """The connections that are open, the oldest first."""
+        """The open connections, the oldest first."""
         return self._sessions.values()
 
     # ------------------------------------------------------------ the run
@@ -229,18 +230,18 @@ class Plane:
         self.reports.event("ended", connections=self.counts.connections)
 
     def end(self, seconds: float | None = None) -> None:
-        """Ask for the end.
+        """Ask the data plane to end. A second call ends it at once.
 
-        :param seconds: that requests in flight have; None for what the settings say
+        :param seconds: for requests in flight; None for the setting
         """
         if self._ending.is_set():
-            self._drain_seconds = 0.0  # asked again
+            self._drain_seconds = 0.0  # the second call
         elif seconds is not None:
             self._drain_seconds = seconds
         self._ending.set()
 
     async def _drain(self) -> None:
-        """Let requests in flight get their answers, as long as there is time."""
+        """Let requests in flight get their responses, as long as time is left, then close everything."""
         for listener in self.listeners:
             listener.close()
         self.serving.stop()
@@ -257,7 +258,7 @@ class Plane:
             self.reports.note(f"{left} connections were closed with requests in flight")
         for session in list(self.sessions):
             session.close()
-        await asyncio.sleep(0)  # they tell of their end in the next round of the loop
+        await asyncio.sleep(0)  # sessions report their end in the next iteration of the loop
         for session in list(self.sessions):
             session.abort()
         await asyncio.sleep(0)
@@ -290,7 +291,7 @@ class Plane:
             self.brokers.advertise(Broker("broker", node_id, host, port))
 
     async def _find_home(self) -> None:
-        """Learn in which networks the brokers are that the user named."""
+        """Learn the networks of the bootstrap servers."""
         for host, port in self.settings.bootstrap:
             with suppress(OSError):
                 async with asyncio.timeout(_PROBE_TIMEOUT):
@@ -303,11 +304,11 @@ class Plane:
         )
 
     def mapped_to(self, place: Place) -> Address | None:
-        """Return where the user says that a broker is from here, None if nowhere else than it says itself."""
+        """Return the address that ``--map`` gives for a broker, None if there is none."""
         return self._mapped.found(place.host, place.port, (place.role, place.node_id))
 
     def target_of(self, place: Place) -> Target:
-        """Return where to connect for a broker."""
+        """Return where to connect to reach a broker."""
         mapped = self.mapped_to(place)
         if mapped is not None:
             return Target(mapped, place.host)
@@ -315,11 +316,11 @@ class Plane:
         return Target((host, place.port), host, lambda ip: self.announced.permits(host, ip))
 
     def bootstrap_target(self, address: Address) -> Target:
-        """Return where to connect for a broker that the user named."""
+        """Return where to connect to reach a bootstrap server."""
         return Target(self._mapped.found(*address) or address, address[0])
 
     def _own_address(self, address: Address) -> str:
-        """Return why a connection must not go to an address if kproxy itself listens there."""
+        """Return why a connection must not go to `address` if kproxy itself listens there, else empty."""
         host, port = address
         for listener in self.listeners:
             for own, own_port in listener.addresses:
@@ -328,12 +329,12 @@ class Plane:
         return ""
 
     def look_at(self, place: Place, host: str) -> None:
-        """Report that a broker is where brokers should not be, once for each such place.
+        """Report an odd address of a broker, once for each kind of oddity.
 
-        :param host: as it was announced, or the address that it turned out to be
+        :param host: as announced, or the IP address that was reached
         """
         if self.mapped_to(place) is not None:
-            return  # where the user says
+            return  # the user has said so
         odd = self.announced.oddity(host)
         if odd and odd not in self._odd:
             self._odd.add(odd)
@@ -343,7 +344,7 @@ class Plane:
             )
 
     def _listen_for(self, place: Place, port: int) -> int:
-        """Open the listener of a broker; returns its port, 0 if none can be opened."""
+        """Open the listener of a broker; return its port, 0 if none can be opened."""
         name, host = f"{place.role} {place.node_id}", self.settings.listen[0]
         try:
             sockets = bind(host, port)
@@ -385,26 +386,26 @@ class Plane:
         return treatment_of(api_key, version) if self.rewrites else None
 
     def could_not_rewrite(self, peers: Peers, api_key: int, version: int, why: str) -> None:
-        """Take note of a response whose addresses, if it has any, went to the client as they were."""
+        """Report a response whose addresses, if it has any, reached the client unchanged."""
         name = f"{api_name(api_key)} v{version}"
         self.reports.warn(f"a response to {name} for {_who(peers)} was not rewritten: {why}", about=name)
 
     def not_inspected(self, api_key: int, size: int, why: str) -> None:
-        """Take note of a frame that rules or holds wanted to see, and that passes."""
+        """Report a frame that rules or holds wanted to see and that passed without inspection."""
         self.counts.uninspected += 1
         self.reports.warn(
             f"a frame of {api_name(api_key)} with {size:,} bytes passed uninspected: {why}", about=why
         )
 
     def not_collected(self, peers: Peers, api_key: int, version: int, why: str) -> None:
-        """Take note of a response that is too much to look for addresses in, and so did not continue."""
+        """Report a response that was not forwarded because it is too large to be searched for addresses."""
         name = f"{api_name(api_key)} v{version}"
         self.reports.warn(
             f"a connection of {_who(peers)} was closed at a response to {name}: {why}", about=why
         )
 
     def watch_for_escapes(self, peers: Peers, api_key: int, version: int, data: bytes) -> None:
-        """Look for addresses of brokers in what goes to a client."""
+        """Report broker addresses in bytes sent to a client."""
         for broker in self._watch.escaped(data):
             self.counts.escaped += 1
             self.reports.event(
@@ -416,11 +417,11 @@ class Plane:
             )
 
     def broker_refused(self, peers: Peers, error: Exception) -> None:
-        """Take note of a broker that ended TLS: with TLS 1.3 it looks at client certificates when all seems well."""
+        """Report a broker that ended TLS: TLS 1.3 brokers check client certificates after the client's handshake."""
         self.reports.warn(diagnosis.broker_ended(error, address_text(*peers.broker)))
 
     def unauthenticated(self, peers: Peers) -> None:
-        """Take note of a client that a broker turned away at its first request."""
+        """Report a client that a broker rejected at its first request."""
         where = address_text(*peers.broker)
         protocol = "SASL_PLAINTEXT" if self.settings.client_tls is None else "SASL_SSL"
         self.reports.warn(
@@ -430,7 +431,7 @@ class Plane:
         )
 
     def no_frame(self, peers: Peers, length: int, data: bytes) -> None:
-        """Take note of a client whose next bytes are no frame, or a larger one than allowed."""
+        """Report a client whose next bytes are not a frame, or one that exceeds the limit."""
         why = diagnosis.client_start(data, tls=False)
         if not why:
             most = self.settings.most_frame
@@ -439,7 +440,7 @@ class Plane:
             self.reports.warn(f"{_who(peers)}: {why}", about=f"{peers.client[0]} {why}")
 
     def begun(self, session: Session) -> None:
-        """Take note of a connection that forwards."""
+        """Register a connection that forwards."""
         if session.closed:
             return
         number = session.peers.connection
@@ -449,7 +450,7 @@ class Plane:
             self._sampler.add(number, *ends)
 
     def ended(self, session: Session) -> None:
-        """Take note of the end of a connection."""
+        """Remove a connection that has ended."""
         if self._sessions.pop(session.peers.connection, None) is not None:
             self._sampler.remove(session.peers.connection)
             self.counts.from_clients += session.requests.received
@@ -457,9 +458,10 @@ class Plane:
 
     # ------------------------------------------------------------ what control asks
     def set_forwarding(self, on: bool) -> None:
-        """Send on from now on, or nothing more.
+        """Turn forwarding on or off.
 
-        What clients send meanwhile is recorded and goes nowhere; so their connections are closed when it is on again.
+        While it is off, requests are recorded but not forwarded; so the connections affected are closed when it is
+        turned on again.
         """
         if on == self.forwarding:
             return
@@ -474,17 +476,17 @@ class Plane:
 
     # ------------------------------------------------------------ time
     def network(self, session: Session) -> dict[str, Any]:
-        """Return the kernel's last TCP statistics of both sides of a connection."""
+        """Return the kernel's last TCP statistics for both sides of a connection."""
         return self._sampler.summary(session.peers.connection)
 
     def _sampled(self, connection: int, side: End, info: TcpInfo) -> None:
-        """Record the kernel's TCP statistics of a connection: a capture made of bytes has no other source for them."""
+        """Record the kernel's TCP statistics of a connection, which forwarded bytes do not show."""
         session = self._sessions.get(connection)
         if session is not None and session.recording is not None:
             session.recording.note(ENDS.index(side), as_comment(info.sample(side)), time_ns())
 
     async def _hold_back(self) -> None:
-        """Read nothing while the recorder is behind; between two looks the queue has room for what comes in."""
+        """Pause reading while the recorder is behind; between two checks the queue has room for arriving bytes."""
         while True:
             await asyncio.sleep(_QUEUE_LOOK)
             congested = self.recordings.congested
@@ -496,7 +498,7 @@ class Plane:
                         half.resume(Pause.RECORDING)
 
     async def _sweep(self) -> None:
-        """Look at what takes too long, once a second."""
+        """Check clocks, rules and overdue connections once a second."""
         settings = self.settings
         next_look = self.loop.time()
         while True:
@@ -519,7 +521,7 @@ class Plane:
                     session.close()
 
     async def _look_at_rules(self) -> None:
-        """Take up the rules of a file that has changed."""
+        """Reload the rules file if it has changed."""
         file = self._rules_file
         if file is None or not file.has_changed():
             return
@@ -537,7 +539,7 @@ class Plane:
             await asyncio.to_thread(save)
 
     def _look_at_clock(self) -> None:
-        """Report that the clock was set, if it was, and keep what ends at a time from ending because of that."""
+        """Report that the clock was set, and shift the end times of rules and holds accordingly."""
         step = self._clock_steps.look()
         if step:
             self.inspection.clock_set(step)
@@ -566,7 +568,7 @@ async def _main(settings: Settings, reports: Reports) -> None:
 
 
 def _heard(plane: Plane) -> None:
-    """End with the front, unless detached: its end is all that is still to come from it, and comes once."""
+    """End with the front, unless detached: the front sends nothing but the end of its stream."""
     if os.read(0, 1 << 16):
         return
     plane.loop.remove_reader(0)
@@ -574,7 +576,7 @@ def _heard(plane: Plane) -> None:
         plane.end()
         return
     nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 2)  # the terminal is not this process's any more
+    os.dup2(nowhere, 2)  # the terminal no longer belongs to this process
     os.close(nowhere)
 
 
@@ -585,7 +587,7 @@ def _unexpected(reports: Reports, context: dict[str, Any]) -> None:
 
 
 def _other(error: Exception, settings: Settings | None) -> str:
-    """Return which kproxy has the address that could not be listened on; empty if none has."""
+    """Return a hint at the kproxy that occupies the address; empty if the error is a different one."""
     if settings is None or not isinstance(error, OSError) or error.errno != errno.EADDRINUSE:
         return ""
     own, port = Path(settings.run_folder), settings.listen[1]
@@ -599,7 +601,7 @@ def _other(error: Exception, settings: Settings | None) -> str:
 
 
 def main() -> None:
-    """Run the data plane of the settings on standard input."""
+    """Run the data plane with the settings from standard input."""
     import uvloop
 
     line = b""

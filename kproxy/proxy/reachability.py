@@ -1,6 +1,6 @@
 """Which brokers can be reached from here: each is tried once when it becomes known, and by every client's connection.
 
-Addresses that brokers advertise need not be good where kproxy runs. A user should learn that at the start and for each
+Addresses that brokers advertise need not work where kproxy runs. Users should learn that at the start and for each
 broker, not from clients that time out.
 """
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from kproxy.proxy.plane import Plane
 
 _AT_ONCE = 16
-_SECONDS = 6.0  # longer than one address of a name has
+_SECONDS = 6.0  # longer than the limit for one address of a name
 
 
 class Reachability:
-    """Tries brokers, and remembers what came of it.
+    """Tries brokers, and remembers the results.
 
-    :param context: of TLS towards brokers, None for plaintext
+    :param context: TLS context towards brokers, None for plaintext
     """
 
     def __init__(self, plane: Plane, context: ssl.SSLContext | None) -> None:
@@ -36,19 +36,19 @@ class Reachability:
         self._checks: set[asyncio.Task[None]] = set()
 
     def of(self, place: Place) -> str | None:
-        """Return why a broker could not be reached the last time, empty if it could, None if that is not known."""
+        """Return why the last attempt to reach a broker failed, empty if it succeeded, None if there was none."""
         host, port, why = self._found.get((place.role, place.node_id), ("", 0, ""))
         return why if (host, port) == (place.host, place.port) else None
 
     def note(self, place: Place, why: str) -> None:
-        """Take note of a connection.
+        """Record the result of an attempt.
 
-        :param why: it failed; empty if it did not
+        :param why: the reason for its failure; empty if it succeeded
         """
         self._found[place.role, place.node_id] = place.host, place.port, why
 
     def what_to_do(self, place: Place, error: UnreachableError) -> str:
-        """Return the text of an error, and what a user can do where a broker may be at another address from here."""
+        """Return the message of an error, with advice if the broker may have another address from here."""
         if not error.is_elsewhere:
             return str(error)
         if self._plane.mapped_to(place) is not None:
@@ -57,18 +57,18 @@ class Reachability:
         return f"{error}; if it has another address from here, by a port-forward or tunnel: --map {where}=HOST:PORT"
 
     def check(self, place: Place) -> None:
-        """Begin to find out whether a broker can be reached; it is reported if it cannot."""
+        """Start to check whether a broker can be reached; if not, it is reported."""
         task = self._plane.loop.create_task(self._check(place))
         self._checks.add(task)
         task.add_done_callback(self._checks.discard)
 
     async def settle(self, seconds: float) -> None:
-        """Wait for what has begun, for some seconds at most; what takes longer is reported later."""
+        """Wait for running checks, `seconds` at most; later results are reported as they arrive."""
         if self._checks:
             await asyncio.wait(set(self._checks), timeout=seconds)
 
     def stop(self) -> None:
-        """Give up what has begun."""
+        """Cancel running checks."""
         for task in self._checks:
             task.cancel()
 
@@ -99,7 +99,7 @@ class Reachability:
 
 
 class _Probe(asyncio.Protocol):
-    """A connection over which nothing is said."""
+    """A connection that sends nothing."""
 
     def __init__(self) -> None:
         self._transport: asyncio.BaseTransport | None = None
@@ -109,6 +109,5 @@ class _Probe(asyncio.Protocol):
         self._transport = transport
 
     def close(self) -> None:
-        """End it."""
         if self._transport is not None:
             self._transport.close()

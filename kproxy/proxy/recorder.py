@@ -1,12 +1,12 @@
 """The recorder: a process that takes bytes out of the tee and appends them to a capture.
 
-It is a child of the data plane, which starts it with :func:`start_recorder` and reads what it prints: an event per
-line, as JSON.
+It is a child of the data plane, which starts it with :func:`start_recorder` and reads its output: JSON events, one per
+line.
 
 ======================================  ==============================================================================
-``{"event": "file", "path", "begin"}``  a file was begun; the first says that recording has begun. ``begin`` is where in
-                                        the file: not 0 if it is appended to
-``{"event": "error", "text"}``          something that the user should know; with ``"failing": true`` nothing can be
+``{"event": "file", "path", "begin"}``  a file was begun; the first means that recording has begun. ``begin`` is the
+                                        offset in the file: not 0 if it is appended to
+``{"event": "error", "text"}``          a problem that the user should know; with ``"failing": true`` nothing can be
                                         written now, with ``"fatal": true`` nothing is recorded, and the recorder exits
                                         with 1
 ``{"event": "recovered", ...}``         writing works again; ``lost_packets`` and ``lost_bytes`` in the meantime
@@ -14,8 +14,8 @@ line, as JSON.
 ``{"event": "end", ...}``               the same counts, as the last event
 ======================================  ==============================================================================
 
-It ends when the tee is closed or the data plane has ended, for whatever reason, after it has written everything left in
-the queue. It ignores termination signals: they reach the data plane, which closes the tee.
+When the tee is closed or the data plane has ended, for whatever reason, it writes everything left in the queue and
+ends. It ignores termination signals: they reach the data plane, which closes the tee.
 
 If a file cannot be written, the recorder drops and counts packets, and retries every few seconds. If the tee is
 lossless it drops nothing: the queue fills up, and the data plane stops reading.
@@ -52,12 +52,12 @@ _COUNTS = 1.0  # seconds between two counts
 class RecorderSettings:
     """What is recorded where.
 
-    :ivar path: file to append to, or after which a series is called; None for the spool
+    :ivar path: file to append to, or from which the names of a series derive; None for the spool
     :ivar folder: of the spool; None if there is a path
-    :ivar limit: bytes that the spool may hold, None for 8 GiB; at most half of what the file system has free
+    :ivar limit: bytes that the spool may hold, None for 8 GiB; at most half of the file system's free space
     :ivar rotate_size: bytes after which another file begins
     :ivar rotate_time: seconds after which another file begins
-    :ivar rotate_count: how many files of a series are kept
+    :ivar rotate_count: number of files of a series that are kept
     """
 
     path: str | None = None
@@ -69,12 +69,12 @@ class RecorderSettings:
 
     @property
     def rotates(self) -> bool:
-        """Whether it becomes a series of files."""
+        """Whether the recording is a series of files."""
         return self.path is not None and not (self.rotate_size is None and self.rotate_time is None)
 
     @property
     def capture(self) -> str:
-        """What readers open: the file, a pattern that the files of the series fit, or the folder of the spool.
+        """What readers open: the file, a pattern that matches the files of the series, or the folder of the spool.
 
         See :func:`captures.live.recording.open_recording`.
         """
@@ -89,7 +89,7 @@ class RecorderSettings:
 
 @dataclass(frozen=True, slots=True)
 class _Start:
-    """What the recorder gets when it starts."""
+    """The message that starts the recorder."""
 
     settings: dict[str, Any]
     memory: int
@@ -104,14 +104,14 @@ class _Start:
 def start_recorder(
     tee: Tee, settings: RecorderSettings, locks: int = -1, held: int = -1
 ) -> subprocess.Popen[bytes]:
-    """Start the recorder of a tee, the first or, when that has ended unasked, another one.
+    """Start the recorder of a tee, also to replace one that has ended unexpectedly.
 
-    What was in the queue is recorded by it, and connections continue behind a hole.
+    The new recorder writes what is left in the queue, and continues the connections after a gap.
 
-    :param locks: a Unix socket, to which it sends the descriptor that has the lock of each file before it
-        reports the file; -1 if it is not wanted
-    :param held: the latest of these descriptors that an earlier recorder sent, -1 if there was none
-    :returns: the process; its events are to be read from ``stdout``. Those that find no room there are dropped
+    :param locks: a Unix socket on which it sends the file descriptor that holds the lock of each file, before it
+        reports the file; -1 if not wanted
+    :param held: the last such descriptor that an earlier recorder sent, -1 if there was none
+    :returns: the process; its events are on ``stdout``. Events that do not fit into the pipe are dropped
     """
     memory, bell = tee.queue.fds
     live = [(number, recording.endpoints) for number, recording in tee.live.items()]
@@ -133,8 +133,8 @@ class Recorder:
     """Moves records from a tee to files.
 
     :param receiver: the tee's queue
-    :param blocks: makes packets of them
-    :param output: takes those
+    :param blocks: turns records into packets
+    :param output: writes the packets
     :param lossless: drop nothing
     """
 
@@ -151,7 +151,6 @@ class Recorder:
         self._lost = (0, 0)
 
     def run(self) -> None:
-        """Record until the end."""
         receiver, blocks, batch = self._receiver, self._blocks, self._output.batch
         while receiver.wait(None if self._counts == self._told else _COUNTS):
             begin, end = receiver.available()
@@ -175,7 +174,7 @@ class Recorder:
             blocks.lost()
 
     def _written(self) -> bool:
-        """Write what is at hand; returns whether it was."""
+        """Write the blocks made; return whether that succeeded."""
         while self._failure and time.monotonic() < self._retry_at:
             if not self._lossless or self._receiver.ended:
                 return False
@@ -230,7 +229,7 @@ def tell(event: str, **what: object) -> None:
 
 
 def output_of(settings: RecorderSettings, begun: Begun) -> Output:
-    """Return where a recording goes."""
+    """Return the output that the settings ask for."""
     from kproxy.proxy.rotation import ChunkFolder, Series, SingleFile
 
     if settings.path is None:
@@ -243,13 +242,13 @@ def output_of(settings: RecorderSettings, begun: Begun) -> Output:
 
 
 def _step_back() -> None:
-    """Let forwarding have the processor when both want it: this process has a queue before it, clients have not."""
+    """Give forwarding precedence on a busy processor: this process has a queue, clients have none."""
     with suppress(OSError, AttributeError):  # Linux
         os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
 
 
 def main() -> int:
-    """Run the process; returns its exit code."""
+    """Run the process; return its exit code."""
     for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(each, signal.SIG_IGN)
     _step_back()

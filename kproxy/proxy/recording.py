@@ -1,4 +1,4 @@
-"""The tee, and the recorder at its other end, as the data plane runs them."""
+"""The tee and the recorder at its other end, as managed by the data plane."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kproxy.proxy.tee import Recording
 
 _END_SECONDS = 10.0
-"""How long the recorder has at the end to write what is in the queue."""
+"""Seconds for the recorder to write the rest of the queue at the end."""
 _END_LOOK = 0.02
 _TAKE = 1 << 16
 _MOST_RESTARTS = 5
@@ -30,7 +30,7 @@ _MOST_RESTARTS = 5
 def recorder_settings(recorded: RecordingOptions, spool: Path) -> RecorderSettings:
     """Return the recorder's settings.
 
-    :param spool: folder of the spool, where nothing else is asked for
+    :param spool: folder of the spool, used if no path was given
     """
     return RecorderSettings(
         path=recorded.path or None,
@@ -43,10 +43,10 @@ def recorder_settings(recorded: RecordingOptions, spool: Path) -> RecorderSettin
 
 
 class Recordings:
-    """What is seen goes to a capture, if anything is recorded at all.
+    """The recording of forwarded bytes, which may be turned off.
 
-    :ivar path: file of the capture, pattern of its files, or folder of its chunks; empty without one
-    :ivar tee: None likewise
+    :ivar path: file of the capture, pattern of its files, or folder of its chunks; empty if nothing is recorded
+    :ivar tee: None if nothing is recorded
     """
 
     def __init__(self, recorded: RecordingOptions, run_folder: Path, reports: Reports) -> None:
@@ -69,9 +69,9 @@ class Recordings:
             self.path = self._settings.capture
 
     def start(self) -> None:
-        """Begin to record.
+        """Start the recorder.
 
-        :raises OSError: if the recorder cannot be started
+        :raises OSError: if it cannot be started
         """
         if self.tee is None:
             return
@@ -84,21 +84,21 @@ class Recordings:
         asyncio.get_running_loop().add_reader(self._process.stdout.fileno(), self._told)
 
     def open(self, client: Address, broker: Address, time: int) -> Recording | None:
-        """Begin to record a connection; None if nothing is recorded.
+        """Begin to record a connection; return None if nothing is recorded.
 
         :param client: IP address and port
-        :param broker: likewise
+        :param broker: IP address and port
         :param time: ns since the epoch
         """
         return None if self.tee is None else self.tee.connection(client, broker, time)
 
     @property
     def congested(self) -> bool:
-        """Whether forwarding is to wait until more has been written (``lossless``)."""
+        """Whether forwarding has to wait until more has been written (``lossless``)."""
         return self.tee is not None and self.tee.congested
 
     def tell_dropped(self) -> None:
-        """Report what was forwarded and not recorded since this was asked last."""
+        """Report bytes that were forwarded without being recorded since the last call."""
         if self.tee is not None and self.tee.dropped_bytes > self._dropped:
             more, self._dropped = self.tee.dropped_bytes - self._dropped, self.tee.dropped_bytes
             self._gaps += 1
@@ -107,7 +107,7 @@ class Recordings:
             )
 
     def status(self) -> dict[str, Any]:
-        """Return what becomes of the bytes, for people and programs."""
+        """Return the state of the recording, as documented for ``status`` (docs/ctl.md)."""
         if self.tee is None:
             return {"on": False}
         return {
@@ -123,7 +123,7 @@ class Recordings:
         }
 
     async def close(self) -> None:
-        """Let the recorder write what is left, and end."""
+        """Let the recorder write what is left in the queue, and end it."""
         self._closing = True
         if self.tee is None or self._process is None:
             return
@@ -147,7 +147,7 @@ class Recordings:
         self._let_go()
 
     def _told(self) -> None:
-        """Pass on the recorder's events."""
+        """Read the recorder's events and pass them on."""
         assert self._process is not None
         assert self._process.stdout is not None
         descriptor = self._process.stdout.fileno()
@@ -165,7 +165,7 @@ class Recordings:
             self._pass_on(msgspec.json.decode(line))
 
     def _lost(self) -> None:
-        """Start another recorder instead of one that ended unasked, unless that is what it always does."""
+        """Replace a recorder that ended unexpectedly, unless that has happened too often."""
         assert self._process is not None
         assert self._process.stdout is not None
         self._process.stdout.close()
@@ -173,7 +173,7 @@ class Recordings:
         self._up = False
         assert self._locks is not None
         self._locks.close()
-        self._earlier = self._counts  # the next one begins to count anew
+        self._earlier = self._counts  # the next recorder counts from 0
         self._restarts += 1
         if self._restarts > _MOST_RESTARTS or self._fatal:
             self._reports.warn(f"nothing is recorded any more ({self.path})")
@@ -181,9 +181,9 @@ class Recordings:
             self._process = None
             self._let_go()
             assert self.tee is not None
-            self.tee.close()  # nothing reads from it any more, so nothing may wait for that
+            self.tee.close()  # nothing reads from the tee any more, so nothing may wait for it
             return
-        self._reports.warn(f"the recorder ended unasked and is started again ({self.path})")
+        self._reports.warn(f"the recorder ended unexpectedly and is restarted ({self.path})")
         self.start()
 
     def _pass_on(self, event: dict[str, Any]) -> None:
@@ -205,7 +205,7 @@ class Recordings:
             self._reports.event(f"recorder_{name}", **event)
 
     def _hold(self) -> None:
-        """Take a share in the lock of the file that was begun, by which readers see that the recording goes on."""
+        """Share the lock of the new file, by which readers see that the recording continues."""
         assert self._locks is not None
         try:
             _, fds, _, _ = socket.recv_fds(self._locks, 1, 1)

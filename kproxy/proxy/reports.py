@@ -1,7 +1,7 @@
 """Reports of the data plane: JSON lines on standard output, and events for subscribers of the control socket.
 
-Events may go unread: what cannot be written at once is dropped. A repeated sentence is reported once in a while, with
-its count.
+Nothing has to read them: lines that cannot be written at once are dropped. A repeated sentence is reported again only
+after some seconds, with a count.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from typing import Any
 import msgspec
 
 _AGAIN = 10.0  # seconds before a sentence is repeated
-_MOST_KEPT = 1000  # sentences that are known to have been told
+_MOST_KEPT = 1000  # sentences remembered
 
 _encode = msgspec.json.Encoder().encode
 
 
 class Reports:
-    """Reports what happens.
+    """Reports events and sentences.
 
-    :param descriptor: where the lines go; it is made non-blocking
-    :ivar publish: takes the same events, once there is a subscriber
+    :param descriptor: file descriptor for the lines; it is made non-blocking
+    :ivar publish: receives the same events, once there is a subscriber
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -34,20 +34,19 @@ class Reports:
         os.set_blocking(descriptor, False)
 
     def event(self, name: str, **values: Any) -> None:
-        """Report an event."""
         event = {"event": name, **values}
         with suppress(OSError):
             os.write(self._descriptor, _encode(event) + b"\n")
         self.publish(event)
 
     def note(self, text: str) -> None:
-        """Report a sentence that is for information."""
+        """Report a sentence for information."""
         self.event("note", text=text)
 
     def warn(self, text: str, about: str = "") -> None:
-        """Report a sentence of something that is wrong.
+        """Report a problem in a sentence.
 
-        :param about: what makes it the same as another one; the text, if empty
+        :param about: warnings with the same value count as repetitions; the text, if empty
         """
         key, now = about or text, monotonic()
         told_at, count = self._told.get(key, (-_AGAIN, 0))

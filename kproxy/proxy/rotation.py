@@ -1,4 +1,4 @@
-"""Where a recording goes: one file, a series of files, or a folder of chunks of limited size.
+"""The files of a recording: one file, a series of files, or a folder of chunks of limited size.
 
 * An existing file is appended to, as a section of its own. Files are readable only by their owner
   (:mod:`captures.private`), including existing ones.
@@ -8,7 +8,7 @@
   the next file. So a second writer is refused, and readers notice that a recording has ended, for whatever reason
   (:mod:`captures.live.recording`). The data plane holds a copy of the descriptor, and so of the lock: for readers the
   recording continues while one recorder replaces another, which gets that copy.
-* Every file begins with a section header and an interface, so that each can be read by itself, and all together in the
+* Every file begins with a section header and an interface, so that each can be read by itself, and all together in
   order of their names.
 """
 
@@ -33,24 +33,25 @@ from captures.packets.spool import DEFAULT_SPOOL, spare_bytes
 
 Buffers = Sequence[bytes | memoryview]
 Begun = Callable[[Path, int], None]
-"""Called with the path of each file that is begun, and the bytes that were in it before."""
+"""Called with the path of each new file, and its previous size in bytes."""
 
 _MOST_PIECES = os.sysconf("SC_IOV_MAX") if "SC_IOV_MAX" in os.sysconf_names else 16
 _BATCH, _LEAST_BATCH = 1 << 20, 1 << 12
-_BATCHES = 16  # in a full file at least, so that files are about as large as asked for
-_CHUNKS = 64  # in a full folder: what is dropped at a time is a sixty-fourth of it
+_BATCHES = 16  # at least, in a full file, so that its size is close to the size asked for
+_CHUNKS = 64  # in a full folder: a sixty-fourth of it is dropped at a time
 _LEAST_CHUNK, _MOST_CHUNK = 1 << 16, 64 << 20
-_LOCK_ATTEMPTS, _LOCK_PAUSE = 20, 0.01  # a reader that looks at a lock holds it for a moment
+_LOCK_ATTEMPTS, _LOCK_PAUSE = 20, 0.01  # readers hold the lock for a moment to test it
 
 
 class Output:
-    """A recording in files that follow each other. What they are called is for subclasses to say.
+    """A recording in consecutive files. Subclasses choose their names.
 
-    :param begun: called with each file that is begun
+    :param begun: called with each new file
     :param size: bytes after which another file begins, None for no bound
     :param seconds: after which another file begins, None for no bound
-    :ivar batch: bytes that should be written at a time at most
-    :ivar held: descriptor that has the lock; before the first file, that of an earlier recorder of the same run, or -1
+    :ivar batch: bytes to write at a time at most
+    :ivar held: file descriptor that holds the lock; before the first file, that of an earlier recorder of the same run,
+        or -1
     """
 
     def __init__(self, begun: Begun, *, size: int | None = None, seconds: float | None = None) -> None:
@@ -66,8 +67,8 @@ class Output:
     def open(self) -> None:
         """Begin the first file.
 
-        :raises OSError: if it cannot be made, or another process writes to it
-        :raises ValueError: if it is there already and can not be appended to
+        :raises OSError: if it cannot be created, or another process writes to it
+        :raises ValueError: if it exists and cannot be appended to
         """
         self._begin_file()
 
@@ -88,9 +89,9 @@ class Output:
             raise
 
     def note_lost(self, packets: int, text: str) -> None:
-        """Begin another section in the file, with a comment, and with packets that were not recorded before it.
+        """Begin a section with a comment and the number of packets that were not recorded before it.
 
-        They stand where a capturing machine says what it has dropped, so that every reader knows of them.
+        The number is stored as interface statistics (dropped packets), which every reader knows.
 
         :raises OSError: if it cannot be written
         """
@@ -98,7 +99,7 @@ class Output:
             self.write([_beginning(text) + _dropped(packets)])
 
     def close(self) -> None:
-        """Give the files back."""
+        """Close the files and release the lock."""
         self._leave_file()
         if self.held >= 0:
             os.close(self.held)
@@ -114,7 +115,7 @@ class Output:
         raise NotImplementedError
 
     def _began(self, path: Path) -> None:
-        """Take notice of a file that was begun."""
+        """React to a new file."""
 
     def _full(self) -> bool:
         return (self._size is not None and self._good >= self._size) or (
@@ -144,9 +145,9 @@ class Output:
         self._began(path)
 
     def _lock(self, file: BinaryIO, path: Path) -> None:
-        """Hold a file that is begun.
+        """Lock a new file.
 
-        :raises OSError: if another process does
+        :raises OSError: if another process holds the lock
         """
         self._take(file.fileno(), path)
 
@@ -157,7 +158,7 @@ class Output:
 
 
 class SingleFile(Output):
-    """One file."""
+    """A recording in a single file."""
 
     def __init__(self, path: Path, begun: Begun) -> None:
         super().__init__(begun)
@@ -168,11 +169,11 @@ class SingleFile(Output):
 
 
 class Series(Output):
-    """Numbered files: of ``kafka.pcapng`` they are ``kafka-00001.pcapng``, ``kafka-00002.pcapng`` and so on.
+    """Numbered files: ``kafka.pcapng`` becomes ``kafka-00001.pcapng``, ``kafka-00002.pcapng`` and so on.
 
-    Numbers continue where files of the same name end that are there already.
+    Numbers continue after existing files of the same name.
 
-    :param count: how many files are kept: the newest, those of earlier runs included; None for all
+    :param count: number of files kept: the newest, including those of earlier runs; None for all
     """
 
     def __init__(
@@ -207,10 +208,10 @@ class Series(Output):
 
 
 class ChunkFolder(Output):
-    """A folder of chunk files within a bound, of which the oldest is dropped: ``00000001.pcapng`` and so on.
+    """A folder of chunk files (``00000001.pcapng`` and so on) of limited total size; the oldest chunk is dropped.
 
-    :param folder: where they are; made if it is not there
-    :param limit: bytes that they may have together, None for 8 GiB; at most half of what the file system has free
+    :param folder: created if it does not exist
+    :param limit: bytes of all chunks, None for 8 GiB; at most half of the file system's free space
     """
 
     def __init__(self, folder: Path, begun: Begun, *, limit: int | None = None) -> None:
@@ -226,16 +227,16 @@ class ChunkFolder(Output):
     def open(self) -> None:
         """Begin the first chunk.
 
-        :raises OSError: if it cannot be made, or another process writes to the folder
+        :raises OSError: if it cannot be created, or another process writes to the folder
         """
         self._folder_fd = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
         self._take(self._folder_fd, self._folder)
         super().open()
 
     def write(self, buffers: Buffers) -> None:
-        """Write whole blocks; where there is no room for them, the oldest chunk is dropped.
+        """Write whole blocks, dropping the oldest chunks as long as space is missing.
 
-        :raises OSError: if they cannot be written though all older chunks were dropped
+        :raises OSError: if they cannot be written even though all older chunks were dropped
         """
         while True:
             try:
@@ -247,7 +248,7 @@ class ChunkFolder(Output):
                 return
 
     def close(self) -> None:
-        """Give the files back; the chunks stay."""
+        """Close the files and release the lock; the chunks stay."""
         super().close()
         if self._folder_fd >= 0:
             os.close(self._folder_fd)
@@ -263,13 +264,13 @@ class ChunkFolder(Output):
         self._chunks.append(path)
 
     def _lock(self, file: BinaryIO, path: Path) -> None:
-        """Nothing: the folder is locked."""
+        """Do nothing: the folder is locked."""
 
     def _held(self) -> int:
         return sum(path.stat().st_size for path in self._chunks if path.exists())
 
     def _drop_oldest(self) -> bool:
-        """Remove the oldest chunk, unless it is the newest too; returns whether there was one."""
+        """Remove the oldest chunk, unless it is the only one; return whether one was removed."""
         if len(self._chunks) < 2:
             return False
         self._chunks.popleft().unlink(missing_ok=True)
@@ -277,9 +278,9 @@ class ChunkFolder(Output):
 
 
 def lock(fd: int, path: Path) -> None:
-    """Hold a file or folder for oneself, as long as it is open.
+    """Lock a file or folder exclusively, until `fd` is closed.
 
-    :raises OSError: if another process does
+    :raises OSError: if another process holds the lock
     """
     for attempt in range(_LOCK_ATTEMPTS):
         try:
@@ -302,7 +303,7 @@ _STATISTICS_HEAD = (
     0,
     DROPPED_BY_SYSTEM,
     8,
-)  # of interface 0, no time
+)  # interface 0, no time
 
 
 def _dropped(packets: int) -> bytes:
@@ -310,14 +311,14 @@ def _dropped(packets: int) -> bytes:
 
 
 def _beginning(comment: str = "") -> bytes:
-    """Return what a section begins with."""
+    """Return the blocks at the beginning of a section."""
     blocks = io.BytesIO()
     PcapngWriter(blocks, comment=comment).interface(name="kproxy", snapshot_length=0)
     return blocks.getvalue()
 
 
 def _write_all(fd: int, buffers: Buffers) -> int:
-    """Write all of some pieces; returns how many bytes they are."""
+    """Write all buffers; return the number of bytes."""
     rest, total = [memoryview(buffer) for buffer in buffers], 0
     while rest:
         count = os.writev(fd, rest[:_MOST_PIECES])

@@ -2,7 +2,7 @@
 
 Each run has a folder ``$XDG_STATE_HOME/kproxy/proxy/<start time>-<listen port>`` that only its user may enter:
 
-* ``run.json`` says who runs, and where the capture is; it is replaced as a whole, never written in place;
+* ``run.json`` identifies the process and the capture; it is replaced as a whole, never written in place;
 * ``control.sock`` is the control socket (:mod:`kproxy.proxy.control`);
 * ``capture/`` holds the recording, unless ``-w`` puts it elsewhere.
 
@@ -28,12 +28,12 @@ _INFO = "run.json"
 _SOCKET = "control.sock"
 _CAPTURE = "capture"
 _PROC = Path("/proc")  # Linux
-_GRACE = 60.0  # seconds in which a folder may be without run.json: it is being made
-_START_TIME = 19  # field 22 of /proc/PID/stat, counted behind the name (proc_pid_stat(5))
+_GRACE = 60.0  # seconds for which a folder may lack run.json while it is being created
+_START_TIME = 19  # field 22 of /proc/PID/stat, counted after the name (proc_pid_stat(5))
 
 
 class Run(msgspec.Struct, frozen=True):
-    """One run of the proxy.
+    """A run of the proxy.
 
     :ivar path: its folder
     :ivar pid: of the process that forwards
@@ -50,7 +50,7 @@ class Run(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """What the folder is called."""
+        """The name of the folder."""
         return self.path.name
 
     @property
@@ -61,12 +61,12 @@ class Run(msgspec.Struct, frozen=True):
 
     @property
     def control_socket(self) -> Path:
-        """Where the control socket is."""
+        """The path of the control socket."""
         return self.path / _SOCKET
 
 
 class _Info(msgspec.Struct, frozen=True):
-    """What ``run.json`` holds. ``process`` tells a process from later ones with the same ID."""
+    """The content of ``run.json``. ``process`` distinguishes a process from later ones with the same ID."""
 
     pid: int
     process: str
@@ -78,7 +78,7 @@ class _Info(msgspec.Struct, frozen=True):
 class RunFolder:
     """The folder of this run.
 
-    :ivar path: where it is
+    :ivar path: of the folder
     """
 
     def __init__(self, path: Path) -> None:
@@ -86,12 +86,12 @@ class RunFolder:
 
     @classmethod
     def create(cls, port: int, *, base: Path | None = None, started: float | None = None) -> RunFolder:
-        """Make a folder of its own, with a ``run.json`` that names this process.
+        """Create a new folder, with a ``run.json`` that names this process.
 
         :param port: that clients connect to
         :param base: folder of all run folders, :func:`state_folder` if None
         :param started: seconds since the epoch, now if None
-        :raises OSError: if it cannot be made
+        :raises OSError: if it cannot be created
         """
         started = time.time() if started is None else started
         base = state_folder() if base is None else base
@@ -111,23 +111,23 @@ class RunFolder:
 
     @property
     def control_socket(self) -> Path:
-        """Where the control socket belongs."""
+        """The path of the control socket."""
         return self.path / _SOCKET
 
     @property
     def capture(self) -> Path:
-        """Where the recording belongs, if it is not written elsewhere. It is not made here."""
+        """The path of the recording, unless it is written elsewhere. The folder is not created here."""
         return self.path / _CAPTURE
 
     def write(
         self, *, listen: str, capture: str, pid: int | None = None, started: float | None = None
     ) -> None:
-        """Say who runs.
+        """Write ``run.json``.
 
         :param listen: see :class:`Run`
-        :param capture: likewise
+        :param capture: see :class:`Run`
         :param pid: of the process that forwards, this one if None
-        :param started: what was said before if None
+        :param started: seconds since the epoch; the previous value if None
         :raises ProcessLookupError: if there is no such process
         :raises OSError: if it cannot be written
         """
@@ -142,15 +142,15 @@ class RunFolder:
         write_private(self.path / _INFO, msgspec.json.format(msgspec.json.encode(info), indent=2))
 
     def remove(self) -> None:
-        """Remove the folder with the recording in it, at a clean end. Other files in it stay."""
+        """Remove the folder with the recording in it, at a clean end. Unknown files in it stay."""
         shutil.rmtree(self.path / _CAPTURE, ignore_errors=True)
         _remove_bare(self.path)
 
 
 def state_folder() -> Path:
-    """Return the folder of all run folders (XDG Base Directory Specification)."""
+    """Return the parent of all run folders (XDG Base Directory Specification)."""
     home = os.environ.get("XDG_STATE_HOME", "")
-    # the specification asks for relative ones to be ignored
+    # the specification says to ignore relative paths
     base = Path(home) if Path(home).is_absolute() else Path.home() / ".local" / "state"
     return base / "kproxy" / "proxy"
 
@@ -161,16 +161,16 @@ def running(base: Path | None = None) -> list[Run]:
 
 
 def find(name: str, base: Path | None = None) -> list[Run]:
-    """Return the running proxies that a name means: of a folder or its beginning, a process ID or a port."""
+    """Return the running proxies that `name` matches: the beginning of a folder name, a process ID or a port."""
     return [
         run for run in running(base) if name in (str(run.pid), str(run.port)) or run.name.startswith(name)
     ]
 
 
 def leftovers(base: Path | None = None) -> list[Run]:
-    """Return what proxies that ended uncleanly have left, the oldest first: their folders hold recordings.
+    """Return the runs that ended uncleanly and left a recording, the oldest first.
 
-    Folders without one are removed.
+    Folders without a recording are removed.
     """
     found = []
     for run, alive in _runs(base):
@@ -215,7 +215,7 @@ def _read(path: Path) -> _Info | None:
 def _age(path: Path) -> float:
     try:
         return time.time() - path.stat().st_mtime
-    except OSError:  # it is gone again
+    except OSError:  # it was removed meanwhile
         return 0.0
 
 
@@ -223,12 +223,12 @@ def _remove_bare(path: Path) -> None:
     for name in (_SOCKET, _INFO, f".{_INFO}"):
         with suppress(OSError):
             (path / name).unlink()
-    with suppress(OSError):  # something that is not ours is in it
+    with suppress(OSError):  # it contains unknown files
         path.rmdir()
 
 
 def _identity(pid: int) -> str | None:
-    """Return what tells a process from others that had or will have its ID; None if there is none."""
+    """Return a text that distinguishes a process from earlier and later ones with its ID; None if it does not exist."""
     if _PROC.exists():
         try:
             fields = (_PROC / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()

@@ -1,8 +1,8 @@
 """SASL of kproxy's own connections: PLAIN (RFC 4616) and SCRAM (RFC 5802, RFC 7677). The clients' own SASL passes
 through.
 
-No sockets here: :meth:`Mechanism.first` gives the first token, :meth:`Mechanism.answer` the one for each token of the
-broker, None at the end.
+No sockets here: :meth:`Mechanism.first` returns the first token, :meth:`Mechanism.answer` the answer to each token of
+the broker, None at the end.
 
 Kafka's SCRAM uses user names and passwords as they are, without SASLprep
 (``clients/.../security/scram/internals/ScramFormatter.java``, ``normalize``).
@@ -22,23 +22,23 @@ from kproxy.proxy.tls.security import Sasl
 
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
-# Kafka has 4,096 to 16,384 (clients/.../scram/internals/ScramMechanism.java); a million take half a second
+# Kafka uses 4,096 to 16,384 (clients/.../scram/internals/ScramMechanism.java); a million take half a second
 _MOST_ITERATIONS = 1_000_000
 _COUNT = re.compile("[0-9]{1,7}")
 
 
 class SaslError(Exception):
-    """Authentication cannot continue; the text says why."""
+    """Authentication cannot continue; the message says why."""
 
 
 class Mechanism(Protocol):
-    """The client's part of a SASL mechanism."""
+    """The client side of a SASL mechanism."""
 
     def first(self) -> bytes:
         """Return the first token."""
 
     def answer(self, token: bytes) -> bytes | None:
-        """Return the answer to the broker's token, None if the mechanism is through.
+        """Return the answer to the broker's token, None if authentication is complete.
 
         :raises SaslError: if the token is not what the mechanism expects
         """
@@ -60,7 +60,7 @@ class Plain:
 class Scram:
     """SCRAM without channel binding: both sides prove that they know the password, without sending it.
 
-    :param digest: as hashlib names it
+    :param digest: hashlib's name of the digest
     :param nonce: printable and without commas, random unless given
     """
 
@@ -108,7 +108,7 @@ def _attributes(token: bytes) -> dict[str, str]:
     try:
         parts = token.decode().split(",")
     except UnicodeDecodeError:
-        raise SaslError("the broker's token is no SCRAM message") from None
+        raise SaslError("the broker's token is not a SCRAM message") from None
     return {part[0]: part[2:] for part in parts if part[1:2] == "="}
 
 
@@ -127,9 +127,9 @@ def _iterations(text: str) -> int:
 
 
 def mechanism(sasl: Sasl) -> Mechanism:
-    """Return the client's part of a mechanism.
+    """Return the client side of a mechanism.
 
-    :raises SaslError: if kproxy does not have it, or has no credentials for it
+    :raises SaslError: if kproxy does not support it, or has no credentials for it
     """
     if sasl.mechanism not in MECHANISMS:
         known = ", ".join(MECHANISMS)

@@ -1,4 +1,4 @@
-"""A client's connection together with the one to its broker, from the first byte to the end of both."""
+"""A client's connection together with its connection to a broker, from the first byte to the end of both."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from kproxy.proxy.directions import Requests, Responses
 from kproxy.proxy.framing import InFlight, TrackedRequest
 from kproxy.proxy.half import Half
 from kproxy.proxy.tls import diagnosis
-from kproxy.proxy.verdicts import Hold, Peers, Then
+from kproxy.proxy.verdicts import Ending, Hold, Peers
 
 if TYPE_CHECKING:
     from kproxy.proxy.plane import Plane
     from kproxy.proxy.tee import Recording
 
 RESET = struct.pack("ii", 1, 0)
-"""SO_LINGER with which a socket is closed by RST."""
+"""SO_LINGER value that makes closing a socket send RST."""
 
 
 class Session:
     """A client's connection with its connection to a broker.
 
-    :param peers: who talks
-    :ivar requests: what the client sends
-    :ivar responses: what the broker sends
+    :param peers: the two ends
+    :ivar requests: direction from the client to the broker
+    :ivar responses: direction from the broker to the client
     :ivar closed: whether it has ended
-    :ivar swallowing: nothing continues in either direction any more
-    :ivar lingers: it is to be closed when nothing is on its way any more
-    :ivar is_served: whether the broker has answered a request that it answers only clients that it accepts
+    :ivar swallowing: nothing is forwarded in either direction any more
+    :ivar lingers: it is to be closed as soon as nothing is in transit
+    :ivar is_served: whether the broker has answered a request that it answers only for clients it accepts
     """
 
     def __init__(self, plane: Plane, peers: Peers) -> None:
@@ -52,13 +52,13 @@ class Session:
         self.requests.peer, self.responses.peer = self.responses, self.requests
 
     def record(self, recording: Recording | None) -> None:
-        """Record the traffic from now on; None for nothing."""
+        """Record the traffic from now on; None records nothing."""
         self.recording = self.requests.recording = self.responses.recording = recording
 
     def no_frame(self, length: int, data: bytes) -> None:
-        """Deal with a client whose next bytes are no frame, or one larger than allowed.
+        """Handle a client whose next bytes are not a frame, or one that exceeds the limit.
 
-        Where addresses have to be rewritten that ends the connection: what cannot be read could carry them.
+        If addresses are rewritten, the connection is ended: unreadable bytes could carry them.
         """
         self.responses.pass_all()
         self.plane.no_frame(self.peers, length, data)
@@ -66,9 +66,9 @@ class Session:
             self.abort()
 
     def is_no_broker(self, data: bytes) -> bool:
-        """Whether the first bytes of the other side are another protocol's, which is reported.
+        """Return whether the first bytes from the broker belong to another protocol, and report that.
 
-        Where addresses have to be rewritten that ends the connection.
+        If addresses are rewritten, the connection is ended.
         """
         why = diagnosis.broker_answer(data, address_text(*self.peers.broker))
         if not why:
@@ -87,7 +87,7 @@ class Session:
             self.plane.unauthenticated(self.peers)
 
     def half_closed(self, half: Half) -> None:
-        """Pass the end of one direction on; the connection ends with the second."""
+        """Pass on the end of one direction; the connection ends with the second."""
         other = half.peer
         if other.ended:
             self.close()
@@ -98,54 +98,54 @@ class Session:
         if transport.can_write_eof():
             transport.write_eof()
         elif self.is_idle:
-            transport.close()  # TLS has no half-close: what was written is flushed first
+            transport.close()  # TLS has no half-close; close() flushes written data first
         else:
             self.lingers = True
 
-    def then(self, what: Then) -> None:
-        """Carry out what a verdict says about the connection."""
-        if what is Then.CLOSE:
+    def carry_out(self, ending: Ending) -> None:
+        """Do to the connection what a verdict demands."""
+        if ending is Ending.CLOSE:
             self.close()
-        elif what is Then.RESET:
+        elif ending is Ending.RESET:
             self.abort()
-        elif what is Then.SWALLOW:
+        elif ending is Ending.SWALLOW:
             self.swallow()
 
     def swallow(self) -> None:
-        """Let nothing continue any more, in either direction."""
+        """Stop forwarding in both directions."""
         self.swallowing = True
         self.requests.swallow()
         self.responses.swallow()
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is on its way, not even in the buffers of transports, or nothing ever will be."""
+        """Whether nothing is in transit, not even in transports' buffers, or nothing is forwarded any more."""
         if self.swallowing:
             return True
         halves = (self.requests, self.responses)
         return not self.in_flight and all(half.is_idle and not half.unsent for half in halves)
 
     def overdue(self, first: float, idle: float) -> str:
-        """Return what takes too long, or nothing.
+        """Return which timeout has expired, in words; empty if none has.
 
-        :param first: seconds in which the first request must have come, 0 for no limit
+        :param first: seconds within which the first request must arrive, 0 for no limit
         :param idle: seconds that may pass without a byte, 0 for no limit
         """
         if first and self.peers.client_id is None and not self.requests.is_idle and self.age > first:
             return f"the first request did not come within {first:g} s"
         if idle and self.silent_for() > idle:
-            return f"nothing was said for {idle:g} s"
+            return f"no byte was sent for {idle:g} s"
         return ""
 
     @property
     def age(self) -> float:
-        """Seconds since it began."""
+        """Seconds since the connection began."""
         return self.plane.loop.time() - self._begun
 
     def silent_for(self) -> float:
-        """Return seconds since something was said, from when that was first noticed here: it is asked every second.
+        """Return the seconds without traffic, counted from the call that first noticed it; call this every second.
 
-        By the monotonic clock, and so not by the times of what was said, which are those of the clock on the wall.
+        It uses the monotonic clock, unlike the times of received bytes, which are wall clock times.
         """
         heard, now = self.requests.received + self.responses.received, self.plane.loop.time()
         if heard != self._heard:
@@ -153,13 +153,13 @@ class Session:
         return now - self._heard_at
 
     def close(self) -> None:
-        """End both sides once what was written has been flushed."""
+        """Close both sides once everything written has been flushed."""
         for half in (self.requests, self.responses):
             if half.transport is not None and not half.transport.is_closing():
                 half.transport.close()
 
     def abort(self) -> None:
-        """Reset both sides, to abort the connection."""
+        """Reset both sides."""
         for half in (self.requests, self.responses):
             self._reset(half)
 
@@ -173,7 +173,7 @@ class Session:
         transport.abort()
 
     def _forget(self) -> None:
-        """Give back what frames take that will not continue, without waiting for the garbage collector."""
+        """Free the memory of frames that will not be forwarded, without waiting for the garbage collector."""
         for half in (self.requests, self.responses):
             half.forget()
         for entry in self.in_flight.queue:
@@ -181,7 +181,7 @@ class Session:
                 entry.request = None
 
     def lost(self, half: Half, error: Exception | None) -> None:
-        """One side is gone: the other one goes the same way."""
+        """Handle the end of one side: the other side is ended in the same way."""
         now = time_ns()
         if not self.closed:
             if half is self.responses and not half.ended:

@@ -14,9 +14,9 @@ from kproxy.proxy.tls.security import PLAINTEXT, Identity, Security
 class ClientTls(msgspec.Struct, frozen=True, omit_defaults=True):
     """TLS towards clients.
 
-    :ivar identity: certificate and key that clients are shown; None for certificates of the local authority
-    :ivar client_auth: whether clients show a certificate
-    :ivar client_authorities: PEM of what their certificates have to be signed by
+    :ivar identity: certificate and key shown to clients; None for certificates of the local authority
+    :ivar client_auth: whether clients must show a certificate
+    :ivar client_authorities: PEM of the authorities that must have signed their certificates
     """
 
     identity: Identity | None = None
@@ -25,16 +25,16 @@ class ClientTls(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class RecordingOptions(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What becomes of the bytes that are seen.
+    """Whether and where traffic is recorded.
 
-    :ivar on: whether they are recorded
+    :ivar on: whether it is recorded
     :ivar path: file to append to; "" for a bounded spool in the run folder
-    :ivar limit: bytes that the spool may have, 0 for the default
+    :ivar limit: bytes of the spool, 0 for the default
     :ivar rotate_size: bytes after which another file is begun, 0 for never
     :ivar rotate_time: seconds after which another file is begun, 0 for never
     :ivar rotate_count: rotated files that are kept, 0 for all
     :ivar queue: bytes of the queue between forwarding and recording
-    :ivar lossless: forwarding waits when the queue is full; otherwise connections are left out
+    :ivar lossless: forwarding waits when the queue is full; otherwise recording of some connections is suspended
     """
 
     on: bool = True
@@ -48,40 +48,39 @@ class RecordingOptions(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Settings(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One run of the data plane.
+    """The settings of one run of the data plane.
 
-    :ivar run_folder: of this run (:mod:`kproxy.proxy.run_folder`); who is last removes it
-    :ivar bootstrap: brokers to begin with
+    :ivar run_folder: of this run (:mod:`kproxy.proxy.run_folder`); the process that ends last removes it
+    :ivar bootstrap: bootstrap servers
     :ivar listen: address of the first listener
     :ivar mode: name of one of :data:`~kproxy.proxy.modes.MODES`
     :ivar advertised: host that clients get for all brokers; "" for that of ``listen``
-    :ivar ports: of the listeners of brokers: ``9093+`` (this plus the node ID), ``9093-9120`` (a range, in the order of
+    :ivar ports: of the listeners of brokers: ``9093+`` (this plus the node ID), ``9093-9120`` (a range, in order of
         appearance), ``any``; "" for the port after that of ``listen`` plus the node ID
     :ivar sni: pattern of the host names of brokers, ``b{node_id}.kafka.test``; all share the port of ``listen``
     :ivar allowed_brokers: where brokers may be, as networks and names; anywhere if empty
         (:mod:`kproxy.proxy.broker_policy`)
     :ivar mapped: where brokers are from here (:mod:`kproxy.proxy.address_map`)
-    :ivar security: how brokers are reached
+    :ivar security: security towards brokers
     :ivar client_tls: None for plaintext towards clients
-    :ivar tproxy: in transparent mode: connections come by TPROXY, not by REDIRECT
+    :ivar tproxy: in transparent mode: connections arrive by TPROXY, not by REDIRECT
     :ivar keep_client_address: with TPROXY: brokers see the address of the client
     :ivar keylog: file to which secrets of TLS connections are appended
-    :ivar forward: whether anything is sent on at all
-    :ivar stub: kproxy answers what a client asks first, as a broker would
+    :ivar forward: whether anything is forwarded at all
+    :ivar stub: kproxy answers a client's first requests like a broker
     :ivar faults: rules
     :ivar rules_file: file of more rules, which is watched; "" for none
-    :ivar hold: filter of what is held, "" for none
-    :ivar client_timeout: seconds that clients wait for an answer; what is held continues before that
+    :ivar hold: filter of frames to hold, "" for none
+    :ivar client_timeout: seconds that clients wait for an answer; held frames continue before that
     :ivar force: rules may match everything
-    :ivar most_connections: more are refused
-    :ivar most_frame: bytes of the largest request; where TLS comes instead of Kafka its first bytes would be a size
-        from 352 MiB on
+    :ivar most_connections: limit on connections; further ones are refused
+    :ivar most_frame: bytes of the largest request; the first bytes of TLS, read as a size, give 352 MiB or more
     :ivar idle_timeout: seconds without a byte after which a connection is closed, 0 for never
-    :ivar first_timeout: seconds in which the first request must have come, 0 for no limit
-    :ivar connect_timeout: seconds for reaching a broker, at whatever address
-    :ivar drain: seconds that requests in flight have at the end
-    :ivar sample: seconds between two looks at the state of TCP, 0 for none
-    :ivar detached: continues when the front is gone
+    :ivar first_timeout: seconds within which the first request must arrive, 0 for no limit
+    :ivar connect_timeout: seconds to reach a broker, over all its addresses
+    :ivar drain: seconds for requests in flight at the end
+    :ivar sample: seconds between two samples of the TCP state, 0 for none
+    :ivar detached: continues without the front
     """
 
     run_folder: str

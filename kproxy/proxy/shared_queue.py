@@ -1,22 +1,22 @@
 """A bounded queue of messages from one process to another, in shared memory, that makes no system call per message.
 
 One process puts, one other takes: no lock is needed, as each position is written by one side only. Positions count
-bytes since the beginning and never go back; modulo the size they are places in the area. A message lies in one piece
-and begins with its length, a multiple of eight; a length of zero says that the next one is at the beginning of the
-area, since it did not fit in what is left.
+bytes since the start and never decrease; modulo the size they are places in the area. A message is contiguous and
+begins with its length, a multiple of eight; a length of zero means that the next message is at the start of the area,
+because it did not fit into the rest.
 
 Publication. The bytes of a message are written first, then the position after them. x86-64 makes stores visible in
-the order in which they were made, and loads likewise (Intel SDM volume 3A, "Memory Ordering"; a separate store after a
-copy by string instructions is seen after it, "Fast-String Operation and Out-of-Order Stores"), so there nothing else is
-needed. Elsewhere both sides pass through the scheduler in between: ``sched_yield`` is a full memory barrier (Linux,
-Documentation/scheduler/membarrier.rst). A position is stored as one aligned 64-bit word, never in halves.
+the order in which they were made, and loads are ordered too (Intel SDM volume 3A, "Memory Ordering"; a separate store
+after a copy by string instructions is seen after it, "Fast-String Operation and Out-of-Order Stores"), so nothing else
+is needed there. Elsewhere both sides pass through the scheduler in between: ``sched_yield`` is a full memory barrier
+(Linux, Documentation/scheduler/membarrier.rst). A position is stored as one aligned 64-bit word, never in halves.
 
-Waking. The taking side says at which position it wants to be woken: nowhere while it is busy, at the next message when
-it sleeps. Only when a message goes beyond that, one byte is put into a pipe, the bell. A processor may look at that
-wish before its own store of the position is visible to others, so that both sides miss each other; the taking side
-therefore looks once more a millisecond after it has said so, by when that store cannot still be on its way.
+Waking. The receiver stores the position at which it wants to be woken: none while it is busy, the next message when it
+sleeps. The sender writes a byte into a pipe, the bell, only when a message goes beyond that position. A processor may
+read that position before its own store of the put position is visible to others, so that both sides miss each other;
+therefore the receiver checks once more a millisecond after it has stored its wish, when any such store is visible.
 
-The bell ends when the process that puts has ended, however it did: that is how the taking side learns of it.
+The bell ends when the sending process ends, however it did: so the receiver learns of it.
 """
 
 from __future__ import annotations
@@ -35,13 +35,10 @@ _NOWHERE = (1 << 64) - 1
 _LENGTH = 4
 _AT_THE_BEGINNING = bytes(_LENGTH)
 _LEAST_SIZE = 1 << 12
-_SLACK = (
-    64  # bytes after the area: a header is read as a whole where there may be nothing but a length of zero
-)
+_SLACK = 64  # bytes after the area: a whole header is read even if it is only a length of zero
 
 _BATCH = 0.001
-"""Seconds for which messages gather once the queue is empty, so that a busy sender does not wake the reader for
-each."""
+"""Seconds during which messages accumulate once the queue is empty, so that a busy sender does not ring for each."""
 _STORED = 0.001
 """Seconds after which a store of the other process is certainly visible."""
 
@@ -59,7 +56,7 @@ def _shared_memory(size: int) -> int:
 
 
 class _End:
-    """What both ends have: the area and the positions."""
+    """The part common to both ends: the area and the positions."""
 
     def __init__(self, memory: int) -> None:
         self.memory = mmap.mmap(memory, os.fstat(memory).st_size)
@@ -79,12 +76,12 @@ class _End:
 
 
 class Sender(_End):
-    """The end that puts. Its user writes a message at the place that :meth:`reserve` gives, then publishes it.
+    """The sending end. The caller writes a message at the place returned by :meth:`reserve`, then publishes it.
 
-    :param size: bytes of the area, made a power of two
-    :ivar memory: where messages are written, by the places that :meth:`reserve` gives
+    :param size: bytes of the area, rounded up to a power of two
+    :ivar memory: the shared memory, indexed by the places that :meth:`reserve` returns
     :ivar size: bytes of the area
-    :ivar fds: what the other process is to be given: the memory, and the bell
+    :ivar fds: file descriptors for the other process: the memory, and the bell
     """
 
     def __init__(self, size: int) -> None:
@@ -98,13 +95,13 @@ class Sender(_End):
         self._words[_WAKE] = 1
         self._mask = area - 1
         self._put = self._next = 0
-        self._limit = area  # up to which position there is room, as far as is known
+        self._limit = area  # position up to which there is known to be room
 
     def reserve(self, length: int, spare: int = 0) -> int:
-        """Return the place for a message of so many bytes, -1 if there is no room.
+        """Return the place for a message of `length` bytes, -1 if there is no room.
 
-        :param length: a multiple of eight; the message has to begin with it, as a 32-bit number of this machine
-        :param spare: bytes that are to stay free
+        :param length: a multiple of eight; the message has to begin with it, as a 32-bit number in native byte order
+        :param spare: bytes that must stay free
         """
         place = self._put & self._mask
         begin = self._put
@@ -122,7 +119,7 @@ class Sender(_End):
         return _HEAD + place
 
     def publish(self) -> None:
-        """Let the other side have the message that was written."""
+        """Make the message just written visible to the receiver."""
         if not _ORDERED:
             os.sched_yield()
         self._put = self._words[_PUT] = self._next
@@ -133,11 +130,11 @@ class Sender(_End):
 
     def _ring(self) -> None:
         self._words[_WAKE] = _NOWHERE
-        with contextlib.suppress(BlockingIOError):  # it rings already
+        with contextlib.suppress(BlockingIOError):  # the pipe is full: the bell is ringing already
             os.write(self._ringer, b"\0")
 
     def close(self) -> None:
-        """Say that nothing more will come, and give the memory back."""
+        """Signal the end of messages, and release the memory."""
         if self._ringer < 0:
             return
         self._unmap()
@@ -147,11 +144,11 @@ class Sender(_End):
 
 
 class Receiver(_End):
-    """The end that takes.
+    """The receiving end.
 
     :param memory: descriptor of the shared memory
     :param bell: descriptor of the reading end of the pipe
-    :ivar memory: where the messages are
+    :ivar memory: the shared memory, with the messages
     """
 
     def __init__(self, memory: int, bell: int) -> None:
@@ -164,7 +161,7 @@ class Receiver(_End):
 
     @property
     def view(self) -> memoryview:
-        """The memory, for slices without a copy; to be released before :meth:`close`."""
+        """The memory, for slices without a copy; release them before :meth:`close`."""
         return self._view
 
     @property
@@ -175,9 +172,9 @@ class Receiver(_End):
         return self._ended
 
     def available(self) -> tuple[int, int]:
-        """Return the places from which and up to which there are whole messages, equal if there are none.
+        """Return the places between which there are whole messages; they are equal if there are none.
 
-        There may be more behind. A length of zero is among them as the last one.
+        More messages may exist after them. The last message may be a length of zero.
         """
         put = self._words[_PUT]
         if not _ORDERED:
@@ -186,7 +183,7 @@ class Receiver(_End):
         return _HEAD + place, _HEAD + min(place + put - self._taken, self.size)
 
     def take(self, place: int) -> None:
-        """Give back the room of what comes before a place that :meth:`available` told, or within them.
+        """Free the room before a place within what :meth:`available` returned.
 
         :param place: where a message begins or ends, or where a length of zero is
         """
@@ -196,9 +193,9 @@ class Receiver(_End):
         self._words[_TAKEN] = self._taken
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Wait for a message; returns False at the end: none are left, and no more will come.
+        """Wait for a message. Return False at the end, when none are left and no more will arrive.
 
-        :param seconds: how long at most; then, or sooner, True is returned though there may be no message
+        :param seconds: how long at most; True is returned then, or earlier, even if there is no message
         """
         if self._words[_PUT] != self._taken:
             return True
@@ -220,6 +217,6 @@ class Receiver(_End):
                 self._ended = not os.read(self._bell, 64)
 
     def close(self) -> None:
-        """Give the memory back."""
+        """Release the memory."""
         self._unmap()
         os.close(self._bell)

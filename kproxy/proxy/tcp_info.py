@@ -1,6 +1,6 @@
 """The kernel's TCP statistics of a connection: round trip, retransmissions, unacknowledged bytes, zero windows.
 
-A proxy's capture is made of bytes, not of packets, so it shows nothing of the network below. :func:`read` asks the
+A proxy's capture is made from bytes, not from packets, so it shows nothing of the network below. :func:`read` asks the
 kernel (``TCP_INFO``, tcp(7), ``struct tcp_info`` in linux/tcp.h), and :class:`Sampler` does so for all live connections
 in turn, in bounded time regardless of their number. Linux only.
 """
@@ -24,7 +24,7 @@ from dissectors.units import MS, SECOND
 
 _TCP_INFO = 11
 
-# The struct only ever grows at its end (since Linux 2.4), so one that is shorter is read as far as it goes.
+# The struct only ever grows at its end (since Linux 2.4), so a shorter one is padded with zeros.
 _LAYOUT = Struct(
     "=BxBBxxxx"  # state, retransmits, probes
     "8xI4x"  # snd_mss
@@ -38,7 +38,7 @@ _LAYOUT = Struct(
     "36xI"  # snd_wnd: 5.4
 )
 _WITH_WINDOW = _LAYOUT.size
-# as RFC 9293 and ss(8) spell them, in the order of net/tcp_states.h
+# spelled as in RFC 9293 and ss(8), in the order of net/tcp_states.h
 _STATES = (
     "UNKNOWN",
     "ESTABLISHED",
@@ -58,7 +58,7 @@ _SENDING = frozenset({"ESTABLISHED", "CLOSE-WAIT"})
 
 
 class TcpSocket(Protocol):
-    """A connected TCP socket: the standard library's, or what a transport gives as one."""
+    """A connected TCP socket: the standard library's, or the one that a transport provides."""
 
     def fileno(self) -> int:
         """Return its descriptor, negative if it is closed."""
@@ -66,29 +66,29 @@ class TcpSocket(Protocol):
 
 
 class TcpInfo(NamedTuple):
-    """The kernel's view of one end of a connection. What an older kernel does not tell is 0, or None where so said.
+    """The kernel's view of one end of a connection. Values that older kernels lack are 0, or None if noted.
 
     :ivar state: of the connection (RFC 9293), ``ESTABLISHED``
-    :ivar retransmits: of the oldest unacknowledged segment, without an answer yet; 0 once it is acknowledged
-    :ivar probes: of a zero window, or keepalives, without an answer yet
+    :ivar retransmits: of the oldest unacknowledged segment, so far; 0 once it is acknowledged
+    :ivar probes: unanswered keepalives or probes of a zero window
     :ivar snd_mss: bytes of a full segment
     :ivar unacked: segments sent and not acknowledged
-    :ivar lost: of these, segments that are held to be lost
+    :ivar lost: of these, segments considered lost
     :ivar last_data_sent: ms since data was sent
-    :ivar last_data_recv: ms since data came
+    :ivar last_data_recv: ms since data was received
     :ivar rtt_us: smoothed round trip time, us (RFC 6298)
     :ivar rtt_var_us: its mean deviation, us
     :ivar snd_cwnd: congestion window in segments
-    :ivar rcv_rtt_us: round trip as estimated from what is received, us; 0 while there is no estimate
-    :ivar rcv_space: bytes that the application took in one round trip
+    :ivar rcv_rtt_us: round trip estimated by the receiver, us; 0 while there is no estimate
+    :ivar rcv_space: bytes that the application read in one round trip
     :ivar total_retrans: segments retransmitted since the connection began
     :ivar bytes_acked: bytes that the other end acknowledged, the SYN included
-    :ivar bytes_received: bytes that came in order
+    :ivar bytes_received: bytes received in order
     :ivar notsent_bytes: bytes in the socket that were never sent
     :ivar min_rtt_us: lowest round trip of the last minutes, us
-    :ivar delivery_rate: bytes a second, as last measured
-    :ivar rwnd_limited_us: time in which the other end's window kept data back, us
-    :ivar snd_wnd: bytes that the other end is ready to take beyond what it acknowledged; None before Linux 5.4
+    :ivar delivery_rate: bytes per second, as last measured
+    :ivar rwnd_limited_us: time in which the other end's window limited sending, us
+    :ivar snd_wnd: bytes that the other end accepts beyond those it acknowledged; None before Linux 5.4
     :ivar unacked_bytes: bytes written to the socket and not acknowledged, whether sent or not
     """
 
@@ -117,16 +117,16 @@ class TcpInfo(NamedTuple):
 
     @property
     def zero_window(self) -> bool:
-        """Whether the other end takes nothing now: its application does not read."""
+        """Whether the other end accepts nothing now: its application does not read."""
         return self.snd_wnd == 0 and self.state in _SENDING
 
     @property
     def troubled(self) -> bool:
-        """Whether something keeps data from getting through now."""
+        """Whether data does not get through now."""
         return bool(self.retransmits or self.probes or self.lost or self.zero_window)
 
     def sample(self, side: End) -> TcpSample:
-        """Return what the capture keeps of it."""
+        """Return the sample that the capture keeps."""
         told = self._asdict() | {"side": side, "retransmits": self.total_retrans}
         return TcpSample(**{name: told[name] for name in TcpSample.__struct_fields__})
 
@@ -136,7 +136,7 @@ class TcpInfo(NamedTuple):
 
 
 def read(sock: TcpSocket) -> TcpInfo | None:
-    """Return what the kernel says about a connection; None if it is closed, no TCP, or the system is not Linux.
+    """Return the kernel's statistics of a connection; None if it is closed, not TCP, or the system is not Linux.
 
     About 3 us. Never raises.
     """
@@ -163,9 +163,9 @@ def read(sock: TcpSocket) -> TcpInfo | None:
 def _ask(descriptor: int) -> bytes:
     """Return a socket's ``struct tcp_info``.
 
-    What uvloop's transports give as a socket makes a new one for each question, in Python, ten times as slow.
+    The socket objects of uvloop's transports make a new socket for each call, in Python, ten times as slow.
     """
-    # what the class in the standard library is derived from: it does not own the descriptor, but would close it
+    # the base class of socket.socket; it would close the descriptor, which it does not own
     probe = SocketType(AF_INET, SOCK_STREAM, 0, descriptor)
     try:
         told: bytes = probe.getsockopt(IPPROTO_TCP, _TCP_INFO, _WITH_WINDOW)
@@ -176,18 +176,18 @@ def _ask(descriptor: int) -> bytes:
 
 def _outgoing(descriptor: int) -> int:
     """Return the bytes in the send queue that are not acknowledged."""
-    # SIOCOUTQ of tcp(7) is another name of it (asm-generic/sockios.h)
+    # another name of SIOCOUTQ in tcp(7) (asm-generic/sockios.h)
     return int.from_bytes(ioctl(descriptor, TIOCOUTQ, bytes(4)), sys.byteorder, signed=True)
 
 
 Report = Callable[[int, End, TcpInfo], None]
-"""Called with a sample that has changes: number of the connection, which side, and the sample."""
+"""Called with connection number, side and sample."""
 
 BUDGET_NS = 1 * MS
 UNCHANGED_NS = 10 * SECOND
-"""How long nothing is reported of a side with traffic whose figures stay as they were."""
+"""ns between reports of a side with traffic and unchanged figures."""
 _LEAST_RTT_CHANGE_US = 100
-"""Smaller differences of the round trip are the scheduler's, not the network's."""
+"""Smaller differences of the round trip are due to the scheduler, not the network."""
 
 
 @dataclass(slots=True)
@@ -195,7 +195,8 @@ class _End:
     """One side of a connection.
 
     :ivar last: newest sample
-    :ivar told: newest that was reported, and when (ns)
+    :ivar told: sample that was reported last
+    :ivar told_at: its time, ns
     """
 
     side: End
@@ -207,7 +208,7 @@ class _End:
     def has_news(self, info: TcpInfo, now: int) -> bool:
         told = self.told
         if told is None:
-            # the SYN of the end that connected counts as a byte acknowledged
+            # the SYN of the connecting end counts as an acknowledged byte
             return info.troubled or info.bytes_acked > 1 or info.bytes_received > 0
         if (info.total_retrans, info.troubled, info.zero_window) != (
             told.total_retrans,
@@ -225,19 +226,19 @@ class _End:
 
 
 class Sampler:
-    """Samples live connections, each about once in a period, and reports what is new.
+    """Samples live connections, each about once in a period, and reports samples with news.
 
-    :meth:`tick` takes the connections that are due in turn, until its time is over; those that it did not come to are
-    the first of the next tick. With more connections than the budget allows, each is sampled less often.
+    :meth:`tick` samples the connections that are due in turn, until its time is over; the next tick continues with the
+    others. With more connections than the budget allows, each is sampled less often.
 
-    Reported is a sample of a side that had traffic or has trouble, if it tells something new: the first; one with more
-    retransmissions; trouble or a zero window that began or ended; a round trip time that differs by more than a
-    quarter (and 100 us); else one in 10 s. A quiet connection reports nothing.
+    A sample of a side with traffic or trouble is reported if it is the first, has more retransmissions, begins or ends
+    trouble or a zero window, or has a round trip time that differs by more than a quarter (and 100 us); else once in 10
+    s. A quiet connection reports nothing.
 
-    :param report: called by :meth:`tick` with samples that have changes
+    :param report: called by :meth:`tick` with samples to report
     :param period: seconds
     :param budget: ns that one tick may take
-    :param clock: gives ns, monotonic
+    :param clock: ns, monotonic
     """
 
     def __init__(
@@ -256,25 +257,25 @@ class Sampler:
         self._due: deque[tuple[int, int]] = deque()
 
     def __len__(self) -> int:
-        """Connections that are sampled."""
+        """Return the number of connections that are sampled."""
         return len(self._ends)
 
     def add(self, connection: int, client: TcpSocket, broker: TcpSocket) -> None:
-        """Sample a connection, the first time when a period has passed.
+        """Sample a connection, the first time after one period.
 
         :param connection: its number, never used before
-        :param client: the socket of the client's side, as :func:`read` takes it
-        :param broker: of the broker's side
+        :param client: the socket of the client's side
+        :param broker: the socket of the broker's side
         """
         self._ends[connection] = _End("client", client), _End("broker", broker)
         self._due.append((self._clock() + self._period, connection))
 
     def remove(self, connection: int) -> None:
-        """Forget a connection, if it is known."""
+        """Stop sampling a connection."""
         self._ends.pop(connection, None)
 
     def tick(self) -> None:
-        """Sample what is due; to be called some ten times in a period."""
+        """Sample connections that are due. Call this about ten times per period."""
         now = self._clock()
         end = now + self._budget
         while self._due and self._due[0][0] <= now < end:
@@ -288,7 +289,7 @@ class Sampler:
             now = self._clock()
 
     def summary(self, connection: int) -> dict[str, dict[str, Any] | None]:
-        """Return the newest sample of both sides, by name; None where there is none yet."""
+        """Return the newest sample of both sides, by name; None for a side without one."""
         ends = self._ends.get(connection, ())
         found = {each.side: each.last.to_json() if each.last else None for each in ends}
         return {"client": found.get("client"), "broker": found.get("broker")}

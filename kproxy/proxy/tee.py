@@ -1,12 +1,12 @@
 """The tee: passes received bytes from the data plane to the recorder through a bounded queue, without ever waiting.
 
-Each connection is announced once; then come its bytes, with their position in the stream of their side, so that gaps
-show. If the recorder cannot keep up, the queue fills, and connections whose bytes do not fit are suspended one by one,
-in both directions, until it is below half. Then they continue after a hole, and a note gives its size. Announcements,
-such notes and ends have a reserve of their own in the queue.
+Each connection is announced once; then follow its bytes, with their position in the stream of their side, so that gaps
+are visible. If the recorder cannot keep up, the queue fills, and connections whose bytes do not fit are suspended one
+by one, in both directions, until it is below half. Then they continue after a gap, and a note gives its size.
+Announcements, such notes and ends have a reserve of their own in the queue.
 
-A lossless tee drops nothing: its feeder stops reading from sockets while it is :attr:`Tee.congested`, which it is from
-half on; the other half is for what comes in until then. If that is more, it is kept in memory, in order.
+A lossless tee drops nothing: its feeder stops reading from sockets while it is :attr:`Tee.congested`, that is, more
+than half full; the other half is for bytes that arrive until then. Any excess is kept in memory, in order.
 
 Records in the queue (:mod:`kproxy.proxy.shared_queue`): :data:`RECORD`, then payload, then comment, then padding to a
 multiple of eight.
@@ -25,10 +25,10 @@ from kproxy.proxy.shared_queue import Sender
 
 RECORD = Struct("=IIqIIHBB4x")
 """Bytes of the whole record, connection, time in ns, stream position modulo 2**32, bytes of payload and of comment,
-kind, side. By its size, what follows is at a multiple of eight."""
+kind, side. Its size is a multiple of eight, so the payload is aligned."""
 
 OPEN, DATA, NOTE, END, RESET = 1, 2, 3, 4, 5
-"""Kinds of records. OPEN has the endpoints as payload, see :func:`endpoints_of`; NOTE, END and RESET have none."""
+"""Kinds of records. The payload of OPEN is :func:`endpoints_of`; NOTE, END and RESET have none."""
 
 DEFAULT_SIZE = 64 << 20
 
@@ -36,32 +36,32 @@ _SIZE = RECORD.size
 _MASK = 0xFFFFFFFF
 _MOST_COMMENT = 60_000  # bytes; an option of pcapng holds 65,535
 _MOST_PAYLOAD = 1 << 20
-_MOST_KEPT = 4096  # records kept in memory of a tee that may drop
-_LINGER, _LOSSY_LINGER = 5.0, 0.5  # seconds that closing waits for the recorder to make room
+_MOST_KEPT = 4096  # records kept in memory by a tee that may drop
+_LINGER, _LOSSY_LINGER = 5.0, 0.5  # seconds that close() waits for the recorder to make room
 
 _Bytes = bytes | bytearray | memoryview
 
 
 def endpoints_of(client: tuple[str, int], broker: tuple[str, int]) -> str:
-    """Return endpoints as they are announced: two lines, ``10.0.0.1:9092`` or ``[::1]:9092``."""
+    """Return the endpoints of an announcement: two lines, ``10.0.0.1:9092`` or ``[::1]:9092``."""
     return f"{address_text(*client)}\n{address_text(*broker)}"
 
 
 class Tee:
-    """The data plane's end.
+    """The data plane's end of the queue.
 
-    :param size: bytes of the queue, made a power of two
+    :param size: bytes of the queue, rounded up to a power of two
     :param lossless: drop nothing
     :ivar lossless: as given
-    :ivar dropped_bytes: that were not recorded
+    :ivar dropped_bytes: bytes that were not recorded
     :ivar dropped_connections: connections that lost bytes
     :ivar queue: to the recorder
     :ivar half: bytes in it above which it is congested
-    :ivar spare: bytes in it that are not for payload
+    :ivar spare: bytes in it reserved for records without payload
     :ivar most: bytes of the largest payload of a record
     :ivar most_comment: bytes of the longest comment
-    :ivar salt: a random number, so that connections of different runs are told apart in one file
-    :ivar kept: records that found no room
+    :ivar salt: a random number that distinguishes connections of different runs in one file
+    :ivar kept: records that did not fit into the queue
     :ivar closed: whether :meth:`close` was called
     :ivar live: connections that have not ended
     """
@@ -89,7 +89,7 @@ class Tee:
 
     @property
     def congested(self) -> bool:
-        """Whether more than half of the queue is in use. Asking moves what is kept in memory into it."""
+        """Whether more than half of the queue is in use. Reading this moves records from memory into the queue."""
         if self.kept:
             self._hand_over()
         return self.waiting > self.half
@@ -98,16 +98,16 @@ class Tee:
         """Announce a connection.
 
         :param client: address and port
-        :param broker: those of the real broker
+        :param broker: address and port of the real broker
         :param time: ns since the epoch at which it began
         """
         self._made += 1
         return Recording(self, self._made, endpoints_of(client, broker), time)
 
     def close(self) -> None:
-        """Mark the end: the recorder takes what is left, and exits.
+        """Signal the end: the recorder takes the rest, and exits.
 
-        What is kept in memory is handed over first, for which it is given some seconds.
+        Records kept in memory are first moved into the queue, for some seconds at most.
         """
         if self.closed:
             return
@@ -132,7 +132,7 @@ class Tee:
         comment: bytes,
         spare: int,
     ) -> bool:
-        """Put a record; returns whether there was room for it."""
+        """Put a record into the queue; return whether there was room for it."""
         if self.closed or (self.kept and not self._hand_over()):
             return False
         size = len(data)
@@ -154,7 +154,7 @@ class Tee:
     def keep(
         self, number: int, kind: int, side: int, time: int, position: int, data: _Bytes, comment: bytes
     ) -> bool:
-        """Keep a record in memory until there is room; returns whether that may be."""
+        """Keep a record in memory until there is room; return whether that is allowed."""
         if self.closed or not (self.lossless or len(self.kept) < _MOST_KEPT):
             return False
         length = _SIZE + len(data) + len(comment) + 7 & ~7
@@ -165,7 +165,7 @@ class Tee:
         return True
 
     def _hand_over(self) -> bool:
-        """Move what is kept in memory into the queue; returns whether all of it."""
+        """Move records kept in memory into the queue; return whether all were moved."""
         queue, kept = self.queue, self.kept
         while kept:
             record = kept[0]
@@ -180,7 +180,7 @@ class Tee:
 
 
 class Recording:
-    """One connection of a tee. Sides are 0 for the client, 1 for the broker. No method waits, or raises.
+    """The recording of one connection. Sides are 0 for the client, 1 for the broker. No method waits or raises.
 
     :ivar endpoints: as announced
     """
@@ -217,8 +217,8 @@ class Recording:
     def data(self, side: int, data: _Bytes, time: int, comment: str = "") -> None:
         """Record bytes.
 
-        :param time: ns since the epoch at which they came
-        :param comment: on the first of the packets that they become
+        :param time: ns since the epoch at which they arrived
+        :param comment: packet comment for their first packet
         """
         tee, positions, size = self._tee, self._positions, len(data)
         if comment or self._suspended or tee.kept or not 0 < size <= tee.most:
@@ -238,7 +238,7 @@ class Recording:
         queue.publish()
 
     def note(self, side: int, text: str, time: int) -> None:
-        """Record a comment on the connection: on a packet without payload."""
+        """Record a comment on the connection, as the comment of a packet without payload."""
         if self._suspended and not self._go_on(time):
             return
         record = (
@@ -254,19 +254,19 @@ class Recording:
             self._tee.keep(*record)
 
     def end(self, side: int, time: int) -> None:
-        """Record that a side sends no more (FIN)."""
+        """Record that a side sends nothing more (FIN)."""
         if not self._ended[side]:
             self._ended[side] = True
             self._end(END, side, time)
 
     def reset(self, side: int, time: int) -> None:
-        """Record that a side has broken the connection off (RST)."""
+        """Record that a side has reset the connection (RST)."""
         if not all(self._ended):
             self._ended = [True, True]
             self._end(RESET, side, time)
 
     def conclude(self, time: int) -> None:
-        """Record no more, but for what was dropped: a capture that ends inside a hole must show it.
+        """Stop recording, but record a pending gap first: a capture that ends inside a gap must show it.
 
         :param time: ns since the epoch
         """
@@ -279,7 +279,7 @@ class Recording:
         return self._opened
 
     def _pieces(self, side: int, data: _Bytes, time: int, comment: str) -> None:
-        """Record bytes, however many, as far as there is room."""
+        """Record any number of bytes, as far as there is room."""
         tee, positions = self._tee, self._positions
         if not data:
             if comment:
@@ -309,7 +309,7 @@ class Recording:
             tee.dropped_connections += 1
 
     def _go_on(self, time: int) -> bool:
-        """Record on if the queue is below half; returns whether it is."""
+        """Resume recording if the queue is below half; return whether it is."""
         tee = self._tee
         if tee.closed or tee.waiting >= tee.half or all(self._ended) or not self._tell_of_hole(time):
             return False
@@ -317,13 +317,13 @@ class Recording:
         return True
 
     def _tell_of_hole(self, time: int) -> bool:
-        """Announce the connection if that is still to be done, and tell what was dropped of it."""
+        """Announce the connection if that has not been done, and record how many bytes were dropped."""
         if not self._opened and not self._open():
             return False
         lost, self._lost = self._lost, [0, 0]
         told = True
         if any(lost):
-            # a note from each side acknowledges what the other one sent; the third one, what the second sent
+            # a note from each side acknowledges the other side's bytes; the third note, those of the second
             for side in (0, 1, 0) if lost[1] else (0, 1):
                 text = (
                     f"kproxy: tee dropped {lost[side]} bytes that the {ENDS[side]} sent" if lost[side] else ""
@@ -340,12 +340,12 @@ class Recording:
             self._tee.live.pop(self._number, None)
 
     def _control(self, kind: int, side: int, time: int, data: bytes = b"", comment: bytes = b"") -> bool:
-        """Put a record for which there is always room, within reason."""
+        """Record something for which there is nearly always room."""
         record = (self._number, kind, side, time, self._positions[side], data, comment)
         return self._tee.write(*record, 0) or self._tee.keep(*record)
 
 
 def _encoded(text: str, most: int) -> bytes:
-    """Return text as UTF-8, whatever it holds, without half a character at its end."""
+    """Return any text as UTF-8, cut at a character boundary."""
     data = text.encode(errors="backslashreplace")
     return data if len(data) <= most else data[:most].decode(errors="ignore").encode()

@@ -1,9 +1,9 @@
 """Transparent mode on Linux: the original destination of a redirected connection, and the connection to it.
 
-Clients and brokers keep their addresses, and nothing is rewritten: rules (:mod:`kproxy.proxy.firewall`) bring the
-connections to brokers to the proxy. With **REDIRECT** the kernel changes the destination of packets, and remembers what
-it was (``SO_ORIGINAL_DST``, linux/netfilter_ipv4.h); the proxy needs no privilege. With **TPROXY** packets stay as they
-are, and the accepted socket has the broker's address as its own (Documentation/networking/tproxy.rst); that takes
+Clients and brokers keep their addresses, and nothing is rewritten: firewall rules (:mod:`kproxy.proxy.firewall`) bring
+the connections to brokers to the proxy. With **REDIRECT** the kernel changes the destination of packets, and remembers
+the original (``SO_ORIGINAL_DST``, linux/netfilter_ipv4.h); the proxy needs no privilege. With **TPROXY** packets stay
+unchanged, and the accepted socket has the broker's address as its own (Documentation/networking/tproxy.rst); that takes
 ``CAP_NET_ADMIN``, and the proxy may then use the client's address towards the broker.
 
 A connection made to the proxy itself has no other destination, and a connection of the proxy that a rule redirected
@@ -32,19 +32,19 @@ _IPV6_TRANSPARENT = 75
 _SOCKADDR_IN = Struct("!2xH4s8x")
 _SOCKADDR_IN6 = Struct("!2xH4x16s4s")
 _DISCARD = 9  # RFC 863
-_BACKLOG = 4096  # as much as net.core.somaxconn lets through
+_BACKLOG = 4096  # the default of net.core.somaxconn
 
 
 Way = tuple[Address, Address]
-"""Where a connection comes from and where it goes."""
+"""Source and destination of a connection."""
 
 
 class TransparentError(OSError):
-    """This system or user cannot do what was asked. The text says what to do."""
+    """This system or user does not support the request; the message says what to do."""
 
 
 class NotRedirectedError(Exception):
-    """A connection was made to the proxy itself, so there is no broker that it was meant for."""
+    """A connection was made to the proxy itself, so it has no broker as its destination."""
 
 
 class LoopError(NotRedirectedError):
@@ -52,7 +52,7 @@ class LoopError(NotRedirectedError):
 
 
 class AcceptedSocket(Protocol):
-    """The socket of an accepted connection: the standard library's, or what a transport gives as one."""
+    """The socket of an accepted connection: the standard library's, or the one that a transport provides."""
 
     @property
     def family(self) -> int: ...
@@ -64,7 +64,7 @@ class AcceptedSocket(Protocol):
 def address_of(name: Any) -> Address:
     """Return a socket's name as an address.
 
-    :param name: what ``getsockname`` and ``getpeername`` return, or the transport's ``sockname`` and ``peername``
+    :param name: from ``getsockname`` or ``getpeername``, or the transport's ``sockname`` or ``peername``
     """
     host, port, *more = name
     if "." in host:
@@ -77,7 +77,7 @@ def open_listeners(host: str, port: int, tproxy: bool) -> list[socket.socket]:
 
     :param host: name or IP address; ``localhost`` mostly has an address of either family; empty for all addresses
     :param port: 0 lets the system choose
-    :raises TransparentError: as :func:`open_listener`, or the name is not known
+    :raises TransparentError: as :func:`open_listener`, or if the name cannot be resolved
     """
     if not host:
         host = "::" if socket.has_dualstack_ipv6() else "0.0.0.0"  # noqa: S104  # asked for
@@ -100,10 +100,10 @@ def open_listeners(host: str, port: int, tproxy: bool) -> list[socket.socket]:
 def open_listener(host: str, port: int, tproxy: bool) -> socket.socket:
     """Return a listening, non-blocking socket.
 
-    :param host: IP address; ``::`` takes IPv4 connections too
+    :param host: IP address; ``::`` accepts IPv4 connections too
     :param port: 0 lets the system choose
-    :param tproxy: for rules with TPROXY, which is to say that connections to any address may come in
-    :raises TransparentError: the address cannot be used, or TPROXY lacks the privilege
+    :param tproxy: accept connections to any address, as rules with TPROXY require
+    :raises TransparentError: if the address cannot be used, or the privilege for TPROXY is missing
     """
     family = _family(host)
     listener = socket.socket(family, socket.SOCK_STREAM)
@@ -130,12 +130,12 @@ def original_destination(
 ) -> Address:
     """Return the address that the client of an accepted connection wanted.
 
-    :param sock: as accepted
+    :param sock: the accepted socket
     :param listener: address of the socket that accepted it
     :param own: the proxy's connections to brokers, such as :class:`Upstreams`
-    :raises NotRedirectedError: that is the proxy itself; its text is for the log
-    :raises LoopError: the connection is one of the proxy's own
-    :raises OSError: the connection has broken already
+    :raises NotRedirectedError: if that is the proxy itself; the message is for the log
+    :raises LoopError: if the connection is one of the proxy's own
+    :raises OSError: if the connection is already broken
     """
     client, local = address_of(sock.getpeername()), address_of(sock.getsockname())
     wanted = local if tproxy else _redirected_from(sock, local)
@@ -144,7 +144,7 @@ def original_destination(
             f"kproxy's own connection to {address_text(*wanted)} was brought back to it. The firewall rules must leave "
             "out the user that kproxy runs as (! --uid-owner), and no client may run as that user"
         )
-    # only where TPROXY brings broker and listener to one port is it worth asking which of the two was meant
+    # the check is only needed if TPROXY puts broker and listener on one port
     if wanted is None or (tproxy and wanted[1] == listener[1] and _is_here(wanted[0])):
         raise NotRedirectedError(
             f"the client connected to kproxy's own address {address_text(*local)}. In transparent mode clients use the "
@@ -154,7 +154,7 @@ def original_destination(
 
 
 def _redirected_from(sock: AcceptedSocket, local: Address) -> Address | None:
-    """Return the destination before REDIRECT changed it, None if nothing did."""
+    """Return the destination before REDIRECT changed it, None if it was not changed."""
     try:
         if sock.family == socket.AF_INET6 and ":" in local[0]:
             raw = sock.getsockopt(_SOL_IPV6, _SO_ORIGINAL_DST, _SOCKADDR_IN6.size)
@@ -164,7 +164,7 @@ def _redirected_from(sock: AcceptedSocket, local: Address) -> Address | None:
             port, packed = _SOCKADDR_IN.unpack(sock.getsockopt(_SOL_IP, _SO_ORIGINAL_DST, _SOCKADDR_IN.size))
             host = socket.inet_ntoa(packed)
     except OSError as error:
-        # not tracked, or connection tracking is not loaded: there is no NAT
+        # the connection is not tracked, or connection tracking is not loaded: no NAT
         if error.errno in (errno.ENOENT, errno.ENOPROTOOPT):
             return None
         raise
@@ -172,25 +172,25 @@ def _redirected_from(sock: AcceptedSocket, local: Address) -> Address | None:
 
 
 class Upstreams:
-    """Begins connections to brokers, and knows them while their sockets live.
+    """Starts connections to brokers, and recognises them as long as their sockets live.
 
-    A connection has to be known before a rule could bring it back, so it is known from the moment it begins. Where it
-    goes belongs to it: a client whose address is kept may choose the port that was chosen here for another broker.
+    A connection is registered from its start, because a rule could bring it back at once. It is identified by both its
+    addresses: a client whose address is kept may use the port that was chosen here for another broker.
     """
 
     def __init__(self) -> None:
         self._sockets: WeakValueDictionary[Way, socket.socket] = WeakValueDictionary()
 
     def __contains__(self, way: object) -> bool:
-        found = self._sockets.get(way)  # type: ignore[call-overload]  # of what else, there is none
+        found = self._sockets.get(way)  # type: ignore[call-overload]  # other objects are never contained
         return found is not None and found.fileno() >= 0
 
     def begin(self, destination: Address, client: Address | None = None) -> socket.socket:
-        """Return a non-blocking socket that is on its way; ``loop.sock_connect`` waits for its arrival.
+        """Return a non-blocking socket that is connecting; ``loop.sock_connect`` waits until it is connected.
 
         :param client: use this address (with another port) towards the broker, see :func:`open_listener` for TPROXY
-        :raises TransparentError: the client's address cannot be used
-        :raises OSError: the destination cannot be reached
+        :raises TransparentError: if the client's address cannot be used
+        :raises OSError: if the destination cannot be reached
         """
         sock = socket.socket(_family(destination[0]), socket.SOCK_STREAM)
         try:
@@ -208,7 +208,7 @@ class Upstreams:
 
 def _borrow(sock: socket.socket, host: str) -> None:
     _make_transparent(sock)
-    # the port is chosen on connecting, so that as many are free as there are for each broker (ip(7))
+    # choose the port on connecting, so that each broker can use the full range (ip(7))
     sock.setsockopt(_SOL_IP, _IP_BIND_ADDRESS_NO_PORT, 1)
     try:
         sock.bind((host, 0))
@@ -219,7 +219,7 @@ def _borrow(sock: socket.socket, host: str) -> None:
 def _make_transparent(sock: socket.socket) -> None:
     six = sock.family == socket.AF_INET6
     try:
-        # either option sets the one property of the socket, for both families (net/ipv6/ipv6_sockglue.c)
+        # either option sets the same property of the socket, for both families (net/ipv6/ipv6_sockglue.c)
         sock.setsockopt(*((_SOL_IPV6, _IPV6_TRANSPARENT) if six else (_SOL_IP, _IP_TRANSPARENT)), 1)
     except PermissionError:
         raise TransparentError(
@@ -231,8 +231,8 @@ def _make_transparent(sock: socket.socket) -> None:
 
 
 def _is_here(host: str) -> bool:
-    """Return whether an address is this machine's own, or any that is routed to it."""
-    # such addresses are their own source; whether they can be bound to depends on a sysctl
+    """Return whether an address belongs to this machine, or is routed to it."""
+    # the source for such a destination is the address itself; whether it can be bound to depends on a sysctl
     with socket.socket(_family(host), socket.SOCK_DGRAM) as probe:
         try:
             probe.connect((host, _DISCARD))  # sends nothing
@@ -246,5 +246,5 @@ def _family(host: str) -> socket.AddressFamily:
 
 
 def _scoped(host: str, scope: int) -> str:
-    """Return a link-local address with the interface that it holds on (RFC 4007)."""
+    """Return a link-local address with the interface on which it is valid (RFC 4007)."""
     return f"{host}%{socket.if_indextoname(scope)}" if scope else host

@@ -14,27 +14,27 @@ if TYPE_CHECKING:
     from kproxy.proxy.addresses import Rewriter, StreamedEndpoints
 
 _COLLECT = 1 << 16
-"""Bytes up to which a response is collected that could also be streamed, such as a Fetch."""
+"""Bytes up to which a response that could also be streamed, such as a Fetch, is collected."""
 _COLLECT_ALL = 64 << 20
-"""Bytes up to which one is collected that cannot."""
+"""Bytes up to which a response that cannot be streamed is collected."""
 _LOOK_AT = 1 << 20
-"""Bytes up to which one is searched for addresses whose layout is not known."""
+"""Bytes up to which a response of unknown layout is searched for addresses."""
 
 _MOST_KEPT = 4096  # keys and versions are the client's choice
 
 _OFTEN = frozenset({ApiKey.METADATA, ApiKey.FIND_COORDINATOR, ApiKey.API_VERSIONS, ApiKey.DESCRIBE_CLUSTER})
-"""Metadata, FindCoordinator, ApiVersions, DescribeCluster: nearly every response has something to rewrite."""
+"""APIs of which nearly every response has something to rewrite."""
 
 
 @dataclass(frozen=True, slots=True)
 class Treatment:
-    """What is done.
+    """The treatment of a response.
 
     :ivar rewrite: rewrites a whole frame, None if its layout is not known
-    :ivar stream: makes what takes addresses out of a frame that is too large to be collected, None if there is none
+    :ivar stream: makes an editor that removes addresses from a frame too large to be collected, None if there is none
     :ivar limit: bytes up to which a frame is collected
-    :ivar is_seldom_needed: whether most responses are left as they are
-    :ivar is_free: as :func:`~kproxy.proxy.node_endpoints.free_of_endpoints`; None where addresses can be anywhere
+    :ivar is_seldom_needed: whether most responses stay unchanged
+    :ivar is_free: as :func:`~kproxy.proxy.node_endpoints.free_of_endpoints`; None if addresses can be anywhere
     """
 
     rewrite: Rewriter | None

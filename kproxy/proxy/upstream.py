@@ -17,9 +17,9 @@ from kproxy.proxy.tls.certificates import certificate_of
 
 
 class UnreachableError(Exception):
-    """No broker could be connected to; the text says which, and why.
+    """No broker could be connected to; the message says which, and why.
 
-    :ivar is_elsewhere: whether there was no connection at all, so that the address may be another one from here
+    :ivar is_elsewhere: whether no connection was made at all, so that the broker may have another address from here
     """
 
     def __init__(self, text: str, *, is_elsewhere: bool = False) -> None:
@@ -35,11 +35,11 @@ async def connect(
     timeout: float,
     make: Callable[[Address], socket.socket | None] = lambda _: None,
 ) -> None:
-    """Connect to the first of several targets that can be connected to.
+    """Connect to the first of several targets that accepts a connection.
 
-    :param timeout: seconds for all of it
-    :param make: returns a socket that is on its way there, None to have one made
-    :raises UnreachableError: if none can
+    :param timeout: seconds in total
+    :param make: returns a socket that is already connecting, None to have one made
+    :raises UnreachableError: if none does
     """
     left: list[Target] = list(targets)
     failures: list[tuple[Target, BaseException]] = []
@@ -108,10 +108,10 @@ async def _why(error: BaseException, target: Target, context: ssl.SSLContext | N
 
 
 class Nowhere:
-    """In the place of a transport to a broker where nothing is forwarded: takes everything, says nothing.
+    """Stands in for the transport to a broker when nothing is forwarded: discards everything, receives nothing.
 
-    :param wrote: called when something would have been sent
-    :param ended: called when the end of the connection would have been
+    :param wrote: called in place of a write
+    :param ended: called in place of closing the connection
     """
 
     def __init__(self, wrote: Callable[[], None], ended: Callable[[], None]) -> None:
@@ -120,15 +120,15 @@ class Nowhere:
         self._closing = False
 
     def write(self, data: bytes) -> None:
-        """Take bytes."""
+        """Discard bytes."""
         self._wrote()
 
     def is_closing(self) -> bool:
-        """Whether the connection is over."""
+        """Return whether the connection has ended."""
         return self._closing
 
     def close(self) -> None:
-        """End it."""
+        """End the connection."""
         if not self._closing:
             self._closing = True
             asyncio.get_running_loop().call_soon(self._ended)
@@ -137,7 +137,7 @@ class Nowhere:
     write_eof = close
 
     def can_write_eof(self) -> bool:
-        """Whether one direction can end alone."""
+        """Return False: the directions cannot end separately."""
         return False
 
     def pause_reading(self) -> None:
@@ -146,9 +146,9 @@ class Nowhere:
     resume_reading = pause_reading
 
     def get_write_buffer_size(self) -> int:
-        """Nothing waits to be taken."""
+        """Return 0: nothing is buffered."""
         return 0
 
     def get_extra_info(self, _: str) -> Any:
-        """Return nothing: there is no socket."""
+        """Return None: there is no socket."""
         return None

@@ -1,4 +1,4 @@
-"""What rules and holds get about a frame, and what they decide. The session carries it out.
+"""What rules and holds are given about a frame, and what they decide. The session carries it out.
 
 Nothing here, and no code that decides, touches a socket.
 """
@@ -19,13 +19,13 @@ UNKNOWN_API = -1
 
 @dataclass(slots=True)
 class Peers:
-    """Who talks on a connection.
+    """The two ends of a connection.
 
     :ivar connection: number, 1 for the first that the proxy accepted
     :ivar client: address and port
     :ivar broker: address and port of the real broker, as resolved
     :ivar node_id: of the broker, None if it is not known (a bootstrap address)
-    :ivar client_id: of the last request that was looked at
+    :ivar client_id: of the last request inspected
     """
 
     connection: int
@@ -36,9 +36,9 @@ class Peers:
 
 
 class Charge:
-    """So much of a limit as something takes; it is given back when nothing refers to the charge any more.
+    """A share of a budget; it is given back when nothing refers to the charge any more.
 
-    :param budget: what it is taken from
+    :param budget: the budget charged
     """
 
     __slots__ = ("_amount", "_budget", "_limit")
@@ -49,9 +49,9 @@ class Charge:
         self._amount = 0
 
     def add(self, amount: int, what: str) -> None:
-        """Take more.
+        """Charge more.
 
-        :raises LimitReached: if that is more than is left; nothing is taken then
+        :raises LimitReached: if that exceeds what is left; nothing is charged then
         """
         self._budget.spend(self._limit, amount, what)
         self._amount += amount
@@ -62,14 +62,14 @@ class Charge:
 
 @dataclass(slots=True)
 class Frame:
-    """A whole frame on its way.
+    """A whole frame in transit.
 
-    :ivar data: from the first byte of the size field on
-    :ivar api_key: of the request, of a response too
-    :ivar version: likewise, as asked
-    :ivar time: ns since the epoch at which its last byte came
-    :ivar request: of a response: the request it answers, if :meth:`Inspector.wants` was True for that
-    :ivar charge: what the data takes of what all frames that are inspected may take
+    :ivar data: including the size field
+    :ivar api_key: of the request, also in a response
+    :ivar version: of the request, also in a response
+    :ivar time: ns since the epoch at which its last byte arrived
+    :ivar request: the request that a response answers, if :meth:`Inspector.wants` was True for it
+    :ivar charge: its share of the budget for inspected frames
     """
 
     peers: Peers
@@ -83,10 +83,10 @@ class Frame:
     charge: Charge | None = None
 
 
-class Then(Enum):
-    """What becomes of the connection after a frame. The value is :attr:`captures.interventions.Intervention.ended`."""
+class Ending(Enum):
+    """What happens to the connection after a frame. The value is :attr:`captures.interventions.Intervention.ended`."""
 
-    GO_ON = ""
+    NONE = ""
     CLOSE = "closed"
     RESET = "reset"
     SWALLOW = "swallowed"
@@ -95,14 +95,14 @@ class Then(Enum):
 
 @dataclass(slots=True)
 class Verdict:
-    """What to do with a frame. Made as it is, it continues unchanged.
+    """What to do with a frame. By default it is forwarded unchanged.
 
-    :ivar data: bytes to send on in the frame's place; None leaves it unchanged, ``b""`` sends nothing
-    :ivar answer: of a request that is not sent on: the whole response frame that its client gets, in its turn
-    :ivar delay: ns to wait first; what comes later on the same side of the connection waits behind
-    :ivar rate: bytes a second at which to send it, None for no bound
-    :ivar hold: the frame waits until :attr:`Hold.release` is called; its verdict then counts instead of this one
-    :ivar then: what becomes of the connection afterwards
+    :ivar data: bytes to send in the frame's place; None leaves it unchanged, ``b""`` sends nothing
+    :ivar answer: if a request is not forwarded: the whole response frame that its client gets, in its turn
+    :ivar delay: ns to wait first; later data on the same side of the connection waits behind
+    :ivar rate: bytes per second at which to send it, None for no bound
+    :ivar hold: the frame waits until :attr:`Hold.release` is called, with a verdict that replaces this one
+    :ivar ending: what happens to the connection afterwards
     :ivar comments: for the capture, see :mod:`captures.interventions`
     """
 
@@ -111,7 +111,7 @@ class Verdict:
     delay: int = 0
     rate: float | None = None
     hold: Hold | None = None
-    then: Then = Then.GO_ON
+    ending: Ending = Ending.NONE
     comments: list[str] = field(default_factory=list)
 
 
@@ -119,11 +119,11 @@ class Verdict:
 class Hold:
     """A held frame.
 
-    :ivar number: by which it is named, 1 for the first
-    :ivar frame: what is held
-    :ivar until: ns since the epoch at which it is released by itself
-    :ivar release: set by the session; call it once, with the verdict that counts then
-    :ivar waiting_behind: set by the session; tells how many whole frames wait behind this one
+    :ivar number: identifies it, 1 for the first
+    :ivar frame: the frame
+    :ivar until: ns since the epoch at which it is released automatically
+    :ivar release: set by the session; call it once, with the final verdict
+    :ivar waiting_behind: set by the session; returns how many whole frames wait behind this one
     :ivar gone: set by the session: the connection has ended meanwhile, so nothing waits for it
     """
 
@@ -135,21 +135,21 @@ class Hold:
     gone: bool = False
 
 
-GO_ON = Verdict()
+UNCHANGED = Verdict()
 
 
 class Inspector(Protocol):
-    """Who decides about frames.
+    """Decides about frames.
 
-    :ivar active: whether anything can match at all; nothing is asked while it is False
+    :ivar active: whether anything can match at all; no methods are called while it is False
     """
 
     active: bool
 
     def wants(self, side: Side, api_key: int, version: int, peers: Peers) -> bool:
-        """Whether a frame is to be collected and shown; asked at its first bytes. Must be fast.
+        """Return whether a frame is to be collected and inspected; called at its first bytes. Must be fast.
 
-        Asked with the side "request" too for a response that is wanted with its request, when the request comes.
+        A response that is wanted with its request is also asked for with the side "request" when the request arrives.
         """
 
     def decide(self, frame: Frame) -> Verdict:

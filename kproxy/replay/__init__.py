@@ -1,18 +1,18 @@
-"""Replay: the recorded requests of a capture sent again, to a live cluster, and what it says now beside what was said.
+"""Replay: the requests of a capture sent again, to a live cluster, and its responses compared with the recorded ones.
 
-    permission     which APIs only read, and which are sent only if allowed by name
-    encoding       requests in the versions that the live brokers offer
-    plan           which requests are sent, when, after what, and why others are not
-    cluster        the live cluster: brokers, leaders, coordinators, topic IDs; what routes a request
-    mapping        values that only the live cluster can give: topic IDs, members, producers, offsets, epochs
-    offsets        recorded offsets to live ones
-    fetch_sessions the state of fetch sessions, recorded and live
-    producers      producer IDs inside record batches
-    differences    two decoded values compared by path
-    comparing      two responses compared: what has to differ is left out
-    results        what came of it, added up
-    asking         what kproxy asks the live cluster itself
-    run            sending, with asyncio; but for these two nothing here does input or output
+    permission           which APIs only read, and which are sent only if allowed by name
+    request_encoding     requests in the versions that the live brokers offer
+    plan                 which requests are sent, when, after which others, and why the rest are not
+    cluster              the live cluster: brokers, leaders, coordinators, topic IDs; routes of requests
+    value_mapping        values that only the live cluster knows: topic IDs, members, producers, offsets, epochs
+    offsets              recorded offsets to live ones
+    fetch_sessions       the state of fetch sessions, recorded and live
+    producers            producer IDs inside record batches
+    differences          two decoded values compared by path
+    response_comparison  two responses compared, without values that always differ
+    results              outcomes, added up
+    cluster_queries      kproxy's own requests to the live cluster
+    run                  sending, with asyncio; apart from the last two, no module does input or output
 
-SASL is never replayed: it holds secrets. kproxy authenticates itself, as ``--command-config`` says.
+SASL is never replayed: it contains secrets. kproxy authenticates itself, as ``--command-config`` says.
 """

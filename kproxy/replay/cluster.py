@@ -1,8 +1,8 @@
-"""The live cluster as its own responses tell it, and which of its brokers a request goes to.
+"""The live cluster, learned from its own responses, and which of its brokers a request goes to.
 
-A recorded broker has its counterpart in the live one of the same node ID; recorded brokers without one are spread over
-those there are. What only one broker can answer goes to that one: the leader of a partition, the coordinator of a
-group or transaction, the controller.
+The counterpart of a recorded broker is the live one with the same node ID; recorded brokers without one are spread over
+the existing ones. Requests that only one broker can answer go to that one: the leader of a partition, the coordinator
+of a group or transaction, the controller.
 """
 
 from __future__ import annotations
@@ -73,18 +73,18 @@ class Node(NamedTuple):
 
 
 class Leader(NamedTuple):
-    """Who leads a partition, and since which epoch; -1 for unknown."""
+    """The leader of a partition and its epoch; -1 for unknown."""
 
     node_id: int
     epoch: int
 
 
 class Route(NamedTuple):
-    """Whom a request goes to.
+    """The destination of a request.
 
     :ivar kind: ``broker`` (the counterpart of the recorded one), ``leader``, ``coordinator`` or ``controller``
-    :ivar key: of a leader topic and partition, of a coordinator its type and key, else empty
-    :ivar others: how many of the partitions in the request have another leader
+    :ivar key: topic and partition for a leader, type and key for a coordinator, else empty
+    :ivar others: number of partitions in the request that have another leader
     """
 
     kind: Literal["broker", "leader", "coordinator", "controller"]
@@ -95,9 +95,9 @@ class Route(NamedTuple):
 class LiveCluster:
     """Brokers, leaders, topic IDs and coordinators.
 
-    :ivar versions: lowest and highest version by API key that all brokers offer
+    :ivar versions: lowest and highest version that all brokers offer, by API key
     :ivar nodes: brokers by node ID
-    :ivar controller_id: -1 if none is known
+    :ivar controller_id: -1 if unknown
     """
 
     def __init__(self, versions: Mapping[int, tuple[int, int]]) -> None:
@@ -111,7 +111,7 @@ class LiveCluster:
         self._coordinators: dict[tuple[int, str], int] = {}
 
     def narrow(self, versions: Mapping[int, tuple[int, int]]) -> None:
-        """Leave of the versions those that another broker offers too."""
+        """Restrict the versions to those that another broker offers too."""
         both = {}
         for key in self.versions.keys() & versions.keys():
             low, high = zip(self.versions[key], versions[key], strict=True)
@@ -121,7 +121,7 @@ class LiveCluster:
 
     # ------------------------------------------------------------ what responses tell
     def observe(self, key: int, request: Body, response: Body) -> None:
-        """Learn from a live response; `request` is what was sent."""
+        """Learn from a live response to `request`, as it was sent."""
         if key == ApiKey.METADATA:
             self._see_nodes(response.get("brokers") or (), "node_id")
             self.controller_id = response.get("controller_id", self.controller_id)
@@ -161,30 +161,30 @@ class LiveCluster:
                     self._leaders[name, each["partition_index"]] = leader
 
     def topic_id(self, name: str) -> str | None:
-        """Return the ID of a topic, None if it has none or there is no such topic."""
+        """Return the ID of a topic, None if it has none or does not exist."""
         return self._topic_ids.get(name)
 
     def topic_name(self, topic_id: str) -> str | None:
-        """Return the name of the topic with an ID."""
+        """Return the name of a topic by its ID, None if it is unknown."""
         return self._knowledge.topic_name(topic_id)
 
     def leader(self, topic: str, partition: int) -> Leader | None:
-        """Return who leads a partition, None where that is not known."""
+        """Return the leader of a partition, None if it is unknown."""
         return self._leaders.get((topic, partition))
 
     def coordinator(self, kind: int, key: str) -> Node | None:
-        """Return the coordinator of a group or transaction, None where that is not known yet."""
+        """Return the coordinator of a group or transaction, None if it is not known yet."""
         return self.nodes.get(self._coordinators.get((kind, key), -1))
 
     def forget_coordinator(self, kind: int, key: str) -> None:
-        """Let it be asked for again, since it has moved."""
+        """Forget a coordinator that has moved, so that it is looked up again."""
         self._coordinators.pop((kind, key), None)
 
     # ------------------------------------------------------------ routes
     def counterpart(self, recorded: int) -> Node:
         """Return the live broker that stands for a recorded one.
 
-        :param recorded: its node ID, or a negative number that tells it from others where that is not known
+        :param recorded: its node ID, or, if that is unknown, a negative number that identifies it
         """
         if recorded in self.nodes:
             return self.nodes[recorded]
@@ -192,7 +192,7 @@ class LiveCluster:
         return self.nodes[order[(recorded if recorded >= 0 else -1 - recorded) % len(order)]]
 
     def route(self, key: int, version: int, body: Body) -> Route:
-        """Return whom a request goes to.
+        """Return the destination of a request.
 
         :param body: with live topic IDs
         """
@@ -208,7 +208,7 @@ class LiveCluster:
         return Route("controller" if name in _TO_CONTROLLER else "broker")
 
     def _to_leader(self, topics: Mapping[str, Iterable[int]]) -> Route:
-        """Return the broker that leads most of some partitions, by the first of these."""
+        """Return the route to the broker that leads most of the partitions, identified by the first of these."""
         leaders: Counter[int] = Counter()
         first: dict[int, tuple[str, int]] = {}
         for topic, partitions in topics.items():
@@ -223,7 +223,7 @@ class LiveCluster:
         return Route("leader", first[node], leaders.total() - count)
 
     def target(self, route: Route, recorded: int) -> Node | None:
-        """Return the broker of a route; None for a coordinator that has to be asked for first."""
+        """Return the broker of a route; None for a coordinator that has to be looked up first."""
         if route.kind == "leader":
             leader = self.leader(*route.key)
             if leader is not None and leader.node_id in self.nodes:

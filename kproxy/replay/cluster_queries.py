@@ -1,4 +1,4 @@
-"""What kproxy asks the live cluster itself: what it is like, before the plan, and what the replay needs on its way."""
+"""kproxy's own requests to the live cluster: its brokers and topics before the plan, and lookups during the replay."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def live_cluster(
         version = connection.version_of(ApiKey.METADATA)
         wanted: list[dict[str, Any]] | None = [{"name": name} for name in sorted(topics)]
         if version < _FIRST_WITHOUT_AUTO_CREATION and topics:
-            wanted = None if version else []  # to name a topic would create it: all are asked for
+            wanted = None if version else []  # naming a topic would create it: ask for all
         request = {"topics": wanted, "allow_auto_topic_creation": False}
         cluster.observe(
             ApiKey.METADATA,
@@ -70,9 +70,9 @@ async def _versions_of(node: Node, security: Security, timeout: float) -> dict[i
 async def ask_for_coordinator(
     connection: BrokerConnection, cluster: LiveCluster, kind: int, key: str, timeout: float
 ) -> Node:
-    """Return the coordinator of a group or transactional ID, and let the cluster know it.
+    """Look up the coordinator of a group or transactional ID, record it in `cluster`, and return it.
 
-    :param timeout: seconds until there has to be one
+    :param timeout: seconds until there must be one
     :raises OwnRequestError: if there is none
     """
     version = connection.version_of(ApiKey.FIND_COORDINATOR)
@@ -96,9 +96,9 @@ async def ask_for_coordinator(
 
 
 async def ask_for_producer(connection: BrokerConnection, timeout: float) -> Producer:
-    """Return a new producer ID with its epoch, of an idempotent producer without transactions.
+    """Return a new producer ID and epoch, of an idempotent producer without transactions.
 
-    :raises OwnRequestError: if the broker gives none
+    :raises OwnRequestError: if the broker assigns none
     """
     request = {"transactional_id": None, "transaction_timeout_ms": 60_000}
     version = connection.version_of(ApiKey.INIT_PRODUCER_ID)

@@ -1,7 +1,7 @@
 """Two decoded values compared by path.
 
-A value is what the dissectors give: dicts, lists, numbers, strings, bytes, None. Structs in lists belong together by
-what names them (topic, partition, group, node ...), whatever their order; other lists are compared by position.
+Values come from the dissectors: dicts, lists, numbers, strings, bytes, None. Structs in lists are matched by the fields
+that name them (topic, partition, group, node ...), whatever their order; other lists are compared by position.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ NAMES: Final = (
 
 
 class Difference(NamedTuple):
-    """One place at which two values differ.
+    """A place at which two values differ.
 
-    :ivar path: ``topics[orders].partitions[0].leader_id``: elements by what names them, else by their position
+    :ivar path: ``topics[orders].partitions[0].leader_id``: elements by name, else by position
     :ivar field: the same without elements: ``topics.partitions.leader_id``
     :ivar recorded: value of the first, :data:`msgspec.UNSET` if it has none
     :ivar new: value of the second
@@ -53,7 +53,7 @@ class Difference(NamedTuple):
 def differences(recorded: Any, new: Any, naming: Sequence[str] = NAMES) -> Iterator[Difference]:
     """Yield every place at which two values differ.
 
-    :param naming: fields by which structs of a list are told apart; those that all of them have, taken together
+    :param naming: fields that name structs in lists; those that all elements have are combined
     """
     yield from _value("", "", recorded, new, naming)
 
@@ -81,12 +81,12 @@ def _told_by(items: Sequence[Any], naming: Sequence[str]) -> list[str]:
 
 
 def _named(told_by: Sequence[str], items: Sequence[Any]) -> dict[str, Any]:
-    """Return the elements of a list by what they are called in paths."""
+    """Return the elements of a list by their names in paths."""
     found: dict[str, Any] = {}
     times: Counter[str] = Counter()
     for index, item in enumerate(items):
         name = "/".join(str(item[each]) for each in told_by) if told_by else str(index)
-        times[name] += 1  # what has the name of another is told apart by its place among its like
+        times[name] += 1  # elements with the same name are numbered
         found[name if times[name] == 1 else f"{name}#{times[name]}"] = item
     return found
 

@@ -1,9 +1,9 @@
 """Fetch sessions (KIP-227), recorded and live.
 
-In a session a Fetch names only the partitions that changed since the one before, so what it asks for follows from all
-of them. The live broker gives its own session ID and may refuse a session; then the next Fetch has to name all that
-the recorded session had in it. Where the capture begins inside a session, what is known of it is little by little
-more; as long as it is nothing, its requests cannot be sent.
+In a session a Fetch names only the partitions that changed since the one before, so the partitions fetched follow from
+all of them. The live broker assigns its own session ID and may refuse a session; then the next Fetch has to name every
+partition of the recorded session. If the capture begins inside a session, its partitions become known little by little;
+as long as none is known, its requests cannot be sent.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ _SESSION_ERRORS = frozenset(
         ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
     }
 )
-"""After these a new session begins."""
+"""Errors after which a new session begins."""
 
 
 @dataclass(slots=True, eq=False)
 class FetchSession:
-    """One session.
+    """A fetch session.
 
-    :ivar partitions: what is fetched: topic's name or ID and partition to the struct of the request
-    :ivar live_id: session ID that the live broker gave, 0 if it keeps none
-    :ivar next_epoch: with which the next request of the live session goes
+    :ivar partitions: topic's name or ID and partition -> the partition's struct in the request
+    :ivar live_id: session ID assigned by the live broker, 0 if it keeps none
+    :ivar next_epoch: epoch of the next request in the live session
     """
 
     partitions: dict[tuple[str, int], Body] = field(default_factory=dict)
@@ -45,7 +45,7 @@ class FetchSession:
 
 
 class FetchSessions:
-    """All sessions of a replay, by the ID that the recorded broker gave.
+    """All sessions of a replay, by recorded session ID.
 
     Session IDs are random numbers of 31 bits, so one table serves all brokers.
     """
@@ -54,7 +54,7 @@ class FetchSessions:
         self._sessions: dict[int, FetchSession] = {}
 
     def request(self, version: int, body: Body) -> tuple[Body, FetchSession | None]:
-        """Return what is sent instead of a Fetch, and the session it is part of, None for a Fetch without.
+        """Return the body to send for a Fetch, and its session, None for a Fetch without one.
 
         :param body: with live topic IDs and offsets, but the recorded session
         """
@@ -80,7 +80,7 @@ class FetchSessions:
         return body | whole, session
 
     def recorded(self, session: FetchSession | None, response: Mapping[str, Any] | None) -> None:
-        """Note which session ID the recorded broker gave."""
+        """Record the session ID that the recorded broker assigned."""
         if session is not None and response and response.get("session_id"):
             self._sessions[response["session_id"]] = session
 
@@ -88,10 +88,10 @@ class FetchSessions:
 def answered(
     session: FetchSession | None, sent: Mapping[str, Any], response: Mapping[str, Any] | None
 ) -> None:
-    """Note what the live broker made of a session.
+    """Update a session by the live broker's response.
 
     :param sent: the request as it was sent
-    :param response: None if none came
+    :param response: None if none arrived
     """
     if session is None:
         return
@@ -100,12 +100,12 @@ def answered(
         return
     session.live_id = response["session_id"]
     epoch = sent["session_epoch"]
-    # FetchMetadata.java: epochs begin at 1 again, 0 would open a new session
+    # FetchMetadata.java: epochs wrap to 1, because 0 would open a new session
     session.next_epoch = 1 if epoch == _LAST_EPOCH else epoch + 1
 
 
 def known_whole(session: FetchSession | None, body: Mapping[str, Any]) -> bool:
-    """Return whether anything is known of what a Fetch asks for."""
+    """Return whether any of the partitions that a Fetch asks for are known."""
     return session is None or bool(session.partitions) or body.get("session_epoch") == FINAL_EPOCH
 
 
@@ -123,7 +123,7 @@ def _name(topic: Mapping[str, Any]) -> str:
 
 
 def _topics(session: FetchSession, *, by_id: bool) -> list[Body]:
-    """Return all that is in a session as the topics of a Fetch."""
+    """Return all partitions of a session as the topics of a Fetch."""
     grouped: dict[str, list[Body]] = {}
     for (name, _), partition in session.partitions.items():
         grouped.setdefault(name, []).append(partition)

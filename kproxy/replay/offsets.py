@@ -1,8 +1,8 @@
 """Recorded offsets to live ones.
 
-Where recorded and live responses tell the same thing (where a partition begins, what a group has committed, where
-records went), the two offsets belong together. An offset between such points is moved as the nearest point below it
-is, or, where there is none, as the lowest.
+If recorded and live responses report the same thing (where a partition begins, what a group has committed, where
+records were written), the two offsets correspond. An offset between such points is shifted like the nearest point below
+it, or, if there is none, like the lowest.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from dissectors.records import record_set
 
 
 class Offsets:
-    """Points of partitions at which a recorded offset is known to be a live one."""
+    """Pairs of corresponding recorded and live offsets, by partition."""
 
     def __init__(self) -> None:
         self._points: dict[TopicPartition, tuple[list[int], list[int]]] = {}
 
     def learn(self, place: TopicPartition, recorded: int, live: int) -> None:
-        """Note that a recorded offset is this live one; negative ones are no offsets and tell nothing."""
+        """Record that a recorded offset corresponds to a live one; negative values are not offsets and are ignored."""
         if recorded < 0 or live < 0 or self._known(place, recorded) == live:
             return
         before, after = self._points.setdefault(place, ([], []))
@@ -36,7 +36,7 @@ class Offsets:
             after.insert(index, live)
 
     def live(self, place: TopicPartition, recorded: int) -> int:
-        """Return the live offset for a recorded one; itself if nothing is known of the partition, or if negative."""
+        """Return the live offset for a recorded one; `recorded` itself if negative or if the partition is unknown."""
         found = self._known(place, recorded)
         return recorded if found is None or recorded < 0 else found
 
@@ -51,9 +51,9 @@ class Offsets:
 def told_offsets(
     key: int, response: Mapping[str, Any], names: Names
 ) -> Iterator[tuple[TopicPartition, tuple[int, int]]]:
-    """Yield where a response places a reader or writer: first and next offset of what it says about a partition.
+    """Yield the position that a response gives to a reader or writer: partition, and the first and the next offset.
 
-    :param names: tells topics by their IDs
+    :param names: returns the name of a topic ID
     """
     if key == ApiKey.PRODUCE:
         for place, row in _sound(response, "responses", names, "partition_responses"):

@@ -1,8 +1,8 @@
-"""Which requests may be sent: those that only read, and kinds of writes that the user allowed by name.
+"""Which requests may be sent: those that only read, and writes of kinds that the user allowed by name.
 
-An API reads if sending its request leaves records, offsets, groups, topics, configuration and security as they are.
-Brokers may still note that they were asked: a fetch session, a metric, the topic ``__consumer_offsets`` that Kafka
-makes when the first coordinator is looked for.
+An API only reads if sending its request leaves records, offsets, groups, topics, configuration and security unchanged.
+Brokers may still keep traces of it: a fetch session, a metric, the topic ``__consumer_offsets`` that Kafka creates when
+the first coordinator is looked up.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ READING = frozenset(
         "DescribeShareGroupOffsets",
     }
 )
-"""Sent unless the user chose otherwise."""
+"""Sent unless the user excludes them."""
 
 AUTHENTICATION = frozenset({"SaslHandshake", "SaslAuthenticate"})
-"""Never sent: they hold secrets, and tokens do not work twice."""
+"""Never sent: they contain secrets, and tokens do not work twice."""
 
 BETWEEN_NODES = frozenset(
     {
@@ -90,13 +90,13 @@ _FIRST_BETWEEN_BROKERS = 4  # AddPartitionsToTxn (KIP-890)
 
 
 class NotAllowedError(ValueError):
-    """What was asked to be allowed cannot be."""
+    """An API cannot be allowed."""
 
 
 def allowed_keys(names: Iterable[str]) -> frozenset[int]:
-    """Return the keys of APIs that a user allows, by their names in any case.
+    """Return the keys of the APIs that a user allows, by their names in any case.
 
-    :raises NotAllowedError: for a name that is no API's, or that of an API that is never sent
+    :raises NotAllowedError: if a name is not an API's, or the API is never sent
     """
     known = keys_by_name()
     found = set()
@@ -115,7 +115,7 @@ def refusal(key: int, version: int, body: Mapping[str, Any], allowed: frozenset[
     """Return why a request is not sent, in a few words; empty if it may be.
 
     :param body: as decoded in ``version``
-    :param allowed: what :func:`allowed_keys` gave
+    :param allowed: from :func:`allowed_keys`
     """
     if not 0 <= key < len(NAMES):
         return UNKNOWN
@@ -141,6 +141,6 @@ def _replica(body: Mapping[str, Any]) -> int:
 
 
 def _transactional(allowed: frozenset[int]) -> str:
-    """A transaction needs its producer ID: without one, another producer's would be used."""
+    """Return why a transactional request is not sent: without InitProducerId, it would use another producer's ID."""
     needed = keys_by_name()["initproducerid"]
     return "" if needed in allowed else f"belongs to a transaction: --allow {api_name(needed)}"

@@ -1,8 +1,9 @@
-"""Which recorded requests are sent, when and after what, and why the others are not.
+"""Which recorded requests are sent, when and after which others, and why the rest are not.
 
-**Order.** A client sent a request knowing what it had been told until then. So a request waits for the exchanges that
-its client had answered before it sent it, on whatever connection; what it had in flight at that moment stays in flight,
-so pipelining is as recorded. A client is identified by its host and client ID. Between clients only time decides.
+**Order.** A client sent each request with the knowledge of all responses received until then. So a request waits for
+the exchanges that were answered before its client sent it, on any connection; requests in flight at that moment stay in
+flight, so pipelining is as recorded. A client is identified by its host and client ID. Between clients only time
+decides.
 
 **Time.** With a speed, a request is not sent before its time, counted from the first one, divided by that speed.
 """
@@ -37,12 +38,12 @@ SESSION_BEGAN_BEFORE = "its fetch session began before the capture"
 class Step:
     """A request that is sent.
 
-    :ivar index: of its exchange, as :meth:`~captures.exchanges.ExchangeReader.exchange` takes it
+    :ivar index: of its exchange, for :meth:`~captures.exchanges.ExchangeReader.exchange`
     :ivar sent_version: the version in which it is sent
     :ivar time: ns since the epoch at which the recorded one was sent
-    :ivar node: the recorded broker: its node ID, or a negative number that tells it from others
-    :ivar after: steps that have to be done before, by their place in :attr:`Plan.steps`
-    :ivar answered: whether a response is due
+    :ivar node: node ID of the recorded broker, or a negative number that identifies it
+    :ivar after: indexes in :attr:`Plan.steps` of steps that must be done before
+    :ivar answered: whether a response is expected
     """
 
     index: int
@@ -60,7 +61,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class SentVersion:
-    """A recorded version, the one it is sent in, and how often."""
+    """A recorded version, the version in which it is sent, and the number of requests."""
 
     recorded: int
     sent: int
@@ -71,10 +72,10 @@ class SentVersion:
 class PlanRow:
     """The requests of one connection and API.
 
-    :ivar versions: recorded and sent version
-    :ivar left_out: why requests are not sent, and how many
-    :ivar targets: where the others go, and how many: a broker, or ``coordinator of billing``
-    :ivar led_elsewhere: partitions in them that the broker they go to does not lead
+    :ivar versions: number of requests by recorded and sent version
+    :ivar left_out: number of requests that are not sent, by reason
+    :ivar targets: number of requests by destination: a broker, or ``coordinator of billing``
+    :ivar led_elsewhere: partitions in them that their broker does not lead
     """
 
     JSON = (
@@ -95,17 +96,17 @@ class PlanRow:
 
     @property
     def sent_versions(self) -> list[SentVersion]:
-        """The versions in order, and how many requests have them."""
+        """The versions in order, with the number of requests."""
         return [SentVersion(*versions, count) for versions, count in sorted(self.versions.items())]
 
 
 @dataclass(slots=True)
 class Plan:
-    """What is going to be done.
+    """The requests to send.
 
     :ivar steps: in the order in which the requests were recorded
     :ivar rows: by connection and API
-    :ivar producers: recorded producers that no recorded InitProducerId introduces: kproxy asks for IDs in their place
+    :ivar producers: recorded producers without a recorded InitProducerId: kproxy requests IDs for them
     """
 
     steps: list[Step] = field(default_factory=list)
@@ -119,16 +120,16 @@ class Plan:
 
     @property
     def left_out(self) -> int:
-        """How many requests are not sent."""
+        """The number of requests that are not sent."""
         return sum(row.left_out.total() for row in self.rows.values())
 
 
 def named_topics(
     exchanges: Iterable[Exchange], allowed: frozenset[int], knowledge: SessionContext
 ) -> set[str]:
-    """Return the topics that requests name which may be sent.
+    """Return the topics named in requests that may be sent.
 
-    :param knowledge: tells topics of recorded IDs
+    :param knowledge: maps recorded topic IDs to names
     """
     found: set[str] = set()
     for exchange in exchanges:
@@ -141,11 +142,11 @@ def named_topics(
 
 
 NODE_TELLING = frozenset({ApiKey.METADATA, ApiKey.FIND_COORDINATOR, ApiKey.DESCRIBE_CLUSTER})
-"""APIs whose exchanges are worth showing to :func:`recorded_nodes`."""
+"""APIs whose exchanges :func:`recorded_nodes` can learn from."""
 
 
 def recorded_nodes(exchanges: Iterable[Exchange]) -> dict[str, int]:
-    """Return the node IDs of recorded brokers by address, ``host:port`` as it was advertised."""
+    """Return the node IDs of recorded brokers by advertised address, ``host:port``."""
     found: dict[str, int] = {}
     for exchange in exchanges:
         if exchange.response is not None and exchange.response.value is not None:
@@ -170,8 +171,8 @@ def _nodes(key: int | None, response: Mapping[str, Any]) -> Iterator[tuple[str, 
 class Planner:
     """Makes a plan, exchange by exchange.
 
-    :param knowledge: tells topics of recorded IDs; filled already
-    :param nodes: what :func:`recorded_nodes` found
+    :param knowledge: maps recorded topic IDs to names; complete
+    :param nodes: from :func:`recorded_nodes`
     :param answer_times: ns since the epoch of the response's last byte, by row of the exchange table
     """
 
@@ -193,9 +194,9 @@ class Planner:
         self._introduced: set[Producer] = set()
 
     def add(self, index: int, exchange: Exchange) -> None:
-        """Plan one exchange; they come in the order of their requests.
+        """Plan an exchange. Exchanges must be added in the order of their requests.
 
-        :param index: as :meth:`~captures.exchanges.ExchangeReader.exchange` takes it
+        :param index: for :meth:`~captures.exchanges.ExchangeReader.exchange`
         """
         row = self._row(exchange)
         try:
@@ -267,10 +268,10 @@ class Planner:
         )
 
     def _check_producers(self, key: int, version: int, body: Mapping[str, Any]) -> None:
-        """See that each producer of a request will have an ID of the live cluster.
+        """Check that each producer of a request will have an ID of the live cluster.
 
-        :raises NotSendableError: if it is one of a transaction whose beginning was not captured: with the recorded ID
-            the request would meddle in whatever transaction has that ID there
+        :raises NotSendableError: if its transaction began before the capture: with the recorded ID the request would
+            interfere with any transaction that has that ID there
         """
         unknown = {(each.producer_id, each.epoch) for each in producers_in(key, version, body)}
         unknown -= self._introduced
@@ -282,8 +283,7 @@ class Planner:
             raise NotSendableError(NOT_INTRODUCED)
 
     def _node(self, exchange: Exchange) -> int:
-        """Return the recorded broker's node ID; if it is unknown, a negative number that distinguishes it from
-        others."""
+        """Return the recorded broker's node ID, or, if it is unknown, a negative number that identifies it."""
         for address in (exchange.broker, *exchange.broker_names):
             if address in self._nodes:
                 return self._nodes[address]
@@ -297,7 +297,7 @@ class Planner:
 
 
 class _Client:
-    """Which responses a client had received at each moment of the recording."""
+    """The responses that a client had received at each moment of the recording."""
 
     def __init__(self) -> None:
         self._coming: list[tuple[int, int, int]] = []
@@ -305,15 +305,15 @@ class _Client:
         self._read: dict[int, int] = {}
 
     def answer(self, time: int, step: int, connection: int) -> None:
-        """Note when a step was answered."""
+        """Record when a step was answered."""
         heappush(self._coming, (time, step, connection))
 
     def told_before(self, step: Step) -> tuple[int, ...]:
-        """Return the steps that a step comes after, but those that an earlier one of its connection came after."""
+        """Return the steps that a step must follow, except those that earlier ones of its connection follow."""
         while self._coming and self._coming[0][0] <= step.time:
             _, other, connection = heappop(self._coming)
             self._told.append((connection, other))
         begin = self._read.get(step.connection, 0)
         self._read[step.connection] = len(self._told)
-        # responses come in order: the last of a connection stands for those before it
+        # responses arrive in order: the last one of a connection implies those before it
         return tuple(dict(self._told[begin:]).values())

@@ -1,7 +1,7 @@
 """Producer IDs inside record batches.
 
-The producer ID and epoch of a batch stand in its header, in the part that its checksum covers
-(``DefaultRecordBatch.java``); nothing else of the batch changes with them.
+The producer ID and epoch of a batch are in its header, in the part that its checksum covers
+(``DefaultRecordBatch.java``); nothing else in the batch depends on them.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _PRODUCER = struct.Struct(">qh")
 
 
 def with_producers(records: bytes | None, replace: Callable[[Producer], Producer]) -> bytes | None:
-    """Return a records field whose batches have other producers, with their checksums made right.
+    """Return a records field with the producers of its batches replaced and their checksums corrected.
 
-    :param replace: tells who takes the place of a producer
+    :param replace: returns the replacement of a producer
     """
     out: bytearray | None = None
     for batch in _batches(records):

@@ -1,10 +1,10 @@
 """Requests in a version that a live broker offers.
 
-A recorded request goes out in the version in which it was recorded, if the broker offers that one. Otherwise in the
-nearest that it offers and in which nothing of the request is lost: every field that has another value than its default
-has to be there again when the built bytes are decoded.
+A recorded request is sent in the version in which it was recorded, if the broker offers it. Otherwise in the nearest
+offered version in which nothing of the request is lost: every field that differs from its default must be present when
+the encoded bytes are decoded again.
 
-A few APIs said the same in another shape in other versions; their requests are given that shape first.
+A few APIs express the same in a different shape in other versions; their requests are converted first.
 """
 
 from __future__ import annotations
@@ -27,28 +27,28 @@ Body = dict[str, Any]
 
 
 _FIRST_WITHOUT_AUTO_CREATION = 4  # Metadata: allow_auto_topic_creation
-_FIRST_OF_BATCHES = 3  # Produce takes magic 2, and nothing else, from v3 on
+_FIRST_OF_BATCHES = 3  # from v3 on, Produce accepts only magic 2
 
 
 class NotSendableError(Exception):
-    """A request cannot be sent to this broker; the text says why, in a few words."""
+    """A request cannot be sent to this broker; the message says why, in a few words."""
 
 
 class TopicIds(Protocol):
     """Topic IDs of the live cluster."""
 
     def topic_id(self, name: str) -> str | None:
-        """Return the ID of a topic, None if it has none or there is no such topic."""
+        """Return the ID of a topic, None if it has none or does not exist."""
 
     def topic_name(self, topic_id: str) -> str | None:
-        """Return the name of the topic with an ID."""
+        """Return the name of a topic by its ID, None if it is unknown."""
 
 
 class EncodedRequest(NamedTuple):
-    """A request as it goes out.
+    """A request ready to be sent.
 
-    :ivar version: in which it is built
-    :ivar body: as given, in the shape of that version
+    :ivar version: of the encoding
+    :ivar body: in the shape of that version
     :ivar data: the body's bytes
     """
 
@@ -63,9 +63,9 @@ def encoded(
     """Return a request in the version nearest to the recorded one that a broker offers and that loses nothing.
 
     :param version: in which the body was decoded
-    :param offered: lowest and highest version by API key, as ApiVersions tells them
-    :param topics: for topics that one version names and another has IDs for
-    :raises NotSendableError: if there is none
+    :param offered: lowest and highest version by API key, from ApiVersions
+    :param topics: maps topic names to IDs and back, if the versions differ in that
+    :raises NotSendableError: if there is no such version
     """
     known = api(key)
     if known is None:
@@ -82,7 +82,7 @@ def encoded(
 
 
 def frame(header: Mapping[str, Any], correlation_id: int, key: int, built: EncodedRequest) -> bytes:
-    """Return a request from its size field on.
+    """Return a request frame, including the size field.
 
     :param header: as recorded; API, version and correlation ID are replaced
     """
@@ -97,9 +97,9 @@ def frame(header: Mapping[str, Any], correlation_id: int, key: int, built: Encod
 def _candidates(
     key: int, version: int, body: Body, request: Message, offered: Mapping[int, tuple[int, int]]
 ) -> list[int]:
-    """Return the versions in which a request may be built, the nearest first."""
+    """Return the versions in which a request may be encoded, the nearest first."""
     if key == ApiKey.API_VERSIONS:
-        return [version]  # a version that is not known is answered too (KIP-511)
+        return [version]  # even an unknown version is answered (KIP-511)
     if key not in offered:
         return []
     low = max(offered[key][0], request.versions.first)
@@ -107,8 +107,8 @@ def _candidates(
     if key == ApiKey.METADATA and body["topics"]:
         low = max(low, _FIRST_WITHOUT_AUTO_CREATION)
     if key == ApiKey.PRODUCE:
-        # Kafka 4 announces Produce from v0 on and closes the connection at less than v3 (KAFKA-18659), and no version
-        # takes messages of another format than its own
+        # Kafka 4 announces Produce from v0 on but closes the connection below v3 (KAFKA-18659), and each version
+        # accepts only its own message format
         if _magic(body) == 2:
             low = max(low, _FIRST_OF_BATCHES)
         else:
@@ -163,7 +163,7 @@ def _in_version(request: Message, version: int, body: Body, other: int, topics: 
 def _lost(
     struct_: wire.Struct, value: Mapping[str, Any], again: Mapping[str, Any], path: str
 ) -> Iterator[str]:
-    """Yield paths of values that are no defaults and are not among what was decoded again."""
+    """Yield paths of values that differ from their default and are missing when decoded again."""
     if value.get(wire.UNKNOWN_TAGS) and wire.UNKNOWN_TAGS not in again:
         yield f"{path}{wire.UNKNOWN_TAGS}"
     for member in struct_.all_members:
@@ -188,7 +188,7 @@ def _lost(
 
 
 def _is_other_name(member: wire.Member, again: Mapping[str, Any]) -> bool:
-    """Return whether a field names a topic, and the decoded value names it by the other kind of name."""
+    """Return whether a field identifies a topic that the decoded value identifies otherwise: by name or by ID."""
     if member.name in again:
         return False
     if member.field.type.entity == "topicName":
@@ -197,7 +197,7 @@ def _is_other_name(member: wire.Member, again: Mapping[str, Any]) -> bool:
 
 
 def _topics_in(struct_: wire.Struct, body: Body, topics: TopicIds) -> Body:
-    """Return a body that has for each topic the kind of name that a layout wants."""
+    """Return a body in which each topic has the name or ID that the layout requires."""
     made = dict(body)
     names = {member.name for member in struct_.members}
     wanted = topic_fields(struct_)
@@ -252,7 +252,7 @@ def _leave_group(body: Body, version: int) -> Body:
 
 
 def _only(items: Sequence[Any], field: str) -> Any:
-    """Return the only element of a list that earlier versions had no list for."""
+    """Return the only element of a list, for earlier versions that take one value instead of a list."""
     if len(items) != 1:
         raise NotSendableError(f"it has {len(items)} {field}, earlier versions take one")
     return items[0]

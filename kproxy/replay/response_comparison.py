@@ -1,8 +1,8 @@
 """Two responses to the same request compared, the recorded one and the new one.
 
-Values that have to differ between times or clusters do not count as differences (:data:`HAS_TO_DIFFER`). Topics are
-compared by name, whatever ID they have; record sets by their records, not by their bytes; and what only one of two
-versions of a response has is not compared.
+Values that always differ between times or clusters do not count as differences (:data:`HAS_TO_DIFFER`). Topics are
+compared by name, whatever their IDs; record sets by their records, not by their bytes; and fields that only one of two
+versions has are not compared.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ HAS_TO_DIFFER: Final[Mapping[str, str]] = {
     "port": "where a broker is",
     "client_host": "where a client is",
 }
-"""Names of response fields to why recorded and new values are expected to differ; with them, all timestamps."""
+"""Response fields expected to differ -> reason. All timestamps are expected to differ too."""
 
 _TIMESTAMPS = "timestamps"
-_SECRET = "(secret)"  # noqa: S105  # what is shown instead of one
+_SECRET = "(secret)"  # noqa: S105  # placeholder
 
 
 class ResponseComparison(NamedTuple):
-    """What came of comparing two responses.
+    """The result of comparing two responses.
 
-    :ivar found: what differs
-    :ivar expected: names of fields that differ and have to
+    :ivar found: the differences
+    :ivar expected: names of fields whose difference is expected
     """
 
     found: list[Difference]
@@ -69,9 +69,9 @@ def compared(
 ) -> ResponseComparison:
     """Compare two responses to requests of the same API, each in the version in which it was decoded.
 
-    :param recorded_names: tells topics by their IDs in the recorded cluster
-    :param new_names: tells topics by their IDs in the live one
-    :param differing: fields that have to differ, and timestamps with them; nothing has to if it is empty
+    :param recorded_names: returns the name of a topic ID in the recorded cluster
+    :param new_names: returns the name of a topic ID in the live cluster
+    :param differing: fields expected to differ; if it is empty, timestamps are not expected to differ either
     """
     first, second = recorded.message(response=True), new.message(response=True)
     if first is None or second is None or recorded.value is None or new.value is None:
@@ -91,7 +91,7 @@ def compared(
 
 
 def _undecoded(recorded: Body, new: Body) -> list[Difference]:
-    """Return whether the bytes of two responses differ, and how unless they may hold secrets."""
+    """Return whether the bytes of two responses differ, and how unless they may contain secrets."""
     before, after = recorded.raw[4:], new.raw[4:]
     if before != after and api_may_hold_secrets(recorded.key, response=True):
         return [Difference("", "", _SECRET, _SECRET)]
@@ -101,9 +101,9 @@ def _undecoded(recorded: Body, new: Body) -> list[Difference]:
 def _comparable(
     struct: wire.Struct, other: wire.Struct, value: Mapping[str, Any], names: Names, *, secret: bool = False
 ) -> dict[str, Any]:
-    """Return of a struct what another version of it has too, in a form that can be compared.
+    """Return a struct in comparable form, with only those fields that another version has too.
 
-    :param secret: it is about a configuration that is secret
+    :param secret: whether it belongs to a secret configuration
     """
     secret = secret or (SENSITIVITY in value and secret_config(value))
     others = {member.name: member for member in other.all_members}
@@ -120,7 +120,7 @@ def _comparable(
         elif name in others:
             found = value[name]
             if name in tagged and found == member.field.default_value(member.con):
-                continue  # the same as not there
+                continue  # the same as absent
             made[name] = _leaf_or_inner(member, others[name], value, names, secret=secret)
         elif name in topics and "topic_id" in others:
             made["topic"] = value[name]
@@ -150,7 +150,7 @@ def _leaf_or_inner(
 
 
 def _records(data: bytes) -> str | None:
-    """Return what a record set holds: how many records, and a checksum of their keys, values and headers."""
+    """Return the content of a record set: the number of records, and a checksum of their keys, values and headers."""
     crc = count = 0
     budget = of_message()
     for batch in record_set(data).batches:
@@ -158,7 +158,7 @@ def _records(data: bytes) -> str | None:
             count += 1
             for part in (record.key, record.value, *(part for header in record.headers for part in header)):
                 text = part.encode() if isinstance(part, str) else part or b""
-                # lengths keep what is long and what follows it apart, and null from empty
+                # lengths make boundaries between parts count, and distinguish null from empty
                 crc = crc32(text, crc32(b"%d:" % (-1 if part is None else len(text)), crc))
     return f"{counted(count, 'record')}, checksum {crc:08x}" if count else None
 

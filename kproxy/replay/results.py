@@ -1,4 +1,4 @@
-"""What came of a replay: each exchange's outcome, and all of them added up."""
+"""The results of a replay: the outcome of each exchange, and totals."""
 
 from __future__ import annotations
 
@@ -13,20 +13,22 @@ from kproxy.replay.differences import Difference
 
 @dataclass(slots=True)
 class Outcome:
-    """One exchange that was made again.
+    """The outcome of one exchange.
 
     :ivar number: of the exchange in the capture
     :ivar version: of the recorded request
     :ivar sent_version: of the request that was sent
-    :ivar broker: to which, empty if it was not sent
+    :ivar asked: summary of the request
+    :ivar broker: the broker it was sent to, empty if it was not sent
     :ivar recorded_latency: ns, None if there is no recorded response
-    :ivar latency: ns from the request being handed to the system until the response was there, None without one
+    :ivar latency: ns from handing the request to the system until the response is there, None without one
     :ivar recorded_errors: error codes of the recorded response, in order
-    :ivar recorded: its summary
-    :ivar new: the live response's summary
-    :ivar expected: fields that differ and have to
-    :ivar failure: why there is no live response where one was due; empty if there is
-    :ivar comparable: whether both responses are there
+    :ivar errors: error codes of the live response, in order
+    :ivar recorded: summary of the recorded response
+    :ivar new: summary of the live response
+    :ivar expected: fields whose difference is expected
+    :ivar failure: why an expected live response is missing; empty if it is not
+    :ivar comparable: whether there are two responses
     """
 
     number: int
@@ -54,7 +56,7 @@ class Outcome:
 
     @property
     def same(self) -> bool:
-        """Whether nothing differs that need not, as far as there are two responses to compare."""
+        """Whether there are no unexpected differences, as far as there are two responses to compare."""
         return not self.failure and not self.differences
 
 
@@ -62,7 +64,7 @@ class Outcome:
 class ApiResult:
     """The outcomes of one API.
 
-    :ivar other_errors: exchanges whose responses have other error codes than were recorded
+    :ivar other_errors: exchanges whose responses have other error codes than recorded
     :ivar not_compared: answered exchanges without a recorded response, or that have none (acks=0)
     """
 
@@ -88,15 +90,15 @@ class ApiResult:
 
     @property
     def percentiles(self) -> Percentiles | None:
-        """The new ones."""
+        """The live latencies."""
         return self.latency.percentiles()
 
 
 @dataclass(slots=True)
 class Group:
-    """Differences of one field of one API's responses.
+    """Differences in one field of one API's responses.
 
-    :ivar count: how many there are
+    :ivar count: number of differences
     :ivar exchange: number of the first exchange with one
     :ivar example: the first
     """
@@ -108,12 +110,12 @@ class Group:
 
 
 class Results:
-    """Outcomes added up.
+    """Totals of outcomes.
 
-    :ivar apis: by name, in the order in which they were met
+    :ivar apis: by name, in order of appearance
     :ivar groups: differences by API and field
-    :ivar expected: fields that differed and had to, and in how many exchanges
-    :ivar failures: why requests were not answered, and how many
+    :ivar expected: number of exchanges by field whose difference is expected
+    :ivar failures: number of unanswered requests, by reason
     """
 
     def __init__(self) -> None:
@@ -123,7 +125,7 @@ class Results:
         self.failures: Counter[str] = Counter()
 
     def add(self, outcome: Outcome) -> None:
-        """Count one outcome."""
+        """Add an outcome."""
         row = self.apis.setdefault(outcome.api, ApiResult(outcome.api))
         row.sent += 1
         if outcome.failure:
@@ -149,20 +151,20 @@ class Results:
 
     @property
     def sent(self) -> int:
-        """How many requests were due and tried."""
+        """The number of requests that were tried."""
         return sum(row.sent for row in self.apis.values())
 
     @property
     def differing(self) -> int:
-        """How many responses differ."""
+        """The number of responses that differ."""
         return sum(row.differing for row in self.apis.values())
 
     @property
     def failed(self) -> int:
-        """How many requests were not answered."""
+        """The number of requests that were not answered."""
         return sum(row.failed for row in self.apis.values())
 
     @property
     def same(self) -> bool:
-        """Whether all went as recorded."""
+        """Whether everything went as recorded."""
         return not self.differing and not self.failed

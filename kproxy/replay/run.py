@@ -1,7 +1,7 @@
-"""Sending the requests of a plan: one task for each recorded connection, and one for each response that is due.
+"""Sends the requests of a plan: one task for each recorded connection, and one for each expected response.
 
-A recorded connection becomes a connection to each broker that its requests go to, opened when the first one does; what
-ended is opened again when there is more to send.
+A recorded connection becomes a connection to each broker that its requests go to, opened for the first of them; a
+connection that has ended is reopened if there is more to send.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ _PAUSE = 0.2
 class Pace:
     """How fast requests are sent.
 
-    :ivar speed: how many times as fast as recorded; None for as fast as answers come
-    :ivar timeout: seconds after which a response counts as missing, beyond what the recorded one took
+    :ivar speed: factor relative to the recording; None for as fast as answers arrive
+    :ivar timeout: seconds after which a response counts as missing, in addition to the recorded latency
     """
 
     speed: float | None = 1.0
@@ -48,7 +48,7 @@ class Pace:
 
 @dataclass(slots=True)
 class _PendingRequest:
-    """A request that is on its way."""
+    """A request in flight."""
 
     step: Step
     exchange: Exchange
@@ -63,10 +63,10 @@ class _PendingRequest:
 class Replay:
     """One run of a plan.
 
-    :param reader: of the capture that the plan was made of
-    :param tell: is given each outcome as it comes
-    :param faults: takes those that come up with single exchanges; others are sent all the same
-    :param keep_offsets: send recorded offsets as they are
+    :param reader: of the capture that the plan was made from
+    :param tell: called with each outcome as it arrives
+    :param faults: collects internal errors with single exchanges; the others are sent all the same
+    :param keep_offsets: send recorded offsets unchanged
     """
 
     def __init__(
@@ -94,9 +94,9 @@ class Replay:
         self._begin = 0
 
     async def run(self) -> None:
-        """Send everything, and wait for what is due.
+        """Send everything, and wait for all expected responses.
 
-        :raises OwnRequestError: if the cluster cannot give what the plan needs before the first request
+        :raises OwnRequestError: if the cluster does not provide what the plan needs before the first request
         """
         await self._introduce_producers()
         by_connection: dict[int, list[int]] = defaultdict(list)
@@ -163,11 +163,11 @@ class Replay:
             waited.set_result(None)
 
     async def _send(self, step: Step, brokers: _Brokers) -> _PendingRequest | None:
-        """Send one request; return None if that was not possible, and report why."""
+        """Send a request; if that fails, report why and return None."""
         exchange = self._reader.exchange(step.index)
         request = exchange.request
         assert request is not None
-        assert request.value is not None  # or it had not been planned
+        assert request.value is not None  # else it would not have been planned
         outcome = self._outcome(step, exchange, request)
         try:
             body, session = self._values.request(step.api_key, step.version, request.value)
@@ -182,9 +182,9 @@ class Replay:
         return sent
 
     async def _hand_over(self, sent: _PendingRequest, brokers: _Brokers) -> None:
-        """Send a request to the broker that it is for now.
+        """Send a request to its current target broker.
 
-        :raises OwnRequestError: if that is not possible
+        :raises OwnRequestError: if that fails
         """
         step, request = sent.step, sent.exchange.request
         assert request is not None
@@ -220,7 +220,7 @@ class Replay:
         return await ask_for_coordinator(connection, self._cluster, kind, key, self._pace.timeout)
 
     def _fail(self, outcome: Outcome, error: Exception) -> None:
-        """Report an exchange that has brought out a fault.
+        """Report an internal error with an exchange.
 
         :raises Exception: as :meth:`~captures.faults.Faults.note` does
         """
@@ -229,7 +229,7 @@ class Replay:
         self._tell(outcome, None, None)
 
     async def _receive(self, place: int, sent: _PendingRequest, brokers: _Brokers) -> None:
-        """Wait for a response and report it; requests that wait for it may then be sent."""
+        """Wait for a response and report it; then let requests that waited for it be sent."""
         try:
             await self._take_answer(sent, brokers)
         except Exception as error:
@@ -237,16 +237,16 @@ class Replay:
         self._finish(place)
 
     async def _take_answer(self, sent: _PendingRequest, brokers: _Brokers) -> None:
-        """Wait for a response, learn from it, compare it."""
+        """Wait for a response, learn from it, and compare it."""
         exchange, outcome = sent.exchange, sent.outcome
         new: Body | None = None
         try:
             async with asyncio.timeout(self._pace.timeout + (exchange.latency or 0) / SECOND):
                 new = await self._response(sent, brokers)
         except TimeoutError:
-            # where the recording has no answer either, nothing is missing
+            # if the recording has no answer either, nothing is missing
             outcome.failure = "" if exchange.response is None else "not answered in time"
-            await sent.connection.close()  # as clients do: what comes late would be taken for the next answer
+            await sent.connection.close()  # as clients do: a late response would be taken for the next one
         except OwnRequestError as error:
             outcome.failure = str(error)
         self._learn(sent, new)
@@ -255,9 +255,10 @@ class Replay:
         self._tell(outcome, exchange.response, new)
 
     async def _response(self, sent: _PendingRequest, brokers: _Brokers) -> Body | None:
-        """Return the response, None where none is due.
+        """Return the response, None if none is expected.
 
-        While a coordinator is not ready that was in the recording, the request is sent again, as clients do.
+        While a coordinator is not ready, unless the recorded one was not either, the request is sent again, as clients
+        do.
 
         :raises OwnRequestError: if there will be none
         """
@@ -294,7 +295,7 @@ class Replay:
         )
 
     def _live_name(self, topic_id: str) -> str | None:
-        """Return a topic's name; the live broker repeats recorded IDs of topics that it does not have."""
+        """Return a topic's name; for topics that it does not have, the live broker repeats recorded IDs."""
         return self._cluster.topic_name(topic_id) or self._reader.knowledge.topic_name(topic_id)
 
     def _compare(self, sent: _PendingRequest, new: Body) -> None:
@@ -323,7 +324,7 @@ class _Brokers:
     async def to(self, node: Node) -> BrokerConnection:
         """Return the connection to a broker, a new one if there is none or it has ended.
 
-        :raises OwnRequestError: if there can be none
+        :raises OwnRequestError: if it cannot be made
         """
         found = self._connections.get(node.node_id)
         if found is not None and not found.ended:
@@ -335,7 +336,6 @@ class _Brokers:
         return made
 
     async def close(self) -> None:
-        """Close all of them."""
         for connection in self._connections.values():
             await connection.close()
         self._connections.clear()

@@ -1,9 +1,9 @@
-"""Values that only the live cluster can give, instead of recorded ones.
+"""Values that only the live cluster knows, in place of recorded ones.
 
-A recorded client repeated what a broker had told it: its member ID, its generation, its producer ID, an offset. The
-live broker tells other values at the same place of the same exchange, so each pair of recorded and live response
-teaches what to put into later requests. The meaning of a field follows from its declaration and the structs around it.
-A value of which nothing was learned goes out as it was recorded.
+A recorded client repeated values that a broker had given it: its member ID, its generation, its producer ID, an offset.
+The live broker gives different values at the same place of the same exchange, so each pair of recorded and live
+response teaches which values to put into later requests. The meaning of a field follows from its declaration and the
+structs around it. A value for which no counterpart is known is sent as recorded.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ Body = dict[str, Any]
 
 
 GIVEN: Final = ("member_id", "client_instance_id", "subscription_id")
-"""Fields whose values a broker makes up, and clients repeat."""
+"""Fields whose values a broker assigns, and clients repeat."""
 
 GENERATIONS: Final = ("generation_id", "generation_id_or_member_epoch", "member_epoch")
-"""Fields that hold a generation or member epoch; 0 and less have meanings of their own."""
+"""Fields that contain a generation or member epoch; values up to 0 have special meanings."""
 
 _OFFSETS: dict[int, str] = {
     ApiKey.FETCH: "fetch_offset",
@@ -43,7 +43,7 @@ _LOST_EPOCH = -1
 
 
 class ValueMapping:
-    """What was learned so far, and requests translated by it.
+    """The values learned so far, and the translation of requests.
 
     :param knowledge: names of recorded topic IDs
     :param keep_offsets: leave offsets as they were recorded
@@ -62,12 +62,12 @@ class ValueMapping:
         self._producers: dict[Producer, Producer] = {}
 
     def learn_producer(self, recorded: Producer, live: Producer) -> None:
-        """Note who takes the place of a recorded producer."""
+        """Record the replacement of a recorded producer."""
         self._producers[recorded] = live
 
     # ------------------------------------------------------------ requests
     def request(self, key: int, version: int, body: Body) -> tuple[Body, FetchSession | None]:
-        """Return what is sent instead of a recorded request, and the fetch session it is part of, if any."""
+        """Return the body to send for a recorded request, and its fetch session, if any."""
         known = api(key)
         if known is None:
             return body, None
@@ -100,7 +100,7 @@ class ValueMapping:
         return value
 
     def _place(self, holders: Holders) -> places.TopicPartition | None:
-        """Return the partition that a field is about, None where the structs around it tell no topic."""
+        """Return the partition that a field belongs to, None if the structs around it name no topic."""
         topics = (
             places.topic(each, lambda uuid: self.knowledge.topic_name(uuid) or uuid)
             for each in reversed(holders)
@@ -119,7 +119,7 @@ class ValueMapping:
         return self._producers.get(recorded, recorded)
 
     def _leader_epoch(self, name: str, recorded: int, place: places.TopicPartition | None) -> int:
-        """Return the epoch of the live leader; what a replica fetched last is not checked without one."""
+        """Return the live leader's epoch, `recorded` if unknown; -1, which is not checked, if there is no partition."""
         if place is None or name == "last_fetched_epoch":
             return _LOST_EPOCH
         leader = self.cluster.leader(*place)
@@ -135,13 +135,13 @@ class ValueMapping:
         live: Mapping[str, Any] | None,
         session: FetchSession | None = None,
     ) -> None:
-        """Learn from an exchange that was made again.
+        """Learn from a replayed exchange.
 
         :param request: as recorded
         :param recorded: the recorded response, None if there is none
         :param sent: the request as it was sent
-        :param live: the live response, None if none came
-        :param session: what :meth:`request` gave
+        :param live: the live response, None if none arrived
+        :param session: from :meth:`request`
         """
         if key == ApiKey.FETCH:
             self.sessions.recorded(session, recorded)
@@ -186,13 +186,13 @@ class ValueMapping:
         before = dict(told_offsets(key, recorded, self.knowledge.topic_name))
         after = dict(told_offsets(key, live, self.cluster.topic_name))
         for place, (begin, end) in before.items():
-            # where nothing came instead of recorded records, the reader stays where it is
+            # if no records arrived in place of recorded ones, the reader stays where it is
             now = after[place][1] if place in after else self.offsets.live(place, begin)
             self.offsets.learn(place, end, now)
 
 
 def _member(holders: Holders) -> tuple[str, str]:
-    """Return the group and the member that a field is about, empty where nothing tells them."""
+    """Return the group and the member that a field belongs to, empty if unknown."""
     groups, members = ([each.get(name) for each in reversed(holders)] for name in ("group_id", "member_id"))
     member = next((found for found in members if isinstance(found, str)), "")
     return next(filter(None, groups), ""), member

@@ -77,17 +77,17 @@ def test_a_profile_lies_over_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("content", "profile", "problem"),
     [
-        (b"read = [", "", "kproxy.toml: this is no TOML: "),
-        (b"a = " + b"[" * 100_000, "", "kproxy.toml: this is no TOML: "),
-        (b"\xff", "", "kproxy.toml: this is no UTF-8 text: byte 0"),
+        (b"read = [", "", "kproxy.toml: this is not TOML: "),
+        (b"a = " + b"[" * 100_000, "", "kproxy.toml: this is not TOML: "),
+        (b"\xff", "", "kproxy.toml: this is not UTF-8 text: byte 0"),
         (
             TEXT.encode(),
             "fist",
             "kproxy.toml: profile.fist: there is no profile of that name (did you mean fast?)",
         ),
-        (b"[profile]\nfast = 3", "fast", "kproxy.toml, line 2: profile.fast: this has to be a table"),
-        (b"profile = 3", "fast", "kproxy.toml, line 1: profile: this has to be a table"),
-        (None, "fast", "there is no kproxy.toml that could have a profile 'fast'"),
+        (b"[profile]\nfast = 3", "fast", "kproxy.toml, line 2: profile.fast: this must be a table"),
+        (b"profile = 3", "fast", "kproxy.toml, line 1: profile: this must be a table"),
+        (None, "fast", "there is no kproxy.toml to contain a profile 'fast'"),
     ],
 )
 def test_what_cannot_be_read_is_told(content: bytes | None, profile: str, problem: str) -> None:

@@ -1,6 +1,6 @@
-"""Requests as command lines of the tools that come with Kafka, as release 4 has them; most work since 2.6.
+"""Requests as command lines of the tools in Kafka release 4; most work since 2.6.
 
-One module per subject; each has a table from API keys to makers, which yield the commands that ask the same.
+One module per subject; each has a table from API keys to functions that yield the commands for a request.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MAKERS = {
 
 
 def commands(exchange: Exchange) -> list[Command]:
-    """Return what asks the same with Kafka's tools, nothing if none of them asks such things."""
+    """Return commands of Kafka's tools that send the same request, none if no tool has such a command."""
     request = asked(exchange)
     make = None if request is None or exchange.api_key is None else _MAKERS.get(exchange.api_key)
     return [] if make is None or request is None else list(make(request))

@@ -1,4 +1,4 @@
-"""What the command lines of Kafka's tools have in common."""
+"""The common parts of the command lines of Kafka's tools."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ Makers = Mapping[int, Maker]
 
 
 def tool(request: RequestToCopy, name: str, *words: str) -> list[str]:
-    """Return a tool with the broker that was asked, and arguments."""
+    """Return the words of a tool: its name, the broker, and arguments."""
     return [f"{name}.sh", "--bootstrap-server", request.broker, *words]
 
 
 def exactly(topic: str) -> str:
-    """Return the regular expression of one topic, for options that take one: in it a dot means any character."""
+    """Return a regular expression that matches only `topic`: an unescaped dot would match any character."""
     return topic.replace(".", r"\.")

@@ -16,7 +16,7 @@ _EXACT, _DEFAULT = 0, 1
 _SET, _DELETE = 0, 1
 
 _IN_LISTS = frozenset(",[]\n")
-"""What in a value has a meaning for ``--add-config``."""
+"""Characters with a special meaning in values of ``--add-config``."""
 
 
 def _entity(resource: Mapping[str, Any]) -> list[str] | None:
@@ -86,7 +86,7 @@ def _with_added(words: list[str], added: Mapping[str, str], notes: list[str]) ->
 
 
 def _property(text: str) -> str:
-    """Return text as it stands in a file of Java properties."""
+    """Return text escaped for a file of Java properties."""
     return text.replace("\\", "\\\\").replace("\n", "\\n").replace("=", "\\=").replace(":", "\\:")
 
 

@@ -30,7 +30,7 @@ def _metadata(request: RequestToCopy) -> Iterator[Command]:
     if not asked_for:
         if request.value["topics"] is None or not request.exchange.version:
             yield Command(describe)
-        else:  # for brokers alone
+        else:  # only brokers were requested
             yield Command(tool(request, "kafka-broker-api-versions"))
     for name, topic, _ in asked_for:
         if name is not None:

@@ -1,4 +1,4 @@
-"""Fault actions: one class for each, with everything about it.
+"""Fault actions, a class for each with everything about it.
 
 A class defines the syntax of its action, what it does to a frame, its documentation and its completion. Defining it
 adds it to :data:`ACTIONS`, from which parser, completion, help and docs/faults.md are made.
@@ -43,7 +43,7 @@ from kproxy.proxy.rules.distributions import (
 )
 from kproxy.proxy.rules.errors import AnswerError, EditError
 from kproxy.proxy.rules.record_edits import rule_budget
-from kproxy.proxy.verdicts import Frame, Then, Verdict
+from kproxy.proxy.verdicts import Ending, Frame, Verdict
 
 _CORRELATION_ID_END = {"request": 12, "response": 8}
 _INT16 = range(-(1 << 15), 1 << 15)
@@ -53,9 +53,9 @@ ACTIONS: dict[str, type[Action]] = {}
 
 
 class ActionResult(NamedTuple):
-    """What becomes of a frame.
+    """The result of applying an action to a frame.
 
-    :ivar words: what was done to it: ``delayed by 200ms``
+    :ivar words: what was done to the frame: ``delayed by 200ms``
     :ivar changed: values that were replaced
     """
 
@@ -65,12 +65,12 @@ class ActionResult(NamedTuple):
 
 
 class Action(ABC):
-    """What a rule does to a frame. ``str()`` of an action is how it is written in a rule.
+    """What a rule does to a frame. ``str()`` of an action is its text in a rule.
 
     :cvar name: the first word of the action, in lower case
-    :cvar forms: what may follow the name, by example -> what then happens to the frame
-    :ivar side: whether it is done to requests or to responses; None for what the filter says
-    :ivar apis: keys of the APIs to whose messages it can be done; None for all
+    :cvar forms: examples of arguments -> what happens to the frame
+    :ivar side: whether it applies to requests or to responses; None if the filter decides
+    :ivar apis: keys of the APIs whose messages it can be applied to; None for all
     """
 
     __slots__ = ()
@@ -93,9 +93,9 @@ class Action(ABC):
 
     @classmethod
     def read(cls, argument: Argument) -> Self:
-        """Return the action with what stands behind its name, which is nothing unless a class says otherwise.
+        """Return the action with its argument; the base class accepts none.
 
-        :raises FilterError: at what makes no sense
+        :raises FilterError: if the argument is invalid
         """
         if argument.text:
             raise argument.error(f"{cls.name} takes nothing behind it")
@@ -103,21 +103,21 @@ class Action(ABC):
 
     @classmethod
     def offers(cls) -> Mapping[str, str]:
-        """Return what completion offers behind the name, with a line about each."""
+        """Return completions of the argument, with a line about each."""
         return {}
 
     @abstractmethod
     def apply(self, frame: Frame, chance: Random) -> ActionResult:
-        """Return what becomes of a frame.
+        """Apply the action to a frame.
 
-        :raises AnswerError: if it cannot be done to this frame, which then continues as it is
+        :raises AnswerError: if it cannot be applied to this frame, which is then forwarded unchanged
         """
 
 
 # ---------------------------------------------------------------- time
 @dataclass(frozen=True, slots=True)
 class Delay(Action):
-    """The frame waits, and all that follows it in its direction of the connection waits behind it."""
+    """The frame waits, and everything after it in its direction of the connection waits behind it."""
 
     by: Distribution
     name = "delay"
@@ -143,7 +143,7 @@ class Delay(Action):
 class Throttle(Action):
     """The frame is sent piece by piece.
 
-    :ivar rate: bytes a second
+    :ivar rate: bytes per second
     """
 
     rate: int
@@ -168,16 +168,16 @@ class Throttle(Action):
 # ---------------------------------------------------------------- answers
 @dataclass(frozen=True, slots=True)
 class Error(Action):
-    """A request is answered with an error, and the broker never sees it; a response has the error put in.
+    """A request is answered with an error and not forwarded; a response gets the error inserted.
 
-    A Produce with acks=0 has no answer; brokers close the connection where such a one fails, and so does this.
+    A Produce with acks=0 has no answer; if one fails, brokers close the connection, and so does this.
     """
 
     code: int
     name = "error"
     forms: ClassVar[Mapping[str, str]] = {
         "NOT_LEADER_OR_FOLLOWER": "a request is answered with this error, the broker never sees it; "
-        "a response has the error put in",
+        "in a response the error is inserted",
         "6": "the same, by the error's number",
     }
 
@@ -206,18 +206,18 @@ class Error(Action):
         said = error_name(self.code)
         if frame.side == "response":
             data = with_error(frame.data, frame.api_key, frame.version, self.code)
-            return ActionResult(Verdict(data=data), f"{said} put in", edits.differences(frame, data))
+            return ActionResult(Verdict(data=data), f"{said} inserted", edits.differences(frame, data))
         answer = error_response(frame.data, self.code)
         if answer is None:
-            verdict = Verdict(data=b"", then=Then.CLOSE)
-            return ActionResult(verdict, f"not sent on, connection closed: how {said} shows with acks=0")
+            verdict = Verdict(data=b"", ending=Ending.CLOSE)
+            return ActionResult(verdict, f"not forwarded, connection closed: how {said} shows with acks=0")
         return ActionResult(Verdict(data=b"", answer=answer), f"answered with {said}")
 
 
 # ---------------------------------------------------------------- fields
 @dataclass(frozen=True, slots=True)
 class Set(Action):
-    """Fields of the message get other values, also in records; lengths and checksums are made right.
+    """Fields of the message, and of records in it, get other values; lengths and checksums are corrected.
 
     :ivar assigned: paths with their values as written
     """
@@ -283,29 +283,29 @@ def _assignment(argument: Argument) -> tuple[Path, str, str]:
 # ---------------------------------------------------------------- the connection
 @dataclass(frozen=True, slots=True)
 class Drop(Action):
-    """The connection is closed instead of the frame."""
+    """The connection is closed in place of the frame."""
 
     name = "drop"
     forms: ClassVar[Mapping[str, str]] = {"": "the connection is closed in its place"}
 
     def apply(self, frame: Frame, chance: Random) -> ActionResult:
-        return ActionResult(Verdict(data=b"", then=Then.CLOSE), "not sent on, connection closed")
+        return ActionResult(Verdict(data=b"", ending=Ending.CLOSE), "not forwarded, connection closed")
 
 
 @dataclass(frozen=True, slots=True)
 class Reset(Action):
-    """The connection is reset instead of the frame."""
+    """The connection is reset in place of the frame."""
 
     name = "reset"
     forms: ClassVar[Mapping[str, str]] = {"": "the connection is reset (RST) in its place"}
 
     def apply(self, frame: Frame, chance: Random) -> ActionResult:
-        return ActionResult(Verdict(data=b"", then=Then.RESET), "not sent on, connection reset")
+        return ActionResult(Verdict(data=b"", ending=Ending.RESET), "not forwarded, connection reset")
 
 
 @dataclass(frozen=True, slots=True)
 class Blackhole(Action):
-    """From this frame on nothing continues in either direction, and nothing is closed."""
+    """From this frame on nothing is forwarded in either direction, and nothing is closed."""
 
     name = "blackhole"
     forms: ClassVar[Mapping[str, str]] = {
@@ -313,7 +313,7 @@ class Blackhole(Action):
     }
 
     def apply(self, frame: Frame, chance: Random) -> ActionResult:
-        return ActionResult(Verdict(data=b"", then=Then.SWALLOW), "swallowed, with all that follows")
+        return ActionResult(Verdict(data=b"", ending=Ending.SWALLOW), "swallowed, with all that follows")
 
 
 # ---------------------------------------------------------------- bytes
@@ -336,7 +336,7 @@ class Truncate(Action):
 
     def apply(self, frame: Frame, chance: Random) -> ActionResult:
         sent = min(self.length, len(frame.data))
-        verdict = Verdict(data=frame.data[:sent], then=Then.CLOSE)
+        verdict = Verdict(data=frame.data[:sent], ending=Ending.CLOSE)
         return ActionResult(verdict, f"truncated to {sent} of {len(frame.data)} bytes, connection closed")
 
 
@@ -344,13 +344,13 @@ class Truncate(Action):
 class Corrupt(Action):
     """One byte is changed.
 
-    :ivar offset: which, None for any behind the header
+    :ivar offset: of the byte; None for a random one after the header
     """
 
     offset: int | None = None
     name = "corrupt"
     forms: ClassVar[Mapping[str, str]] = {
-        "": "one byte is changed, any behind the header",
+        "": "one byte is changed, at random after the header",
         "17": "the byte at this offset is changed",
     }
 
@@ -376,7 +376,7 @@ class Corrupt(Action):
 
 
 def _body_start(frame: Frame) -> int:
-    """Offset of the first byte of the body; behind the correlation ID where the header cannot be read."""
+    """Return the offset of the body; of the end of the correlation ID if the header cannot be read."""
     known, start = api(frame.api_key), None
     payload = frame.data[SIZE_BYTES:]
     if known is not None and frame.side == "request":

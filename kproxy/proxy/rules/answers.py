@@ -1,14 +1,16 @@
-"""Error responses: the response of a broker to a request that fails with a certain error.
+"""Error responses: the response of a broker to a request that fails with a given error.
 
-Made from the request and the declarations alone (:mod:`kproxy.proxy.rules.places`), so for every API in every version.
-Where an answer has several levels, the code stands in all of them, with two exceptions that brokers make too:
+They are made from the request and the declarations alone (:mod:`kproxy.proxy.rules.places`), so for every API in every
+version. If a response has error codes on several levels, all of them are set, with two exceptions that brokers make
+too:
 
-* Fetch, ShareFetch and ShareAcknowledge tell in the body what concerns the session, and per partition all else. A
-  client that sees an error in the body looks no further. An incremental Fetch may name no partition, so that the body
-  is all it has.
-* ApiVersions with UNSUPPORTED_VERSION is in v0 format whatever was asked, with the versions of ApiVersions (KIP-511).
+* Fetch, ShareFetch and ShareAcknowledge report errors of the session in the body, and all others per partition. A
+  client that sees an error in the body looks no further. An incremental Fetch may name no partition, so that only the
+  body is left.
+* ApiVersions with UNSUPPORTED_VERSION is in v0 format whatever was requested, with the versions of ApiVersions
+  (KIP-511).
 
-A response without any place for a code (all topics were asked for, and they are unknown) is no error response:
+A response without any place for a code (all topics were requested, and they are unknown) is not an error response:
 :class:`~kproxy.proxy.rules.errors.NoPlaceError`.
 """
 
@@ -26,7 +28,7 @@ from kproxy.proxy.rules.errors import AnswerError, NoPlaceError
 from kproxy.proxy.rules.places import Place, places, rows
 
 MESSAGE = "made by a fault rule of kproxy"
-"""What error responses say where they have a text beside the code."""
+"""The error message of error responses."""
 
 _OF_THE_SESSION = frozenset({
     ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH, ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
@@ -38,11 +40,12 @@ _SESSIONS = frozenset({ApiKey.FETCH, ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDG
 
 
 def error_response(frame: bytes, code: int) -> bytes | None:
-    """Return the response to a request, with its size field, that says that it failed; None if none is due.
+    """Return the response, with its size field, that reports a request as failed; None if it expects no response.
 
     :param frame: the request with its size field
-    :param code: of the error
-    :raises AnswerError: if API or version are unknown here, the request cannot be read, or there is no place for it
+    :param code: the error
+    :raises AnswerError: if API or version are not known, the request cannot be read, or the response has no place for
+        an error
     """
     known, version, header, request = _read_request(frame)
     if known.key == ApiKey.PRODUCE and request.get("acks") == 0:
@@ -62,7 +65,7 @@ def error_body(known: Api, version: int, request: Mapping[str, Any], code: int) 
     filler = _Filler(code)
     body = filler.filled(places(known, version), request)
     if known.key == ApiKey.DESCRIBE_LOG_DIRS and not filler.told:
-        body["results"] = [{"error_code": code}]  # before v3 there is no other place, and it names no log dir
+        body["results"] = [{"error_code": code}]  # before v3 the only place, without a log dir
         return body
     if not filler.told:
         raise NoPlaceError(
@@ -75,9 +78,10 @@ def error_body(known: Api, version: int, request: Mapping[str, Any], code: int) 
 
 
 def unsupported_api_versions(correlation_id: int, refused: int) -> bytes:
-    """Return the answer to an ApiVersions of a version that is refused: v0, with the versions below that one.
+    """Return the answer to an ApiVersions request in a refused version: v0, with the versions below that one.
 
-    Clients ask again in the highest of these (KIP-511): one that is offered what it was refused asks for ever.
+    Clients ask again in the highest of these (KIP-511): a client that is offered the refused version would ask for
+    ever.
     """
     known = api(ApiKey.API_VERSIONS)
     assert known is not None
@@ -92,9 +96,7 @@ def unsupported_api_versions(correlation_id: int, refused: int) -> bytes:
 
 
 def with_error(frame: bytes, api_key: int, version: int, code: int) -> bytes:
-    """Return a broker's response with an error put into every place that it has for one.
-
-    What else the broker said stays, its errors excepted.
+    """Return a broker's response with an error in every place for one; everything else but its own errors stays.
 
     :param frame: with its size field
     :raises AnswerError: if it cannot be read or has no place for an error
@@ -114,10 +116,10 @@ def with_error(frame: bytes, api_key: int, version: int, code: int) -> bytes:
 
 
 def rebuilt(frame: bytes, body: Body, value: Mapping[str, Any], *, response: bool) -> bytes:
-    """Return a frame with another body, its header as it was.
+    """Return a frame with another body and an unchanged header.
 
     :param body: the frame, decoded
-    :raises construct.ConstructError: if the value is not a body of that API and version
+    :raises construct.ConstructError: if `value` is not a body of that API and version
     """
     layout = body.message(response=response)
     assert layout is not None, "what has a value was read with a layout"
@@ -144,7 +146,7 @@ def _sound(body: Body, what: str) -> dict[str, Any]:
 
 
 def _at_one_level(api_key: int, body: dict[str, Any], code: int) -> None:
-    """Leave the error in the body or in the partitions, where a client would not look at both."""
+    """Leave the error either in the body or in the partitions, because clients do not look at both."""
     if api_key not in _SESSIONS or "error_code" not in body:
         return
     if code in _OF_THE_SESSION:
@@ -156,14 +158,17 @@ def _at_one_level(api_key: int, body: dict[str, Any], code: int) -> None:
 
 
 class _Filler:
-    """Puts one error into places, and counts how many there were."""
+    """Puts an error into places.
+
+    :ivar told: number of error codes set
+    """
 
     def __init__(self, code: int) -> None:
         self._code = code
         self.told = 0
 
     def filled(self, place: Place, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a struct of an error response, with an element for each that the request names."""
+        """Return a struct of an error response, with an element for each thing that the request names."""
         value = dict(place.untold)
         for about in place.about:
             if request[about.source] is not None or about.nullable:
@@ -178,7 +183,7 @@ class _Filler:
         return value
 
     def put(self, place: Place, value: dict[str, Any]) -> None:
-        """Put the error into a struct that is there."""
+        """Put the error into an existing struct."""
         self._tell(place, value)
         for inner in place.inside:
             for element in value.get(inner.name) or ():
@@ -191,7 +196,7 @@ class _Filler:
 
 
 def _unlike(elements: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Leave out elements that are there already."""
+    """Return elements without duplicates."""
     out: list[dict[str, Any]] = []
     for element in elements:
         if element not in out:

@@ -1,6 +1,6 @@
-"""Arguments of actions and options in a rule: pieces of its text, read as durations, sizes and numbers.
+"""Arguments of actions and options in a rule: pieces of its text, parsed as durations, sizes and numbers.
 
-Durations and sizes are also written here, so that reading what was written gives the same number again.
+Durations and sizes are also formatted here, so that parsing the text gives the same number again.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ _SIZES = (("GB", 10**9), ("MB", 10**6), ("kB", 10**3), ("B", 1))
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """A piece of a rule, without the white space around it.
+    """A piece of a rule, without surrounding white space.
 
-    :ivar rule: the whole text, which errors show
+    :ivar rule: the whole rule, for errors
     :ivar position: of the piece in the rule
     """
 
@@ -33,7 +33,7 @@ class Argument:
         return Argument(self.rule, text.strip(), self.position + begin + len(text) - len(text.lstrip()))
 
     def split(self) -> list[Argument]:
-        """Return the pieces between commas that are in no parentheses, brackets or JSON strings."""
+        """Return the pieces between commas, except commas within parentheses, brackets or JSON strings."""
         pieces, depth, begin = [], 0, 0
         for found in _MARKS.finditer(self.text + ","):
             mark, at = found[0], found.start()
@@ -65,7 +65,7 @@ class Argument:
     def byte_count(self, what: str) -> int:
         """Return a number of bytes, 0 or more.
 
-        :param what: the number's meaning, for the error
+        :param what: the meaning of the number, for the error
         :raises FilterError: if the piece is not a number of bytes
         """
         number = values.number(self.text)

@@ -1,4 +1,4 @@
-"""The commands of the control socket that concern rules and holds (docs/ctl.md, docs/faults.md)."""
+"""The commands of the control socket for rules and holds (docs/ctl.md, docs/faults.md)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kproxy.proxy.rules.inspection import Inspection
 
 _MOST_SHOWN = MOST_LINE // 4 * 3 - 4096
-"""Bytes of what is shown of a held frame: in base64 it has to fit into a line, to come back edited."""
+"""Bytes of the largest held frame that is shown: its base64 has to fit into a line to return edited."""
 
 
 class _Rule(msgspec.Struct, forbid_unknown_fields=True):
@@ -96,7 +96,7 @@ def commands(inspection: Inspection) -> dict[str, Command]:
     def edit(values: dict[str, Any]) -> dict[str, Any]:
         given = parameters(values, _Edit)
         if sum(one is not None for one in (given.changes, given.body, given.frame)) != 1:
-            raise CommandError("one of changes, body and frame has to be given")
+            raise CommandError("give one of changes, body and frame")
         data = None if given.frame is None else _bytes(given.frame)
         changed = _tried(lambda: holds.edit(given.number, changes=given.changes, body=given.body, data=data))
         return {"changed": [_change(change) for change in changed]}
@@ -115,7 +115,7 @@ def commands(inspection: Inspection) -> dict[str, Command]:
 
 
 def _held(holds: Holds, values: dict[str, Any]) -> dict[str, Any]:
-    """Return a message that is held with its bytes, and of a response its request."""
+    """Return a held frame, and the request if it is a response."""
     number = parameters(values, _Number).number
     frame = _tried(lambda: holds.frame(number))
     asked = frame.request
@@ -133,13 +133,13 @@ def _held(holds: Holds, values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _tried(do: Callable[[], Any]) -> Any:
-    """Do something; what the user got wrong becomes the answer."""
+    """Return the result of `do`; the user's mistakes become CommandErrors."""
     try:
         return do()
     except (LookupError, EditError) as error:
         raise CommandError(str(error)) from None
     except ValueError as error:
-        # a FilterError shows the place; importing it here would cost what rules cost
+        # a FilterError renders its position; importing the class would import all code for rules
         render = getattr(error, "render", None)
         raise CommandError(str(error) if render is None else render()) from None
 

@@ -1,4 +1,4 @@
-"""What may come next in a rule, and the tables of docs/faults.md: all from actions and options themselves."""
+"""Completion of rules, and the tables of docs/faults.md; both are made from the actions and options."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ARGUMENT = re.compile(r"\s*(\w+)\s+\S*$")
 def complete_rule(
     text: str, cursor: int | None = None, known: Mapping[str, Iterable[str]] | None = None
 ) -> list[Candidate]:
-    """Return what fits at the cursor of a rule, as :func:`captures.filters.complete` does for a filter."""
+    """Return completions at the cursor of a rule, as :func:`captures.filters.complete` does for a filter."""
     before = text if cursor is None else text[:cursor]
     arrow = arrow_in(before)
     if arrow >= 0:
@@ -55,7 +55,7 @@ def _after_arrow(before: str, begin: int) -> list[Candidate]:
 
 
 def _line(action: type[Action]) -> str:
-    """Return what an action does, and what may follow its name."""
+    """Return an action's effect and examples of its argument."""
     examples = [example for example in action.forms if example]
     return ": ".join([next(iter(action.forms.values())), *([", ".join(examples)] if examples else [])])
 
@@ -74,7 +74,7 @@ def _fitting(offers: Mapping[str, str], kind: str, word: str, start: int) -> lis
 
 
 def reference() -> dict[str, str]:
-    """Return the tables of actions and options in Markdown, by the names of their places in docs/faults.md."""
+    """Return the Markdown tables of actions and options, by the names of their places in docs/faults.md."""
     actions = [
         f"| `{f'{name} {example}'.strip()}` | {effect} |"
         for name, action in ACTIONS.items()

@@ -1,4 +1,4 @@
-"""How long delays are: distributions as rules write them."""
+"""Distributions of delays, as rules write them."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from kproxy.proxy.rules.arguments import Argument, duration_text
 _P99 = 2.3263478740408408  # of the standard normal distribution: statistics.NormalDist().inv_cdf(0.99)
 _CALL = re.compile(r"([A-Za-z]+)\s*\((.*)\)", re.DOTALL)
 LONGEST_DELAY = 3600 * 1_000_000_000
-"""ns; a distribution with a long tail is cut off here."""
+"""ns; longer delays are cut to this, because distributions may have a long tail."""
 
 
 class Distribution(ABC):
-    """How long delays are, in ns.
+    """A distribution of delays in ns.
 
-    :cvar example: one as it is written
+    :cvar example: one as written in a rule
     :cvar meaning: the delay, in words
     """
 
@@ -35,16 +35,16 @@ class Distribution(ABC):
 
     @abstractmethod
     def draw(self, chance: Random) -> float:
-        """Return one delay; it may come out negative, which means none."""
+        """Return one delay; a negative one means no delay."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConstantDelay(Distribution):
-    """Always the same delay."""
+    """A constant delay."""
 
     value: int
     example = "200ms"
-    meaning = "it waits, and what follows it in its direction of the connection waits behind it"
+    meaning = "it waits, and everything after it in its direction of the connection waits too"
 
     def __str__(self) -> str:
         return duration_text(self.value)
@@ -55,7 +55,7 @@ class ConstantDelay(Distribution):
 
 @dataclass(frozen=True, slots=True)
 class Uniform(Distribution):
-    """Any delay between two bounds."""
+    """The uniform distribution between two bounds."""
 
     low: int
     high: int
@@ -71,7 +71,7 @@ class Uniform(Distribution):
 
 @dataclass(frozen=True, slots=True)
 class Normal(Distribution):
-    """The normal distribution; a negative delay is none."""
+    """The normal distribution; negative values mean no delay."""
 
     mean: int
     deviation: int
@@ -84,7 +84,7 @@ class Normal(Distribution):
 
 @dataclass(frozen=True, slots=True)
 class Exponential(Distribution):
-    """The exponential distribution: waiting for something that comes at random."""
+    """The exponential distribution: the wait for a random event."""
 
     mean: int
     example = "exponential(50ms)"
@@ -96,7 +96,7 @@ class Exponential(Distribution):
 
 @dataclass(frozen=True, slots=True)
 class LogNormal(Distribution):
-    """The log-normal distribution, as latencies tend to be: half are shorter than the median, 1% longer than p99."""
+    """The log-normal distribution, typical of latencies: half are shorter than the median, 1% longer than p99."""
 
     median: int
     p99: int
@@ -113,9 +113,9 @@ _CALLS: dict[str, type[Normal | Exponential | LogNormal]] = {
 
 
 def _possible(argument: Argument) -> int:
-    """Return a duration that a delay may have.
+    """Return the duration of a delay.
 
-    :raises RuleError: if it is longer, or none
+    :raises FilterError: if it exceeds the limit, or is not a duration
     """
     found = argument.duration()
     if found > LONGEST_DELAY:
@@ -124,9 +124,9 @@ def _possible(argument: Argument) -> int:
 
 
 def distribution(argument: Argument) -> Distribution:
-    """Return the distribution that stands there.
+    """Parse a distribution.
 
-    :raises FilterError: if it is none
+    :raises FilterError: if it is invalid
     """
     call = _CALL.fullmatch(argument.text)
     if call is None:
@@ -148,7 +148,7 @@ def distribution(argument: Argument) -> Distribution:
         hint = f"write {name}({', '.join(meanings)})"
         raise inside.error(f"{call[1]} takes {' and '.join(meanings)}", hint)
     drawn = [_possible(piece) for piece in pieces]
-    # a deviation of 0 is a fixed delay; a mean or a median of 0 has no distribution
+    # a deviation of 0 is a fixed delay; a mean or a median of 0 is undefined
     if not drawn[0]:
         raise pieces[0].error(f"the {meanings[0]} must be above 0")
     if made is LogNormal and drawn[1] <= drawn[0]:

@@ -1,8 +1,8 @@
-"""Frames with other content: what a user made of a held one.
+"""Frames with other content, such as a held frame that a user has edited.
 
-A frame stays what it was: the same API in the same version, with the same correlation ID, so that the peer's pairing
-holds. Bodies are given as in ``kproxy read --json`` (bytes are base64 there). A records field may be given as bytes or
-as batches of records (:mod:`.record_edits`); a path may lead into it.
+A frame keeps its API, version and correlation ID, so that the peer's pairing holds. Bodies are given as in
+``kproxy read --json`` (bytes are base64 there). A records field may be given as bytes or as batches of records
+(:mod:`.record_edits`); a path may lead into it.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ _PAYLOADS = frozenset({"key", "value"})
 
 
 class FieldText(str):
-    """A value as text, which is read as one of its field: ``123`` is a string where the field is one."""
+    """A value as text, to be parsed by the type of its field: ``123`` is a string if the field is one."""
 
     __slots__ = ()
 
 
 def decoded(frame: Frame) -> Body:
-    """Return a frame decoded, to be edited.
+    """Return a frame decoded for editing.
 
     :raises EditError: if it cannot be read to its last byte
     """
@@ -61,13 +61,13 @@ def decoded(frame: Frame) -> Body:
 def with_changes(
     frame: Frame, changes: Mapping[str, Any], budget: Budget | None = None
 ) -> tuple[bytes, tuple[Change, ...]]:
-    """Return a frame with other values at some paths, and what has changed.
+    """Return a frame with other values at some paths, and the differences.
 
     :param changes: values, or :class:`FieldText`, by path: ``topics[0].partitions[1].fetch_offset``; without an index
-        all elements of an array are meant, ``topics.partitions.fetch_offset``
-    :param budget: what reading records may cost
-    :raises EditError: if there is no such path, or the value does not fit it
-    :raises LimitReached: if reading records costs more
+        the path means all elements of an array, ``topics.partitions.fetch_offset``
+    :param budget: limits the cost of reading records
+    :raises EditError: if a path does not exist, or its value has the wrong type
+    :raises LimitReached: if reading records exceeds the budget
     """
     body = decoded(frame)
     assert body.value is not None
@@ -83,7 +83,7 @@ def with_changes(
 
 
 def with_batches(struct: wire.Struct, value: dict[str, Any]) -> dict[str, Any]:
-    """Return a body with batches in place of its records fields, as far as they can be read, to be edited."""
+    """Return a body for editing, its records fields as batches if they can be read."""
 
     def shown(member: wire.Member, field: Any, _: object) -> Any:
         if isinstance(member.con, wire.Records) and isinstance(field, bytes):
@@ -95,7 +95,7 @@ def with_batches(struct: wire.Struct, value: dict[str, Any]) -> dict[str, Any]:
 
 
 def with_body(frame: Frame, value: Mapping[str, Any]) -> tuple[bytes, tuple[Change, ...]]:
-    """Return a frame with another body, and what has changed.
+    """Return a frame with another body, and the differences.
 
     :raises EditError: if it is not a body of that API and version
     """
@@ -103,23 +103,23 @@ def with_body(frame: Frame, value: Mapping[str, Any]) -> tuple[bytes, tuple[Chan
 
 
 def with_bytes(frame: Frame, data: bytes) -> tuple[bytes, tuple[Change, ...]]:
-    """Return another frame instead of a frame, and what has changed.
+    """Return a replacement of a frame, and the differences.
 
     :param data: with its size field
     :raises EditError: if it is not a frame of that API and version with the same correlation ID
     """
     if len(data) < SIZE_BYTES or int.from_bytes(data[:SIZE_BYTES]) != len(data) - SIZE_BYTES:
-        raise EditError(f"the size field does not match the {max(len(data) - SIZE_BYTES, 0)} bytes behind it")
+        raise EditError(f"the size field does not match the {max(len(data) - SIZE_BYTES, 0)} bytes after it")
     # size, then API key, version and correlation ID of a request, or the correlation ID of a response
     kept = 12 if frame.side == "request" else 8
     if data[SIZE_BYTES:kept] != frame.data[SIZE_BYTES:kept]:
         what = "API key, version and correlation ID" if frame.side == "request" else "correlation ID"
-        raise EditError(f"{what} have to stay as they are")
+        raise EditError(f"{what} must not change")
     return data, differences(frame, data)
 
 
 def differences(frame: Frame, data: bytes) -> tuple[Change, ...]:
-    """Return what of a frame is otherwise in other bytes for it.
+    """Return the differences between a frame and `data`, which replaces it.
 
     :raises EditError: if either cannot be read
     """
@@ -135,10 +135,10 @@ def _built(frame: Frame, body: Body, value: Mapping[str, Any]) -> tuple[bytes, t
         binary = _buildable(layout.struct, value, body.value)
         data = rebuilt(frame.data, body, binary, response=frame.side == "response")
     except construct.ConstructError as error:
-        # construct puts the path in front, in its own words
+        # construct puts the path in front, in its own notation
         raise EditError(str(error).replace("(parsing)", "").replace("(building)", "").strip()) from error
     except (TypeError, ValueError, KeyError, AttributeError) as error:
-        raise EditError(f"this is no {layout.message.name} v{layout.version}: {error}") from error
+        raise EditError(f"this is not a {layout.message.name} v{layout.version}: {error}") from error
     after = decoded(replace(frame, data=data))
     return data, _differences(body.value, after.value, layout.struct)
 
@@ -149,9 +149,9 @@ def _copied(_: wire.Member, value: Any, __: object) -> Any:
 
 
 class _ValueSetter:
-    """Puts a value where a path leads to.
+    """Sets a value at a path.
 
-    :param budget: what reading records may cost
+    :param budget: limits the cost of reading records
     """
 
     def __init__(self, steps: list[str | int], new: Any, budget: Budget | None) -> None:
@@ -160,7 +160,7 @@ class _ValueSetter:
         self._budget = budget
 
     def into(self, con: wire.WireType, holder: Any, at: int) -> Any:
-        """Return what is at a step, with the new value inside."""
+        """Return the value at step `at`, with the new value set inside it."""
         con = con.struct if isinstance(con, wire.NullableStruct) else con
         if at == len(self._steps):
             return self._new
@@ -170,7 +170,7 @@ class _ValueSetter:
             if member is None:
                 raise self._nothing(at)
             last = at == len(self._steps) - 1
-            # a tagged field may be absent; whether it exists at all shows when the message is built
+            # a tagged field may be absent; building the message shows whether it exists at all
             if step not in holder and not last:
                 raise self._nothing(at)
             holder[step] = self._value(member) if last else self.into(member.con, holder[step], at + 1)
@@ -196,7 +196,7 @@ class _ValueSetter:
             raise EditError(f"{path_text(self._steps)}: {error}") from None
 
     def _in_records(self, holder: Any, at: int) -> Any:
-        """Do so in batches and their records, which are plain dictionaries and lists."""
+        """Do the same in batches and their records, which are plain dictionaries and lists."""
         step = self._steps[at]
         if isinstance(holder, list):
             if isinstance(step, str):
@@ -219,7 +219,7 @@ class _ValueSetter:
         return holder
 
     def _in_record(self, name: str, holder: Mapping[str, Any]) -> Any:
-        """Return the value of a field of a batch, a record or a header."""
+        """Return the new value of a field of a batch, a record or a header."""
         new = self._new
         if name in _PAYLOADS and not ("value" in holder and name == "key" and "offset" not in holder):
             if isinstance(new, str):
@@ -258,11 +258,11 @@ def path_text(steps: Sequence[str | int]) -> str:
 
 
 def _buildable(con: Any, value: Any, before: Any, path: str = "") -> Any:
-    """Return a value in which bytes that JSON carries as base64 are bytes, and so are records fields.
+    """Return a value from JSON with base64 decoded to bytes, and batches encoded to records fields.
 
-    :param before: what was in its place
-    :raises EditError: for what building would take for something else, or leave out in silence: fields that the message
-        does not have, and what is not an object or no list
+    :param before: the previous value
+    :raises EditError: if building would misread a value or silently omit it: fields that the message does not have,
+        values that are not objects or not lists
     """
     if isinstance(con, wire.NullableStruct):
         con = con.struct
@@ -272,13 +272,13 @@ def _buildable(con: Any, value: Any, before: Any, path: str = "") -> Any:
         try:
             return b64decode(value, validate=True)
         except binascii.Error as error:
-            raise EditError(f"bytes are written in base64, and {value[:40]!r} is none: {error}") from None
+            raise EditError(f"bytes are written in base64, and {value[:40]!r} is not: {error}") from None
     if value is None or not isinstance(con, wire.Struct | wire.Array):
         return value
     where = path.rstrip(".") or "the body"
     if isinstance(con, wire.Array):
         if not isinstance(value, list | tuple):
-            raise EditError(f"{where} is a list, and {value!r} is none")
+            raise EditError(f"{where} is a list, and {value!r} is not")
         rows = before if _rows(before) else ()
         return [
             _buildable(con.element, item, rows[index] if index < len(rows) else None, f"{where}[{index}].")

@@ -1,11 +1,11 @@
-"""Fault rules at work: which rule decides about a frame, how often each did, and when it ends.
+"""The fault rules in force: which rule decides about a frame, how often each did, and when it ends.
 
-* The first rule that meets a frame, by number, decides about it. One whose probability lets a frame go leaves it to the
-  rules after it; so ``p=0.1 => drop`` before a delay makes one in ten dropped and the others late.
-* A rule ends after its count or its time, and says so in the list. An ended rule costs nothing.
-* A rule never breaks traffic: where it cannot be applied, or fails, the frame goes on and the rule's list entry tells.
+* The first rule that matches a frame, by number, decides about it. If its probability spares the frame, the rules after
+  it are tried; so ``p=0.1 => drop`` before a delay drops one frame in ten and delays the others.
+* A rule ends after its count or its time, and the list says so. An ended rule costs nothing.
+* A rule never breaks traffic: if it cannot be applied, or fails, the frame is forwarded and the list shows the failure.
 
-What understands filters is imported when the first rule is added.
+The code for filters is imported when the first rule is added.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dissectors.sides import Side
 from kproxy.proxy.rules.errors import AnswerError, ForceNeededError
 from kproxy.proxy.rules.outages import FOREVER, Outage
 from kproxy.proxy.rules.topic_names import TopicNames
-from kproxy.proxy.verdicts import GO_ON, UNKNOWN_API, Frame, Verdict
+from kproxy.proxy.verdicts import UNCHANGED, UNKNOWN_API, Frame, Verdict
 
 if TYPE_CHECKING:
     from kproxy.proxy.rules.matcher import Matcher
@@ -37,14 +37,14 @@ _log = logging.getLogger(__name__)
 
 
 class ActiveRule:
-    """A rule and what became of it.
+    """A rule with its counters.
 
-    :ivar number: by which it is known, 1 for the first that was ever added
+    :ivar number: identifies it, 1 for the first that was ever added
     :ivar hits: how often it was applied
-    :ivar failures: how often it met a frame and could not be applied
-    :ivar failure: why, the last time
-    :ivar undecided: how often that was since the frame has more than one may cost
-    :ivar ended: why it is over: ``count`` or ``time``; empty while it holds
+    :ivar failures: how often it matched a frame and could not be applied
+    :ivar failure: the reason for the last failure
+    :ivar undecided: number of failures because a frame exceeded a limit
+    :ivar ended: why it has ended: ``count`` or ``time``; empty while it is in force
     """
 
     rule: Rule | Outage
@@ -61,17 +61,19 @@ class ActiveRule:
         self.ended = ""
 
     def failed(self, error: Exception) -> None:
-        """Take note that it could not be applied."""
+        """Record that it could not be applied."""
         self.failures += 1
         if isinstance(error, LimitReached):
             self.undecided += 1
         expected = isinstance(error, AnswerError | LimitReached)
         if not expected and not self.failure:
-            _log.warning("rule %d failed, the frame went on: %s", self.number, self.rule.text, exc_info=error)
+            _log.warning(
+                "rule %d failed, the frame was forwarded: %s", self.number, self.rule.text, exc_info=error
+            )
         self.failure = str(error) if expected else f"{type(error).__name__}: {error}"
 
     def to_json(self, now: int) -> dict[str, Any]:
-        """Return what ``kproxy ctl rules`` shows (docs/faults.md)."""
+        """Return the rule as ``kproxy ctl rules`` shows it (docs/faults.md)."""
         rule = self.rule
         left = None if rule.duration == FOREVER else max(self.until - now, 0)
         return {
@@ -94,7 +96,7 @@ class ActiveRule:
 
 
 class FrameRule(ActiveRule):
-    """A rule about frames."""
+    """A rule for frames."""
 
     rule: Rule
 
@@ -111,7 +113,7 @@ class FrameRule(ActiveRule):
 
 
 class OutageRule(ActiveRule):
-    """A rule that takes a broker down. :mod:`kproxy.proxy.outages` does."""
+    """A rule that takes a broker down; :mod:`kproxy.proxy.outages` carries it out."""
 
     rule: Outage
 
@@ -122,9 +124,9 @@ class Rules:
     :param names: of topic IDs
     :param clock: ns since the epoch
     :param chance: decides on probabilities, delays and corrupted bytes
-    :param changed: called when rules were added, have ended or are gone
-    :param tell: takes sentences for the user
-    :ivar outages: rules that take brokers down and have not ended, by node ID
+    :param changed: called when rules were added, have ended or were removed
+    :param tell: called with sentences for the user
+    :ivar outages: rules in force that take brokers down, by node ID
     """
 
     def __init__(
@@ -138,7 +140,7 @@ class Rules:
         self._names = names
         self._tell = tell
         self._clock = clock
-        self._chance = chance or Random()  # noqa: S311  faults are no secrets
+        self._chance = chance or Random()  # noqa: S311  not for cryptography
         self._changed = changed
         self._start = clock()
         self._rules: list[ActiveRule] = []
@@ -153,10 +155,10 @@ class Rules:
     def add(self, text: str, *, force: bool = False) -> int:
         """Add a rule; return its number.
 
-        :param force: let it match everything
-        :raises FilterError: (a ValueError) at the character where the rule stops making sense
+        :param force: allow it to match everything or to have no end
+        :raises FilterError: (a ValueError) with the position of the error in the rule
         :raises ForceNeededError: if it matches everything, or never ends
-        :raises ValueError: if there is another one of its name, or for its broker
+        :raises ValueError: if another rule has its name, or takes down the same broker
         """
         added = self._made(text, force=force)
         self._rules.append(added)
@@ -164,7 +166,7 @@ class Rules:
         return added.number
 
     def check(self, text: str, *, force: bool = False) -> None:
-        """Find out what is wrong with a rule, whatever other rules there are.
+        """Check a rule, regardless of the existing rules.
 
         :raises ValueError: as :meth:`add` does
         """
@@ -215,7 +217,7 @@ class Rules:
         """Remove a rule.
 
         :param which: its number, or its name
-        :raises LookupError: if there is none of this number or name
+        :raises LookupError: if it does not exist
         """
         found = next(
             (rule for rule in reversed(self._rules) if which in (rule.number, rule.rule.name or None)),
@@ -227,12 +229,12 @@ class Rules:
         self._sort_out()
 
     def replace(self, before: Sequence[int], texts: Sequence[str], *, force: bool = False) -> list[int]:
-        """Replace some rules by others, all or none of them; those with the same text stay as they are.
+        """Replace rules with others, all or none of them; those with the same text stay as they are.
 
-        :param before: numbers of the rules to be replaced, of which some may be gone
-        :param texts: of the rules that take their places
-        :returns: their numbers
-        :raises ValueError: if one of them cannot be added; nothing has changed then
+        :param before: numbers of the rules to be replaced, some of which may no longer exist
+        :param texts: their replacements
+        :returns: the numbers of these
+        :raises ValueError: if one of them cannot be added; then nothing has changed
         """
         kept = self._rules[:]
         left = {rule.rule.text: rule for rule in self._rules if rule.number in before}
@@ -269,7 +271,7 @@ class Rules:
         self._sort_out()
 
     def clock_set(self, step: int) -> None:
-        """Move the ends of rules along with the clock.
+        """Shift the ends of rules with the clock.
 
         :param step: ns by which it was set forward
         """
@@ -278,7 +280,7 @@ class Rules:
         self._sort_out()
 
     def _sort_out(self) -> None:
-        """Work out again who looks at what."""
+        """Update everything derived from the list of rules."""
         ended = [rule for rule in self._rules if rule.ended]
         for rule in ended[:-MOST_ENDED]:
             self._rules.remove(rule)
@@ -296,9 +298,9 @@ class Rules:
         self.active = bool(live)
         self._changed()
 
-    # ------------------------------------------------------------ what they tell
+    # ------------------------------------------------------------ reports
     def to_json(self) -> list[dict[str, Any]]:
-        """Return all rules, those that have ended lately too."""
+        """Return all rules, including those that have ended recently."""
         now = self._clock()
         self.expire(now)
         return [rule.to_json(now) for rule in self._rules]
@@ -313,17 +315,17 @@ class Rules:
 
     @property
     def undecided(self) -> int:
-        """How often a rule was undecided of a frame."""
+        """How often a rule could not decide about a frame because of a limit."""
         return sum(rule.undecided for rule in self._rules)
 
     @property
     def needs_names(self) -> bool:
-        """Whether a rule asks for topics."""
+        """Whether a rule refers to topics."""
         return any(rule.matcher.needs_names for side in self._live.values() for rule in side)
 
     # ------------------------------------------------------------ frames
     def wants(self, side: Side, api_key: int) -> bool:
-        """Return whether frames of an API are to be shown to :meth:`decide`."""
+        """Return whether frames of an API must be passed to :meth:`decide`."""
         return known_api(api_key) in self._wanted[side]
 
     def decide(self, frame: Frame) -> Verdict:
@@ -331,7 +333,7 @@ class Rules:
         self.expire(self._clock())
         rules = self._live[frame.side]
         if not rules:
-            return GO_ON
+            return UNCHANGED
         from kproxy.proxy.rules.views import View  # loaded with the first rule
 
         view = View(frame, self._names, self._start)
@@ -341,11 +343,13 @@ class Rules:
             except Exception as error:
                 rule.failed(error)
                 if rule.undecided == 1 and isinstance(error, LimitReached):
-                    self._tell(f"rule {rule.number} is undecided of a frame, which went on: {error}")
+                    self._tell(
+                        f"rule {rule.number} could not decide about a frame, which was forwarded: {error}"
+                    )
                 continue
             if verdict is not None:
                 return verdict
-        return GO_ON
+        return UNCHANGED
 
     def _applied(self, active: FrameRule, view: View, frame: Frame) -> Verdict | None:
         rule = active.rule
@@ -360,7 +364,7 @@ class Rules:
             action=words,
             not_forwarded=frame.side == "request" and verdict.data == b"",
             altered=verdict.data not in (None, b"", frame.data),
-            ended=verdict.then.value,
+            ended=verdict.ending.value,
         )
         verdict.comments.append(as_comment(said))
         active.hits += 1
@@ -372,5 +376,5 @@ class Rules:
 
 
 def known_api(api_key: int) -> int:
-    """Return an API key, :data:`UNKNOWN_API` for one that is not known here."""
+    """Return an API key, :data:`UNKNOWN_API` if it is not known."""
     return api_key if 0 <= api_key < len(NAMES) else UNKNOWN_API

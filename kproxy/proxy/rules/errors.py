@@ -1,10 +1,10 @@
-"""What can be wrong with rules and edits, apart from filters (:class:`captures.filters.FilterError`)."""
+"""Errors of rules and edits, except those of filters (:class:`captures.filters.FilterError`)."""
 
 from __future__ import annotations
 
 
 class AnswerError(ValueError):
-    """What a rule would do cannot be done to this frame."""
+    """A rule cannot be applied to a frame."""
 
 
 class NoPlaceError(AnswerError):
@@ -12,8 +12,8 @@ class NoPlaceError(AnswerError):
 
 
 class EditError(ValueError):
-    """An edit that does not give a frame of the same kind; the text is for who made it."""
+    """An edit does not result in a frame of the same kind; the message is for the user who made it."""
 
 
 class ForceNeededError(ValueError):
-    """A rule that matches everything, without ``--force``."""
+    """A rule matches everything or never ends, without ``--force``."""

@@ -1,4 +1,4 @@
-"""Values of fields as people write them: in rules (``set``), and in the UI where a held message is edited."""
+"""Values of fields as people write them: in rules (``set``), and in the UI when editing a held message."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _BASE64 = "base64:"
 
 
 class InvalidError(ValueError):
-    """A text is no value of its field; says what one is."""
+    """A text is not a value of its field; the message says what one looks like."""
 
 
 def value_of(con: wire.WireType, domain: Domain | None, text: str) -> Any:
-    """Return the value that a text means for a field, None for ``null`` where that may be.
+    """Parse the value of a field; ``null`` gives None if the field is nullable.
 
-    :raises InvalidError: if it means none
+    :raises InvalidError: if the text is not a value of the field
     """
     bare = text.strip()
     if con.nullable and bare == "null":
@@ -34,7 +34,7 @@ def value_of(con: wire.WireType, domain: Domain | None, text: str) -> Any:
         try:
             return json.loads(bare)
         except json.JSONDecodeError as error:
-            raise InvalidError(f"this is no JSON: {error.msg} at column {error.colno}") from None
+            raise InvalidError(f"this is not JSON: {error.msg} at column {error.colno}") from None
     if con.kind == "bool":
         if bare.lower() not in ("true", "false"):
             raise InvalidError("write true or false")
@@ -76,15 +76,15 @@ def _quoted(text: str) -> str:
 
 
 def bytes_of(text: str) -> bytes:
-    """Return bytes that are written as ``0x`` and hexadecimal digits, as ``base64:``, or as ``"text"``.
+    """Parse bytes written as ``0x`` and hexadecimal digits, as ``base64:``, or as ``"text"``.
 
-    :raises InvalidError: if they are not
+    :raises InvalidError: if the text is none of these
     """
     if text.startswith('"'):
         try:
             return _quoted(text).encode()
         except UnicodeEncodeError:
-            raise InvalidError("half of a surrogate pair is no text") from None
+            raise InvalidError("half of a surrogate pair is not text") from None
     if text.startswith(_BASE64):
         try:
             return b64decode(text.removeprefix(_BASE64), validate=True)
@@ -97,9 +97,9 @@ def bytes_of(text: str) -> bytes:
 
 
 def payload_of(text: str) -> bytes | None:
-    """Return what a key, value or header of a record is that is written as text or JSON, ``base64:...``, or ``null``.
+    """Parse the key, value or header of a record, written as text or JSON, ``base64:...``, or ``null``.
 
-    :raises InvalidError: if it is not what it begins like
+    :raises InvalidError: if base64 or a JSON string is malformed
     """
     bare = text.strip()
     if bare == "null":

@@ -1,10 +1,10 @@
 """Held frames: they wait until they are released, edited or killed.
 
-What comes behind a held frame in its direction of the connection waits too. A frame is released by itself before its
-client gives up on it (:mod:`kproxy.proxy.rules.views`), and all are when the last controller is gone. What continues
-afterwards is then looked at by the fault rules, as it is.
+Everything after a held frame in its direction of the connection waits too. A frame is released before its client gives
+up on it (:mod:`kproxy.proxy.rules.views`), and all are released when the last controller leaves. Fault rules then
+decide about the released frame in its final form.
 
-One filter for requests and one for responses. What understands filters is imported when the first is set.
+There is one filter for requests and one for responses. The code for filters is imported when the first is set.
 """
 
 from __future__ import annotations
@@ -21,33 +21,33 @@ from dissectors.budget import LimitReached
 from dissectors.sides import SIDES, Side
 from kproxy.proxy.rules.engine import known_api
 from kproxy.proxy.rules.topic_names import TopicNames
-from kproxy.proxy.verdicts import GO_ON, Frame, Hold, Then, Verdict
+from kproxy.proxy.verdicts import UNCHANGED, Ending, Frame, Hold, Verdict
 
 if TYPE_CHECKING:
     from kproxy.proxy.rules.matcher import Matcher
     from kproxy.proxy.rules.parser import Condition
 
 MOST_HELD = 1_000
-"""Frames held at once; more continue."""
+"""Frames held at a time; further ones continue."""
 REQUEST_TIMEOUT = 30 * 1_000_000_000
-"""ns that clients allow for an answer unless they are configured otherwise (``request.timeout.ms``)."""
+"""ns that clients wait for an answer by default (``request.timeout.ms``)."""
 
 _log = logging.getLogger(__name__)
 
 
 class Holds:
-    """The hold filters of a proxy, and what they hold.
+    """The hold filters of a proxy, and the frames that they hold.
 
     :param names: of topic IDs
-    :param then: decides about a frame that continues
+    :param then: decides about a released frame
     :param clock: ns since the epoch
     :param request_timeout: ns that clients wait for an answer (``request.timeout.ms``)
     :param changed: called when filters have changed
-    :param held: called with how many frames are held, when another one is or some continue
-    :param tell: takes sentences for the user
-    :ivar passed: frames that met a filter and were not held, since too many were or their client's time was over
+    :param held: called with the number of held frames when it changes
+    :param tell: called with sentences for the user
+    :ivar passed: frames that matched a filter and were not held, because too many were or their client would give up
     :ivar failures: frames that continued because a filter failed
-    :ivar undecided: those of them that have more than looking at one may cost
+    :ivar undecided: those of them that exceeded a limit
     """
 
     def __init__(
@@ -80,10 +80,10 @@ class Holds:
 
     # ------------------------------------------------------------ filters
     def set_filter(self, text: str) -> Side:
-        """Hold what a filter matches from now on, instead of the filter on the same side; return that side.
+        """Hold matching frames from now on; return the side, whose earlier filter is replaced.
 
-        :param text: with ``request:`` or ``response:`` in front where the filter does not imply it
-        :raises FilterError: (a ValueError) at the character where it stops making sense
+        :param text: the filter, preceded by ``request:`` or ``response:`` unless it implies the side
+        :raises FilterError: (a ValueError) with the position of the error in the text
         """
         from kproxy.proxy.rules.matcher import Matcher
         from kproxy.proxy.rules.parser import parse_condition
@@ -94,7 +94,7 @@ class Holds:
         return condition.side
 
     def clear_filter(self, side: Side | None = None) -> None:
-        """Hold nothing more; what is held stays held."""
+        """Remove filters; held frames stay held."""
         for one in SIDES if side is None else (side,):
             self._filters.pop(one, None)
         self._sort_out()
@@ -110,18 +110,18 @@ class Holds:
 
     @property
     def needs_names(self) -> bool:
-        """Whether a filter asks for topics."""
+        """Whether a filter refers to topics."""
         return any(matcher.needs_names for _, matcher in self._filters.values())
 
     # ------------------------------------------------------------ frames
     def wants(self, side: Side, api_key: int) -> bool:
-        """Return whether frames of an API are to be shown to :meth:`decide`."""
+        """Return whether frames of an API must be passed to :meth:`decide`."""
         return known_api(api_key) in self._wanted[side]
 
     def decide(self, frame: Frame) -> Verdict:
         """Hold a frame, or let it continue. Never raises."""
         if frame.side not in self._filters:
-            return GO_ON
+            return UNCHANGED
         from kproxy.proxy.rules.views import (
             View,
             held_until,  # loaded with the first filter
@@ -130,23 +130,23 @@ class Holds:
         _, matcher = self._filters[frame.side]
         try:
             if not View(frame, self._names, self._start).meets(matcher):
-                return GO_ON
+                return UNCHANGED
             until = held_until(frame, self._request_timeout)
         except LimitReached as error:
             if not self.undecided:
-                self._told(f"the hold filter is undecided of a frame, which went on: {error}")
+                self._told(f"the hold filter could not decide about a frame, which was forwarded: {error}")
             self.failures += 1
             self.undecided += 1
-            return GO_ON
+            return UNCHANGED
         except Exception:
             if not self.failures:
-                _log.warning("a hold filter failed, the frame went on", exc_info=True)
+                _log.warning("a hold filter failed, the frame was forwarded", exc_info=True)
             self.failures += 1
-            return GO_ON
+            return UNCHANGED
         self._forget_gone()
         if until <= self._clock() or len(self._held) >= MOST_HELD:
             self.passed += 1
-            return GO_ON
+            return UNCHANGED
         self._numbers += 1
         hold = self._held[self._numbers] = Hold(self._numbers, frame, until)
         self._tell(len(self._held))
@@ -157,15 +157,15 @@ class Holds:
             del self._held[number]
 
     def frame(self, number: int) -> Frame:
-        """Return a frame that is held.
+        """Return a held frame.
 
         :raises LookupError: if no such frame is held
         """
         return self._of(number).frame
 
-    # ------------------------------------------------------------ letting go
+    # ------------------------------------------------------------ release
     def release(self, number: int, by: str = "user") -> None:
-        """Let a frame continue as it is.
+        """Release a frame unchanged.
 
         :raises LookupError: if no such frame is held
         """
@@ -180,12 +180,12 @@ class Holds:
         body: Mapping[str, Any] | None = None,
         data: bytes | None = None,
     ) -> tuple[Change, ...]:
-        """Let a frame continue with other content; return what has changed.
+        """Release a frame with other content; return the differences.
 
-        Just one of ``changes``, ``body`` and ``data`` is given; see :mod:`kproxy.proxy.rules.edits`.
+        Exactly one of ``changes``, ``body`` and ``data`` must be given; see :mod:`kproxy.proxy.rules.edits`.
 
         :raises LookupError: if no such frame is held
-        :raises EditError: (a ValueError) if it cannot become that; it is held on
+        :raises EditError: (a ValueError) if the content is invalid; the frame stays held
         """
         from kproxy.proxy.rules import edits
 
@@ -206,16 +206,16 @@ class Holds:
         :raises LookupError: if no such frame is held
         """
         hold = self._taken(number)
-        said = self._said(hold, "killed", not_forwarded=hold.frame.side == "request", ended=Then.CLOSE)
-        hold.release(Verdict(data=b"", then=Then.CLOSE, comments=[said]))
+        said = self._said(hold, "killed", not_forwarded=hold.frame.side == "request", ended=Ending.CLOSE)
+        hold.release(Verdict(data=b"", ending=Ending.CLOSE, comments=[said]))
         self._tell(len(self._held))
 
     def release_all(self, by: str = "user") -> int:
-        """Let everything continue; return how many frames were held."""
+        """Release all frames; return how many were held."""
         self._forget_gone()
         numbers = list(self._held)
         for number in numbers:
-            # one that continues may end the connection of another
+            # a released frame may end the connection of another
             if number in self._held:
                 self._let_go(self._taken(number), by)
         if numbers:
@@ -223,7 +223,7 @@ class Holds:
         return len(numbers)
 
     def release_due(self, now: int) -> None:
-        """Let continue whose time is over; to be called about once a second."""
+        """Release frames whose time is over. Call this about once a second."""
         due = [number for number, hold in self._held.items() if now >= hold.until]
         for number in due:
             self._let_go(self._held.pop(number), "timeout")
@@ -231,9 +231,9 @@ class Holds:
             self._tell(len(self._held))
 
     def clock_set(self, step: int) -> None:
-        """Move along when frames are released.
+        """Shift the release times with the clock.
 
-        :param step: ns by which the clock was set forward
+        :param step: ns by which it was set forward
         """
         for hold in self._held.values():
             hold.until += step
@@ -262,7 +262,7 @@ class Holds:
             verdict.delay,
             verdict.rate,
             None,
-            verdict.then,
+            verdict.ending,
             [self._said(hold, by, changed, altered=data is not None), *verdict.comments],
         )
         hold.release(verdict)
@@ -275,7 +275,7 @@ class Holds:
         *,
         not_forwarded: bool = False,
         altered: bool = False,
-        ended: Then = Then.GO_ON,
+        ended: Ending = Ending.NONE,
     ) -> str:
         held = max(self._clock() - hold.frame.time, 0)
         said = Intervention(
@@ -288,9 +288,9 @@ class Holds:
         )
         return as_comment(said)
 
-    # ------------------------------------------------------------ what they tell
+    # ------------------------------------------------------------ reports
     def to_json(self) -> dict[str, Any]:
-        """Return what ``kproxy ctl holds`` shows (docs/faults.md)."""
+        """Return the held frames as ``kproxy ctl holds`` shows them (docs/faults.md)."""
         self._forget_gone()
         now = self._clock()
         return {

@@ -1,6 +1,6 @@
 """Rules and holds together: the inspector that the data plane asks about frames.
 
-A frame that a hold filter matches waits first; the rules then decide about what continues.
+A frame that matches a hold filter waits first; the rules decide about it when it is released.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from kproxy.proxy.verdicts import Frame, Peers, Verdict
 class Inspection:
     """Decides about frames (:class:`kproxy.proxy.verdicts.Inspector`).
 
-    :param held: called with how many frames are held, when that changes
-    :param tell: takes sentences for the user
+    :param held: called with the number of held frames when it changes
+    :param tell: called with sentences for the user
     :param outages: called with the rules that take brokers down, by node ID, when rules have changed
-    :ivar active: whether there are rules or hold filters; nothing else needs to be asked while there are none
-    :ivar names: of topic IDs; shown answers to Metadata even while not active, it costs little to keep them
+    :ivar active: whether there are rules or hold filters; if not, no frames need be inspected
+    :ivar names: of topic IDs; fed with Metadata responses even while inactive, because that costs little
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Inspection:
         self._outages(self.rules.outages)
 
     def wants(self, side: Side, api_key: int, version: int, peers: Peers) -> bool:
-        """Return whether a frame is to be collected and shown to :meth:`decide`."""
+        """Return whether a frame must be collected and passed to :meth:`decide`."""
         return (
             self.rules.wants(side, api_key)
             or self.holds.wants(side, api_key)
@@ -75,7 +75,7 @@ class Inspection:
         return self.rules.decide(frame)
 
     def tick(self, now: int) -> None:
-        """End what is over, let continue what is due; to be called about once a second.
+        """End rules whose time is over, and release frames that are due. Call this about once a second.
 
         :param now: ns since the epoch
         """
@@ -83,18 +83,21 @@ class Inspection:
         self.holds.release_due(now)
 
     def clock_set(self, step: int) -> None:
-        """Take notice that the clock was set forward by so many ns: what ends at a time ends so much later."""
+        """Shift the ends of rules and holds with the clock.
+
+        :param step: ns by which it was set forward
+        """
         self.rules.clock_set(step)
         self.holds.clock_set(step)
 
     def release_all(self) -> None:
-        """Stop holding and release everything: the last controller is gone."""
+        """Remove hold filters and release all frames, because the last controller has left."""
         self.holds.clear_filter()
         self.holds.release_all("detached")
 
     @property
     def undecided(self) -> int:
-        """How often a rule or a hold filter was undecided of a frame, which continued."""
+        """How often a rule or a hold filter could not decide about a frame, which was then forwarded."""
         return self.rules.undecided + self.holds.undecided
 
     @property

@@ -1,4 +1,4 @@
-"""Filters asked about single frames on their way."""
+"""Filters evaluated on single frames as they pass."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ ALL_APIS = frozenset((UNKNOWN_API, *range(len(NAMES))))
 
 
 class Matcher:
-    """Decides whether frames meet a condition.
+    """Decides whether frames match a condition.
 
-    :ivar apis: keys of the APIs whose frames may meet it, and :data:`UNKNOWN_API`
-    :ivar needs_names: whether it asks for topics, which may be known by ID only
-    :ivar needs_embedded: whether it asks for what is inside an embedded protocol
+    :ivar apis: keys of the APIs whose frames may match, and :data:`UNKNOWN_API`
+    :ivar needs_names: whether it refers to topics, which may be known only by ID
+    :ivar needs_embedded: whether it refers to fields of an embedded protocol
     """
 
     def __init__(self, condition: Condition) -> None:
@@ -43,15 +43,15 @@ class Matcher:
         self.needs_embedded = any(isinstance(field, Path) and field.embedded_at for field in fields)
 
     def match(self, exchange: Exchange, context: Context) -> bool:
-        """Return whether an exchange meets the condition, as far as it is known when the frame comes by.
+        """Return whether an exchange matches, as far as it is known when the frame passes.
 
-        :raises LimitReached: if that is undecided because of a limit
+        :raises LimitReached: if a limit leaves that undecided
         """
         return self._wanted.match_strictly(exchange, context)
 
 
 def _possible(bound: binding.Bound) -> frozenset[int]:
-    """Return the keys of the APIs for which a filter may hold."""
+    """Return the keys of the APIs whose frames may match a filter."""
     match bound:
         case binding.AllOf(items):
             return ALL_APIS.intersection(*map(_possible, items))
@@ -71,7 +71,7 @@ def _possible(bound: binding.Bound) -> frozenset[int]:
 
 
 def _possibly_not(bound: binding.Bound) -> frozenset[int]:
-    """Return the keys of the APIs for which a filter may not hold."""
+    """Return the keys of the APIs whose frames may fail to match a filter."""
     match bound:
         case binding.AllOf(items):
             return frozenset[int]().union(*map(_possibly_not, items))
@@ -90,12 +90,12 @@ def _named(holds: Callable[[str], bool]) -> frozenset[int]:
 
 
 def exchange_of(frame: Frame, annotator: Annotator | None = None) -> Exchange:
-    """Return what is known of an exchange when one of its frames comes by, for a filter to be asked.
+    """Return the exchange of a frame as far as it is known when the frame passes, for a filter.
 
-    A response comes with its request, if there is :attr:`~kproxy.proxy.verdicts.Frame.request`. The latency is up to
-    the last byte of the response, not to its first as in captures: the frame is inspected when all of it is there.
+    A response brings its request along, if :attr:`~kproxy.proxy.verdicts.Frame.request` is set. The latency ends with
+    the last byte of the response, not with its first as in captures: the frame is inspected when it is complete.
 
-    :param annotator: reads embedded protocols, if the filter asks for them
+    :param annotator: reads embedded protocols, if the filter refers to them
     """
     asked = frame if frame.side == "request" else frame.request
     made = Exchange(
@@ -177,10 +177,11 @@ _SAMPLED = (
 
 
 def matches_everything(condition: Condition) -> bool:
-    """Return whether a condition leaves nothing out that matters.
+    """Return whether a condition excludes nothing that matters.
 
-    Found out by trial, so that ``version >= 0`` is seen through: it is asked about small frames of unlike APIs, between
-    unlike peers, quick ones and slow ones. ``not topic == orders`` passes for everything too, and nearly is.
+    Determined by trial, which ``version >= 0`` does not escape: it is evaluated on small frames of different APIs,
+    between different peers, quick ones and slow ones. ``not topic == orders`` counts as matching everything too, and
+    nearly does.
     """
     matcher = Matcher(condition)
     if not matcher.apis.issuperset(_SAMPLED):
@@ -198,7 +199,7 @@ def matches_everything(condition: Condition) -> bool:
 
 
 def _sample(key: int, condition: Condition, peers: Peers, latency: int) -> Frame:
-    """Return a frame with nothing in it but what has to be."""
+    """Return a minimal frame."""
     known = api(key)
     assert known is not None
     version = known.request.versions.last if peers.connection == 1 else known.request.versions.first

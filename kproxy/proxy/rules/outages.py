@@ -1,14 +1,14 @@
-"""Rules that take a broker down: ``broker 2 down``, ``broker 2 down silent, for=30s``. Nothing heavy here."""
+"""Rules that take a broker down: ``broker 2 down``, ``broker 2 down silent, for=30s``. Cheap to import."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kproxy.proxy.verdicts import Then
+from kproxy.proxy.verdicts import Ending
 
 FOREVER = 1 << 62
-"""ns; of a rule that never ends by itself, which has to be forced."""
+"""ns; the duration of a rule without end, which needs ``force``."""
 
 REFUSED, RESET, SILENT = "refused", "reset", "silent"
 MANNERS: Mapping[str, str] = {
@@ -17,13 +17,13 @@ MANNERS: Mapping[str, str] = {
     SILENT: "its connections stay open, new ones are accepted, and nothing is forwarded: a host that hangs, a network "
     "that drops packets",
 }
-"""How a broker is down -> what clients meet with."""
-ENDS = {REFUSED: Then.CLOSE, RESET: Then.RESET, SILENT: Then.SWALLOW}
+"""Manner of an outage -> what clients experience."""
+ENDS = {REFUSED: Ending.CLOSE, RESET: Ending.RESET, SILENT: Ending.SWALLOW}
 
 
 @dataclass(frozen=True, slots=True)
 class Down:
-    """What is done to the broker.
+    """The action of taking a broker down.
 
     :ivar manner: one of :data:`MANNERS`
     """
@@ -40,7 +40,7 @@ class Outage:
 
     :ivar text: as written
     :ivar duration: ns
-    :ivar name: by which it can be removed, empty without one
+    :ivar name: identifies the rule for removal; empty if it has none
     """
 
     text: str = field(compare=False)

@@ -1,17 +1,17 @@
-"""Rules as they are written: ``FILTER => ACTION [, p=0.1] [, count=5] [, for=2m]``.
+"""The syntax of rules: ``FILTER => ACTION [, p=0.1] [, count=5] [, for=2m]``.
 
 ::
 
     rule = [("request" | "response") ":"] filter "=>" action { "," option }
          | "broker" node ID "down" [manner] { "," option }
 
-The filter is of the project's filter language, the actions are :data:`~kproxy.proxy.rules.actions.ACTIONS`, the options
+The filter is one of kproxy's filter language, the actions are :data:`~kproxy.proxy.rules.actions.ACTIONS`, the options
 :data:`OPTIONS`. The arrow of a rule is the last one before the name of an action.
-Whatever is wrong is a :class:`~captures.filters.FilterError` with its place in the whole text.
+Every error is a :class:`~captures.filters.FilterError` with its position in the whole text.
 
-A filter is made for whole exchanges. Of a request on its way there is no latency yet and no error; of no frame on its
-way there is a number in the capture, a mark or a comment. Topics and the like are in requests and in responses: they
-are looked for in requests, unless the filter asks for something else that only a response tells, or it is said.
+Filters are made for whole exchanges. A passing request has no latency and no error yet; no passing frame has a number
+in the capture, a mark or a comment. Fields such as the topic are in requests and in responses: the filter looks at
+requests, unless it refers to something that only a response has, or names the side.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ def side_of(node: Node, text: str, stated: Side | None, acted_on: Side | None = 
     """Return whether a filter looks at requests or at responses.
 
     :param text: the filter, for errors
-    :param stated: what was said about it
-    :param acted_on: what the action is done to, None for either
-    :raises FilterError: if it asks for what a frame on its way does not say
+    :param stated: the side that the rule names, None if it names none
+    :param acted_on: the side that the action applies to, None for either
+    :raises FilterError: if it refers to something that a passing frame does not have
     """
     side = stated or acted_on or "request"
     for name in _names(node):
@@ -62,7 +62,7 @@ def side_of(node: Node, text: str, stated: Side | None, acted_on: Side | None = 
 def _asks_for_response(name: Name, text: str) -> bool:
     field = BY_NAME.get(name.text)
     if field is None:
-        # a path into a body, header.<name>, or nothing at all, which the filter language refuses itself
+        # a path into a body, header.<name>, or an unknown name, which the filter language refuses
         return name.text.startswith("response.")
     if field.available is Availability.CAPTURE:
         message = f"{name.text} is about a capture, not about a frame on its way"
@@ -71,7 +71,7 @@ def _asks_for_response(name: Name, text: str) -> bool:
 
 
 def _error(message: str, name: Name | Selector, text: str, hint: str = "") -> FilterError:
-    # the field or selector as written, or the short form that stands for it
+    # the field or selector as written, or a short form of it
     found = _WRITTEN.match(text, name.position)
     return FilterError(message, text, name.position, len(found[0]) if found else 0, hint)
 
@@ -86,7 +86,7 @@ def _names(node: Node) -> Iterator[Name | Selector]:
 
 
 DEFAULT_DURATION = 600 * 1_000_000_000
-"""ns for which a rule holds that does not say how long."""
+"""ns for which a rule is in force by default."""
 
 _FOREVER = "forever"
 _NAME = re.compile(r"[A-Za-z_][\w.-]*")
@@ -101,10 +101,10 @@ _EXAMPLE = "such as: api == Fetch => delay 200ms"
 
 @dataclass(frozen=True)
 class Condition:
-    """What a frame has to be.
+    """The condition that a frame must meet.
 
     :ivar side: whether requests or responses are inspected
-    :ivar stated: whether the text says so, as against the filter implying it
+    :ivar stated: whether the text names the side; otherwise the filter implies it
     :ivar expanded: the filter without short forms
     :ivar wanted: the filter
     """
@@ -120,13 +120,13 @@ class Condition:
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule, understood. ``str()`` of it is the rule in its plainest form; reading that gives the same rule.
+    """A parsed rule. ``str()`` gives the rule in its plainest form; parsing that gives the same rule.
 
     :ivar text: as written
     :ivar probability: above 0, up to 1
     :ivar count: how often it is applied at most, None for any number
     :ivar duration: ns, or :data:`FOREVER`
-    :ivar name: by which it can be removed, empty without one
+    :ivar name: identifies the rule for removal; empty if it has none
     """
 
     text: str = field(compare=False)
@@ -151,9 +151,9 @@ class Rule:
 
 
 def with_saved_filters(text: str, saved: Mapping[str, str]) -> str:
-    """Return a filter, a condition or a rule with saved filters instead of their names, ``@name``.
+    """Return a filter, a condition or a rule with names of saved filters, ``@name``, replaced by the filters.
 
-    :raises FilterError: if a saved filter is a part of itself
+    :raises FilterError: if a saved filter contains itself
     """
     if "@" not in text:
         return text
@@ -166,23 +166,23 @@ def with_saved_filters(text: str, saved: Mapping[str, str]) -> str:
 
 
 def parse_rule(text: str) -> Rule | Outage:
-    """Return the rule that a text means.
+    """Parse a rule.
 
-    :raises FilterError: at the character where it stops making sense
+    :raises FilterError: with the position of the error
     """
     outage = _OUTAGE.match(text)
     if outage is not None:
         return _outage(text, outage)
     arrow = arrow_in(text)
     if arrow < 0:
-        raise FilterError("a rule says FILTER => ACTION, and there is no =>", text, len(text), 0, _EXAMPLE)
+        raise FilterError("a rule is FILTER => ACTION, and the => is missing", text, len(text), 0, _EXAMPLE)
     done = Argument(text, text).part(arrow + len(ARROW))
     action, *others = done.split()
     options = list(dropwhile(lambda each: is_path(each.text), others))
-    if len(options) < len(others):  # several fields to be set
+    if len(options) < len(others):  # set with several fields
         last = others[len(others) - len(options) - 1]
         action = done.part(0, last.position + len(last.text) - done.position)
-    condition = parse_condition(text, arrow, None)  # what is wrong on the left is said first
+    condition = parse_condition(text, arrow, None)  # report errors on the left first
     made = _action(action)
     if made.side is not None:
         condition = parse_condition(text, arrow, made.side)
@@ -201,7 +201,7 @@ def parse_rule(text: str) -> Rule | Outage:
 def _outage(text: str, found: re.Match[str]) -> Outage:
     first, *others = Argument(text, text).split()
     if int(found[1]) > _MOST_NODE_ID:
-        raise Argument(text, found[1], found.start(1)).error("this is no node ID")
+        raise Argument(text, found[1], found.start(1)).error("this is not a valid node ID")
     manner = first.part(found.end() - first.position)
     if manner.text and manner.text not in MANNERS:
         hint = did_you_mean(manner.text, MANNERS) or f"there are {', '.join(MANNERS)}"
@@ -215,7 +215,7 @@ def _outage(text: str, found: re.Match[str]) -> Outage:
 
 
 def arrow_in(text: str) -> int:
-    """Return where the arrow of a rule is: the last with an action behind it, or else the last; -1 without one."""
+    """Return the position of a rule's arrow: the last one before an action, or else the last; -1 if there is none."""
     found = [each.start() for each in re.finditer(ARROW, text)]
     before_actions = (at for at in reversed(found) if _names_action(text[at + len(ARROW) :]))
     return next(before_actions, found[-1] if found else -1)
@@ -227,16 +227,16 @@ def _names_action(text: str) -> bool:
 
 
 def parse_condition(text: str, end: int | None = None, acted_on: Side | None = None) -> Condition:
-    """Return the condition that stands before ``end`` in a text, which is the whole text if None.
+    """Parse the condition in `text` before offset `end`, by default all of it.
 
-    :param acted_on: what the action of the rule is done to, None for either
-    :raises FilterError: at the character where it stops making sense
+    :param acted_on: the side that the rule's action applies to, None for either
+    :raises FilterError: with the position of the error
     """
     found = PREFIX.match(text, 0, len(text) if end is None else end)
     begin = found.end() if found else 0
     inner = text[begin:end]
     try:
-        node = grammar.parse(inner, plain=False)  # what a rule does to live traffic is never left to a search
+        node = grammar.parse(inner, plain=False)  # a rule must be explicit: no free-text search
         stated = cast(Side, found[1]) if found else None
         side = side_of(node, inner, stated, acted_on)
         if acted_on not in (None, side):
@@ -303,7 +303,7 @@ def _holding_time(argument: Argument) -> int:
 class Option(NamedTuple):
     """An option of rules.
 
-    :ivar read: reads the value behind ``=``
+    :ivar read: parses the value after ``=``
     :ivar examples: values
     :ivar meaning: for documentation and completion
     """

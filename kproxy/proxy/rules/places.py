@@ -1,12 +1,12 @@
 """Where a response carries errors, and which values of its request it has to repeat there.
 
-An error response repeats what was asked for: ``Produce`` answers per partition, ``DescribeGroups`` per group. Values
-that the request has under other names, or one level deeper, are found by what they are about: the elements of a
-response array are about a topic, a partition, a group ..., and the array of the request that is nearest to its root and
-says all of that fills it. All is worked out from the declarations, once for each API and version.
+An error response repeats what the request names: ``Produce`` answers per partition, ``DescribeGroups`` per group. In
+the request, these values may have other names or be nested differently, so they are matched by subject: the elements of
+a response array are about a topic, a partition, a group ..., and are filled from the array of the request that is
+nearest to its root and names all of these. Everything is derived from the declarations, once for each API version.
 
 The model is ``AbstractRequest.getErrorResponse`` of Apache Kafka and its overrides (``clients/src/main/java/org/apache/
-kafka/common/requests``): the same places, the same values beside the code.
+kafka/common/requests``): the same places, and the same values beside the code.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _SOURCES: Mapping[str, tuple[str, ...]] = {
     "id": ("id",),
     "log_dir": ("log_dir",),
 }
-"""Fields of responses that say what an element is about -> names of the fields of requests that tell it."""
+"""Fields of responses that name the subject of an element -> names of such fields in requests."""
 
 _ABOUT: Mapping[str, str] = {
     **dict.fromkeys((*TOPIC_FIELDS, "topic_id"), "topic"),
@@ -48,7 +48,7 @@ _ABOUT: Mapping[str, str] = {
     **dict.fromkeys(("member_id", "group_instance_id"), "member"),
     **dict.fromkeys(("resource_type", "resource_name"), "resource"),
 }
-"""What such a field is about, where that is not its own name: a topic is known by its name or by its ID."""
+"""Subject of such a field, if it is not its own name: a topic has a name or an ID."""
 
 _SCALARS: Mapping[str, str] = {
     "partitions": "partition_index",
@@ -60,10 +60,10 @@ _SCALARS: Mapping[str, str] = {
     "transactional_ids": "transactional_id",
     "coordinator_keys": "key",
 }
-"""Arrays of requests that hold plain values -> the field that such a value would be in a struct."""
+"""Arrays of requests that hold plain values -> the name that these would have as a field of a struct."""
 
 _ALL_SOURCES = frozenset({ApiKey.ALTER_USER_SCRAM_CREDENTIALS})
-"""APIs whose response has what several arrays of the request name: AlterUserScramCredentials."""
+"""APIs whose response merges several arrays of the request: AlterUserScramCredentials."""
 
 _UNTOLD: Mapping[str, Any] = {
     **dict.fromkeys(
@@ -93,23 +93,23 @@ _UNTOLD: Mapping[str, Any] = {
         ),
         -1,
     ),
-    # "operations were not asked for", as brokers say it
+    # brokers' value for "operations were not requested"
     **dict.fromkeys(
         ("authorized_operations", "cluster_authorized_operations", "topic_authorized_operations"), -(1 << 31)
     ),
-    # a leader of 0 would be believed
+    # clients would believe a leader of 0
     "current_leader": {"leader_id": -1, "leader_epoch": -1},
     "protocol_name": None,
 }
-"""What stands for a value that an error response does not say, where it is not the field's default."""
+"""Values of fields that an error response leaves open, if they differ from the field's default."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
     """An array of a request.
 
-    :ivar path: arrays from the request's root, or from the element that the array around it was filled from
-    :ivar scalar: name for the values of the last one, if it holds plain values
+    :ivar path: names of nested arrays, from the request's root or from the element that fills the outer array
+    :ivar scalar: field name for the values of the last array, if it holds plain values
     """
 
     path: tuple[str, ...]
@@ -117,7 +117,7 @@ class Source:
 
 
 class About(NamedTuple):
-    """A field that says what an element is about.
+    """A field that names the subject of an element.
 
     :ivar source: its name in the request
     """
@@ -129,14 +129,14 @@ class About(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A struct of a response that tells errors, or that has such structs in it.
+    """A struct of a response with error codes, or with inner structs that have some.
 
     :ivar name: of the array of these structs; empty for the body
-    :ivar codes: its fields with error codes
-    :ivar messages: fields for a text beside a code
-    :ivar untold: what its other fields have in an error response, where that is not the default
-    :ivar about: fields that say what an element is about, with the names that they have in the request
-    :ivar sources: what fills the array; nothing does if empty
+    :ivar codes: fields with error codes
+    :ivar messages: fields for an error message
+    :ivar untold: values of other fields in an error response that differ from the default
+    :ivar about: fields that name the subject of an element
+    :ivar sources: arrays that fill this one; it stays empty if there are none
     :ivar inside: arrays in it
     """
 
@@ -151,7 +151,7 @@ class Place:
 
 @cache
 def places(known: Api, version: int) -> Place:
-    """Return the places of one response, from its body on.
+    """Return the places for errors in a response, starting with its body.
 
     :raises KeyError: if the version was never released
     """
@@ -163,7 +163,7 @@ def places(known: Api, version: int) -> Place:
 
 @dataclass(frozen=True, slots=True)
 class _FillSource:
-    """How an array is filled, and the struct in which to look for what fills those inside it."""
+    """How an array is filled, and the struct from which its inner arrays are filled."""
 
     about: tuple[About, ...]
     sources: tuple[Source, ...]
@@ -210,14 +210,14 @@ class _Finder:
 
 
 def _untold(struct: wire.Struct) -> Iterator[tuple[str, Any]]:
-    """Yield fields with what they have in an error response, where it is not their default."""
+    """Yield fields and their values in an error response, if these differ from the default."""
     for member in struct.members:
         if member.name in _UNTOLD and (_UNTOLD[member.name] is not None or member.con.nullable):
             yield member.name, _UNTOLD[member.name]
 
 
 def _told(wanted: Sequence[wire.Member], names: frozenset[str]) -> list[About]:
-    """Return the fields that elements with such names can tell."""
+    """Return the fields in `wanted` that can be filled from fields called `names`."""
     return [
         About(member.name, source, member.con.nullable)
         for member in wanted
@@ -233,7 +233,7 @@ def _element(member: wire.Member) -> wire.Struct | None:
 
 
 def _tells(struct: wire.Struct) -> bool:
-    """Return whether a struct carries errors; tagged fields are left out, which are about other things."""
+    """Return whether a struct carries errors. Tagged fields are not considered, they have other subjects."""
     return any(
         member.field.type.domain is ERROR_CODE or ((inner := _element(member)) is not None and _tells(inner))
         for member in struct.members
@@ -241,7 +241,7 @@ def _tells(struct: wire.Struct) -> bool:
 
 
 def _arrays(request: wire.Struct | None) -> Iterator[tuple[Source, frozenset[str], wire.Struct | None]]:
-    """Yield the arrays inside a struct, those nearest to it first, with all names that are known in them."""
+    """Yield the arrays inside a struct, breadth first, with the names of all fields in them and around them."""
     level: list[tuple[tuple[str, ...], frozenset[str], wire.Struct]] = []
     if request is not None:
         level.append(((), frozenset(), request))
@@ -263,7 +263,7 @@ def _arrays(request: wire.Struct | None) -> Iterator[tuple[Source, frozenset[str
 
 
 def rows(source: Source, request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the elements of an array of a request, each with the fields of the arrays around it."""
+    """Yield the elements of a request's array, each merged with the fields of the elements around it."""
     level: list[Mapping[str, Any]] = [request]
     for name in source.path:
         level = [

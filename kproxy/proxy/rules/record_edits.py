@@ -1,7 +1,7 @@
-"""Records fields as values that can be edited: batches and their records, as ``kproxy read --json`` shows them.
+"""Records fields as editable values: batches and their records, as ``kproxy read --json`` shows them.
 
-What is built again has right lengths and checksums, and the codec that it had. Batches that were not edited keep their
-bytes. What cannot be built to be read as it was written is refused.
+Rebuilt batches get correct lengths and checksums, and keep their codec. Batches that were not edited keep their bytes.
+A batch that could not be read back as written is refused.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dissectors.records.build import build_batch
 from kproxy.proxy.rules.errors import EditError
 
 _DERIVED = frozenset({"crc_valid", "size", "count"})
-"""What is shown of a batch and follows from its records."""
+"""Displayed fields of a batch that are derived from its records."""
 _LEGACY_LACKS = frozenset(
     {"partition_leader_epoch", "producer_id", "producer_epoch", "base_sequence", "transactional", "control"}
 )
@@ -26,28 +26,28 @@ _UNREADABLE_KEY = "\N{REPLACEMENT CHARACTER}"
 
 
 _OF_RULES = {"message_bytes": "rule_bytes", "message_records": "rule_records"}
-"""The limits of messages, and those that rules and holds have in their places."""
+"""Limits of messages -> the limits that apply to rules and holds."""
 
 
 def rule_budget() -> Budget:
-    """Return what reading the records of one frame may cost a rule."""
+    """Return the budget of a rule for reading the records of one frame."""
     budget = of_message()
-    for name, rule in _OF_RULES.items():  # what reads records knows the limits of messages
+    for name, rule in _OF_RULES.items():  # the reader of records counts against the limits of messages
         budget.spend(name, max(budget.left(name) - limit(rule), 0))
     return budget
 
 
 def limit_of_rules(reached: LimitReached, what: str) -> LimitReached:
-    """Return a limit that was reached by its name for rules."""
+    """Return `reached` with the name that the limit has for rules."""
     return LimitReached(_OF_RULES.get(reached.limit, reached.limit), what)
 
 
 def batches_of(data: bytes, budget: Budget | None = None) -> list[dict[str, Any]]:
     """Return the batches of a records field.
 
-    :param budget: what they may cost; None: as much as those of a message that is shown
+    :param budget: limits their cost; None for the budget of a displayed message
     :raises EditError: if not all of them can be read
-    :raises LimitReached: if they cost more
+    :raises LimitReached: if they exceed the budget
     """
     notes = RecordNotes({}, [])
     shown = RecordValues(show_secrets=True).show(data, "", None, notes, budget=budget)
@@ -63,9 +63,9 @@ def batches_of(data: bytes, budget: Budget | None = None) -> list[dict[str, Any]
 def records_field(batches: Sequence[Any], before: bytes | None) -> bytes:
     """Return the bytes of a records field.
 
-    :param batches: as :func:`batches_of` gives them, or read from JSON, where bytes are base64
-    :param before: the field as it was, whose batches keep their bytes where they are the same
-    :raises EditError: if they cannot be built so that they are read as they are written
+    :param batches: as :func:`batches_of` returns them, or from JSON, where bytes are base64
+    :param before: the previous field; batches that are the same keep their bytes
+    :raises EditError: if they cannot be built such that they are read back as written
     """
     pieces, known, tail = [], [], b""
     if before is not None:
@@ -74,7 +74,7 @@ def records_field(batches: Sequence[Any], before: bytes | None) -> bytes:
             (value, before[batch.start : batch.end])
             for value, batch in zip(batches_of(before), found.batches, strict=True)
         ]
-        # what old brokers cut off at the end of a response
+        # a partial batch: old brokers cut responses at a maximum size
         tail = before[found.batches[-1].end if found.batches else 0 :] if found.trailing is not None else b""
     for index, given in enumerate(batches):
         batch = _whole(given, f"records[{index}]")
@@ -84,9 +84,9 @@ def records_field(batches: Sequence[Any], before: bytes | None) -> bytes:
 
 
 def _whole(given: Any, where: str) -> dict[str, Any]:
-    """Return a batch from JSON: bytes for base64."""
+    """Return a batch from JSON with base64 decoded to bytes."""
     if not isinstance(given, Mapping) or not isinstance(given.get("records"), list | tuple):
-        raise EditError(f"{where} is a batch with a list of records, and {str(given)[:40]!r} is none")
+        raise EditError(f"{where} is a batch with a list of records, and {str(given)[:40]!r} is not")
     records = []
     for record in given["records"]:
         try:
@@ -128,7 +128,7 @@ def _built(batch: dict[str, Any], where: str) -> bytes:
         again = batches_of(data)
     except EditError:
         raise
-    except Exception as error:  # of struct, of a codec, of values of any type
+    except Exception as error:  # from struct, a codec, or values of any type
         raise EditError(f"{where} cannot be built: {error}") from error
     if any(_UNREADABLE_KEY in name for row in rows for name, _ in row.headers):
         raise EditError(f"{where} has a header whose name is not UTF-8, which would be lost")

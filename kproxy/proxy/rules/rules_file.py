@@ -1,7 +1,7 @@
-"""A file of fault rules, one a line, that is read again when it has changed.
+"""A file of fault rules, one per line, that is reloaded when it has changed.
 
-Empty lines, and lines that begin with ``#``, are left out. The file counts as a whole: if one line is wrong, the rules
-of before stay.
+Empty lines, and lines that begin with ``#``, are ignored. The file is applied as a whole: if one line is wrong, the
+previous rules stay.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ _MOST_BYTES = 1 << 20
 
 
 class RulesFileError(ValueError):
-    """A file of rules that cannot be used; says which line is wrong."""
+    """A file of rules cannot be used; the message says which line is wrong."""
 
 
 class RulesFile:
-    """A file of rules, and which rules came from it.
+    """A file of rules, and the numbers of the rules that came from it.
 
     :param force: its rules may match everything, and last for ever
     """
@@ -32,7 +32,7 @@ class RulesFile:
         self._numbers: list[int] = []
 
     def has_changed(self) -> bool:
-        """Return whether the file is another one than when this was asked last."""
+        """Return whether the file has changed since the last call."""
         try:
             found = self._path.stat()
             state: tuple[int, ...] = (found.st_ino, found.st_size, found.st_mtime_ns)
@@ -42,11 +42,12 @@ class RulesFile:
         return state != before
 
     def apply(self, rules: Rules) -> int:
-        """Put the rules of the file in the place of those that were in it before; returns how many there are.
+        """Replace the file's previous rules with its current ones; return how many there are.
 
-        A rule whose line stays as it was keeps its number, its count and its time.
+        A rule whose line is unchanged keeps its number, its count and its time.
 
-        :raises RulesFileError: if it cannot be read, or one of its rules cannot be added; nothing has changed then
+        :raises RulesFileError: if the file cannot be read, or one of its rules cannot be added; then nothing has
+            changed
         """
         lines = self._lines()
         for at, text in lines:

@@ -1,8 +1,8 @@
 """Responses to clients of a proxy without a broker: ``kproxy proxy --stub``.
 
-Before a client does its work, it asks for versions, brokers, the coordinator of its group and
-its producer ID. These responses are enough for that: one broker, the proxy itself, which leads the only partition of
-every requested topic and coordinates every group and transaction. Further requests are recorded, not answered.
+Before a client does its work, it asks for versions, brokers, the coordinator of its group and its producer ID. These
+responses are enough for that: one broker, the proxy itself, which leads the only partition of every requested topic and
+coordinates every group and transaction. Further requests are recorded, not answered.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dissectors.frames import decode_request
 from dissectors.headers import response_frame
 from dissectors.sides import Side
 from kproxy.proxy.rules.answers import unsupported_api_versions
-from kproxy.proxy.verdicts import GO_ON, Frame, Inspector, Peers, Verdict
+from kproxy.proxy.verdicts import UNCHANGED, Frame, Inspector, Peers, Verdict
 
 NODE_ID = 1
 CLUSTER_ID = "kproxy-stub-without-a-broker"
@@ -31,9 +31,9 @@ _NOT_OF_BROKERS = ZOOKEEPER_ONLY | CONTROLLER_ONLY | TELEMETRY
 
 
 def stub_answer(frame: bytes, address: tuple[str, int]) -> bytes | None:
-    """Return the response to a request, both with their size fields; None for one that is not answered here.
+    """Return the response to a request, both with their size fields; None if the stub does not answer it.
 
-    :param address: host and port under which clients reach the proxy
+    :param address: host and port at which clients reach the proxy
     """
     body = decode_request(frame[4:])
     known = api(body.key)
@@ -79,7 +79,7 @@ def _topic(version: int, asked: Mapping[str, Any]) -> dict[str, Any]:
     name, topic_id = asked.get("name"), asked.get("topic_id", wire.ZERO_UUID)
     untold = {"topic_authorized_operations": -(1 << 31)}
     if name is None:
-        # an ID is asked for by who knows the topic from a real cluster
+        # a client that asks by ID knows the topic from a real cluster
         shown = None if version >= 12 else ""
         return {
             "error_code": _UNKNOWN_TOPIC_ID,
@@ -115,7 +115,7 @@ def _find_coordinator(version: int, request: Mapping[str, Any], address: tuple[s
 def _init_producer_id(
     _version: int, _request: Mapping[str, Any], _address: tuple[str, int]
 ) -> dict[str, Any]:
-    # an idempotent producer sends nothing before it has one (KIP-98)
+    # an idempotent producer sends no records before it has one (KIP-98)
     return {"error_code": 0, "producer_id": 1, "producer_epoch": 0}
 
 
@@ -128,9 +128,9 @@ _ANSWERS: dict[int, Callable[..., dict[str, Any]]] = {
 
 
 class StubInspector:
-    """Rules and holds first, then answers: an inspector of every request.
+    """An inspector of every request: rules and holds decide first, then the stub answers.
 
-    :param inspector: has the first word
+    :param inspector: the rules and holds
     :param address: where clients find the proxy
     """
 
@@ -141,16 +141,15 @@ class StubInspector:
         self._address = address
 
     def wants(self, side: Side, api_key: int, version: int, peers: Peers) -> bool:
-        """Whether a frame is to be collected."""
         return side == "request" or self._inspector.wants(side, api_key, version, peers)
 
     def decide(self, frame: Frame) -> Verdict:
-        """Decide about a frame."""
+        """Let rules and holds decide about a frame; answer a request that they leave alone."""
         if self._inspector.wants(frame.side, frame.api_key, frame.version, frame.peers):
             verdict = self._inspector.decide(frame)
-            if verdict is not GO_ON:
+            if verdict is not UNCHANGED:
                 return verdict
         if frame.side == "response":
-            return GO_ON
+            return UNCHANGED
         answer = stub_answer(frame.data, self._address)
         return Verdict(data=b"", answer=answer, comments=[as_comment(Intervention(not_forwarded=True))])

@@ -1,8 +1,8 @@
-"""Names of topic IDs, from responses that have not been decoded yet.
+"""Names of topic IDs, from responses that are decoded only when needed.
 
-Newer messages name topics by ID only (KIP-516). Metadata maps IDs to names, and clients ask for it when they start and
-then rarely. So responses with names are kept as bytes, whether or not a filter needs topics now, and decoded when one
-does.
+Newer messages name topics only by ID (KIP-516). Metadata maps IDs to names, and clients ask for it when they start and
+rarely afterwards. So responses with names are kept as bytes, whether or not a filter refers to topics at the moment,
+and decoded when one does.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from dissectors.headers import SIZE_BYTES
 from dissectors.session_context import TOPIC_NAMES, SessionContext
 
 MOST_BYTES = 4 << 20
-"""Bytes of responses that are kept unread; the oldest go first."""
+"""Bytes of undecoded responses that are kept; the oldest are dropped."""
 _ANY_CONNECTION = 0
 
 
 class TopicNames:
-    """What is known of topic IDs."""
+    """The names of topic IDs seen so far."""
 
     def __init__(self) -> None:
         self._knowledge = SessionContext()
@@ -27,11 +27,11 @@ class TopicNames:
 
     @staticmethod
     def told_by(api_key: int) -> bool:
-        """Return whether responses of an API tell names."""
+        """Return whether responses of an API contain names."""
         return api_key in TOPIC_NAMES
 
     def remember(self, api_key: int, version: int, frame: bytes) -> None:
-        """Keep a response, with its size field. Answers that differ in nothing but the correlation ID count as one."""
+        """Keep a response, with its size field. Responses that differ only in the correlation ID are kept once."""
         if api_key not in TOPIC_NAMES or len(frame) > MOST_BYTES:
             return
         kept = api_key, version, frame[2 * SIZE_BYTES :]
@@ -49,13 +49,13 @@ class TopicNames:
 
     @property
     def knowledge(self) -> SessionContext:
-        """What all responses up to now have told."""
+        """The session context of all responses so far."""
         if self._unread:
             self._read()
         return self._knowledge
 
     def _read(self) -> None:
-        from dissectors.frames import decode_response  # not needed where no filter asks for topics
+        from dissectors.frames import decode_response  # needed only if a filter refers to topics
 
         while self._unread:
             (api_key, version, rest), _ = self._unread.popitem(last=False)

@@ -32,10 +32,10 @@ from kproxy.proxy.verdicts import Frame
 
 
 class View:
-    """One frame, decoded when the first filter asks, and once for all of them.
+    """A frame, decoded when the first filter needs it, once for all filters.
 
     :param names: of topic IDs
-    :param start: what relative times of filters count from, in ns since the epoch
+    :param start: origin of relative times in filters, in ns since the epoch
     """
 
     def __init__(self, frame: Frame, names: TopicNames, start: int) -> None:
@@ -47,9 +47,9 @@ class View:
         self._annotated: Exchange | None = None
 
     def meets(self, matcher: Matcher) -> bool:
-        """Return whether the frame meets a condition.
+        """Return whether the frame matches a condition.
 
-        :raises LimitReached: if that cannot be decided within the limits of one frame
+        :raises LimitReached: if the limits for one frame leave that undecided
         """
         if not matcher.needs_embedded:
             return matcher.match(self._exchange(), self._context)
@@ -67,7 +67,7 @@ class View:
         return self._plain
 
     def _measure_records(self, exchange: Exchange) -> None:
-        """Read all records, as the annotator will."""
+        """Read all records against the budget, because the annotator will read them."""
         sides: tuple[Side, Side] = ("request", "response")
         for side in sides:
             body: Body | None = getattr(exchange, side)
@@ -78,12 +78,12 @@ class View:
 
 
 _SURELY_FEW = 1 << 15
-"""Bytes of a frame that cannot hold elements enough to be worth counting."""
+"""Bytes of a frame that is too small for its elements to be worth counting."""
 _MOST_KEPT = 1024  # versions are the client's choice
 
 
 def measure(frame: Frame) -> None:
-    """Count the elements of a frame's arrays, without decoding any.
+    """Count the elements of a frame's arrays without decoding any.
 
     :raises LimitReached: if there are more than the limit ``elements``
     :raises DecodeError: if the frame is malformed
@@ -96,7 +96,7 @@ def measure(frame: Frame) -> None:
 
 @lru_cache(maxsize=_MOST_KEPT)
 def _locator(side: Side, api_key: int, version: int) -> FieldLocator | None:
-    """Return what goes through a whole message in the version in which it will be decoded first."""
+    """Return a locator that traverses a whole message in the version in which it will be decoded first."""
     known = api(api_key)
     if known is None:
         return None
@@ -116,10 +116,10 @@ class MeasuredRecords:
         self._measured: set[int] = set()
 
     def __call__(self, field: bytes, records: bool) -> list[dict[str, Any]]:
-        """Return the batches of a records field, as they are shown.
+        """Return the batches of a records field, prepared for display.
 
-        :param field: stays alive as long as this does
-        :param records: whether records are wanted too
+        :param field: must stay alive as long as this object
+        :param records: whether to include records
         :raises LimitReached: if they cost more than is left
         """
         key = id(field), records
@@ -145,7 +145,7 @@ class MeasuredRecords:
 
 
 def _entries(field: bytes) -> int:
-    """Return how many entries a records field has, by their sizes alone."""
+    """Return how many entries a records field has, judging by their size fields."""
     count, at = 0, 0
     while at + 12 <= len(field):
         length = int.from_bytes(field[at + 8 : at + 12], signed=True)
@@ -157,11 +157,11 @@ def _entries(field: bytes) -> int:
 
 
 SHARE = 0.8
-"""How much of a client's timeout may be used up by holding."""
+"""Share of a client's timeout that holding may use up."""
 
 
 def held_until(frame: Frame, request_timeout: int) -> int:
-    """Return the time, in ns since the epoch, at which a frame has to continue.
+    """Return the time, in ns since the epoch, at which a held frame must continue.
 
     :param request_timeout: ns that clients wait for an answer
     """

@@ -2,15 +2,15 @@
 
     properties, jaas    Kafka's own client configuration (--command-config) -> :class:`security.Security`
     stores, jks         PEM, PKCS #12, JKS and JCEKS files -> certificates and keys; certificates, ciphers
-    security            what a client needs to reach brokers, as plain data that crosses to the data plane
+    security            what a client needs to reach brokers, as plain data that is sent to the data plane
     contexts            ``ssl.SSLContext`` for each side, key logs
     authority           the local certificate authority, certificates by name
     sni                 the server name in a peeked ClientHello, names for brokers behind one port
-    diagnosis, probe    sentences for what went wrong, or what was spoken to the wrong port
-    differences         sentences for what brokers will see differently
+    diagnosis           sentences that explain failures, or name the protocol spoken to the wrong port
+    differences         sentences about what brokers will see differently
 
 Files are read by the front process, which has time: ``properties`` and ``stores`` load the cryptographic library. The
-data plane imports ``security``, ``contexts``, ``sni``, ``diagnosis`` and ``probe``, which need the standard library and
-msgspec only; the cryptographic library is loaded with the first certificate that ``authority`` makes, or that
+data plane imports ``security``, ``contexts``, ``sni``, ``diagnosis`` and ``certificates``, which need only the standard
+library and msgspec; the cryptographic library is loaded with the first certificate that ``authority`` makes, or that
 ``diagnosis`` has to name.
 """

@@ -4,10 +4,10 @@ It lives in ``$XDG_DATA_HOME/kproxy/authority`` (``~/.local/share`` by default):
 
     authority.key   its private key, for its owner only: its holder can impersonate any host to clients that trust it
     authority.pem   its certificate, for librdkafka, Python, Go, Node, and Java (ssl.truststore.type=PEM)
-    authority.p12   the same as a trust store for Java, its password is ``changeit``
+    authority.p12   the same as a trust store for Java, with the password ``changeit``
 
-Certificates of hosts are made in memory, by name, and signed by it: ECDSA on P-256 with SHA-256, 397 days, which is
-what browsers accept at most (CA/Browser Forum Baseline Requirements, section 6.3.2). The cryptographic library is
+Host certificates are made in memory, by name, and signed by it: ECDSA on P-256 with SHA-256, 397 days, the longest
+lifetime that browsers accept (CA/Browser Forum Baseline Requirements, section 6.3.2). The cryptographic library is
 loaded when the authority is opened.
 """
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from cryptography.x509 import Certificate, GeneralName, KeyUsage, Name
 
 KEY, CERTIFICATE, TRUST_STORE = "authority.key", "authority.pem", "authority.p12"
-TRUST_STORE_PASSWORD = "changeit"  # Java's own; there is no secret in a trust store  # noqa: S105
+TRUST_STORE_PASSWORD = "changeit"  # Java's default; a trust store holds no secret  # noqa: S105
 
 _AUTHORITY_DAYS = 3650
 _HOST_DAYS = 397
@@ -38,7 +38,7 @@ _LONGEST_COMMON_NAME = 64  # RFC 5280, appendix A.1, ub-common-name
 
 
 class AuthorityError(Exception):
-    """There is an authority that cannot be used, or none can be made; the text says why."""
+    """The authority cannot be used or created; the message says why."""
 
 
 def default_folder() -> Path:
@@ -51,8 +51,8 @@ def default_folder() -> Path:
 class Authority:
     """A certificate authority with its key.
 
-    :ivar folder: where its files are
-    :ivar made: whether it was made just now, so that no client trusts it yet
+    :ivar folder: of its files
+    :ivar made: whether it was just created, so that no client trusts it yet
     """
 
     def __init__(
@@ -64,14 +64,14 @@ class Authority:
         self.made = made
         self._certificate = certificate
         self._key = key
-        self._host_key = ec.generate_private_key(ec.SECP256R1())  # one for all hosts, gone with the process
+        self._host_key = ec.generate_private_key(ec.SECP256R1())  # one for all hosts, never written to disk
 
     @classmethod
     def open(cls, folder: Path | None = None) -> Authority:
-        """Return the authority of a folder, made there if it is the first time.
+        """Return the authority in a folder; create it if it does not exist.
 
         :param folder: :func:`default_folder` if None
-        :raises AuthorityError: if it cannot be read or made, or has expired
+        :raises AuthorityError: if it cannot be read or created, or has expired
         """
         folder = default_folder() if folder is None else folder
         try:
@@ -88,7 +88,7 @@ class Authority:
         from cryptography.hazmat.primitives.serialization import load_pem_private_key
         from cryptography.x509 import load_pem_x509_certificate
 
-        anew = f"remove {folder} to have a new one made, which clients then have to be given"
+        anew = f"remove {folder} to have a new one made, and give that to the clients"
         try:
             certificate = load_pem_x509_certificate((folder / CERTIFICATE).read_bytes())
             key = load_pem_private_key((folder / KEY).read_bytes(), None)
@@ -102,16 +102,16 @@ class Authority:
 
     @property
     def certificate(self) -> str:
-        """Its certificate, in PEM."""
+        """The certificate, in PEM."""
         from cryptography.hazmat.primitives.serialization import Encoding
 
         return self._certificate.public_bytes(Encoding.PEM).decode()
 
     def identity(self, *names: str) -> Identity:
-        """Return a new certificate for some names, and its key.
+        """Return a new certificate for `names`, and its key.
 
         :param names: host names and IP addresses, at least one
-        :raises ValueError: if one can be neither
+        :raises ValueError: if one is neither
         """
         from cryptography import x509
         from cryptography.hazmat.primitives import hashes
@@ -122,7 +122,7 @@ class Authority:
         begin = datetime.now(UTC) - _CLOCKS_DIFFER
         end = min(begin + timedelta(days=_HOST_DAYS, seconds=-1), self._certificate.not_valid_after_utc)
         public = self._host_key.public_key()
-        # a name that is too long for the subject is in the alternative names only, which are all that counts
+        # a name too long for the subject is only in the alternative names, which are all that clients check
         subject = _subject(names[0]) if len(names[0]) <= _LONGEST_COMMON_NAME else x509.Name([])
         certificate = (
             x509.CertificateBuilder()
@@ -185,9 +185,9 @@ def _key_usage(*, digital_signature: bool = False, signs_certificates: bool = Fa
 
 
 def _make(folder: Path) -> bool:
-    """Make the files of an authority, all or none; return whether no other process made it meanwhile.
+    """Create the files of an authority, all or none; return False if another process created it meanwhile.
 
-    :raises OSError: if it cannot be written
+    :raises OSError: if they cannot be written
     """
     folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     making = Path(tempfile.mkdtemp(prefix=".authority-", dir=folder.parent))
@@ -224,7 +224,7 @@ def _write(folder: Path) -> None:
     key = ec.generate_private_key(ec.SECP256R1())
     public = key.public_key()
     begin = datetime.now(UTC) - _CLOCKS_DIFFER
-    # distinguishes it from others of the same name in lists of trusted authorities
+    # distinguishes it from kproxy's other authorities in lists of trusted ones
     subject = _subject(f"kproxy authority of {datetime.now(UTC):%Y-%m-%d}, {os.urandom(3).hex()}")
     certificate = (
         x509.CertificateBuilder()
@@ -243,7 +243,7 @@ def _write(folder: Path) -> None:
     with os.fdopen(secret, "wb") as file:
         file.write(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
     (folder / CERTIFICATE).write_bytes(certificate.public_bytes(Encoding.PEM))
-    # with the attribute by which Java tells what it trusts
+    # sets the attribute by which Java recognises trusted certificates
     store = serialize_java_truststore(
         [PKCS12Certificate(certificate, b"kproxy")], BestAvailableEncryption(TRUST_STORE_PASSWORD.encode())
     )

@@ -1,4 +1,4 @@
-"""Certificates and keys as text and as names. The cryptographic library is loaded only to look into them.
+"""Certificates and keys as text and as names. The cryptographic library is loaded only to parse them.
 
 (:mod:`captures.packets.tls.certificates` reads names for display; it would bring numpy into the data plane.)
 """
@@ -21,20 +21,20 @@ _LINE = 64  # RFC 7468, section 2
 class PemBlock(NamedTuple):
     """A block of PEM text.
 
-    :ivar label: what is between BEGIN and the dashes: ``CERTIFICATE``
+    :ivar label: the word after BEGIN: ``CERTIFICATE``
     """
 
     label: str
     data: bytes
 
 
-# Kafka's own reader takes what is in client properties on one line, with blanks or nothing for line breaks
+# Kafka accepts PEM on one line in client properties, with line breaks replaced by blanks or omitted
 # (clients/.../ssl/DefaultSslEngineFactory.java, PemParser)
 _BLOCK = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----(.*?)-----END \1-----", re.DOTALL)
 
 
 def pem_blocks(text: str) -> list[PemBlock]:
-    """Return the blocks of PEM text, whatever is around them.
+    """Return the blocks of PEM text, ignoring everything around them.
 
     :raises ValueError: if one is not base64
     """
@@ -43,7 +43,7 @@ def pem_blocks(text: str) -> list[PemBlock]:
         try:
             blocks.append(PemBlock(label, b64decode("".join(content.split()), validate=True)))
         except Base64Error:
-            raise ValueError(f"what is between BEGIN and END {label} is not base64") from None
+            raise ValueError(f"the text between BEGIN and END {label} is not base64") from None
     return blocks
 
 
@@ -59,15 +59,15 @@ def certificate_pem(*certificates: bytes) -> str:
 
 
 def names_of(certificate: bytes) -> list[str]:
-    """Return what a certificate (DER) is for: DNS names and IP addresses, or the common name if it has neither.
+    """Return the names in a certificate (DER): DNS names and IP addresses, or the common name if it has neither.
 
-    The common name counts only without the others (RFC 6125, section 6.4.4). Empty if it cannot be read.
+    The common name counts only without the others (RFC 6125, section 6.4.4). Empty if the certificate cannot be read.
     """
     from cryptography import x509
     from cryptography.x509.oid import NameOID
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # certificates that are odd but readable
+        warnings.simplefilter("ignore")  # odd but readable certificates
         try:
             read = x509.load_der_x509_certificate(certificate)
             common = [str(each.value) for each in read.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
@@ -81,9 +81,9 @@ def names_of(certificate: bytes) -> list[str]:
 
 
 async def certificate_of(host: str, port: int, timeout: float = 5.0) -> bytes | None:
-    """Return the certificate (DER) that is shown at an address, unverified; None if there is none to be had.
+    """Return the certificate (DER) of the server at an address, unverified; None if it cannot be obtained.
 
-    The connection is closed at once: nothing is sent over it.
+    The connection is closed at once, without sending any data.
 
     :param timeout: seconds
     """

@@ -1,7 +1,7 @@
-"""Cipher suites by OpenSSL's names. Kafka configures them by those of Java, which are IANA's.
+"""OpenSSL's names of cipher suites. Kafka configures suites by Java's names, which are IANA's.
 
-OpenSSL's are made of the same parts, but for what it leaves out: ``TLS_``, ``WITH``, the key exchange where it is RSA,
-CBC, and the hash behind ChaCha20. Suites of TLS 1.3 are not chosen by that interface: all that OpenSSL has are offered.
+OpenSSL's names consist of the same parts, but omit ``TLS_``, ``WITH``, the key exchange if it is RSA, CBC, and the hash
+of ChaCha20. Suites of TLS 1.3 cannot be selected by that interface: OpenSSL offers all that it has.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _TLS13 = re.compile(r"TLS_(?:AES|CHACHA20)_\w+")
 class Suites(NamedTuple):
     """Cipher suites of a configuration.
 
-    :ivar openssl: OpenSSL's names of those of TLS 1.2 and before
+    :ivar openssl: OpenSSL's names of those up to TLS 1.2
     :ivar tls13: those of TLS 1.3
-    :ivar unknown: those that are not known here
+    :ivar unknown: suites that are not recognised
     """
 
     openssl: list[str]
@@ -31,7 +31,7 @@ class Suites(NamedTuple):
 
 
 def sorted_out(suites: Iterable[str]) -> Suites:
-    """Sort cipher suites by how they can be chosen."""
+    """Group cipher suites by how they can be selected."""
     sorted_ = Suites([], [], [])
     for suite in suites:
         if match := _TLS12.fullmatch(suite):

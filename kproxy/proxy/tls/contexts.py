@@ -1,6 +1,6 @@
 """``ssl.SSLContext`` for both sides. They work with asyncio's loop and with uvloop's.
 
-Python's interface to OpenSSL takes keys only from files; keys in memory go through an unnamed file, or one that no
+Python's interface to OpenSSL loads keys only from files; keys in memory go through an unnamed file, or one that no
 other user can open.
 """
 
@@ -29,20 +29,20 @@ _VERSIONS = {
 }
 
 ClientAuth = Literal["none", "requested", "required"]
-"""Whether clients show a certificate: the values of Kafka's ``ssl.client.auth``."""
+"""Whether clients must show a certificate: the values of Kafka's ``ssl.client.auth``."""
 
 
 class TlsConfigError(Exception):
-    """A certificate, key or option cannot be used; the text says which, and why."""
+    """A certificate, key or option cannot be used; the message says which, and why."""
 
 
 def upstream_context(security: Security, *, keylog: str = "") -> ssl.SSLContext | None:
     """Return the context for connections to brokers, None for plaintext.
 
-    Give ``server_hostname`` the host that the broker advertises: it is what its certificate has to be for.
+    Pass the host that the broker advertises as ``server_hostname``: the broker's certificate must match it.
 
     :param keylog: file to which the secrets of connections are appended, empty for none
-    :raises TlsConfigError: if OpenSSL does not take what it is given
+    :raises TlsConfigError: if OpenSSL rejects a setting
     """
     tls = security.tls
     if tls is None:
@@ -69,10 +69,10 @@ def server_context(
 ) -> ssl.SSLContext:
     """Return the context for connections of clients.
 
-    :param identity: what clients are shown, unless a name of theirs has another (:mod:`kproxy.proxy.tls.authority`)
-    :param client_authorities: PEM of what client certificates have to be signed by
+    :param identity: certificate shown to clients
+    :param client_authorities: PEM of the authorities that must have signed client certificates
     :param keylog: file to which the secrets of connections are appended, empty for none
-    :raises TlsConfigError: if OpenSSL does not take what it is given
+    :raises TlsConfigError: if OpenSSL rejects a setting
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     load_identity(context, identity)
@@ -89,13 +89,13 @@ def server_context(
 class ClientContexts:
     """The contexts for connections of clients: one for each name by which they reach kproxy.
 
-    Names come out of ClientHellos before TLS begins (:mod:`kproxy.proxy.tls.sni`), so that no callback has to change
+    Names are read from ClientHellos before TLS begins (:mod:`kproxy.proxy.tls.sni`), so that no callback has to change
     the context of a connection that has begun.
 
-    :param identity: certificate and key for all names, or what makes them for some names
+    :param identity: certificate and key for all names, or a function that makes them for given names
         (:meth:`Authority.identity <kproxy.proxy.tls.authority.Authority.identity>`)
-    :param own_names: host names and addresses that every certificate that is made is for, at least one
-    :raises TlsConfigError: if OpenSSL does not take what it is given
+    :param own_names: host names and addresses that every such certificate includes, at least one
+    :raises TlsConfigError: if OpenSSL rejects a setting
     """
 
     _MOST = 256
@@ -121,7 +121,7 @@ class ClientContexts:
     def of(self, name: str) -> ssl.SSLContext:
         """Return the context for a connection.
 
-        :param name: host name that the client asks for; where it does not say one, the address that it connected to
+        :param name: host name that the client asks for; without one, the address that it connected to
         """
         name = "" if isinstance(self._identity, Identity) else _certifiable(name)
         now = time.monotonic()
@@ -147,7 +147,7 @@ class ClientContexts:
 
 
 def _certifiable(name: str) -> str:
-    """Return a name as a certificate may have it, empty if none may."""
+    """Return a name as it can stand in a certificate, empty if it cannot."""
     try:
         return str(ip_address(name))
     except ValueError:
@@ -155,7 +155,7 @@ def _certifiable(name: str) -> str:
 
 
 def load_identity(context: ssl.SSLContext, identity: Identity) -> None:
-    """Give a context its certificate and key.
+    """Load certificate and key into a context.
 
     :raises TlsConfigError: if they do not belong together, or OpenSSL refuses them
     """
@@ -168,7 +168,7 @@ def load_identity(context: ssl.SSLContext, identity: Identity) -> None:
 
 @contextmanager
 def _in_file(content: bytes) -> Iterator[str]:
-    """Give the path of a file with a content, for as long as it is needed."""
+    """Yield the path of a temporary file with `content`."""
     if hasattr(os, "memfd_create") and Path("/proc/self/fd").exists():
         descriptor = os.memfd_create("kproxy", os.MFD_CLOEXEC)
         with os.fdopen(descriptor, "wb") as file:
@@ -191,7 +191,7 @@ def write_key_log(context: ssl.SSLContext, path: str) -> None:
         descriptor = private.opened(path, os.O_WRONLY | os.O_APPEND)
         try:
             context.keylog_filename = (
-                f"/dev/fd/{descriptor}"  # what was opened, whatever the path names by now
+                f"/dev/fd/{descriptor}"  # the file just opened, even if the path is replaced meanwhile
             )
         finally:
             os.close(descriptor)
@@ -207,7 +207,7 @@ def _trust(context: ssl.SSLContext, authorities: str | None) -> None:
         context.load_verify_locations(cadata=authorities)
     except ssl.SSLError as error:
         raise TlsConfigError(f"the trusted certificates cannot be used: {_reason(error)}") from None
-    # as for Java, whatever is in a trust store is trusted, intermediate authorities and single hosts too
+    # as in Java, everything in a trust store is trusted, including intermediate authorities and single hosts
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
 
 

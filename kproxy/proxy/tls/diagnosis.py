@@ -1,11 +1,11 @@
 """Explains mix-ups of TLS and plaintext to users: what was seen, what it means, what to do.
 
 Everything here is a function of bytes or of an error; nothing is logged, nothing raised. Bytes from peers are shown
-only as far as they are printable and short.
+only if they are printable, and cut if they are long.
 
 The numbers: a TLS record begins with its type (22 handshake, 21 alert) and version 3.x (RFC 8446, section 5.1). Read as
-a Kafka frame its first four bytes are a size of 369,295,616 and more (or 352,518,400 for an alert), its next two the
-API key of the log line "Invalid api key -19711" and the like.
+a Kafka frame, its first four bytes are a size of 369,295,616 or more (352,518,400 for an alert), its next two the API
+key in the log line "Invalid api key -19711" and the like.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LONGEST = 120
 
 _REQUEST_START = struct.Struct(">ihhih")
 
-# OpenSSL's ssl_reason names of alerts (RFC 8446, section 6): what it means if the broker sends it to kproxy
+# OpenSSL's ssl_reason names of alerts (RFC 8446, section 6) -> what an alert from a broker means
 _BROKER_ALERTS = {
     "CERTIFICATE_REQUIRED": "it wants a client certificate: set ssl.keystore.location in --command-config",
     "UNKNOWN_CA": "it does not trust the authority that signed kproxy's client certificate",
@@ -42,7 +42,7 @@ _BROKER_ALERTS = {
     "UNRECOGNIZED_NAME": "it knows no host of the name that was asked for",
 }
 
-# the same, if a client sends it to kproxy
+# the same for alerts from a client
 _CLIENT_ALERTS = {
     "UNKNOWN_CA": "it does not trust the authority that signed it: give it kproxy's authority as trusted certificate "
     "(docs/proxy-tls.md)",
@@ -53,7 +53,7 @@ _CLIENT_ALERTS = {
     "UNSUPPORTED_CERTIFICATE": "the client cannot use this kind of certificate",
     "PROTOCOL_VERSION": "the TLS versions of the two have nothing in common",
     "HANDSHAKE_FAILURE": "the two have no cipher suite in common",
-    "DECRYPT_ERROR": "its signature does not fit the authority of that name that the client trusts: the client has "
+    "DECRYPT_ERROR": "its signature does not match the authority of that name that the client trusts: the client has "
     "the certificate of another authority of kproxy, perhaps an older one",
 }
 
@@ -65,7 +65,7 @@ _X509_SELF_SIGNED = (18, 19)
 
 
 def broker_unreachable(error: BaseException, where: str) -> str:
-    """Say why a broker cannot be connected to.
+    """Explain why a broker cannot be connected to.
 
     :param where: ``host:port``
     """
@@ -75,12 +75,12 @@ def broker_unreachable(error: BaseException, where: str) -> str:
 
 
 def broker_handshake(error: BaseException, where: str, name: str, certificate: bytes | None = None) -> str:
-    """Say why the TLS handshake with a broker failed.
+    """Explain why the TLS handshake with a broker failed.
 
-    :param error: what the connection attempt raised
+    :param error: raised by the connection attempt
     :param where: ``host:port``
-    :param name: the host name that the certificate had to be for
-    :param certificate: that of the broker (DER), where it was fetched afterwards
+    :param name: the host name that the certificate must match
+    :param certificate: the broker's (DER), if it was fetched afterwards
     """
     if isinstance(error, ssl.SSLCertVerificationError):
         return _unverified(error, where, name, certificate)
@@ -103,9 +103,9 @@ def broker_handshake(error: BaseException, where: str, name: str, certificate: b
 
 
 def broker_ended(error: BaseException | None, where: str) -> str:
-    """Say how a broker ended a connection that was open.
+    """Explain how a broker ended an open connection.
 
-    :param error: what reading or writing raised, None for an ordinary end
+    :param error: raised by reading or writing, None for an ordinary end
     """
     if isinstance(error, ssl.SSLError):
         alert = _alert(error.reason or "")
@@ -117,7 +117,7 @@ def broker_ended(error: BaseException | None, where: str) -> str:
 
 
 def broker_answer(start: bytes, where: str) -> str:
-    """Say what the first bytes from a plaintext connection to a broker are, if they are not Kafka.
+    """Name the protocol of the first bytes from a plaintext connection to a broker, if it is not Kafka.
 
     :param start: four bytes or more
     :returns: empty if they may be Kafka
@@ -125,9 +125,9 @@ def broker_answer(start: bytes, where: str) -> str:
     if start[:1] == bytes([_ALERT]) and start[1:2] == b"\x03":
         return f"{where} answers with a TLS alert: it is a TLS port, use security.protocol=SSL or SASL_SSL"
     if start[:5] in (b"HTTP", b"HTTP/"):
-        return f"{where} answers in HTTP: it is no Kafka broker"
+        return f"{where} answers in HTTP: it is not a Kafka broker"
     if start[:4] == b"SSH-":
-        return f"{where} answers as an SSH server: it is no Kafka broker"
+        return f"{where} answers as an SSH server: it is not a Kafka broker"
     return ""
 
 
@@ -147,9 +147,9 @@ def _unverified(error: ssl.SSLCertVerificationError, where: str, name: str, cert
     if code == _X509_NOT_YET_VALID:
         return f"{whose} is not valid yet, or this machine's clock is wrong"
     what = (
-        "is self-signed or of an unknown authority"
+        "is self-signed or signed by an unknown authority"
         if code in _X509_SELF_SIGNED
-        else "is of an unknown authority"
+        else "is signed by an unknown authority"
     )
     return (
         f"{whose} {what} ({error.verify_message}): give the certificate of the authority that signed it, with "
@@ -161,11 +161,11 @@ def _unverified(error: ssl.SSLCertVerificationError, where: str, name: str, cert
 
 
 def client_start(data: bytes, *, tls: bool) -> str:
-    """Say what a client's first bytes are, if they are not what its port is for.
+    """Name the protocol of a client's first bytes, if it does not match the port.
 
     :param data: eight bytes or more, unless the client ended before
     :param tls: whether the port is for TLS, otherwise it is for plaintext Kafka
-    :returns: empty if they are what is expected, or nothing known
+    :returns: empty if the protocol is the expected one, or unknown
     """
     hello = data[:1] == bytes([_HANDSHAKE]) and data[1:2] == b"\x03"
     if hello and not tls:
@@ -188,9 +188,9 @@ def client_start(data: bytes, *, tls: bool) -> str:
 
 
 def client_handshake(error: BaseException, server_name: str | None = None) -> str:
-    """Say why the TLS handshake with a client failed.
+    """Explain why the TLS handshake with a client failed.
 
-    :param server_name: what the client asked for (SNI), None if it did not say
+    :param server_name: the name that the client asked for (SNI), None if it sent none
     """
     shown = f" for {_printable(server_name.encode())}" if server_name else ""
     if isinstance(error, ssl.SSLCertVerificationError):
@@ -218,7 +218,7 @@ def client_handshake(error: BaseException, server_name: str | None = None) -> st
 
 
 def _request(data: bytes) -> str:
-    """Return API and client ID of a request's first bytes, empty if they are none."""
+    """Return API and client ID of the request that `data` begins with, empty if it is not a request."""
     if len(data) < 8:
         return ""
     size, key, version = struct.unpack_from(">ihh", data)

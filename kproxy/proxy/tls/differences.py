@@ -16,7 +16,7 @@ from kproxy.proxy.tls.security import Identity, Security
 
 
 def what_differs(settings: Settings) -> list[str]:
-    """Return what will be different with some settings, a sentence or two for each thing."""
+    """Return what brokers and clients will see differently with `settings`, a sentence or two for each effect."""
     mode, security, tls = MODES[settings.mode], settings.security, settings.client_tls
     listen = settings.listen[0]
     advertised = settings.sni or settings.advertised or listen
@@ -44,7 +44,7 @@ def what_differs(settings: Settings) -> list[str]:
 
 
 def _certificates(security: Security, client_tls: ClientTls | None) -> list[str]:
-    """Say what becomes of mutual TLS, which ends at kproxy on one side and begins there on the other."""
+    """Return the effects on mutual TLS, which ends at kproxy on one side and begins there on the other."""
     said = []
     if security.tls is not None and security.tls.identity is not None:
         said.append(
@@ -60,7 +60,7 @@ def _certificates(security: Security, client_tls: ClientTls | None) -> list[str]
 
 
 def _misnamed(shown: Identity, advertised: str) -> list[str]:
-    """Say that the certificate of kproxy is not for the names that clients use."""
+    """Return a warning if kproxy's certificate does not match the names that clients use."""
     told = advertised.replace("{node_id}", "1").lower()
     names = names_of(pem_blocks(shown.chain)[0].data)
     wildcard = f"*.{told.partition('.')[2]}"  # for one label, the first (RFC 6125, section 6.4.3)
@@ -72,7 +72,7 @@ def _misnamed(shown: Identity, advertised: str) -> list[str]:
 
 
 def _in_clear(security: Security, listen: str, *, client_tls: bool) -> list[str]:
-    """Say which side lost the encryption that the other one has."""
+    """Return a warning if only one side is encrypted."""
     said = []
     if security.tls is not None and not client_tls and not _is_loopback(listen):
         said.append(

@@ -1,9 +1,9 @@
-"""``sasl.jaas.config``: one login module with its options, as ``clients/.../security/JaasConfig.java`` reads it.
+r"""``sasl.jaas.config``: one login module with its options, as ``clients/.../security/JaasConfig.java`` reads it.
 
     org.apache.kafka.common.security.plain.PlainLoginModule required username="alice" password="a\\"secret";
 
-Java's StreamTokenizer does the reading there: values are quoted, with the escapes of C, or words; comments may be
-anywhere. Errors name the place, never the text, which has a password in it.
+Kafka reads it with Java's StreamTokenizer: values are words, or quoted with the escapes of C; comments may be anywhere.
+Errors give the position, never the text, which contains a password.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ESCAPED = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v
 
 
 class JaasError(ValueError):
-    """The text is not a login module with options; the text of the error says where it stops making sense."""
+    """The text is not a login module with options; the message gives the position of the error."""
 
 
 class LoginModule(NamedTuple):
@@ -72,25 +72,25 @@ def _unescaped(escape: re.Match[str]) -> str:
 
 
 def parse_jaas(text: str) -> LoginModule:
-    """Read the value of ``sasl.jaas.config``.
+    """Parse the value of ``sasl.jaas.config``.
 
-    :raises JaasError: if it makes no sense
+    :raises JaasError: if it is malformed
     """
     tokens = _Tokens(text)
     module = tokens.name("a login module")
     flag = tokens.name("a control flag such as required")
     if flag.lower() not in _FLAGS:
-        raise JaasError(f"the control flag behind {module} is none of {', '.join(sorted(_FLAGS))}")
+        raise JaasError(f"the control flag after {module} is none of {', '.join(sorted(_FLAGS))}")
     options: dict[str, str] = {}
     while True:
         option, named = tokens.next('an option or ";"')
         if not named:
             break
         if tokens.next('"="') != ("=", False):
-            raise JaasError(f'"=" and a value are expected behind the option {option}')
+            raise JaasError(f'"=" and a value are expected after the option {option}')
         options[option] = tokens.name(f"a value of {option}")
     if option != ";":
-        raise JaasError('";" is expected behind the options')
+        raise JaasError('";" is expected after the options')
     if tokens:
         raise JaasError("only one login module is possible here, and something follows its semicolon")
     return LoginModule(module, options)

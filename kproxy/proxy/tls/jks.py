@@ -1,10 +1,10 @@
 """Java's own key stores, JKS and JCEKS, read without Java.
 
-The library for them (pyjks) has had no release since 2020 and brings four others along; the format is small. It is that
-of ``sun/security/provider/JavaKeyStore.java`` and ``com/sun/crypto/provider/JceKeyStore.java`` in OpenJDK: big-endian
-numbers, strings with a 16-bit length, and at the end a SHA-1 digest that includes the store's password. Private keys
-are protected one by one, with a key stream made of SHA-1 (JKS, ``KeyProtector.java``) or with triple DES under keys
-made of MD5 (JCEKS, ``PBES1Core.java``). None of this is strong; kproxy only reads it.
+The library for them (pyjks) has had no release since 2020 and brings four others along; the format is small. It is
+defined by ``sun/security/provider/JavaKeyStore.java`` and ``com/sun/crypto/provider/JceKeyStore.java`` in OpenJDK:
+big-endian numbers, strings with a 16-bit length, and at the end a SHA-1 digest that includes the store's password.
+Private keys are protected one by one, with a key stream made of SHA-1 (JKS, ``KeyProtector.java``) or with triple DES
+under keys made of MD5 (JCEKS, ``PBES1Core.java``). None of this is strong; kproxy only reads it.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _SEQUENCE, _OCTETS, _OBJECT_ID = 0x30, 0x04, 0x06
 
 
 class JksError(ValueError):
-    """A store cannot be read; the text says why."""
+    """A store cannot be read; the message says why."""
 
 
 @dataclass(slots=True)
 class PrivateKey:
     """A private key of a store and its certificates, the key's own first (DER).
 
-    :ivar protected: the key as it is in the store, see :func:`unprotect`
+    :ivar protected: the key as stored, see :func:`unprotect`
     """
 
     alias: str
@@ -44,7 +44,7 @@ class PrivateKey:
 
 @dataclass(slots=True)
 class KeyStore:
-    """What is in a store, in its order; certificates are DER."""
+    """The entries of a store, in order; certificates are DER."""
 
     keys: list[PrivateKey] = field(default_factory=list)
     trusted: list[bytes] = field(default_factory=list)
@@ -72,11 +72,11 @@ class _Cursor:
 def read(data: bytes, password: str | None) -> KeyStore:
     """Read a store.
 
-    :param password: of the store; None reads it without checking that it is whole, as Java does
-    :raises JksError: if it is damaged, the password is wrong, or it holds what cannot be read
+    :param password: of the store; None reads it without an integrity check, as Java does
+    :raises JksError: if it is damaged, the password is wrong, or it contains an unreadable entry
     """
     if data[:4] not in (JKS_MAGIC, JCEKS_MAGIC):
-        raise JksError("it is no JKS or JCEKS store")
+        raise JksError("it is not a JKS or JCEKS store")
     body, digest = data[:-_DIGEST], data[-_DIGEST:]
     if password is not None:
         expected = hashlib.sha1(_utf16(password) + _WHITENER + body, usedforsecurity=False).digest()
@@ -95,7 +95,7 @@ def read(data: bytes, password: str | None) -> KeyStore:
 
 def _read_entry(cursor: _Cursor, version: int, store: KeyStore) -> None:
     kind, alias = cursor.number(4), cursor.text()
-    cursor.take(8)  # when it was made
+    cursor.take(8)  # time of creation
     if kind == _PRIVATE_KEY:
         protected = cursor.take(cursor.number(4))
         chain = [_certificate(cursor, version) for _ in range(cursor.number(4))]
@@ -103,7 +103,7 @@ def _read_entry(cursor: _Cursor, version: int, store: KeyStore) -> None:
     elif kind == _CERTIFICATE:
         store.trusted.append(_certificate(cursor, version))
     elif kind == _SECRET_KEY:
-        # a serialized Java object without a length: what comes behind it cannot be found
+        # a serialized Java object without a length: the next entry cannot be found
         raise JksError(
             f"its entry {alias!r} is a secret key, which only Java reads: keep it in another store"
         )
@@ -125,8 +125,8 @@ def _certificate(cursor: _Cursor, version: int) -> bytes:
 def unprotect(protected: bytes, password: str) -> bytes:
     """Return a private key in PKCS #8 (DER).
 
-    :param protected: an EncryptedPrivateKeyInfo (RFC 5958, section 3) with an algorithm of Sun's
-    :raises JksError: if the password is wrong or the algorithm is another
+    :param protected: an EncryptedPrivateKeyInfo (RFC 5958, section 3) with one of Sun's algorithms
+    :raises JksError: if the password is wrong or the algorithm is a different one
     """
     _, info, _ = _der(protected, 0, _SEQUENCE)
     _, algorithm, at = _der(info, 0, _SEQUENCE)
@@ -167,7 +167,7 @@ def _unprotect_jceks(encrypted: bytes, parameters: bytes, password: str) -> byte
     try:
         padded = decryptor.update(encrypted) + decryptor.finalize()
         key = unpadder.update(padded) + unpadder.finalize()
-        # one wrong password in 256 leaves something that passes for padding
+        # one wrong password in 256 yields valid padding
         if _der(key, 0, _SEQUENCE)[2] == len(key):
             return key
     except ValueError:

@@ -1,8 +1,8 @@
 """Kafka's own client properties (``--command-config``), as far as they concern security.
 
 Names, defaults and their meaning are those of ``clients/.../CommonClientConfigs.java``, ``SslConfigs.java``,
-``SaslConfigs.java``; the file is one of ``java.util.Properties``, in ISO-8859-1. As in Kafka, unknown keys are ignored
-and reported once.
+``SaslConfigs.java``; the file has the format of ``java.util.Properties``, in ISO-8859-1. As in Kafka, unknown keys are
+ignored and reported once.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ _USED = frozenset(
 
 
 class PropertiesError(Exception):
-    """Client properties cannot be used; the text says which, and why. It has no secret in it."""
+    """Client properties cannot be used; the message says which, and why. It contains no secret."""
 
 
 class ClientConfig(NamedTuple):
-    """What client properties say.
+    """The parsed client properties.
 
     :ivar bootstrap: the value of ``bootstrap.servers``, empty if there is none
     :ivar warnings: sentences to be shown once
@@ -75,7 +75,7 @@ def read_properties(path: str) -> dict[str, str]:
     import javaproperties
 
     try:
-        with open(path, "rb") as file:  # noqa: PTH123  # javaproperties decodes what is opened as bytes
+        with open(path, "rb") as file:  # noqa: PTH123  # javaproperties decodes files opened as bytes
             return dict(javaproperties.load(file))
     except OSError as error:
         raise PropertiesError(f"{path} cannot be read: {error.strerror}") from None
@@ -84,9 +84,9 @@ def read_properties(path: str) -> dict[str, str]:
 
 
 def client_config(properties: Mapping[str, str]) -> ClientConfig:
-    """Read what client properties say of security, and the stores that they name.
+    """Parse the properties for security, and read the stores that they name.
 
-    :raises PropertiesError: if a value is none of Kafka's, or a store cannot be read
+    :raises PropertiesError: if Kafka would not accept a value, or a store cannot be read
     """
     warnings: list[str] = []
     protocol = properties.get("security.protocol", "PLAINTEXT").strip().upper()
@@ -142,7 +142,9 @@ def _identity(properties: Mapping[str, str]) -> Identity | None:
     key, chain = properties.get("ssl.keystore.key"), properties.get("ssl.keystore.certificate.chain")
     location, key_password = properties.get("ssl.keystore.location"), properties.get("ssl.key.password")
     if location and (key or chain):
-        raise ValueError("ssl.keystore.location cannot be set beside ssl.keystore.key and .certificate.chain")
+        raise ValueError(
+            "ssl.keystore.location cannot be set together with ssl.keystore.key and .certificate.chain"
+        )
     if location:
         return stored_identity(location, properties.get("ssl.keystore.password"), key_password)
     if bool(key) != bool(chain):
@@ -160,7 +162,7 @@ def _of(name: str, read: Callable[[str], T], text: str) -> T:
 
 
 def _versions(properties: Mapping[str, str]) -> tuple[str, str] | None:
-    """Return the lowest and highest version; ``ssl.protocol`` is a bound where nothing is said of versions."""
+    """Return the lowest and highest version; without enabled versions, ``ssl.protocol`` is the upper bound."""
     enabled = _listed(properties, "ssl.enabled.protocols")
     if not enabled:
         only = properties.get("ssl.protocol", "").strip()
@@ -175,7 +177,7 @@ def _versions(properties: Mapping[str, str]) -> tuple[str, str] | None:
 
 
 def _bounded(versions: tuple[str, str] | None, suites: Suites) -> tuple[str, str] | None:
-    """Return the versions without those that the chosen cipher suites rule out."""
+    """Return the versions without those that the configured cipher suites exclude."""
     lowest, highest = versions or ("TLSv1.2", "TLSv1.3")
     if suites.openssl and not suites.tls13:
         return lowest, min(highest, "TLSv1.2")

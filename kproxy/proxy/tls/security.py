@@ -1,7 +1,7 @@
 """How to connect to brokers, as plain data, so that the front process can read files and the data plane need not.
 
-Certificates and keys are PEM text. It contains secrets: nothing of it is logged, ``repr`` leaves them out, and it goes
-to the data plane through a pipe.
+Certificates and keys are PEM text. They include secrets: none are logged, ``repr`` omits them, and they are sent to the
+data plane through a pipe.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import msgspec
 class Identity(msgspec.Struct, frozen=True):
     """A certificate and its key.
 
-    :ivar chain: PEM, the certificate itself first, then what signed it
+    :ivar chain: PEM, the certificate itself first, then its issuers
     :ivar key: PEM, PKCS #8, not encrypted
     """
 
@@ -24,13 +24,13 @@ class Identity(msgspec.Struct, frozen=True):
 
 
 class Tls(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How TLS is spoken to brokers.
+    """TLS towards brokers.
 
-    :ivar authorities: PEM of the certificates that are trusted, None for those of the system
-    :ivar identity: what kproxy shows where the broker asks for a client certificate
-    :ivar verify: whether the broker's certificate has to be signed by an authority
-    :ivar verify_host: whether it has to be for the name that was asked for
-    :ivar versions: lowest and highest protocol version as Kafka names them (``TLSv1.2``), None for OpenSSL's choice
+    :ivar authorities: PEM of the trusted certificates, None for those of the system
+    :ivar identity: shown if a broker asks for a client certificate
+    :ivar verify: whether the broker's certificate must be signed by an authority
+    :ivar verify_host: whether it must match the host name
+    :ivar versions: lowest and highest protocol version by Kafka's names (``TLSv1.2``), None for OpenSSL's choice
     :ivar ciphers: cipher suites of TLS 1.2 in OpenSSL's notation, empty for its choice
     """
 
@@ -45,8 +45,8 @@ class Tls(msgspec.Struct, frozen=True, omit_defaults=True):
 class Sasl(msgspec.Struct, frozen=True):
     """How kproxy authenticates its own requests. Those of clients pass through.
 
-    :ivar mechanism: as Kafka names it: ``PLAIN``, ``SCRAM-SHA-512``
-    :ivar username: None where the configuration names no credentials that kproxy can use
+    :ivar mechanism: Kafka's name: ``PLAIN``, ``SCRAM-SHA-512``
+    :ivar username: None if the configuration has no credentials that kproxy can use
     """
 
     mechanism: str
@@ -58,14 +58,14 @@ class Sasl(msgspec.Struct, frozen=True):
 
 
 class Security(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How brokers are reached: the four values of ``security.protocol`` are what is and what is not None here."""
+    """Security towards brokers. The four values of ``security.protocol`` follow from which fields are None."""
 
     tls: Tls | None = None
     sasl: Sasl | None = None
 
     @property
     def protocol(self) -> str:
-        """As Kafka names it: ``PLAINTEXT``, ``SSL``, ``SASL_PLAINTEXT`` or ``SASL_SSL``."""
+        """Kafka's name: ``PLAINTEXT``, ``SSL``, ``SASL_PLAINTEXT`` or ``SASL_SSL``."""
         transport = "SSL" if self.tls else "PLAINTEXT"
         return f"SASL_{transport}" if self.sasl else transport
 

@@ -1,8 +1,8 @@
-"""One port for all brokers: which host name a client asks for in TLS, and which broker has that name.
+"""One port for all brokers: the host name that a client asks for in TLS, and the broker with that name.
 
 Clients send the name in their ClientHello (RFC 6066, section 3). kproxy peeks at it before TLS begins; that needs only
-a few field lengths here, and not the parser for captures (:mod:`captures.packets.tls.handshake`), which would bring
-numpy into the data plane.
+a few length fields here, not the parser for captures (:mod:`captures.packets.tls.handshake`), which would bring numpy
+into the data plane.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ _SERVER_NAME = 0
 _HOST_NAME = 0
 _RECORD_HEADER = 5
 _MOST_RECORD = 1 << 14
-_MOST_HELLO = 1 << 16  # post-quantum key shares and sessions have some kilobytes
+_MOST_HELLO = 1 << 16  # post-quantum key shares and sessions take some kilobytes
 
-#: what a host name in DNS may be, underscores included, as Docker and Kubernetes have them
+#: host names in DNS, including underscores, which Docker and Kubernetes use
 _NAME = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63})*")
 _MOST_NAME = 253
 
@@ -36,21 +36,21 @@ NEED_MORE = _More.NEED_MORE
 
 
 class _EndError(Exception):
-    """A length points behind the end of what it is in."""
+    """A length exceeds its container."""
 
 
 def host_name(text: str) -> str | None:
-    """Return a host name as it is compared, in lower case and without the last dot; None if it cannot be one."""
+    """Return a host name for comparison, in lower case and without the last dot; None if it cannot be one."""
     name = text.lower().removesuffix(".")
     return name if len(name) <= _MOST_NAME and _NAME.fullmatch(name) else None
 
 
 def server_name(data: bytes) -> str | Literal[_More.NEED_MORE] | None:
-    """Return the host name that a client asks for, :data:`NEED_MORE` if its bytes end too early to tell.
+    """Return the host name that a client asks for, :data:`NEED_MORE` if its bytes end before it.
 
-    None if it does not say one, or the bytes are no ClientHello. Never raises.
+    None if it sends no name, or the bytes are not a ClientHello. Never raises.
 
-    :param data: what a client sent first, up to 64 KiB
+    :param data: the first bytes from a client, up to 64 KiB
     """
     hello = _client_hello(data)
     if not isinstance(hello, bytes):
@@ -62,7 +62,7 @@ def server_name(data: bytes) -> str | Literal[_More.NEED_MORE] | None:
 
 
 def _client_hello(data: bytes) -> bytes | Literal[_More.NEED_MORE] | None:
-    """Return the body of the first handshake message, put together from its records."""
+    """Return the body of the first handshake message, joined from its records."""
     message = b""
     at = 0
     while at < len(data):
@@ -125,7 +125,7 @@ def _first_host(names: bytes) -> str | None:
 
 
 class NodeNamesError(ValueError):
-    """A pattern cannot name brokers; the text says why."""
+    """A pattern cannot name brokers; the message says why."""
 
 
 _PLACEHOLDER = "{node_id}"
@@ -133,11 +133,11 @@ _CONTROLLER = "controller-"
 
 
 class NodeNames:
-    """Host names of brokers by node ID. All of them, and that of the bootstrap address, lead to the same port.
+    """Host names of brokers by node ID. They all lead to the same port, as does the bootstrap address.
 
-    Controllers, whose node IDs may be those of brokers, have ``controller-`` in front.
+    Controllers, which may share node IDs with brokers, have the prefix ``controller-``.
 
-    :param pattern: with ``{node_id}`` in it once: ``b{node_id}.kafka.example``
+    :param pattern: contains ``{node_id}`` once: ``b{node_id}.kafka.example``
     :raises NodeNamesError: if it cannot produce names, or not distinct ones
     """
 
@@ -145,7 +145,7 @@ class NodeNames:
         example = host_name(pattern.replace(_PLACEHOLDER, "1"))
         if pattern.count(_PLACEHOLDER) != 1:
             raise NodeNamesError(
-                f"{pattern!r} has to have {_PLACEHOLDER} in it once, as in b{_PLACEHOLDER}.kafka.example"
+                f"{pattern!r} must contain {_PLACEHOLDER} once, as in b{_PLACEHOLDER}.kafka.example"
             )
         if example is None:
             raise NodeNamesError(f"{pattern!r} does not make a host name")

@@ -1,7 +1,6 @@
 """Key and trust stores of Kafka clients: PEM, PKCS #12, JKS and JCEKS files, recognised by content.
 
-Java does so too for JKS and PKCS #12 (``keystore.type.compat``), so a wrong ``ssl.truststore.type`` often goes
-unnoticed.
+So does Java with JKS and PKCS #12 (``keystore.type.compat``), so a wrong ``ssl.truststore.type`` often goes unnoticed.
 """
 
 from __future__ import annotations
@@ -24,15 +23,15 @@ _DER_SEQUENCE = b"\x30"
 
 
 class StoreError(ValueError):
-    """A store cannot be used; the text says why."""
+    """A store cannot be used; the message says why."""
 
 
 def trusted_certificates(path: str, password: str | None = None) -> str:
-    """Return the certificates that a trust store holds, as PEM.
+    """Return the certificates of a trust store, as PEM.
 
-    Of a key entry it is the key's own certificate, as for Java.
+    From a key entry, the key's own certificate is taken, as in Java.
 
-    :raises StoreError: if it cannot be read or holds none
+    :raises StoreError: if it cannot be read or has none
     """
     data = _content(path)
     try:
@@ -51,9 +50,9 @@ def trusted_certificates(path: str, password: str | None = None) -> str:
 
 
 def trusted_pem(text: str) -> str:
-    """Return the certificates of PEM text, as PEM.
+    """Return the certificates in PEM text, as PEM.
 
-    :raises StoreError: if it is none
+    :raises StoreError: if there are none
     """
     found = certificate_pem(*(block.data for block in _blocks(text) if block.label.endswith("CERTIFICATE")))
     if not found:
@@ -64,8 +63,8 @@ def trusted_pem(text: str) -> str:
 def stored_identity(path: str, password: str | None = None, key_password: str | None = None) -> Identity:
     """Return the first key of a key store, with its certificates.
 
-    :param key_password: of the key, where it is not the store's
-    :raises StoreError: if the store cannot be read or holds no key
+    :param key_password: of the key, if it differs from the store's
+    :raises StoreError: if the store cannot be read or has no key
     """
     data = _content(path)
     try:
@@ -79,10 +78,10 @@ def stored_identity(path: str, password: str | None = None, key_password: str | 
 
 
 def pem_identity(text: str, password: str | None = None) -> Identity:
-    """Return the key and the certificates of PEM text.
+    """Return the key and the certificates in PEM text.
 
     :param password: of the key, if it is encrypted
-    :raises StoreError: if one of the two is missing, or the password does not fit
+    :raises StoreError: if one of the two is missing, or the password is wrong
     """
     blocks = _blocks(text)
     chain = [block.data for block in blocks if block.label == "CERTIFICATE"]

@@ -181,7 +181,7 @@ def test_while_nothing_can_be_written_packets_are_counted(
     sniffer.join()
     assert notices[1:] == [
         "nothing can be recorded for now: No space left on device",
-        "recording goes on; 150 packets were not recorded",
+        "recording continues; 150 packets were not recorded",
     ]
     assert sniffer.taken == CaptureCounts(captured=150, not_written=150)
 

@@ -128,10 +128,10 @@ def test_options_before_the_command_and_of_inner_commands() -> None:
         ("[read]\nspool = '1MB'", "line 2: read.spool: 1MB is too small"),
         ("[read]\nfrom = 09:14:03", "line 2: read.from: expected a text in quotes"),
         ("[read]\nhosts = [1, {}]", "line 2: read.hosts: expected a text in quotes, or a list"),
-        ("read = 3", "line 1: read: this has to be a table: [read]"),
+        ("read = 3", "line 1: read: this must be a table: [read]"),
         ("[read]\nconfig = 'x'", "read.config: there is no option"),
-        ("common = 3", "line 1: common: this has to be a table"),
-        ("x = [", "this is no TOML"),
+        ("common = 3", "line 1: common: this must be a table"),
+        ("x = [", "this is not TOML"),
     ],
 )
 def test_what_makes_no_sense_is_refused_with_its_place(text: str, problem: str) -> None:

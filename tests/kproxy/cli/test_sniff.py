@@ -380,7 +380,7 @@ def test_a_capture_filter_with_a_mistake() -> None:
 def test_an_interface_that_does_not_exist() -> None:
     result = run("-i", "eth77", *STAY)
     assert result.exit_code == 1
-    assert "there is no interface eth77; -D lists those there are" in result.stderr
+    assert "there is no interface eth77; -D lists the interfaces" in result.stderr
 
 
 @needs_root

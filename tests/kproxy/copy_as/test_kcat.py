@@ -120,7 +120,7 @@ def test_records_are_piped_into_a_producer() -> None:
 
 def test_binary_records_are_counted_and_left_out() -> None:
     exchange = produced((None, b"\xff\xfe"))
-    assert "# left out: 1 records of orders-3 that are no text, or too many" in lines(commands(exchange))
+    assert "# left out: 1 records of orders-3 that are not text, or too many" in lines(commands(exchange))
     assert by_name("kcat") not in formats_of([exchange])
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from captures.interventions import Intervention, told_by
 from kproxy.proxy.half import Half
-from kproxy.proxy.verdicts import GO_ON, Frame, Hold, Then, Verdict
+from kproxy.proxy.verdicts import UNCHANGED, Ending, Frame, Hold, Verdict
 from tests.kproxy.fake_broker import (
     FETCH,
     METADATA,
@@ -36,7 +36,7 @@ def _own_state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 class ScriptedInspector:
     """An inspector whose decisions a test has written."""
 
-    def __init__(self, *keys: int, side: str = "request", verdict: Verdict = GO_ON) -> None:
+    def __init__(self, *keys: int, side: str = "request", verdict: Verdict = UNCHANGED) -> None:
         self.active = True
         self.keys = keys
         self.side = side
@@ -48,7 +48,7 @@ class ScriptedInspector:
 
     def decide(self, frame: Frame) -> Verdict:
         self.frames.append(frame)
-        return self.verdict if frame.side == self.side else GO_ON
+        return self.verdict if frame.side == self.side else UNCHANGED
 
 
 def test_an_answer_of_kproxys_own_comes_in_its_turn(tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ def test_a_held_frame_waits_until_it_is_released(tmp_path: Path) -> None:
                 inspector.verdict = Verdict(hold=hold)
                 client.send(heartbeat(1))
                 await until(lambda: bool(inspector.frames))
-                inspector.verdict = GO_ON
+                inspector.verdict = UNCHANGED
                 client.send(
                     request_frame(METADATA, 12, ALL_TOPICS, 2), request_frame(METADATA, 12, ALL_TOPICS, 3)
                 )
@@ -183,12 +183,12 @@ def test_a_hold_knows_that_its_connection_has_gone(tmp_path: Path) -> None:
     run(test)
 
 
-@pytest.mark.parametrize("then", [Then.CLOSE, Then.RESET])
-def test_a_verdict_can_end_the_connection(tmp_path: Path, then: Then) -> None:
+@pytest.mark.parametrize("ending", [Ending.CLOSE, Ending.RESET])
+def test_a_verdict_can_end_the_connection(tmp_path: Path, ending: Ending) -> None:
     async def test() -> None:
         async with FakeBroker() as broker, running(tmp_path, ("127.0.0.1", broker.port)) as proxy:
             broker.received.clear()
-            proxy.plane.inspector = ScriptedInspector(HEARTBEAT, verdict=Verdict(data=b"", then=then))
+            proxy.plane.inspector = ScriptedInspector(HEARTBEAT, verdict=Verdict(data=b"", ending=ending))
             async with await Client.connect(proxy.address) as client:
                 client.send(heartbeat(1))
                 assert await client.ended() == b""
@@ -201,7 +201,9 @@ def test_a_verdict_can_end_the_connection(tmp_path: Path, then: Then) -> None:
 def test_a_black_hole_swallows_everything_and_stays_open(tmp_path: Path) -> None:
     async def test() -> None:
         async with FakeBroker() as broker, running(tmp_path, ("127.0.0.1", broker.port)) as proxy:
-            proxy.plane.inspector = ScriptedInspector(HEARTBEAT, verdict=Verdict(data=b"", then=Then.SWALLOW))
+            proxy.plane.inspector = ScriptedInspector(
+                HEARTBEAT, verdict=Verdict(data=b"", ending=Ending.SWALLOW)
+            )
             async with await Client.connect(proxy.address) as client:
                 client.send(request_frame(METADATA, 12, ALL_TOPICS, 1))
                 await client.frame()

@@ -162,9 +162,9 @@ def test_a_broker_at_an_odd_place_is_noted_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("answer", "sentence"),
     [
-        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "answers in HTTP: it is no Kafka broker"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "answers in HTTP: it is not a Kafka broker"),
         (b"\x15\x03\x03\x00\x02\x02\x50", "answers with a TLS alert: it is a TLS port"),
-        (b"SSH-2.0-OpenSSH_9.2\r\n", "answers as an SSH server: it is no Kafka broker"),
+        (b"SSH-2.0-OpenSSH_9.2\r\n", "answers as an SSH server: it is not a Kafka broker"),
     ],
 )
 def test_another_protocol_behind_the_proxy_is_named_and_ends_the_connection(

@@ -114,7 +114,7 @@ def test_tls(run: Run, tmp_path: Any) -> None:
         OwnRequestError, match=r"not for the name that was asked for, 127\.0\.0\.1, it is for localhost"
     ):
         run(_cluster(FakeBroker(tls=tls), trusting))
-    with pytest.raises(OwnRequestError, match="is of an unknown authority"):
+    with pytest.raises(OwnRequestError, match="is signed by an unknown authority"):
         run(_cluster(FakeBroker(tls=tls), Security(tls=Tls()), "localhost"))
 
 
@@ -314,7 +314,7 @@ def test_a_broker_that_says_nothing() -> None:
     ("answer", "reason"),
     [
         (b"\x15\x03\x03\0\x02\x02\x50", "answers with a TLS alert: it is a TLS port"),
-        (b"HTTP/1.1 400 Bad Request\r\n", "answers in HTTP: it is no Kafka broker"),
+        (b"HTTP/1.1 400 Bad Request\r\n", "answers in HTTP: it is not a Kafka broker"),
         (b"\xff\xff\xff\xff", "does not speak Kafka: a frame of -1 bytes"),
         (b"\0\0\0\x06\0\0\0\x63\0\0", "wrong correlation ID"),
         (b"\0\0\0\x06\0\0\0\x01\0\0", "ApiVersions v3 response .* cannot be read"),

@@ -61,7 +61,9 @@ def test_counts_go_on_with_another_recorder(tmp_path: Path) -> None:
                 for child in psutil.Process().children():
                     if "kproxy.proxy.recorder" in child.cmdline():
                         child.kill()
-                await until(lambda: any("ended unasked" in each["text"] for each in proxy.told.of("warning")))
+                await until(
+                    lambda: any("ended unexpectedly" in each["text"] for each in proxy.told.of("warning"))
+                )
                 assert is_being_recorded(recordings.path)  # the data plane holds the lock meanwhile
                 assert recordings.status()["bytes"] == first
                 both = await said(3)

@@ -392,7 +392,7 @@ def test_silence_ends_a_connection(tmp_path: Path) -> None:
                     client.send(heartbeat())
                     await client.frame()
                     assert await client.ended() == b""
-                assert any("nothing was said for 0.1 s" in each["text"] for each in proxy.told.of("note"))
+                assert any("no byte was sent for 0.1 s" in each["text"] for each in proxy.told.of("note"))
 
     run(test)
 

@@ -119,8 +119,8 @@ def test_what_is_wrong_is_said_with_its_place(said: dict[str, object], problem: 
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        (b"theme = \n", "this is no TOML: Invalid value (at line 1, column 9). Nothing of it is used"),
-        (b"\xff", "this is no UTF-8 text: byte 0. Nothing of it is used"),
+        (b"theme = \n", "this is not TOML: Invalid value (at line 1, column 9). Nothing of it is used"),
+        (b"\xff", "this is not UTF-8 text: byte 0. Nothing of it is used"),
     ],
 )
 def test_a_broken_file_means_defaults(file: Path, content: bytes, problem: str) -> None:

@@ -9,7 +9,7 @@ from captures.meaning import errors_in
 from dissectors.frames import decode_response
 from kproxy.proxy.rules import actions
 from kproxy.proxy.rules.errors import AnswerError
-from kproxy.proxy.verdicts import Frame, Then
+from kproxy.proxy.verdicts import Ending, Frame
 from tests.kproxy.proxy.rules.frames import FETCH, request, response
 
 MS = 10**6
@@ -61,19 +61,19 @@ def test_no_delay_is_negative_or_endless(frame: Frame, chance: Random) -> None:
 
 
 @pytest.mark.parametrize(
-    ("action", "then"),
+    ("action", "ending"),
     [
-        (actions.Drop(), Then.CLOSE),
-        (actions.Reset(), Then.RESET),
-        (actions.Blackhole(), Then.SWALLOW),
+        (actions.Drop(), Ending.CLOSE),
+        (actions.Reset(), Ending.RESET),
+        (actions.Blackhole(), Ending.SWALLOW),
     ],
 )
 def test_what_ends_a_connection_sends_nothing(
-    frame: Frame, chance: Random, action: actions.Action, then: Then
+    frame: Frame, chance: Random, action: actions.Action, ending: Ending
 ) -> None:
     verdict, words, _ = action.apply(frame, chance)
     assert verdict.data == b""
-    assert verdict.then is then
+    assert verdict.ending is ending
     assert words
 
 
@@ -87,7 +87,7 @@ def test_throttle(frame: Frame, chance: Random) -> None:
 def test_truncate(frame: Frame, chance: Random) -> None:
     verdict, words, _ = actions.Truncate(10).apply(frame, chance)
     assert verdict.data == frame.data[:10]
-    assert verdict.then is Then.CLOSE
+    assert verdict.ending is Ending.CLOSE
     assert words == f"truncated to 10 of {len(frame.data)} bytes, connection closed"
     assert actions.Truncate(10_000).apply(frame, chance).verdict.data == frame.data
 
@@ -145,7 +145,7 @@ def test_an_error_with_acks_0_closes_the_connection(chance: Random) -> None:
     verdict, words, _ = actions.Error(6).apply(frame, chance)
     assert verdict.data == b""
     assert verdict.answer is None
-    assert verdict.then is Then.CLOSE
+    assert verdict.ending is Ending.CLOSE
     assert "acks=0" in words
 
 
@@ -160,7 +160,7 @@ def test_an_error_put_into_a_response(chance: Random) -> None:
     assert [error.code for error in errors_in(1, 4, value)] == [3, 3]
     assert value is not None
     assert value["responses"][0]["partitions"][0]["records"] == b"abc"
-    assert words == "UNKNOWN_TOPIC_OR_PARTITION put in"
+    assert words == "UNKNOWN_TOPIC_OR_PARTITION inserted"
     assert [(change.path, change.sent, change.got) for change in changed] == [
         ("responses[0].partitions[0].error_code", 0, 3),
         ("responses[0].partitions[1].error_code", 0, 3),

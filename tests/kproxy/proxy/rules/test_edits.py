@@ -117,9 +117,9 @@ def test_other_bytes_have_to_be_a_frame_of_the_same_kind(fetch: Frame) -> None:
         with_bytes(fetch, other + b"x")
     with pytest.raises(EditError, match="size field"):
         with_bytes(fetch, b"\0")
-    with pytest.raises(EditError, match="have to stay"):
+    with pytest.raises(EditError, match="must not change"):
         with_bytes(fetch, request_bytes("Fetch", 4, FETCH, correlation_id=1))
-    with pytest.raises(EditError, match="have to stay"):
+    with pytest.raises(EditError, match="must not change"):
         with_bytes(fetch, request_bytes("Fetch", 5, FETCH))
     short = (20).to_bytes(4) + other[4:24]
     with pytest.raises(EditError, match="could not be read"):

@@ -11,7 +11,7 @@ from dissectors.apis import NAMES
 from kproxy.proxy.rules.engine import MOST_ENDED, Rules
 from kproxy.proxy.rules.errors import ForceNeededError
 from kproxy.proxy.rules.topic_names import TopicNames
-from kproxy.proxy.verdicts import GO_ON, Frame, Then
+from kproxy.proxy.verdicts import UNCHANGED, Ending, Frame
 from tests.kproxy.proxy.rules.frames import FETCH, SECOND, Clock, request, response, response_bytes
 
 HEARTBEAT = {"group_id": "billing", "generation_id": 3, "member_id": "app-1-x"}
@@ -45,7 +45,7 @@ def heartbeat() -> Frame:
 def test_nothing_is_wanted_without_rules(rules: Rules, fetch: Frame) -> None:
     assert not rules.active
     assert not rules.wants("request", 1)
-    assert rules.decide(fetch) is GO_ON
+    assert rules.decide(fetch) is UNCHANGED
 
 
 def test_a_rule_decides_about_what_it_matches(rules: Rules, fetch: Frame, heartbeat: Frame) -> None:
@@ -60,7 +60,7 @@ def test_a_rule_decides_about_what_it_matches(rules: Rules, fetch: Frame, heartb
     assert said.rule == "api == Fetch and topic == orders => delay 200ms"
     assert said.action == "delayed by 200ms"
     assert not said.not_forwarded
-    assert rules.decide(heartbeat) is GO_ON
+    assert rules.decide(heartbeat) is UNCHANGED
     (shown,) = rules.to_json()
     assert (shown["hits"], shown["last_hit_ns"], shown["ended"]) == (1, fetch.time, None)
 
@@ -98,14 +98,19 @@ def test_what_chance_lets_go_is_left_to_later_rules(rules: Rules, fetch: Frame) 
     rules.add("api == Fetch => drop, p=0.1")
     rules.add("api == Fetch => delay 1ms")
     verdicts = [rules.decide(fetch) for _ in range(2000)]
-    dropped = sum(verdict.then is Then.CLOSE for verdict in verdicts)
+    dropped = sum(verdict.ending is Ending.CLOSE for verdict in verdicts)
     assert dropped == pytest.approx(200, rel=0.25)
     assert sum(verdict.delay == 1_000_000 for verdict in verdicts) == 2000 - dropped
 
 
 def test_a_rule_ends_after_its_count(rules: Rules, fetch: Frame) -> None:
     rules.add("api == Fetch => drop, count=2")
-    assert [rules.decide(fetch).then for _ in range(4)] == [Then.CLOSE, Then.CLOSE, Then.GO_ON, Then.GO_ON]
+    assert [rules.decide(fetch).ending for _ in range(4)] == [
+        Ending.CLOSE,
+        Ending.CLOSE,
+        Ending.NONE,
+        Ending.NONE,
+    ]
     assert not rules.active
     (shown,) = rules.to_json()
     assert (shown["ended"], shown["left_count"], shown["hits"]) == ("count", 0, 2)
@@ -115,12 +120,12 @@ def test_a_rule_ends_after_its_time(rules: Rules, fetch: Frame, clock: Clock) ->
     rules.add("api == Fetch => drop, for=2m")
     rules.add("api == Fetch => delay 1ms")
     clock.forward(119)
-    assert rules.decide(fetch).then is Then.CLOSE
+    assert rules.decide(fetch).ending is Ending.CLOSE
     assert rules.to_json()[0]["left_ns"] == SECOND
     clock.forward(1)
     assert rules.decide(fetch).delay == 1_000_000
     clock.forward(600)
-    assert rules.decide(fetch) is GO_ON
+    assert rules.decide(fetch) is UNCHANGED
     assert not rules.active
     assert [rule["ended"] for rule in rules.to_json()] == ["time", "time"]
 
@@ -131,9 +136,9 @@ def test_a_rule_outlives_a_clock_that_is_set(rules: Rules, fetch: Frame, clock: 
         clock.forward(step)
         rules.clock_set(step * SECOND)
         assert rules.to_json()[0]["left_ns"] == 120 * SECOND
-        assert rules.decide(fetch).then is Then.CLOSE
+        assert rules.decide(fetch).ending is Ending.CLOSE
     clock.forward(120)
-    assert rules.decide(fetch) is GO_ON
+    assert rules.decide(fetch) is UNCHANGED
 
 
 def test_only_some_ended_rules_are_kept(rules: Rules, clock: Clock) -> None:
@@ -148,7 +153,7 @@ def test_rules_are_removed(rules: Rules, fetch: Frame) -> None:
     rules.add("api == Fetch => drop")
     second = rules.add("api == Fetch => reset")
     rules.remove(1)
-    assert rules.decide(fetch).then is Then.RESET
+    assert rules.decide(fetch).ending is Ending.RESET
     with pytest.raises(LookupError, match="no rule 1"):
         rules.remove(1)
     assert rules.clear() == 1
@@ -201,14 +206,14 @@ def test_responses_are_matched_with_their_request(rules: Rules, fetch: Frame) ->
     rules.add("error == NOT_LEADER_OR_FOLLOWER and request.max_wait_ms == 500 and latency >= 1s => reset")
     partitions = [{"partition_index": 0, "error_code": 6}]
     answer = response("Fetch", 4, {"responses": [{"topic": "orders", "partitions": partitions}]}, to=fetch)
-    assert rules.decide(answer).then is Then.RESET
+    assert rules.decide(answer).ending is Ending.RESET
     sound = response("Fetch", 4, {"responses": []}, to=fetch)
-    assert rules.decide(sound) is GO_ON
+    assert rules.decide(sound) is UNCHANGED
 
 
 def test_a_response_without_its_request_is_matched_by_what_it_tells(rules: Rules) -> None:
     rules.add("response.error_code == 27 => drop")
-    assert rules.decide(response("Heartbeat", 3, {"error_code": 27})).then is Then.CLOSE
+    assert rules.decide(response("Heartbeat", 3, {"error_code": 27})).ending is Ending.CLOSE
 
 
 def test_topics_known_by_id_are_named(rules: Rules, names: TopicNames) -> None:
@@ -216,10 +221,10 @@ def test_topics_known_by_id_are_named(rules: Rules, names: TopicNames) -> None:
     body = FETCH | {"topics": [{"topic_id": topic_id, "partitions": [{"partition": 0}]}]}
     rules.add("topic == orders => drop")
     assert rules.needs_names
-    assert rules.decide(request("Fetch", 13, body)) is GO_ON
+    assert rules.decide(request("Fetch", 13, body)) is UNCHANGED
     told = {"topics": [{"name": "orders", "topic_id": topic_id, "partitions": []}], "brokers": []}
     names.remember(3, 12, response_bytes("Metadata", 12, told))
-    assert rules.decide(request("Fetch", 13, body)).then is Then.CLOSE
+    assert rules.decide(request("Fetch", 13, body)).ending is Ending.CLOSE
 
 
 def test_embedded_protocols_are_read_where_they_are_asked_for(rules: Rules) -> None:
@@ -234,7 +239,7 @@ def test_embedded_protocols_are_read_where_they_are_asked_for(rules: Rules) -> N
         "protocols": [{"name": "range", "metadata": subscription}],
     }
     rules.add("request.protocols.metadata.topics == orders => drop")
-    assert rules.decide(request("JoinGroup", 4, body)).then is Then.CLOSE
+    assert rules.decide(request("JoinGroup", 4, body)).ending is Ending.CLOSE
 
 
 def test_a_rule_that_cannot_be_applied_lets_the_frame_go_to_the_next(rules: Rules) -> None:
@@ -258,7 +263,7 @@ def test_a_rule_that_fails_never_breaks_traffic(
     monkeypatch.setattr(Drop, "apply", broken)
     rules.add("api == Fetch => drop")
     for _ in range(3):
-        assert rules.decide(fetch) is GO_ON
+        assert rules.decide(fetch) is UNCHANGED
     shown = rules.to_json()[0]
     assert (shown["failures"], shown["failure"]) == (3, "ZeroDivisionError: on purpose")
     assert len(caplog.records) == 1

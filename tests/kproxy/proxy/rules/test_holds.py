@@ -10,7 +10,7 @@ from kproxy.proxy.rules import holds as module
 from kproxy.proxy.rules.errors import EditError
 from kproxy.proxy.rules.holds import Holds
 from kproxy.proxy.rules.topic_names import TopicNames
-from kproxy.proxy.verdicts import GO_ON, Frame, Hold, Then, Verdict
+from kproxy.proxy.verdicts import UNCHANGED, Ending, Frame, Hold, Verdict
 from tests.kproxy.proxy.rules.frames import FETCH, SECOND, START, Clock, request, response
 
 HEARTBEAT = {"group_id": "billing", "generation_id": 3, "member_id": "app-1-x"}
@@ -60,7 +60,7 @@ def fetch() -> Frame:
 def test_nothing_is_held_without_a_filter(holds: Holds, fetch: Frame) -> None:
     assert not holds.active
     assert not holds.wants("request", 1)
-    assert holds.decide(fetch) is GO_ON
+    assert holds.decide(fetch) is UNCHANGED
 
 
 def test_what_matches_waits_until_it_is_released(
@@ -102,7 +102,7 @@ def test_what_matches_waits_until_it_is_released(
     holds.release(1)
     (verdict,) = session.released
     assert verdict.data is None
-    assert verdict.then is Then.GO_ON
+    assert verdict.ending is Ending.NONE
     assert (session.said.held_ns, session.said.released_by) == (2 * SECOND, "user")
     assert holds.to_json()["held"] == []
     with pytest.raises(LookupError, match="no frame 1 is held"):
@@ -133,7 +133,7 @@ def test_it_is_told_how_many_are_held(clock: Clock, session: Session, fetch: Fra
 
 def test_others_go_on(holds: Holds) -> None:
     holds.set_filter("api == Fetch")
-    assert holds.decide(request("Heartbeat", 3, HEARTBEAT)) is GO_ON
+    assert holds.decide(request("Heartbeat", 3, HEARTBEAT)) is UNCHANGED
 
 
 def test_a_frame_goes_on_by_itself_before_its_client_gives_up(
@@ -173,7 +173,7 @@ def test_a_response_has_what_is_left_of_the_clients_time(
     held = session.hold(holds.decide(answer))
     assert held.until == START + 24 * SECOND
     clock.forward(10)
-    assert holds.decide(response("Fetch", 4, {"responses": []}, to=fetch, time=clock())) is GO_ON
+    assert holds.decide(response("Fetch", 4, {"responses": []}, to=fetch, time=clock())) is UNCHANGED
     assert holds.passed == 1
 
 
@@ -200,7 +200,7 @@ def test_a_killed_frame_closes_its_connection(holds: Holds, session: Session, fe
     session.hold(holds.decide(fetch))
     holds.kill(1)
     (verdict,) = session.released
-    assert (verdict.data, verdict.then) == (b"", Then.CLOSE)
+    assert (verdict.data, verdict.ending) == (b"", Ending.CLOSE)
     assert session.said.released_by == "killed"
     assert session.said.not_forwarded
 
@@ -233,7 +233,7 @@ def test_there_is_a_most(
     holds.set_filter("api == Fetch")
     for _ in range(2):
         session.hold(holds.decide(fetch))
-    assert holds.decide(fetch) is GO_ON
+    assert holds.decide(fetch) is UNCHANGED
     assert holds.passed == 1
 
 
@@ -266,7 +266,7 @@ def test_a_filter_that_fails_holds_nothing(
 
     monkeypatch.setattr(View, "meets", broken)
     holds.set_filter("api == Fetch")
-    assert holds.decide(fetch) is GO_ON
-    assert holds.decide(fetch) is GO_ON
+    assert holds.decide(fetch) is UNCHANGED
+    assert holds.decide(fetch) is UNCHANGED
     assert holds.failures == 2
     assert len(caplog.records) == 1

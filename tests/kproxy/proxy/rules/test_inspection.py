@@ -11,7 +11,7 @@ from captures.interventions import told_by
 from dissectors import wire
 from dissectors.apis import NAMES
 from kproxy.proxy.rules import Inspection
-from kproxy.proxy.verdicts import GO_ON, Frame, Then, Verdict
+from kproxy.proxy.verdicts import UNCHANGED, Ending, Frame, Verdict
 from tests.kproxy.proxy.rules.frames import FETCH, PEERS, SECOND, Clock, request, response
 
 
@@ -55,9 +55,9 @@ def test_names_are_learned_while_a_filter_asks_for_topics(inspection: Inspection
     assert inspection.wants("response", 3, 12, PEERS)
     topic_id = wire.uuid_text(bytes(range(16)))
     told = {"topics": [{"name": "orders", "topic_id": topic_id, "partitions": []}], "brokers": []}
-    assert inspection.decide(response("Metadata", 12, told)) is GO_ON
+    assert inspection.decide(response("Metadata", 12, told)) is UNCHANGED
     body = FETCH | {"topics": [{"topic_id": topic_id, "partitions": [{"partition": 0}]}]}
-    assert inspection.decide(request("Fetch", 13, body)).then is Then.CLOSE
+    assert inspection.decide(request("Fetch", 13, body)).ending is Ending.CLOSE
 
 
 def test_what_was_held_is_looked_at_by_the_rules_as_it_goes_on(

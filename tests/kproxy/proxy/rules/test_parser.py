@@ -89,7 +89,7 @@ def test_which_side_a_filter_looks_at(text: str, side: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message", "under"),
     [
-        ("api == Fetch", "there is no =>", ""),
+        ("api == Fetch", "the => is missing", ""),
         ("api == Fetch =>", "an action is missing", ""),
         ("api == Fetch => dely 3ms", "no action dely", "dely"),
         ("api == Fetch => delay", "how long is missing", ""),

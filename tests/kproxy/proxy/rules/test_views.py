@@ -16,7 +16,7 @@ from kproxy.proxy.rules.engine import Rules
 from kproxy.proxy.rules.holds import Holds
 from kproxy.proxy.rules.topic_names import TopicNames
 from kproxy.proxy.rules.views import MeasuredRecords, measure
-from kproxy.proxy.verdicts import GO_ON, Frame
+from kproxy.proxy.verdicts import UNCHANGED, Frame
 from tests.kproxy.proxy.rules.frames import request, response
 
 SMALL = {"rule_records": 10, "rule_bytes": 10_000, "elements": 20}
@@ -43,7 +43,7 @@ def told_by(rule: str, *frames: Frame) -> tuple[Rules, list[str]]:
     told: list[str] = []
     rules = Rules(TopicNames(), chance=Random("measured"), tell=told.append)
     rules.add(rule)
-    assert [rules.decide(frame) for frame in frames] == [GO_ON] * len(frames)
+    assert [rules.decide(frame) for frame in frames] == [UNCHANGED] * len(frames)
     return rules, told
 
 
@@ -70,7 +70,7 @@ def test_of_more_records_than_may_be_looked_at_a_rule_is_undecided(
     assert (shown["hits"], shown["undecided"], shown["failures"]) == (0, 3, 3)
     assert f"limit {limit}" in shown["failure"]
     (sentence,) = told
-    assert sentence.startswith("rule 1 is undecided of a frame, which went on: ")
+    assert sentence.startswith("rule 1 could not decide about a frame, which was forwarded: ")
     assert rules.undecided == 3
 
 
@@ -84,7 +84,7 @@ def test_what_stays_within_the_limits_is_decided() -> None:
     rules = Rules(TopicNames(), chance=Random("measured"))
     rules.add("api == Produce and key == k1 and value == v => drop")  # the records are read once for both
     assert rules.decide(produce(build_batch(records(4)), build_batch(records(3)))).data == b""
-    assert rules.decide(produce(build_batch(records(1)))) is GO_ON
+    assert rules.decide(produce(build_batch(records(1)))) is UNCHANGED
     assert rules.undecided == 0
 
 
@@ -128,7 +128,7 @@ def test_a_hold_filter_is_undecided_too() -> None:
     holds = Holds(TopicNames(), tell=told.append)
     holds.set_filter("api == Produce and key == k1")
     frame = produce(build_batch(records(11)))
-    assert holds.decide(frame) is holds.decide(frame) is GO_ON
+    assert holds.decide(frame) is holds.decide(frame) is UNCHANGED
     assert (holds.undecided, holds.failures, len(told)) == (2, 2, 1)
 
 

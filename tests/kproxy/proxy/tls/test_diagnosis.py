@@ -61,7 +61,7 @@ def test_an_unknown_authority(run, authority: Authority) -> None:  # type: ignor
     server = server_context(authority.identity("localhost"))
     ours, theirs = _told(run, server, _client(None))
     assert (
-        "broker.test:9093 (for localhost) is of an unknown authority (unable to get local issuer certificate)"
+        "broker.test:9093 (for localhost) is signed by an unknown authority (unable to get local issuer certificate)"
         in ours
     )
     assert "ssl.truststore.location" in ours
@@ -179,7 +179,7 @@ def test_what_is_expected_is_not_commented() -> None:
     ("start", "words"),
     [
         (b"\x15\x03\x03\0\x02\x02\x50", "TLS alert: it is a TLS port"),
-        (b"HTTP", "no Kafka"),
+        (b"HTTP", "not a Kafka"),
         (b"SSH-2.0", "SSH"),
     ],
 )

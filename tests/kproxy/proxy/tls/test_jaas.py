@@ -38,9 +38,9 @@ def test_any_password_can_be_quoted(password: str) -> None:
     ("text", "reason"),
     [
         ("", "a login module is expected at character 1"),
-        (f'{PLAIN} username="alice";', "the control flag behind .* is none of"),
+        (f'{PLAIN} username="alice";', "the control flag after .* is none of"),
         (f'{PLAIN} required username="alice"', 'an option or ";" is expected at character'),
-        (f'{PLAIN} required username "alice";', '"=" and a value are expected behind the option username'),
+        (f'{PLAIN} required username "alice";', '"=" and a value are expected after the option username'),
         (f'{PLAIN} required password="hunter2', "a value of password is expected at character"),
         (f"{PLAIN} required password=;", "a value of password is expected at character"),
         (f'{PLAIN} required password="a"; {PLAIN} required;', "only one login module"),

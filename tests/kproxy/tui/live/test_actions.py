@@ -297,5 +297,5 @@ async def test_who_only_looks_is_told(tmp_path: Path) -> None:
 def test_what_is_typed_is_checked() -> None:
     assert condition_problem("") == rule_problem(" ") == ""
     assert "no field" in condition_problem("nothing == 3")
-    assert "there is no =>" in rule_problem("api == Fetch")
+    assert "the => is missing" in rule_problem("api == Fetch")
     assert rule_problem("api == Fetch => drop") == ""

@@ -146,7 +146,7 @@ def test_empty_lists_and_null_are_edited_as_json() -> None:
     made.put(topics, topics.parse("[3]"))
     with pytest.raises(EditError, match=r"topics\[0\] has fields inside"):
         made.check()
-    with pytest.raises(InvalidError, match="no JSON"):
+    with pytest.raises(InvalidError, match="not JSON"):
         topics.parse("[")
     create = leaf(made, "allow_auto_topic_creation")
     assert create.parse("TRUE") is True
