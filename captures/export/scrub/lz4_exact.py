@@ -171,7 +171,7 @@ class _Block:
 
 
 def _shorten(sequences: list[_Sequence], extra: int) -> bool:
-    """Shorten one or two matches at their ends, so that the block grows by ``extra``; return whether it was possible."""
+    """Shorten one or two matches at their ends, so that the block grows by ``extra``; return whether it did."""
     seen: dict[int, tuple[int, int]] = {}
     first = max(len(sequences) - 1 - _PARTIAL, 0)
     for index in range(len(sequences) - 2, first - 1, -1):
