@@ -66,7 +66,7 @@ def _whole(reader: ExchangeReader, rows: Int64s) -> Mask:
 
 
 def _sample(reader: ExchangeReader, rows: Int64s) -> Mask:
-    """Return a mask of the exchanges that are decoded: of continuous APIs the first of each connection and some later."""
+    """Return a mask of the decoded exchanges: of continuous APIs the first of each connection and some later ones."""
     table = reader.capture.table
     keys = table.column("api_key")[rows]
     connections = table.column("connection")[rows]

@@ -179,7 +179,7 @@ class RecordListing:
     def _meaning(
         self, topic: str, batch: Batch, record: Record
     ) -> tuple[str | None, dict[str, Any] | None, bool]:
-        """Return the type of a control record, the fields of Kafka's internal records, and whether the value is masked."""
+        """Return a control record's type, the fields of an internal record, and whether the value is masked."""
         if batch.control:
             try:
                 control = control_record(record.key, record.value)
