@@ -79,7 +79,7 @@ class Summary:
     :ivar request_size: bytes, 0 if there is none
     :ivar response_size: bytes, 0 if there is none
     :ivar running_since: arrival of the last byte of an unanswered request, ns since the epoch
-    :ivar color: color of the line, by its name in the theme; empty for plain text
+    :ivar color: colour of the line, by its name in the theme; empty for plain text
     :ivar cells: texts of further columns, by the text that defines the column
     """
 

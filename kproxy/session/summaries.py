@@ -33,7 +33,7 @@ class Summaries:
     :param ask: schedules the latest request
     :ivar version: changes when some were made
     :ivar slow: ns from which on an exchange is slow
-    :ivar color: returns the color of a line, empty for plain text
+    :ivar color: returns the colour of a line, empty for plain text
     """
 
     def __init__(self, ask: Callable[[], None]) -> None:
@@ -132,7 +132,7 @@ class Summaries:
 
 
 def no_color(_: Exchange, _context: Context, _faults: Faults) -> str:
-    """Return no color: a line stays in the color of plain text."""
+    """Return no colour: a line stays in the colour of plain text."""
     return ""
 
 

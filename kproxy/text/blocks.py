@@ -18,9 +18,9 @@ from kproxy.text.cells import width as width_of
 INDENT = "  "
 GAP = "  "
 LEAST = 20
-"""Least columns of text, however narrow the terminal is."""
+"""Minimum width of text in columns, however narrow the terminal is."""
 _LEAST_BESIDE = 40
-"""Least columns of text beside a wide label."""
+"""Minimum width of text beside a wide label."""
 WIDE = 100
 """Columns of prose if the width of the terminal is unknown."""
 
@@ -140,7 +140,7 @@ class Fact:
     :ivar indent: columns before the label
     :ivar room: columns of the label and the gap after it
     :ivar code: whether it is for copying, and stays on one line
-    :ivar color: color of the text
+    :ivar color: colour of the text
     :ivar dim: whether the label is dim
     """
 

@@ -90,7 +90,7 @@ class Table:
         """Return a table with a row for each item.
 
         :param columns: columns, each with the function that returns its cells
-        :param color: returns the color of a row, as in :class:`Row`; likewise the others
+        :param color: returns the colour of a row, as in :class:`Row`; likewise the others
         """
         rows = [
             Row([cell(each) for _, cell in columns], more(each), below(each), color(each), number(each))
