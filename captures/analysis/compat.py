@@ -132,7 +132,6 @@ class _Judge:
         return api_name(self._key)
 
     def verdict(self) -> ApiVerdict:
-        """Return the verdict."""
         if self._key == ApiKey.API_VERSIONS:
             return self._of_asking()
         if self._client.asks and not self._target.negotiates:

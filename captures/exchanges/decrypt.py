@@ -52,7 +52,6 @@ class _Arrivals:
         self._packets: list[int] = []
 
     def add(self, size: int, time: int, packet: int) -> None:
-        """Add the next bytes."""
         self.position += size
         self._ends.append(self.position)
         self._times.append(time)

@@ -35,7 +35,6 @@ class Line(str):
     number: int | None
 
     def __new__(cls, text: str, number: int | None = None) -> Self:
-        """Return the text as a line."""
         made = super().__new__(cls, text)
         made.number = number
         return made

@@ -89,7 +89,6 @@ class _Finder:
         self._unclaimed = 0
 
     def find(self) -> None:
-        """Find the connections."""
         self._learn_names(self._sampled(self._naming()))
         self._begin()
         if not self._ties and self._question.by in _BONDS:

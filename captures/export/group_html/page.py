@@ -104,7 +104,6 @@ class _Group:
         self.counter = counter_of(self._timeline.kind)
 
     def draw(self, begin: int | None, end: int | None) -> None:
-        """Draw its picture."""
         self.picture = picture(self._timeline, self.numbered, self._labels, self._clock.zone, begin, end)
 
     def about(self) -> Iterator[Fact]:
@@ -147,7 +146,6 @@ class _Group:
         return tone(told).value
 
     def facts(self, told: Rebalance) -> list[Fact]:
-        """Return the facts about a rebalance."""
         return list(facts(told, self._timeline, self._labels, shown=None))
 
     # ------------------------------------------------------------ tables

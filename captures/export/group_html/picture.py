@@ -163,7 +163,6 @@ class _Picture:
                     yield known.begin, known.end
 
     def row(self, row: AxisRow) -> Markup:
-        """Return one row as an SVG."""
         there = [lane for lane in self._lanes if lane.within(row.begin, row.end)]
         shown = self._chosen(there, row)
         here = [each for each in self._rebalances if self._shows(each.told, row)]

@@ -106,7 +106,6 @@ class _Sequence:
 
     @property
     def size(self) -> int:
-        """Bytes of its encoding."""
         size = 1 + _extension(self.literals) + self.literals
         return size if not self.match else size + 2 + _extension(self.match - _MIN_MATCH)
 
