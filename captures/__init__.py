@@ -1,1 +1,1 @@
-"""Recorded Kafka traffic: packets to streams, streams to exchanges, exchanges to answers."""
+"""Recorded Kafka traffic: from packets to streams, exchanges and analyses."""

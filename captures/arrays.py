@@ -1,4 +1,4 @@
-"""Types of numpy arrays: a column of packets or exchanges is one of these."""
+"""Types of numpy arrays, such as the columns of packets and exchanges."""
 
 from __future__ import annotations
 

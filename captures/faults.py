@@ -1,16 +1,15 @@
-"""Errors of this program that something in a capture brought out: contained where they come up, counted, and told.
+"""Internal errors triggered by a capture: contained where they occur, counted, and reported.
 
-Bytes come from strangers, and some of them will meet a fault of ours. That is no reason to lose what all others say:
-what failed is left out, everything else continues, and the user learns which exchange it was, what was being done, and
-what to report. Code that works step by step (exchange by exchange, rule by rule, row by row) contains each with one of
-three:
+Bytes are untrusted, and some of them will trigger a bug. That is no reason to lose everything else: the failed part is
+left out, the rest continues, and the user learns which exchange it was, what was being done, and what to report. Code
+that works step by step (exchange by exchange, rule by rule, row by row) contains each step with one of three:
 
-* :meth:`Faults.note` in an ``except Exception``, in the innermost loops: where nothing fails, ``try`` costs nothing;
+* :meth:`Faults.note` in an ``except Exception``, in the innermost loops: without an error, ``try`` costs nothing;
 * :meth:`Faults.guarded`, a function that never fails;
-* :meth:`Faults.made`, for what is made once, with something that takes its place.
+* :meth:`Faults.made`, for a single value, with a replacement.
 
-Not contained is what ends the whole for a reason of its own: a file or pipe that fails, a reader that has gone away, a
-capture that cannot be read on (:data:`ENDING`). A test of a fault plants an error in a decoder, a rule, a row.
+Errors that end the whole operation are not contained: a failing file or pipe, a reader that has gone away, a capture
+that cannot be read further (:data:`ENDING`). Tests plant an error in a decoder, a rule, a row.
 """
 
 from __future__ import annotations
@@ -27,16 +26,16 @@ from captures.packets.errors import CaptureError
 from dissectors.printable import printable
 
 ENDING = (CaptureError, OSError)
-"""Errors that are no faults, and end what is done."""
+"""Errors that are not bugs, and end the operation."""
 TOLD = 5
-"""Faults that are listed one by one; further ones are only counted."""
+"""Most errors that are listed one by one; further ones are only counted."""
 
 _KEPT = 50
 _GROWN = 10
 _REMEMBERED = 2_000
-"""Faults that are recognised when they recur, because exchanges are inspected more than once."""
+"""Most errors that are recognised when they recur, because exchanges are inspected more than once."""
 _OF_TIMES = frozenset({errno.EOVERFLOW, errno.ERANGE, errno.EINVAL})
-"""What the C library says of times that no calendar has."""
+"""Error numbers of the C library for times out of range."""
 _LONGEST = 160
 _ROOT = Path(__file__).resolve().parents[1]
 _OURS = ("captures/", "dissectors/", "kproxy/")
@@ -45,7 +44,7 @@ T = TypeVar("T")
 
 
 class HasNumber(Protocol):
-    """An exchange, as far as faults are concerned."""
+    """An exchange, as far as error reports need it."""
 
     @property
     def number(self) -> int:
@@ -57,12 +56,12 @@ N = TypeVar("N", bound=HasNumber)
 
 
 class Fault(NamedTuple):
-    """One error.
+    """One internal error.
 
-    :ivar number: of the exchange; 0 if it was no single one
-    :ivar doing: what was being done: ``the rule slow_polls``, ``decoding``
-    :ivar error: what was raised, and where, on one line that is fit to be shown
-    :ivar path: file with the first byte of the exchange; empty if that is not known
+    :ivar number: number of the exchange; 0 if it was no single one
+    :ivar doing: the activity that failed: ``the rule slow_polls``, ``decoding``
+    :ivar error: what was raised, and where, on one printable line
+    :ivar path: file with the first byte of the exchange; empty if unknown
     """
 
     number: int
@@ -72,16 +71,16 @@ class Fault(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """What happened, for users."""
+        """A sentence for users."""
         file = f" of {printable(self.path)}" if self.path else ""
         where = f"exchange {self.number:,}{file}: " if self.number else ""
         return f"{where}{self.doing} failed: {self.error}"
 
 
 class Faults:
-    """Collects the faults of one capture.
+    """Collects the internal errors of one capture.
 
-    :ivar count: how many there were
+    :ivar count: number of errors
     :ivar first: the first of them
     """
 
@@ -97,9 +96,9 @@ class Faults:
 
     # ------------------------------------------------------------ containing
     def note(self, error: Exception, doing: str, number: int = 0) -> None:
-        """Take in an error that was caught.
+        """Record an error that was caught.
 
-        :param number: of the exchange that it came up with; 0 if it was no single one
+        :param number: number of the exchange that triggered it; 0 if it was no single one
         :raises Exception: the error itself, if it is one that ends everything
         """
         if isinstance(error, ENDING) and not (isinstance(error, OSError) and error.errno in _OF_TIMES):
@@ -107,7 +106,7 @@ class Faults:
         self._add(Fault(number, doing, described(error)))
 
     def guarded(self, add: Callable[[N], None], doing: str) -> Callable[[N], None]:
-        """Return a function that does the same with an exchange, and contains its errors."""
+        """Return a function that calls `add` with an exchange, and contains its errors."""
 
         def guard(exchange: N) -> None:
             try:
@@ -118,9 +117,9 @@ class Faults:
         return guard
 
     def made(self, make: Callable[[], T], doing: str, without: T, number: int = 0) -> T:
-        """Return what a function makes.
+        """Return the result of `make`.
 
-        :param without: what takes its place if it fails
+        :param without: the result if it fails
         """
         try:
             return make()
@@ -129,7 +128,7 @@ class Faults:
             return without
 
     def whole(self, items: Iterable[T], doing: str, number: int = 0) -> Iterator[T]:
-        """Yield items up to the first that fails to come."""
+        """Yield items up to the first that raises."""
         coming = iter(items)
         while True:
             try:
@@ -139,11 +138,11 @@ class Faults:
             except Exception as error:
                 self.note(error, doing, number)
                 return
-            # not what becomes of it: that is up to the receiver
+            # outside of the try: errors of the receiver are its own
             yield item
 
     def merge(self, other: Faults) -> None:
-        """Take in what was noted elsewhere, such as in another process."""
+        """Add errors recorded elsewhere, such as in another process."""
         for fault in other.first:
             self._add(fault)
         rest = other._by_doing - Counter(fault.doing for fault in other.first)
@@ -151,9 +150,9 @@ class Faults:
         self._by_doing += rest
 
     def locate(self, path_of: Callable[[int], str]) -> None:
-        """Note which files the exchanges are in that faults came up with.
+        """Set the files of the exchanges that triggered errors.
 
-        :param path_of: returns the file of an exchange by its number; empty if it is not known
+        :param path_of: returns the file of an exchange by its number; empty if unknown
         """
         self.first = [
             fault if fault.path or not fault.number else fault._replace(path=path_of(fault.number))
@@ -171,13 +170,13 @@ class Faults:
         if len(self.first) < _KEPT:
             self.first.append(fault)
 
-    # ------------------------------------------------------------ telling
+    # ------------------------------------------------------------ reporting
     def of(self, doing: str) -> int:
-        """Return how often something failed."""
+        """Return how often `doing` failed."""
         return self._by_doing[doing]
 
     def lines(self) -> list[str]:
-        """Return the lines that users see about all of them."""
+        """Return lines for users about all of them."""
         return _lines(self.first[:TOLD], self.count)
 
     def log(self) -> None:
@@ -186,10 +185,10 @@ class Faults:
             logging.getLogger(__name__).warning("%s", line)
 
     def news(self) -> list[str]:
-        """Return the same of those that came up since this was asked before.
+        """Return lines for users about the errors since the last call.
 
-        If there are many, further ones are reported when there are ten times as many: untrusted input can trigger them
-        out, and shall not fill the screen with them.
+        If there are many, the next report waits until there are ten times as many: untrusted input can trigger them,
+        and must not flood the screen.
         """
         if self._told >= _KEPT and self.count < _GROWN * self._told:
             return []
@@ -199,10 +198,9 @@ class Faults:
 
 
 class RaisedFaults(Faults):
-    """Stands where there is no capture to note faults with: they are raised."""
+    """A substitute where there is no capture to collect errors: raises them."""
 
     def note(self, error: Exception, doing: str, number: int = 0) -> None:
-        """Raise the error."""
         raise error
 
 
@@ -219,14 +217,14 @@ def _lines(shown: list[Fault], count: int) -> list[str]:
 
 
 def described(error: BaseException) -> str:
-    """Return what an error says and where it was raised, on one line: ``KeyError: 'Metadata' (captures/…py:281)``."""
+    """Return an error's type, message and place on one line: ``KeyError: 'Metadata' (captures/…py:281)``."""
     said = printable(" ".join(str(error).split()), _LONGEST)
     where = next(reversed([place for place in map(_place, walk_tb(error.__traceback__)) if place]), "")
     return f"{type(error).__name__}{f': {said}' if said else ''}{f' ({where})' if where else ''}"
 
 
 def _place(at: tuple[object, int]) -> str:
-    """Return file and line of a frame, empty if it is of another program's."""
+    """Return file and line of a frame, empty if it is not kproxy's."""
     frame, line = at
     name = str(frame.f_code.co_filename).removeprefix(f"{_ROOT}/")  # type: ignore[attr-defined]
     return f"{name}:{line}" if name.startswith(_OURS) and name != "captures/faults.py" else ""

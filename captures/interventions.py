@@ -1,11 +1,11 @@
-"""What kproxy itself did to an exchange on its way, as it is kept in packet comments.
+"""What kproxy itself did to an exchange on its way, and its form in packet comments.
 
-The proxy records what client and broker sent, before any change. What it changed, held or made up stands in a comment
-on the packet that holds the frame: a line that begins with ``kproxy: `` and goes on with a JSON object. What the kernel
-says of connections (:class:`TcpSample`) stands in the comment of a packet without payload. What a broker's own
-log says about a request (:class:`BrokerLog`) stands in the comment of the packet with the request.
+The proxy records what client and broker sent, before any change. What it changed, held or made up is in a comment on
+the packet with the frame: a line of ``kproxy: `` and a JSON object. The kernel's statistics of connections
+(:class:`TcpSample`) are in the comment of a packet without payload. An entry of a broker's request log
+(:class:`BrokerLog`) is in the comment of the packet with the request.
 
-The data plane imports this: nothing heavy here.
+The data plane imports this module: keep it light.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ PREFIX = "kproxy: "
 _OPEN = re.compile(r"\b(host|port|(min|max)_version)$")
 
 MOST_BYTES = 48 << 10
-"""Bytes of the line that describes one frame."""
+"""Most bytes of the line that describes one frame."""
 
 
 class Change(msgspec.Struct, frozen=True):
-    """One value that was replaced.
+    """One replaced value.
 
     :ivar path: field path in the body, ``brokers[0].host``
     :ivar sent: what was sent to kproxy
-    :ivar got: what continued in its place
+    :ivar got: what was forwarded instead
     """
 
     path: str
@@ -41,7 +41,7 @@ class Change(msgspec.Struct, frozen=True):
     got: Any
 
     def masked(self) -> Change:
-        """Return it without its values."""
+        """Return the change without its values."""
         return Change(self.path, None, None)
 
 
@@ -54,12 +54,12 @@ class Intervention(msgspec.Struct, omit_defaults=True, frozen=True):
     :ivar held_ns: how long it was held
     :ivar released_by: ``user``, ``timeout``, ``edited``, ``killed``, ``detached`` or empty
     :ivar answered: this response was made by kproxy, the broker never saw the request
-    :ivar not_forwarded: this message was not sent on
-    :ivar unlisted: how many more values were replaced than ``changed`` lists
-    :ivar delayed_ns: how long it stayed in kproxy before it continued, whatever it waited for: a hold, a delay, a
+    :ivar not_forwarded: this message was not forwarded
+    :ivar unlisted: number of replaced values beyond those in ``changed``
+    :ivar delayed_ns: how long it stayed in kproxy before it was forwarded, for whatever reason: a hold, a delay, a
         bandwidth, or a frame before it on its connection
-    :ivar altered: a rule or a user changed its bytes, so that the other side got something else than was sent.
-        Addresses and versions that kproxy rewrites for its own sake alter nothing
+    :ivar altered: a rule or a user changed its bytes, so that the receiver got something else than was sent. Addresses
+        and versions that kproxy rewrites for its own sake do not count
     :ivar ended: what a rule or a user did to the connection then: ``closed``, ``reset``, ``swallowed`` or empty
     """
 
@@ -77,17 +77,16 @@ class Intervention(msgspec.Struct, omit_defaults=True, frozen=True):
 
     @property
     def intervenes(self) -> bool:
-        """Whether it changed what client or broker met with, which rewritten addresses do not."""
+        """Whether it changed what client or broker experienced; rewritten addresses do not count."""
         acted = self.rule or self.was_held or self.delayed_ns or self.answered or self.not_forwarded
         return bool(acted or self.altered or self.ended)
 
     @property
     def was_held(self) -> bool:
-        """Whether it was held."""
         return bool(self.held_ns or self.released_by)
 
     def without_values(self) -> Intervention:
-        """Return it with values of addresses and versions only."""
+        """Return it with the values of addresses and versions only."""
         changed = tuple(each if _OPEN.search(each.path) else each.masked() for each in self.changed)
         return msgspec.structs.replace(self, changed=changed)
 
@@ -99,10 +98,10 @@ _NOTHING = Intervention()
 
 
 class Interventions(NamedTuple):
-    """What was done to an exchange, in the order in which it was done.
+    """What was done to an exchange, in order.
 
-    :ivar request: to its request
-    :ivar response: to its response
+    :ivar request: what was done to its request
+    :ivar response: what was done to its response
     """
 
     request: tuple[Intervention, ...] = ()
@@ -118,29 +117,29 @@ class Interventions(NamedTuple):
 
     @property
     def faults(self) -> tuple[str, ...]:
-        """What rules did, and the rules."""
+        """Actions and texts of the applied rules."""
         both = self.request + self.response
         return tuple(text for each in both for text in (each.action, each.rule) if text)
 
     @property
     def held_ns(self) -> int | None:
-        """How long request and response were held together, None if they were not."""
+        """How long request and response were held in total, None if they were not."""
         held = [each.held_ns for each in self.request + self.response if each.was_held]
         return sum(held) if held else None
 
     @property
     def intervene(self) -> bool:
-        """Whether kproxy did more than to rewrite addresses: what came of it does not show how the cluster works."""
+        """Whether kproxy did more than rewrite addresses: the result does not show how the cluster behaves."""
         return bool(self) and any(each.intervenes for each in self.request + self.response)
 
     @property
     def request_delay_ns(self) -> int:
-        """How long the request stayed in kproxy, which is part of the time until its response came."""
+        """How long the request stayed in kproxy, which is part of the time until its response arrived."""
         return sum(each.delayed_ns for each in self.request)
 
     @property
     def delay_ns(self) -> int | None:
-        """How long request and response stayed in kproxy together, None if they continued at once."""
+        """How long request and response stayed in kproxy in total, None if they were forwarded at once."""
         return sum(each.delayed_ns for each in self.request + self.response) or None
 
     @property
@@ -150,7 +149,7 @@ class Interventions(NamedTuple):
 
     @property
     def made_errors(self) -> bool:
-        """Whether errors in the response are of kproxy's making: it answered itself, or altered the request."""
+        """Whether kproxy made the errors in the response: it answered itself, or altered the request."""
         return self.answered or any(each.altered for each in self.request)
 
     @property
@@ -160,12 +159,12 @@ class Interventions(NamedTuple):
 
     @property
     def not_forwarded(self) -> bool:
-        """Whether the request was not sent on."""
+        """Whether the request was not forwarded."""
         return any(each.not_forwarded for each in self.request)
 
     @property
     def kinds(self) -> list[str]:
-        """Those of :data:`KINDS` that hold."""
+        """The applicable names of :data:`KINDS`."""
         both = self.request + self.response
         held = (
             any(each.delayed_ns for each in both),
@@ -179,7 +178,7 @@ class Interventions(NamedTuple):
 
     @property
     def flags(self) -> list[str]:
-        """Those of :data:`FLAGS` that hold."""
+        """The applicable names of :data:`FLAGS`."""
         if not self:
             return []
         held = (
@@ -193,7 +192,7 @@ class Interventions(NamedTuple):
         return [name for name, holds in zip(FLAGS, held, strict=True) if holds]
 
     def shown(self, masked: Collection[str] = ()) -> ShownInterventions | None:
-        """Return what there is to be shown, None if nothing was done.
+        """Return the interventions for display, None if nothing was done.
 
         :param masked: field paths, with their side, of values that must not be shown
         """
@@ -210,7 +209,7 @@ KINDS = ("delayed", "held", "altered", "answered", "not_forwarded", "ended")
 """How kproxy may intervene in an exchange, several at once."""
 
 FLAGS = ("changed", "fault", "held", "answered_by_kproxy", "not_forwarded", "intervened")
-"""What may have been done to an exchange, by the names of ``flags`` in ``docs/json.md``."""
+"""Kinds of interventions, by their names among the ``flags`` in ``docs/json.md``."""
 
 
 class Fault(NamedTuple):
@@ -221,7 +220,7 @@ class Fault(NamedTuple):
 
 
 class MessageInterventions(NamedTuple):
-    """All that was done to one message."""
+    """Everything that was done to one message."""
 
     changed: list[Change]
     unlisted: int
@@ -265,18 +264,18 @@ def _shown(side: str, done: tuple[Intervention, ...], masked: Collection[str]) -
 
 
 class TcpSample(msgspec.Struct, omit_defaults=True, frozen=True, kw_only=True):
-    """The kernel's statistics of one side of a connection at one moment (tcp(7), ``TCP_INFO``).
+    """The kernel's statistics of one side of a connection at one time (tcp(7), ``TCP_INFO``).
 
-    :ivar side: ``client`` or ``broker``: whose end of the proxy's connections this is
+    :ivar side: ``client`` or ``broker``: which of the proxy's two connections this is
     :ivar rtt_us: smoothed round trip time in microseconds
-    :ivar rtt_var_us: how much it varies
-    :ivar retransmits: segments sent again since the connection began
-    :ivar unacked: segments that were sent and not acknowledged yet
-    :ivar unacked_bytes: bytes that were written and not acknowledged yet, whether sent or not
-    :ivar lost: segments taken to be lost
-    :ivar snd_wnd: bytes that the other end has room for; None where the kernel does not say
+    :ivar rtt_var_us: its variation in microseconds
+    :ivar retransmits: segments retransmitted since the connection began
+    :ivar unacked: segments sent and not acknowledged yet
+    :ivar unacked_bytes: bytes written and not acknowledged yet, whether sent or not
+    :ivar lost: segments considered lost
+    :ivar snd_wnd: bytes that the other end has room for; None if the kernel does not say
     :ivar rcv_space: bytes that this end has room for
-    :ivar state: of the connection, ``established``
+    :ivar state: state of the connection, ``established``
     """
 
     side: End
@@ -292,21 +291,20 @@ class TcpSample(msgspec.Struct, omit_defaults=True, frozen=True, kw_only=True):
 
 
 class BrokerLog(msgspec.Struct, omit_defaults=True, frozen=True, kw_only=True):
-    """What a broker's request log says about a request; times are nanoseconds (``RequestChannel.scala``).
+    """An entry of a broker's request log; times are nanoseconds (``RequestChannel.scala``).
 
-    Where it is told, there are no packets: the exchange was made of the log.
+    An exchange with an entry has no real packets: it was made from the log.
 
     :ivar request_queue: until a handler thread took it up
     :ivar local: in the handler thread: the leader's own work, its disk
-    :ivar remote: waiting for others: replicas, group members, records to come
+    :ivar remote: waiting for others: replicas, group members, records to arrive
     :ivar throttle: for a quota
     :ivar response_queue: until a network thread took the response
     :ivar send: while the network thread sent it
-    :ivar request_left_out: bytes of the request's records, which the log does not have, beyond those that stand for
-        them
-    :ivar response_left_out: bytes of the response's records, likewise
+    :ivar request_left_out: bytes of the request's records, which the log omits, beyond their placeholder
+    :ivar response_left_out: bytes of the response's records beyond their placeholder
     :ivar listener: name of the listener
-    :ivar principal: as whom the client was authenticated
+    :ivar principal: principal that the client was authenticated as
     """
 
     request_queue: int = 0
@@ -327,7 +325,7 @@ class BrokerLog(msgspec.Struct, omit_defaults=True, frozen=True, kw_only=True):
 
 
 class _Line(Intervention, omit_defaults=True, frozen=True):
-    """All that a line may hold."""
+    """Everything that a line may contain."""
 
     tcp: TcpSample | None = None
     broker: BrokerLog | None = None
@@ -343,7 +341,7 @@ Told = Intervention | TcpSample | BrokerLog
 def as_comment(told: Told) -> str:
     """Return the line of a packet comment.
 
-    Of very many changes the last ones are only counted: a comment has no more than 65,535 bytes.
+    If there are very many changes, the last ones are only counted: a comment has at most 65,535 bytes.
     """
     if isinstance(told, TcpSample):
         return PREFIX + _ENCODER.encode({"tcp": told}).decode()

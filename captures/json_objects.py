@@ -1,11 +1,11 @@
-"""Results as JSON: one way from a value of ours to what an encoder of JSON takes.
+"""Results as JSON: one conversion from our values to values for a JSON encoder.
 
-An object of JSON has the fields of a dataclass or named tuple, by their names and in their order. A class whose object
-differs says so in ``JSON``, the keys in their order as :func:`collections.namedtuple` takes names, each with the
-attribute or property that has its value where that has another name: ``"topic=place.topic partition=place.partition
-end_ns=end"``. How a value is written stands in its type: :data:`Time`, :data:`OrNull`, a tuple with :class:`KeyNames`,
-``Any`` for what is ready for the encoder. A value
-that is :data:`msgspec.UNSET` has no key. The JSON Schemas of the documentation are made from the same declarations.
+A JSON object has the fields of a dataclass or named tuple, by name and in order. A class whose object differs declares
+``JSON``: the keys in order, separated by spaces, each with the attribute or property of its value if that has another
+name: ``"topic=place.topic partition=place.partition end_ns=end"``. The type determines how a value is written:
+:data:`Time`, :data:`OrNull`, a tuple with :class:`KeyNames`, ``Any`` for values that are ready for the encoder. A value
+that is :data:`msgspec.UNSET` has no key. The JSON Schemas of the documentation are generated from the same
+declarations.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from dissectors.units import SECOND
 
 T = TypeVar("T")
 Writers = list[tuple[str, Callable[[Any], Any]]]
-"""Keys, and what writes their values."""
+"""Keys, and the functions that convert their values."""
 
 
 class Form(Enum):
-    """How a value is written, where its type in Python does not say so."""
+    """How a value is written, if its Python type does not determine it."""
 
     TIME = "time"
     EMPTY_IS_NULL = "empty is null"
@@ -43,29 +43,28 @@ class Form(Enum):
 Time = Annotated[int, Form.TIME]
 """Nanoseconds since 1970; in JSON RFC 3339 in UTC."""
 OrNull = Annotated[T, Form.EMPTY_IS_NULL]
-"""A value that is null in JSON where it is empty or 0."""
+"""A value that is null in JSON if it is empty or 0."""
 
 
 NotNegative = Annotated[int, Form.NEGATIVE_IS_NULL]
-"""A number that is null in JSON where it is below 0, since it is not known."""
+"""A number that is null in JSON if it is negative, which means unknown."""
 Rounded = Annotated[float, Form.ROUNDED]
 """A number that has three decimals in JSON."""
 Word = Annotated[T, Form.WORD]
-"""A member of an enumeration that has its name in JSON, in small letters."""
+"""An enumeration member that is written by its name, in lower case."""
 
 
 class KeyNames(tuple[str, ...]):
-    """In an annotation: the keys that the values of a tuple have in JSON."""
+    """In an annotation: the JSON keys of the values of a tuple."""
 
     def __new__(cls, *names: str) -> KeyNames:
-        """Take the names in the order of the values."""
         return super().__new__(cls, names)
 
 
 Range = Annotated[tuple[int, int], KeyNames("min", "max")]
-"""The least and the highest of something, such as versions."""
+"""A minimum and a maximum, such as of versions."""
 Sides = Annotated[tuple[int, int], KeyNames("client", "broker")]
-"""What there was of something from the client, and from the broker."""
+"""A value for the client and one for the broker."""
 
 
 def rfc3339(time: int) -> str:
@@ -80,9 +79,9 @@ def _to_the_second(seconds: int) -> str:
 
 
 def to_json(value: Any) -> Any:
-    """Return a value made of dictionaries, lists and what an encoder of JSON knows, bytes among it.
+    """Return a value as dictionaries, lists and values that a JSON encoder knows, including bytes.
 
-    :raises TypeError: if something in it has no form in JSON
+    :raises TypeError: if a value in it has no JSON form
     """
     kind: Any = type(value)
     if kind in _PLAIN:
@@ -115,7 +114,7 @@ _PLAIN = frozenset({int, str, bool, float, bytes, NoneType})
 
 
 def keys(kind: type) -> dict[str, str]:
-    """Return the keys of the object that a class becomes, each with the attribute of its value; empty if it is none."""
+    """Return the JSON keys of a class, each with the attribute of its value; empty if it is not written as object."""
     if declared := getattr(kind, "JSON", ""):
         pairs = (each.partition("=") for each in declared.split())
         return {key: attribute or key for key, _, attribute in pairs}
@@ -126,9 +125,9 @@ def keys(kind: type) -> dict[str, str]:
 
 
 def hint(kind: Any, path: str) -> Any:
-    """Return the annotation of an attribute or property; names that are imported for checks of types only are Any.
+    """Return the annotation of an attribute or property; names imported only for type checking become Any.
 
-    :param path: of the attribute, with dots: ``place.topic``
+    :param path: path of the attribute, with dots: ``place.topic``
     """
     name, _, rest = path.partition(".")
     found = getattr(kind, name, None)
@@ -159,7 +158,7 @@ class _Names(dict[str, Any]):
 def _parts(
     kind: Any,
 ) -> tuple[list[str], Callable[[Any], Any], list[tuple[str, Callable[[Any], Any]]]] | None:
-    """Return the keys of a class, what gets all their values, and what writes those that are not plain."""
+    """Return the keys of a class, a getter of all their values, and converters of those that are not plain."""
     named = keys(kind)
     if not named:
         return None
@@ -176,7 +175,7 @@ def _parts(
         if not _is_plain(annotated := hint(kind, path)):
             writers.append((key, _written(annotated)))
     if len(paths) == 1:
-        paths *= 2  # for a tuple
+        paths *= 2  # attrgetter returns a tuple only for several names
     return list(named), attrgetter(*paths), writers
 
 
@@ -199,7 +198,7 @@ def _of_attribute(kind: Any, name: str) -> Callable[[Any], Any]:
 
 
 def _written(annotated: Any) -> Callable[[Any], Any]:
-    """Return what writes a value of a type; the types in a union have one form at most."""
+    """Return the function that converts a value of a type; at most one type of a union has a form."""
     if annotated is Any:
         return _as_it_is
     forms, inside = getattr(annotated, "__metadata__", ()), get_args(annotated)

@@ -1,8 +1,8 @@
-"""Files that hold what was said on the wire, or the keys to it: for their owner alone.
+"""Files with wire data or keys, readable only by their owner.
 
-Recordings contain passwords, tokens and the records themselves. What writes them while they come in, and key logs,
-opens its files here: mode 0600 whatever the umask is, an existing file is made so, and a symbolic link is not followed,
-since any user who may write to the folder chooses where it leads.
+Recordings contain passwords, tokens and the records themselves. Code that writes them as they arrive, and code that
+writes key logs, opens its files here: mode 0600 regardless of the umask, also for an existing file. Symbolic links are
+not followed, because any user who may write to the folder could choose their target.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ _OTHERS = 0o077
 
 
 def opened(path: str | os.PathLike[str], flags: int) -> int:
-    """Open a file, or make it, for its owner alone; return the descriptor.
+    """Open a file, or create it, readable only by its owner; return the descriptor.
 
     Pipes and devices are opened as they are.
 
-    :param flags: of ``os.open``: how to read and write, ``O_TRUNC``, ``O_APPEND``, ``O_EXCL``
-    :raises OSError: also if it is a symbolic link, or a file that others may read and that is not ours to change
+    :param flags: flags of ``os.open``: how to read and write, ``O_TRUNC``, ``O_APPEND``, ``O_EXCL``
+    :raises OSError: also if it is a symbolic link, or others may read it and this process cannot change that
     """
     try:
         descriptor = os.open(path, flags | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
@@ -49,9 +49,9 @@ def _take_from_others(descriptor: int, path: str | os.PathLike[str]) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder for its owner alone, and what is missing above it likewise.
+    """Create a folder accessible only by its owner, and missing parents in the same way.
 
-    :raises OSError: if it is there already, or cannot be made
+    :raises OSError: if it exists already, or cannot be created
     """
     missing = [each for each in reversed(path.parents) if not each.exists()]
     for each in missing:
@@ -60,7 +60,7 @@ def make_folder(path: Path) -> None:
 
 
 def reason_of(error: BaseException) -> str:
-    """Return why something failed: of a file, its name and what the system says."""
+    """Return why something failed; for a file, its name and the system's message."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     return str(error)

@@ -1,4 +1,4 @@
-"""Moments and stretches of time in words. Imports nothing of weight: the command line needs it at once."""
+"""Times and durations as text. Imports only light modules: the command line needs it at once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from functools import lru_cache
 from dissectors.units import SECOND
 
 _DAYS_FROM = 48
-"""Hours from which on days are said."""
+"""Hours from which on days are shown."""
 
 
 def clock(time: int, zone: tzinfo | None) -> str:
@@ -31,18 +31,18 @@ def day(time: int, zone: tzinfo | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """Shows the moments of something: with the date, if they are not all of one day."""
+    """Formats times, with the date if they are not all of one day."""
 
     zone: tzinfo | None
     dated: bool
 
     @classmethod
     def of(cls, first: int, last: int, zone: tzinfo | None) -> Clock:
-        """Return the clock for what continued from one moment to another."""
+        """Return the clock for times from `first` to `last`."""
         return cls(zone, day(first, zone) != day(last, zone))
 
     def __call__(self, time: int) -> str:
-        """Return a moment in words."""
+        """Return a time as text."""
         return f"{day(time, self.zone)} {clock(time, self.zone)}" if self.dated else clock(time, self.zone)
 
 
@@ -53,7 +53,7 @@ def zone_name(time: int, zone: tzinfo | None) -> str:
 
 
 def span(nanoseconds: float) -> str:
-    """Return a stretch of time for people: ``0.4 ms``, ``3.9 s``, ``15 min``, ``2 min 5 s``, ``2 h 3 min``, ``3 d``."""
+    """Return a duration as text: ``0.4 ms``, ``3.9 s``, ``15 min``, ``2 min 5 s``, ``2 h 3 min``, ``3 d``."""
     seconds = nanoseconds / SECOND
     if seconds < 99.95:
         value, unit = (seconds * 1000, "ms") if seconds < 0.99995 else (seconds, "s")
@@ -83,6 +83,6 @@ def milliseconds(nanoseconds: int) -> str:
 
 
 def milliseconds_range(nanoseconds: Collection[int]) -> str:
-    """Return from where to where latencies go: ``1.2 ms``, ``0.8 to 3012.4 ms``."""
+    """Return the range of latencies: ``1.2 ms``, ``0.8 to 3012.4 ms``."""
     low, high = milliseconds(min(nanoseconds)), milliseconds(max(nanoseconds))
     return f"{low} ms" if low == high else f"{low} to {high} ms"

@@ -1,5 +1,5 @@
-"""Analyses: what many exchanges add up to. They read exchanges and tables, whatever these came from.
+"""Analyses: aggregates over many exchanges. They read exchanges and tables, wherever these come from.
 
-Each is an accumulator: ``add(exchange)`` as exchanges come, ``result()`` at any time for what was seen so far, in
-dataclasses (:func:`~captures.json_objects.to_json` has them as plain values). None keeps bodies.
+Each is an accumulator: ``add(exchange)`` for each exchange, ``result()`` at any time for the exchanges so far, as
+dataclasses (:func:`~captures.json_objects.to_json` converts them to plain values). None keeps bodies.
 """

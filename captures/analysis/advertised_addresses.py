@@ -1,4 +1,4 @@
-"""Addresses that brokers tell to clients (``advertised.listeners``), and which of them the capture shows in use."""
+"""Addresses that brokers advertise to clients (``advertised.listeners``), and which of them are in use."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from captures.names.names import canonical, split
 from dissectors.api_keys import ApiKey
 
 APIS = frozenset({ApiKey.METADATA, ApiKey.FIND_COORDINATOR, ApiKey.DESCRIBE_CLUSTER})
-"""Whose answers name addresses."""
+"""APIs whose responses contain addresses."""
 
 _LOCAL = "localhost"
 
 Reached = dict[tuple[str, int], list[Outcome]]
-"""IP address and port -> what became of the connections to it."""
+"""IP address and port -> outcomes of the connections to it."""
 
 
 class Address(NamedTuple):
-    """What a broker calls itself.
+    """An advertised address.
 
     :ivar host: a name, or an IP address
     """
@@ -41,7 +41,7 @@ class Address(NamedTuple):
 
     @property
     def only_local(self) -> bool:
-        """Whether it means the reader's own host."""
+        """Whether it refers to the client's own host."""
         try:
             found = ip_address(self.host)
         except ValueError:
@@ -49,7 +49,7 @@ class Address(NamedTuple):
         return found.is_loopback or found.is_unspecified
 
     def hosts(self, capture: Capture, reached: Reached) -> list[str]:
-        """Return the IP addresses that the host means, as far as is known; empty for a name that is not known."""
+        """Return the IP addresses of the host, as far as known; empty for an unknown name."""
         try:
             return [canonical(self.host)]
         except ValueError:
@@ -60,12 +60,12 @@ class Address(NamedTuple):
 
 @dataclass(slots=True)
 class AddressSource:
-    """Where an address was told.
+    """Where an address was advertised.
 
-    :ivar exchanges: of the first ones, number and time
-    :ivar brokers: IDs of those who have it
-    :ivar clients: to whom it was told: host -> client ID
-    :ivar by: who told it, as ``host:port``
+    :ivar exchanges: number and time of the first exchanges with it
+    :ivar brokers: IDs of the brokers with this address
+    :ivar clients: clients that received it: host -> client ID
+    :ivar by: brokers that sent it, as ``host:port``
     """
 
     exchanges: list[tuple[int, int]] = field(default_factory=list)
@@ -75,9 +75,9 @@ class AddressSource:
 
 
 class AdvertisedAddresses:
-    """Collects the addresses that answers name.
+    """Collects the addresses in responses.
 
-    :ivar told: address -> where it was told
+    :ivar told: address -> where it was advertised
     """
 
     _MOST = 10
@@ -102,13 +102,13 @@ class AdvertisedAddresses:
             told.by[exchange.broker] = None
 
     def outcomes(self, capture: Capture, address: Address, reached: Reached) -> list[Outcome]:
-        """Return what became of the connections to an address; empty if none was captured."""
+        """Return the outcomes of the connections to an address; empty if none was captured."""
         hosts = address.hosts(capture, reached)
         return [outcome for host in hosts for outcome in reached.get((host, address.port), ())]
 
 
 def reached_addresses(capture: Capture) -> Reached:
-    """Return to which addresses connections were tried."""
+    """Return the addresses to which connections were tried, with the outcomes."""
     found: Reached = {}
     for attempt in attempts(capture):
         found.setdefault(split(attempt.broker), []).append(attempt.outcome)
@@ -118,7 +118,7 @@ def reached_addresses(capture: Capture) -> Reached:
 
 
 def is_local(host: str) -> bool:
-    """Tell whether an IP address is of the loopback."""
+    """Return whether the IP address is a loopback address."""
     return ip_address(host).is_loopback
 
 

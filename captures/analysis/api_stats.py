@@ -1,4 +1,4 @@
-"""Per API and version: how often, how much, how fast, and how many went wrong."""
+"""Statistics per API and version: counts, bytes, times and errors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from captures.exchanges.columns import NO_VALUE, ExchangeColumns
 from captures.meaning.waits import LEAST_WAIT_NS
 
 _TOGETHER = 1024
-"""Exchanges whose times are taken in at once."""
+"""Exchanges whose times are added together."""
 PAUSED = "connection paused by a quota (KIP-219)"
 
 
@@ -33,13 +33,13 @@ class ApiRow(Counts):
     """The figures of one API in one version.
 
     :ivar version: as announced by requests
-    :ivar intervened: errors of the making of kproxy's proxy are none of ``errors``, and what it held back is no part
-        of the times
-    :ivar latency: last byte of the request to first byte of the response, of all that were answered
-    :ivar broker_time: the same without what was waited by design. Exchanges that did nothing but wait are left out:
-        their messages do not tell how long the broker worked
-    :ivar waited: what was waited by design, of the exchanges that waited; pauses of a throttled connection included
-    :ivar wait_reasons: why, and how often
+    :ivar intervened: exchanges in which kproxy intervened. Errors that kproxy made are not in ``errors``, and time in
+        kproxy is not in the times
+    :ivar latency: last byte of the request to first byte of the response, of all answered exchanges
+    :ivar broker_time: latency without designed waits. Exchanges that only waited are left out: their messages do not
+        show how long the broker worked
+    :ivar waited: designed waits, of the exchanges that waited; includes pauses of throttled connections
+    :ivar wait_reasons: number of waits by reason
     """
 
     JSON = (
@@ -72,11 +72,11 @@ class ApiStats:
         self._sums: dict[ApiVersion, _Sums] = {}
         self._throttles = Throttles()
         self._waiting: dict[ApiVersion, list[tuple[int, int, int, str]]] = {}
-        """Times that :meth:`_time` has not taken in: an array for each exchange costs six times as much as the rest."""
+        """Times not yet added by :meth:`_time`: an array per exchange would cost six times as much as the rest."""
         self._room = _TOGETHER
 
     def add(self, exchange: Exchange) -> None:
-        """Count one exchange; they have to come in the order of their numbers."""
+        """Count one exchange; exchanges must arrive in the order of their numbers."""
         self.count(ExchangeGroup.of(exchange))
         paused = self._throttles.of(exchange).paused
         if exchange.latency is not None:
@@ -88,7 +88,7 @@ class ApiStats:
                 self._take_times()
 
     def _take_times(self) -> None:
-        """Take in the times of the exchanges that came one by one."""
+        """Add the times of exchanges that arrived one by one."""
         for known, times in self._waiting.items():
             *figures, reasons = zip(*times, strict=True)
             latency, wait, pause = np.array(figures, np.int64)
@@ -98,9 +98,9 @@ class ApiStats:
     def add_columns(self, columns: ExchangeColumns, *, bodies: bool = True) -> None:
         """Count exchanges.
 
-        :param columns: those of a whole capture, or some of it, in the order of their numbers
-        :param bodies: whether to look at messages; without them there are no errors and no problems, and no wait is
-            told from work
+        :param columns: columns of a whole capture, or a part of it, in the order of exchange numbers
+        :param bodies: whether to decode messages; otherwise errors and problems are not counted, and waits are not
+            separated from work
         """
         for group in exchange_groups(columns, bodies=bodies):
             self.count(group)
@@ -118,15 +118,15 @@ class ApiStats:
             self._time(api, version, latency[answered], wait, pause, reasons)
 
     def count(self, group: ExchangeGroup) -> None:
-        """Count exchanges, but for their times."""
+        """Count exchanges, without their times."""
         self._of(group.api, group.api_key, group.version).include(group)
 
     def _time(
         self, api: str, version: int | None, latency: Int64s, wait: Int64s, pause: Int64s, reasons: list[str]
     ) -> None:
-        """Take in the times of exchanges that were answered.
+        """Add the times of answered exchanges.
 
-        :param pause: ns in which the connection was paused
+        :param pause: ns for which the connection was paused
         """
         sums = self._of(api, None, version)
         sums.latency.extend(latency)

@@ -1,4 +1,4 @@
-"""Attempts to connect, and what became of them: what TCP shows before a byte of Kafka was sent."""
+"""Attempts to connect and their outcomes, as TCP shows them before any byte of Kafka."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ import numpy as np
 from captures.exchanges import Capture
 
 PATIENCE = 1_000_000_000
-"""ns after which a SYN without an answer counts; the first repetition of a SYN comes after that time (RFC 6298)."""
+"""ns after which a SYN counts as unanswered; a SYN is first retransmitted after that time (RFC 6298)."""
 
 
 class Outcome(Enum):
-    """What became of an attempt to connect."""
+    """The outcome of an attempt to connect."""
 
     ACCEPTED = "accepted"
     REFUSED = "refused"
     """Answered by a RST: no process listens there."""
     SILENT = "no answer"
-    """Nothing came back: the address is wrong, the host is down, or a firewall drops it."""
+    """No reply: the address is wrong, the host is down, or a firewall drops packets."""
 
 
 class Attempt(NamedTuple):
     """One attempt.
 
-    :ivar time: of the SYN, ns since the epoch
+    :ivar time: time of the SYN, ns since the epoch
     :ivar client: ``host:port``
-    :ivar broker: likewise
+    :ivar broker: ``host:port``
     """
 
     connection: int
@@ -42,11 +42,11 @@ class Attempt(NamedTuple):
 
 
 def attempts(capture: Capture, wanted: Collection[Outcome] = tuple(Outcome)) -> Iterator[Attempt]:
-    """Yield the attempts to connect whose SYN was captured, in the order of their connections.
+    """Yield the attempts to connect whose SYN was captured, ordered by connection.
 
-    Where packets of one side only were captured, no attempt is ``SILENT``: an answer would not have been seen.
+    If packets of only one side were captured, no attempt is ``SILENT``: an answer would not have been seen.
 
-    :param wanted: only those with these outcomes; it is fast to ask for few
+    :param wanted: yield only these outcomes; few are fast
     """
     connections = capture.connections
     streams, size = connections.streams, len(connections)
@@ -67,13 +67,13 @@ def attempts(capture: Capture, wanted: Collection[Outcome] = tuple(Outcome)) -> 
 
 
 class Acceptances:
-    """When brokers accepted connections; a capture that grows is looked at when it is first asked for."""
+    """Times at which brokers accepted connections. A growing capture is read once, at the first query."""
 
     def __init__(self, capture: Capture) -> None:
         self._capture = capture
 
     def next(self, broker: str, after: int) -> int | None:
-        """Return when a broker first accepted a connection after a moment; None if that was not captured."""
+        """Return the first time after `after` at which a broker accepted a connection; None if none was captured."""
         times = self._by_broker.get(broker, [])
         place = bisect_right(times, after)
         return times[place] if place < len(times) else None
@@ -94,7 +94,7 @@ def ended_by_brokers(capture: Capture) -> Iterator[tuple[int, int]]:
     never = np.iinfo(np.int64).max
     fins, resets = (np.where(times >= 0, times, never) for times in (streams.fin_time, streams.reset_time))
     ends = np.minimum(fins, resets).reshape(-1, 2)
-    # whose SYN was captured has the client in direction 0; of others it has to be asked for
+    # direction 0 is the client's if the SYN was captured; for other connections the capture knows
     likely = (ends[:, 1] < ends[:, 0]) | (~connections.client_known & (ends < never).any(axis=1))
     for connection in np.flatnonzero(likely).tolist():
         time = ended_by_broker(capture, connection)
@@ -118,13 +118,13 @@ def ended_by_broker(capture: Capture, connection: int) -> int | None:
 
 
 def ended(capture: Capture, connection: int) -> int | None:
-    """Return when one side or the other ended a connection, in ns since the epoch; None if it is open."""
+    """Return when either side ended a connection, in ns since the epoch; None if it is open."""
     ends = [_end(capture, connection, side)[0] for side in (0, 1)]
     return min((time for time in ends if time >= 0), default=None)
 
 
 def _end(capture: Capture, connection: int, side: int) -> tuple[int, bool]:
-    """Return when a side (0 the client, 1 the broker) ended a connection, -1 for never, and whether it is the 1."""
+    """Return when a side (0 client, 1 broker) ended a connection, -1 for never, and whether it is the broker."""
     if connection >= len(capture.connections):
         return -1, bool(side)
     streams = capture.connections.streams

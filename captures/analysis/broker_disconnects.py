@@ -1,11 +1,11 @@
-"""Connections that the broker ended: which request came before, and what was likely the reason.
+"""Connections that brokers ended: the request before, and the likely reason.
 
-A broker that cannot answer closes the connection without a word: it does not know the version, the request is too
-large, the client has not authenticated, or a Produce with ``acks=0`` failed (SocketServer.scala, KafkaApis.scala). It
-also closes connections that were idle for ``connections.max.idle.ms``, and all of them when it stops. Which of these
-it was is not on the wire: it is told from the request that stayed unanswered, and from what other connections show.
+A broker that cannot answer closes the connection silently: it does not know the version, the request is too large, the
+client has not authenticated, or a Produce with ``acks=0`` failed (SocketServer.scala, KafkaApis.scala). It also closes
+connections that were idle for ``connections.max.idle.ms``, and all of them when it stops. The reason is not on the
+wire: it is inferred from the unanswered request, and from other connections.
 
-A broker handles the requests of a connection one by one, so that the first without an answer is the one to look at.
+A broker handles the requests of a connection one by one, so the first unanswered one is the relevant one.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from dissectors.api_keys import CONNECTING, ApiKey
 from dissectors.units import SECOND
 
 LARGEST_REQUEST = 100 * 1024 * 1024
-"""Bytes; ``socket.request.max.bytes`` unless configured otherwise."""
+"""Bytes; the default of ``socket.request.max.bytes``."""
 SOON = SECOND
-"""ns between a request and the end of the connection that it caused; brokers close at once."""
+"""Most ns between a request and the end of the connection that it caused; brokers close at once."""
 
 GONE = 30 * SECOND
-"""ns after the end of a connection in which a broker that takes no new ones is taken to have stopped."""
+"""A broker that rejects new connections within so many ns after closing one counts as stopped."""
 
 _SEVERAL = 2
 
 
 class Reason(Enum):
-    """Why a broker ended a connection, as far as can be told."""
+    """Why a broker ended a connection, as far as can be inferred."""
 
     SASL_FAILED = "authentication failed"
     NOT_AUTHENTICATED = "the client did not authenticate"
@@ -51,10 +51,10 @@ class Reason(Enum):
 class LastRequest(NamedTuple):
     """A request.
 
-    :ivar number: of the exchange
+    :ivar number: number of the exchange
     :ivar time: ns since the epoch
     :ivar size: bytes
-    :ivar cut: not all of it was sent, or captured
+    :ivar cut: whether it was not sent or captured completely
     """
 
     number: int
@@ -71,12 +71,12 @@ class BrokerDisconnect:
     """A connection that the broker ended.
 
     :ivar time: when, ns since the epoch
-    :ivar reason: why, most likely
-    :ivar request: that stayed unanswered first; else the last one; None if there was none
-    :ivar quiet: ns since the last sign of life before
-    :ivar principal: whom the client said it is; None if it did not say
-    :ivar mechanism: of SASL; None if there was none
-    :ivar refusal: name of the error that refused it; None if there was none
+    :ivar reason: most likely reason
+    :ivar request: the first unanswered request; otherwise the last one; None if there was none
+    :ivar quiet: ns since the last activity before
+    :ivar principal: principal stated by the client; None if it stated none
+    :ivar mechanism: SASL mechanism; None if there was none
+    :ivar refusal: name of the error that refused the client; None if there was none
     """
 
     connection: int
@@ -93,7 +93,7 @@ class BrokerDisconnect:
 
 @dataclass(slots=True)
 class _Tail:
-    """What came last on a connection, and what it was before."""
+    """The end of a connection, and its earlier state."""
 
     key: ConnectionKey
     client: str
@@ -105,14 +105,14 @@ class _Tail:
     answered: int = 0
     """Number of the latest exchange with an answer."""
     requests: int = 0
-    """Answered ones that need authentication, where the listener wants it."""
+    """Answered requests that require authentication, if the listener does."""
     sasl: bool = False
 
 
 class Closings:
-    """Follows the requests of connections, and reports those that brokers ended.
+    """Follows the requests of connections, and reports connections that brokers ended.
 
-    :param capture: whose exchanges are added
+    :param capture: capture of the added exchanges
     """
 
     def __init__(self, capture: Capture) -> None:
@@ -122,7 +122,7 @@ class Closings:
         self._tails: dict[int, _Tail] = {}
 
     def add(self, exchange: Exchange) -> None:
-        """Look at one exchange."""
+        """Process one exchange."""
         if Flag.ORPHAN in exchange.flag:
             return
         self._introductions.add(exchange)
@@ -151,7 +151,7 @@ class Closings:
         introducing = exchange.api_key in CONNECTING or Flag.SASL_TOKEN in exchange.flag
         tail.sasl = tail.sasl or (introducing and exchange.api_key != ApiKey.API_VERSIONS)
         if Flag.UNANSWERED in exchange.flag:
-            # answers come in order: one that is missing before others is missing in the capture only
+            # answers arrive in order: one that is missing before others is missing only in the capture
             first = tail.pending is None or asked.number < tail.pending.number
             if first and asked.number > tail.answered:
                 tail.pending = asked
@@ -162,12 +162,12 @@ class Closings:
                 tail.pending = None
 
     def result(self) -> list[BrokerDisconnect]:
-        """Return the connections that brokers ended, in the order of time; those without a request are left out."""
+        """Return the connections that brokers ended, ordered by time; those without a request are left out."""
         return sorted(self._closings(), key=lambda closing: (closing.time, closing.connection))
 
     def _closings(self) -> Iterator[BrokerDisconnect]:
         capture = self._capture
-        # who only tries SASL does not show that the listener wants it
+        # a client that only tries SASL does not show that the listener requires it
         secured = {
             tail.broker
             for tail in self._tails.values()
@@ -208,7 +208,7 @@ class Closings:
             )
 
     def _orderly(self, over: list[tuple[int, int]]) -> dict[str, list[int]]:
-        """Return when brokers ended connections on which all was answered that could be, in order of time."""
+        """Return when brokers ended connections without a pending request, ordered by time."""
         found: dict[str, list[int]] = {}
         for connection, time in over:
             tail = self._tails.get(connection)
@@ -220,20 +220,20 @@ class Closings:
 
 
 def _around(time: int, moments: list[int]) -> int:
-    """Return how many of some moments in order are within :data:`SOON` of a time."""
+    """Return how many of the sorted times are within :data:`SOON` of `time`."""
     return bisect_right(moments, time + SOON) - bisect_left(moments, time - SOON)
 
 
 def _soon_after(time: int, moments: list[int]) -> bool:
-    """Tell whether one of some moments in order is within :data:`GONE` after a time."""
+    """Return whether one of the sorted times is within :data:`GONE` after `time`."""
     place = bisect_left(moments, time)
     return place < len(moments) and moments[place] - time <= GONE
 
 
 class _Circumstances(NamedTuple):
-    """What else counts.
+    """Other evidence.
 
-    :ivar with_others: the broker ended other connections at that time, too, for nothing that was asked on them
+    :ivar with_others: whether the broker ended other connections at that time, too, without pending requests
     """
 
     time: int
@@ -255,7 +255,7 @@ def _reason(tail: _Tail, seen: _Circumstances) -> Reason:
     if seen.stopped:
         return Reason.STOPPED
     if request is not None and request.cut:
-        return Reason.TOO_LARGE  # the broker did not want to see the end of it
+        return Reason.TOO_LARGE  # the broker closed before its end
     if request is not None:
         soon = seen.time - request.time <= SOON
         first = not (tail.sasl or tail.requests) and request.api_key not in CONNECTING
@@ -263,12 +263,12 @@ def _reason(tail: _Tail, seen: _Circumstances) -> Reason:
             return Reason.NOT_AUTHENTICATED
         return Reason.UNANSWERED
     if tail.no_answer_due and seen.time - tail.last.time <= SOON and not seen.with_others:
-        return Reason.ACKS_0  # else it is a stop or a restart, in which connections end together
+        return Reason.ACKS_0  # otherwise a stop or restart, in which connections end together
     return Reason.IDLE if seen.time - tail.busy_until >= SOON else Reason.ANSWERED
 
 
 def _unknown_to(request: LastRequest, broker: str, offered: OfferedVersions) -> bool:
-    """Tell whether a broker does not know a version; ApiVersions itself is answered by all that know any of its own."""
+    """Return whether a broker does not know a version; brokers that know ApiVersions answer any version of it."""
     if request.api_key == ApiKey.API_VERSIONS:
         return not offered.knows(broker)
     if request.version is None or request.api_key is None:

@@ -1,8 +1,8 @@
-"""Which recorded brokers would refuse or limit a release of the Java client.
+"""Recorded brokers that would refuse or limit a release of the Java client.
 
-What the client speaks are the versions of its release (:mod:`captures.analysis.releases`), what the brokers offer is
-what they told in ApiVersions. The client takes the highest version that both know (KIP-35), and fails where there is
-none: clients of 4.0 and later do so with brokers before 2.1 (KIP-896).
+The client speaks the versions of its release (:mod:`captures.analysis.releases`), the brokers offer what they announced
+in ApiVersions. The client takes the highest version that both know (KIP-35), and fails if there is none: clients of 4.0
+and later do so with brokers before 2.1 (KIP-896).
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from dissectors.apis import NAMES, api_name
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiFit:
-    """What a client and a broker have in common of an API.
+    """Common versions of a client and a broker for an API.
 
-    :ivar speaks: what the client speaks
-    :ivar offers: what the broker serves, by what it announced; None if it does not have the API
-    :ivar version: that they would use; None if there is none
+    :ivar speaks: versions that the client speaks
+    :ivar offers: versions that the broker serves, as announced; None if it does not have the API
+    :ivar version: version that they would use; None if there is none
     :ivar used_here: whether recorded clients use it with this broker
     """
 
@@ -51,13 +51,13 @@ class ApiFit:
 
 @dataclass(frozen=True, slots=True)
 class BrokerFit:
-    """What would come of the client with one broker.
+    """The expected result of the client with one broker.
 
     :ivar broker: ``host:port``
-    :ivar told: number of the exchange in which it told what it offers; None if it did not
-    :ivar releases: whose brokers announce just that
-    :ivar apis: the gravest first, then by API key; empty if the broker told nothing
-    :ivar name: of its address, None if it has none
+    :ivar told: number of the exchange with its announcement; None if there was none
+    :ivar releases: releases whose brokers announce exactly that
+    :ivar apis: the worst first, then by API key; empty if the broker announced nothing
+    :ivar name: name of its address, None if it has none
     """
 
     JSON = "broker told releases verdict apis name"
@@ -70,7 +70,7 @@ class BrokerFit:
 
     @property
     def verdict(self) -> Verdict:
-        """The gravest of the APIs that are used with it here; of all, but for telemetry, if none is."""
+        """The worst verdict of the APIs that are used with it here; if none is, of all except telemetry."""
         if not self.apis:
             return Verdict.UNKNOWN
         order = list(Verdict)
@@ -92,11 +92,11 @@ class ClientCompatibility:
         self._negotiation = Negotiation(capture)
 
     def add(self, exchange: Exchange) -> None:
-        """Learn from one exchange, of which :data:`captures.analysis.compat.NEEDS` were read."""
+        """Learn from one exchange, read with :data:`captures.analysis.compat.NEEDS`."""
         self._negotiation.add(exchange)
 
     def result(self) -> list[BrokerFit]:
-        """Return what would come of the client with every broker, the gravest first."""
+        """Return the expected result with every broker, the worst first."""
         matrix = self._negotiation.result()
         order = list(Verdict)
         told = (

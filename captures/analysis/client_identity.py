@@ -1,7 +1,7 @@
-"""What clients say about themselves as their connections begin: software, and who they are.
+"""What clients state about themselves at the start of connections: their software, and their identity.
 
-The software comes with ApiVersions v3 (KIP-511); older clients do not tell, and nothing is guessed. Who they are is
-what SASL tokens say in the clear: the user of PLAIN and SCRAM, the subject of an OAUTHBEARER token. No secret is kept.
+The software is in ApiVersions v3 (KIP-511); older clients do not state it, and nothing is guessed. The identity is the
+clear text of SASL tokens: the user of PLAIN and SCRAM, the subject of an OAUTHBEARER token. No secret is kept.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from dissectors import embedded
 from dissectors.api_keys import CONNECTING, ApiKey
 from dissectors.error_codes import error_name
 
-#: what a client and a broker exchange before anything else may be asked
+#: APIs that precede all other requests on a connection
 
 
 class ConnectionKey(NamedTuple):
-    """A connection, of whichever capture."""
+    """A connection of any capture."""
 
     connection: int
     client: str
@@ -28,25 +28,25 @@ class ConnectionKey(NamedTuple):
 
 
 def connection_key(exchange: Exchange) -> ConnectionKey:
-    """Return the connection of an exchange, told apart from those of other captures by its endpoints."""
+    """Return the connection of an exchange; its endpoints distinguish it from those of other captures."""
     return ConnectionKey(exchange.connection, exchange.client, exchange.broker)
 
 
 def client_name(exchange: Exchange) -> str:
-    """Return the client ID, or the address without its port where there is none."""
+    """Return the client ID, or the address without its port if there is none."""
     return exchange.client_id or exchange.client.rpartition(":")[0]
 
 
 @dataclass(slots=True)
 class Introduction:
-    """What one connection told.
+    """What one connection stated.
 
-    :ivar software: name and version, as in ``apache-kafka-java 4.3.0``; None if not told
-    :ivar mechanism: of SASL; None if there was none
-    :ivar principal: whom the client says it is; None where it is not shown
-    :ivar authenticated: True once something was answered that needs it, False after a refusal, None while open
+    :ivar software: name and version, as in ``apache-kafka-java 4.3.0``; None if not stated
+    :ivar mechanism: SASL mechanism; None if there was none
+    :ivar principal: principal stated by the client; None if it is not visible
+    :ivar authenticated: True once a request that requires it was answered, False after a refusal, None while open
     :ivar refusal: name of the error that refused it
-    :ivar authentications: how often it was begun; more than one is re-authentication (KIP-368)
+    :ivar authentications: how often authentication began; more than once is re-authentication (KIP-368)
     """
 
     software: str | None = None
@@ -58,7 +58,7 @@ class Introduction:
 
 
 class ClientIdentity:
-    """Who a client is, by its connections."""
+    """The identity of a client, from its connections."""
 
     def __init__(self) -> None:
         self._software: Counter[str] = Counter()
@@ -67,7 +67,7 @@ class ClientIdentity:
         self._brokers: dict[str, None] = {}
 
     def add(self, key: ConnectionKey, intro: Introduction) -> None:
-        """Add a connection, and what it told."""
+        """Add a connection with its introduction."""
         self._hosts[key.client.rpartition(":")[0]] = None
         self._brokers[key.broker] = None
         if intro.software:
@@ -77,12 +77,12 @@ class ClientIdentity:
 
     @property
     def software(self) -> list[str]:
-        """Names and versions that it told, most connections first."""
+        """Names and versions of its software, most connections first."""
         return [name for name, _ in self._software.most_common()]
 
     @property
     def principals(self) -> list[str]:
-        """What SASL shows, with the mechanism, likewise: ``alice (SCRAM-SHA-256)``."""
+        """Principals with the SASL mechanism, most connections first: ``alice (SCRAM-SHA-256)``."""
         return [name for name, _ in self._principals.most_common()]
 
     @property
@@ -92,7 +92,7 @@ class ClientIdentity:
 
     @property
     def brokers(self) -> list[str]:
-        """``host:port`` of those it talked to, likewise."""
+        """``host:port`` of its brokers, in the order of its connections."""
         return list(self._brokers)
 
 
@@ -103,7 +103,7 @@ class Introductions:
         self._known: dict[ConnectionKey, Introduction] = {}
 
     def of(self, key: ConnectionKey) -> Introduction:
-        """Return what is known about a connection so far."""
+        """Return the introduction of a connection so far."""
         return self._known.get(key) or Introduction()
 
     def add(self, exchange: Exchange) -> None:
@@ -140,7 +140,7 @@ class Introductions:
     def _identify(mine: Introduction, token: Any, exchange: Exchange, path: str) -> None:
         if token:
             said = embedded.decode("sasl_token", token, embedded.Hints(mechanism=mine.mechanism)).value
-        else:  # masked: what it said stands beside it
+        else:  # masked: its clear text is among the annotations
             said = exchange.annotations.decoded.get(path)
         mine.principal = embedded.identity(said) or mine.principal
         if mine.mechanism is None and isinstance(said, dict):

@@ -1,7 +1,7 @@
-"""Which versions of an API a client library speaks, as far as that is known of its release.
+"""Versions of an API that a release of a client library speaks, as far as known.
 
-The Java client is built of the same message definitions as the brokers of its release. Of other libraries the highest
-versions are known of some releases (:mod:`captures.analysis.clients.libraries`), and the lowest ones are not.
+The Java client is built from the same message definitions as the brokers of its release. For other libraries, the
+highest versions of some releases are known (:mod:`captures.analysis.clients.libraries`), and the lowest ones are not.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from captures.json_objects import Range
 
 @dataclass(frozen=True, slots=True)
 class SpokenVersions:
-    """What a client speaks of an API.
+    """Versions of an API that a client speaks.
 
     :ivar library: name and release, in words
-    :ivar least: lowest version; None where it is not known
-    :ivar most: highest version, or the bounds of it where the release is not known exactly
-    :ivar told: whether the client named its library; False for a guess
-    :ivar also: versions below the highest that it also uses, as the content of a request demands
+    :ivar least: lowest version; None if unknown
+    :ivar most: highest version, or its bounds if the release is not known exactly
+    :ivar told: whether the client stated its library; False for a guess
+    :ivar also: versions below the highest that it also uses, depending on the content of a request
     """
 
     library: str
@@ -50,7 +50,7 @@ class SpokenVersions:
 def client_range(line: Line, key: int) -> Range | None:
     """Return the versions of an API that the Java client of a release speaks, None if it does not have it.
 
-    They are those of its brokers, of whichever kind.
+    They are those of the release's brokers, with ZooKeeper or KRaft.
     """
     for zookeeper in (False, True):
         served = BrokerRelease(line, zookeeper).apis.get(key)
@@ -60,7 +60,7 @@ def client_range(line: Line, key: int) -> Range | None:
 
 
 def spoken(library: Library, key: int) -> SpokenVersions | None:
-    """Return what a library speaks of an API, None if that is not known."""
+    """Return the versions of an API that a library speaks, None if unknown."""
     return _of_java(library, key) if library.name == JAVA else _of_other(library, key)
 
 
@@ -82,7 +82,7 @@ def _of_java(library: Library, key: int) -> SpokenVersions | None:
 
 
 def _of_other(library: Library, key: int) -> SpokenVersions | None:
-    """Of other libraries, bug fix releases are taken to be alike: 2.16.1 as 2.16."""
+    """Return the versions of other libraries; bug fix releases count as equal: 2.16.1 as 2.16."""
     release = library.release
     fits = [
         each
@@ -100,7 +100,7 @@ def _of_other(library: Library, key: int) -> SpokenVersions | None:
 
 
 def _ends(library: Library) -> list[str]:
-    """Return the first and the last of the releases that a client may be of: ``2.1-2.8``."""
+    """Return the first and the last of a client's possible releases: ``2.1-2.8``."""
     if library.told:
         return [library.release]
     first, _, last = library.release.partition("-")

@@ -1,6 +1,6 @@
-"""Per client: its ID, software, principal and addresses, and what it asked for.
+"""Statistics per client: its ID, software, principal and addresses, and its requests.
 
-A client is what sends one client ID; clients without an ID are told apart by their host. Frames that carry no client ID
+A client is the sender of one client ID; clients without an ID are distinguished by host. Frames without a client ID
 (raw SASL tokens, responses whose request was not captured) count for the client of their connection.
 """
 
@@ -21,16 +21,16 @@ class ClientRow(Counts):
 
     :ivar client_id: None for clients without one
     :ivar name: the client ID, or the host
-    :ivar software: names and versions told by ApiVersions, most connections first; empty if not told
-    :ivar principals: what SASL shows, with the mechanism: ``alice (SCRAM-SHA-256)``
+    :ivar software: names and versions stated in ApiVersions, most connections first; empty if not stated
+    :ivar principals: principals with the SASL mechanism: ``alice (SCRAM-SHA-256)``
     :ivar hosts: its addresses, without ports
-    :ivar brokers: ``host:port`` of those it talked to
-    :ivar errors: exchanges with an error that is no part of a normal conversation
+    :ivar brokers: ``host:port`` of its brokers
+    :ivar errors: exchanges with an error that does not belong to a normal conversation
     :ivar apis: exchanges by API, the most frequent first
-    :ivar versions: exchanges by API and version, both ascending; frames without a version are not among them
+    :ivar versions: exchanges by API and version, both ascending; frames without a version are not included
     :ivar unnamed: connections whose frames without a client ID count for it
-    :ivar first: ns since the epoch, of its first exchange
-    :ivar last: of its last
+    :ivar first: time of its first exchange, ns since the epoch
+    :ivar last: time of its last exchange, ns since the epoch
     """
 
     JSON = (
@@ -75,7 +75,7 @@ class ClientStats:
         self.count(ExchangeGroup.of(exchange))
 
     def introduce(self, exchange: Exchange) -> None:
-        """Learn from one exchange who the client is."""
+        """Learn the client's identity from one exchange."""
         self._introductions.add(exchange)
 
     def count(self, group: ExchangeGroup) -> None:

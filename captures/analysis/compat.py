@@ -1,14 +1,14 @@
-"""Which recorded clients a broker of another release would refuse, or serve with older versions.
+"""Recorded clients that a broker of another release would refuse, or serve with older versions.
 
-A client that asks (ApiVersions, KIP-35) takes the highest version that both sides know. What it knows itself is bounded
-by what it used, and, for the Java client, told by its release: client and broker of a release are built of one list of
-versions. Where it used less than its broker offered, that was its own limit. So what it would do is inferred, and
-marked as such; what its client library makes of it (a fallback, an exception) is not on the wire.
+A client that asks (ApiVersions, KIP-35) takes the highest version that both sides know. Its own versions are bounded by
+what it used, and, for the Java client, known from its release: client and broker of a release are built from one list
+of versions. If it used less than its broker offered, that was its own limit. So its behaviour is inferred, and marked
+as such; how its client library reacts (a fallback, an exception) is not on the wire.
 
-A client that never asks sends the same versions to any broker. One whose beginning was not captured may do either.
+A client that never asks sends the same versions to any broker. One whose start was not captured may do either.
 
-What brokers do: from 0.10 on they close the connection on a version that they do not serve, except for ApiVersions
-itself (KIP-511). 0.9 keeps the connection open and does not answer an API that it does not know; 0.8.2 closes.
+Brokers from 0.10 on close the connection on a version that they do not serve, except for ApiVersions itself (KIP-511).
+0.9 keeps the connection open and does not answer an unknown API; 0.8.2 closes.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from dissectors.api_keys import ApiKey
 from dissectors.apis import api_name
 
 NEEDS = fingerprints.NEEDS | {"replica", "software", "response.api_keys", "response.error_code"}
-"""What has to be read of exchanges (:mod:`captures.exchanges.projected_reader`)."""
+"""Needs (:mod:`captures.exchanges.projected_reader`)."""
 
 
 class Compatibility:
     """Judges the clients of a capture.
 
-    :param capture: tells which connections were captured from their beginning; without it, that is not known
+    :param capture: knows which connections were captured from their start; without it, that is unknown
     """
 
     def __init__(self, target: Target, capture: Capture | None = None) -> None:
@@ -46,12 +46,12 @@ class Compatibility:
         self._fingerprints = Fingerprints(capture)
 
     def add(self, exchange: Exchange) -> None:
-        """Learn from one exchange, of which :data:`NEEDS` were read."""
+        """Learn from one exchange, read with :data:`NEEDS`."""
         self._negotiation.add(exchange)
         self._fingerprints.add(exchange)
 
     def result(self) -> Report:
-        """Return what would come of every client."""
+        """Return the expected result for every client."""
         matrix = self._negotiation.result()
         told = (
             self._faults.made(partial(self._client, each), "judging a client", None)
@@ -74,16 +74,16 @@ class Compatibility:
         return ClientVerdict(client.name, client.software, guess, client.hosts, client.asks, verdicts)
 
     def _library(self, client: ClientVersions) -> Library | None:
-        """Return the library that a client named, or looks like; None where several clients have one name."""
+        """Return the library that a client stated, or looks like; None if several clients share a name."""
         if client.software:
             return told_library(client.software[0]) if len(client.software) == 1 else None
         return self._fingerprints.guess(client.name, client.name)
 
 
 def _of_not_fetching(target: Target, client: ClientVersions, library: Library | None) -> list[ApiVerdict]:
-    """Judge a member of a group that never fetches.
+    """Judge a group member that never fetches.
 
-    A client that asks does not send what the broker does not serve, so a consumer that cannot fetch just does not.
+    A client that asks does not send what the broker does not serve, so a consumer that cannot fetch simply does not.
     """
     joined = [use.first for use in client.uses if use.key == ApiKey.JOIN_GROUP]
     served = target.apis.get(ApiKey.FETCH)
@@ -123,7 +123,7 @@ class _Judge:
         self._top = max(self._used)
         self._first = min(use.first for use in uses)
         at_top = [use for use in uses if max(use.used) == self._top]
-        # that it uses less than it was offered anywhere tells its own limit
+        # using less than it was offered anywhere shows its own limit
         self._own_limit = any(use.limit is Limit.CLIENT for use in at_top)
         self._served = target.apis.get(key)
 
@@ -132,7 +132,6 @@ class _Judge:
         return api_name(self._key)
 
     def verdict(self) -> ApiVerdict:
-        """Return what would come of it."""
         if self._key == ApiKey.API_VERSIONS:
             return self._of_asking()
         if self._client.asks and not self._target.negotiates:
@@ -169,7 +168,7 @@ class _Judge:
             sentence=sentence,
         )
 
-    # ------------------------------------------------------------ the question for versions itself
+    # ------------------------------------------------------------ ApiVersions
     def _of_asking(self) -> ApiVerdict:
         if not self._target.negotiates or self._served is None:
             return self._said(
@@ -189,7 +188,7 @@ class _Judge:
             most,
         )
 
-    # ------------------------------------------------------------ all the others
+    # ------------------------------------------------------------ all other APIs
     def _of_missing(self) -> ApiVerdict:
         used = min(self._used)
         begun = [
@@ -219,7 +218,7 @@ class _Judge:
         )
 
     def _of_fixed(self, least: int, most: int) -> ApiVerdict:
-        """Judge a client that never asks: it sends what it always sends."""
+        """Judge a client that never asks: its versions are fixed."""
         outside = [version for version in self._used if not least <= version <= most]
         if not outside:
             return self._said(
@@ -233,7 +232,7 @@ class _Judge:
         )
 
     def _of_either(self, least: int, most: int) -> ApiVerdict:
-        """Judge a client of which it is not known whether it asks."""
+        """Judge a client that may or may not ask."""
         if all(least <= version <= most for version in self._used):
             return self._said(
                 Verdict.SERVED, Certainty.INFERRED, "all versions that it uses are served", self._top
@@ -280,9 +279,9 @@ class _Judge:
         )
 
     def _of_known(self, known: SpokenVersions, edge: int) -> ApiVerdict:
-        """Judge a client that is known to speak nothing that the broker serves.
+        """Judge a client that is known to speak no version that the broker serves.
 
-        :param edge: the version of it that is next
+        :param edge: its version nearest to the served ones
         """
         return self._said(
             Verdict.REFUSED,
@@ -291,7 +290,7 @@ class _Judge:
         )
 
     def _of_enough(self, most: int, known: SpokenVersions | None) -> ApiVerdict:
-        """Judge a client that can go on with the version that it used, or takes a higher one that it knows."""
+        """Judge a client that can keep its version, or takes a higher one that it knows."""
         if self._own_limit or self._top == most:
             return self._said(
                 Verdict.SERVED, Certainty.INFERRED, f"it can go on with v{self._top}", self._top
@@ -320,7 +319,7 @@ class _Judge:
         )
 
     def _serves(self, version: int) -> str:
-        """Say what the broker serves, and why not a version."""
+        """Return a clause about the versions that the broker serves, and why not `version`."""
         assert self._served is not None
         least, most = self._served.versions
         said = f"{self._target.name} serves {self._api} v{shown((least, most))}"

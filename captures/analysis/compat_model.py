@@ -1,6 +1,6 @@
-"""Values of the question what a broker of another release would do: what it serves, and the verdicts.
+"""Results about brokers of other releases: what they serve, and verdicts.
 
-They are made by :mod:`captures.analysis.compat`.
+:mod:`captures.analysis.compat` creates them.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from dissectors.apis import api_name
 
 
 class Verdict(StrEnum):
-    """What would come of a request, the gravest first. The words are stable."""
+    """The expected result of a request, the worst first. The words are stable."""
 
     REFUSED = "refused"
-    """There is no version that both speak."""
+    """There is no common version."""
     MISSING = "missing"
-    """The broker does not have the API, and the client will know that: it asks."""
+    """The broker does not have the API, and the client will know, because it asks."""
     UNKNOWN = "unknown"
-    """It depends on what the capture does not show."""
+    """It depends on facts that the capture does not show."""
     OLDER = "older"
-    """It is served, with an older version than the client used."""
+    """It is served with an older version than the client used."""
     SERVED = "served"
     """It is served with the version that the client used, or a newer one."""
 
@@ -46,12 +46,12 @@ class ServedApi(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The broker that is asked about.
+    """The broker in question.
 
     :ivar name: ``Kafka 4.3``, or where the ranges are from
-    :ivar apis: API key -> what it serves
+    :ivar apis: API key -> served versions
     :ivar negotiates: whether it knows ApiVersions
-    :ivar release: None if it is known by its ranges only
+    :ivar release: None if only its ranges are known
     """
 
     JSON = "name answers_api_versions=negotiates apis=served"
@@ -63,7 +63,7 @@ class Target:
 
     @property
     def served(self) -> list[ServedApi]:
-        """What it serves, by API key."""
+        """The APIs that it serves, by API key."""
         return [
             ServedApi(api_name(key), key, *each.versions, each.announced[0], each.optional)
             for key, each in sorted(self.apis.items())
@@ -76,7 +76,7 @@ class Target:
 
     @classmethod
     def of_ranges(cls, name: str, offers: list[dict[int, Range]]) -> Target:
-        """Return what all of some brokers serve, by what they announced.
+        """Return a broker that serves what all of some brokers announced.
 
         A broker of Kafka 4 announces Produce from 0 on, and serves it from 3 on (KAFKA-18659).
         """
@@ -96,14 +96,14 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiVerdict:
-    """What would come of one API of one client.
+    """The verdict on one API of one client.
 
     :ivar used: version -> requests
-    :ivar serves: what the broker serves; None if it does not have the API
-    :ivar would_use: version that the client would use, as far as that can be told
-    :ivar or_higher: whether it may also be a higher one, since the client's own highest is not known
+    :ivar serves: versions that the broker serves; None if it does not have the API
+    :ivar would_use: version that the client would use, as far as known
+    :ivar or_higher: whether it may also be a higher one, since the client's own highest is unknown
     :ivar first: number of the first exchange
-    :ivar sentence: why
+    :ivar sentence: reason
     """
 
     JSON = "api api_key=key used serves verdict certainty would_use or_higher first sentence"
@@ -126,13 +126,13 @@ class ApiVerdict:
 
 @dataclass(frozen=True, slots=True)
 class ClientVerdict:
-    """What would come of one client.
+    """The verdicts on one client.
 
     :ivar name: client ID, or address without one
-    :ivar software: names and versions that it told
-    :ivar guess: library and release that it looks like, where it told none; None if that is not known
-    :ivar asks: whether it asks for versions; None if the beginning of none of its connections was captured
-    :ivar apis: the gravest first, then by API key
+    :ivar software: names and versions that it stated
+    :ivar guess: library and release that it looks like, if it stated none; None if unknown
+    :ivar asks: whether it asks for versions; None if no start of its connections was captured
+    :ivar apis: the worst first, then by API key
     """
 
     JSON = "client=name software guess hosts asks_for_versions=asks verdict apis"
@@ -146,7 +146,7 @@ class ClientVerdict:
 
     @property
     def verdict(self) -> Verdict:
-        """The gravest of all its APIs, but for telemetry, which every client does without."""
+        """The worst verdict of its APIs, except telemetry, which every client can do without."""
         order = list(Verdict)
         needed = [each.verdict for each in self.apis if each.key not in TELEMETRY]
         return min(needed, key=order.index, default=Verdict.SERVED)
@@ -154,9 +154,9 @@ class ClientVerdict:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All clients, those with the gravest verdict first.
+    """All clients, those with the worst verdict first.
 
-    :ivar brokers_left_out: names of those who are brokers or controllers themselves
+    :ivar brokers_left_out: names of clients that are brokers or controllers themselves
     """
 
     target: Target

@@ -1,4 +1,4 @@
-"""Filters for what tables and findings are about, in the filter language (``docs/filters.md``)."""
+"""Filters for the subjects of tables and findings, in the filter language (``docs/filters.md``)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from captures.filters.lexer import quoted
 
 
 def of_client(name: str) -> str:
-    """Return a filter for a client as tables name it: by its ID, or by its address where it has none."""
+    """Return a filter for a client by its name in tables: its ID, or its address if it has none."""
     by_id = f"client_id == {quoted(name)}"
     try:
         address = ip_address(name.strip("[]"))
@@ -18,7 +18,7 @@ def of_client(name: str) -> str:
 
 
 def of_group(group: str) -> str:
-    """Return a filter for the exchanges that name a group; those of which it is inferred are left out."""
+    """Return a filter for the exchanges that name a group; exchanges with an inferred group are left out."""
     return f"group == {quoted(group)} and not group.inferred"
 
 

@@ -1,4 +1,4 @@
-"""Per connection: what it carried, who spoke, how TCP fared, and how it ended."""
+"""Statistics per connection: traffic, identity, TCP health, and how it ended."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dissectors.sides import ENDS
 
 OPEN = "open"
 LONG_UNANSWERED = 1_000_000_000
-"""ns; twice the longest that a Fetch waits unless configured otherwise (fetch.max.wait.ms)."""
+"""ns; twice the default of ``fetch.max.wait.ms``."""
 
 _NEVER = -1
 
@@ -23,31 +23,32 @@ _NEVER = -1
 class ConnectionRow:
     """One TCP connection.
 
-    Bytes, packets and what TCP lost or sent again are of the whole connection as captured; exchanges are those added.
+    Bytes, packets, losses and retransmissions are those of the whole connection as captured; exchanges are those added.
 
     :ivar connection: its ID in the capture
-    :ivar client_name: of the client's address, None if it has none
-    :ivar broker_name: of the broker's
-    :ivar client_ids: as seen in requests; usually one
-    :ivar first: ns since the epoch, of the first packet
-    :ivar last: of the last
+    :ivar client_name: name of the client's address, None if it has none
+    :ivar broker_name: name of the broker's address, None if it has none
+    :ivar client_ids: client IDs in requests; usually one
+    :ivar first: time of the first packet, ns since the epoch
+    :ivar last: time of the last packet, ns since the epoch
     :ivar handshake: ns from SYN to SYN-ACK, which is the network's share of every latency; None if not captured
-    :ivar whole: its beginning was captured
+    :ivar whole: whether its start was captured
     :ivar foreign: what it looks like if it is not Kafka in the clear, such as TLS; empty if it is Kafka
     :ivar introduction: software and SASL
     :ivar versions: API -> versions used
-    :ivar fallback: the broker did not know the ApiVersions version asked for (KIP-511): version asked -> answered
+    :ivar fallback: if the broker did not know the requested version of ApiVersions (KIP-511): requested version ->
+        answered version
     :ivar unanswered: API -> requests without an answer
-    :ivar unanswered_for: ns from the oldest of them to the end of the connection, or of the capture where it was still
-        open; None if there is none. A client that leaves cuts off its own long poll: that is short, and no trouble
-    :ivar request_bytes: from the client, in TCP payload
-    :ivar response_bytes: from the broker
-    :ivar retransmitted: payload bytes sent again, from client and broker
+    :ivar unanswered_for: ns from the oldest of them to the end of the connection, or of the capture if it was still
+        open; None if there is none. A client that leaves cuts off its own long poll: that is short, and harmless
+    :ivar request_bytes: TCP payload from the client
+    :ivar response_bytes: TCP payload from the broker
+    :ivar retransmitted: retransmitted payload bytes, from client and broker
     :ivar lost: bytes that were not captured, from client and broker
     :ivar cut: bytes cut by the snapshot length, from client and broker
-    :ivar zero_windows: packets in which client and broker announced that they can take no more
-    :ivar ended: ``closed by client``, ``closed by broker``, ``reset by client``, ``reset by broker`` (whose FIN or RST
-        came first), ``closed by kproxy``, ``reset by kproxy`` (for a rule or a user), or ``open``
+    :ivar zero_windows: packets in which client and broker announced a zero window
+    :ivar ended: ``closed by client``, ``closed by broker``, ``reset by client``, ``reset by broker`` (by the first FIN
+        or RST), ``closed by kproxy``, ``reset by kproxy`` (for a rule or a user), or ``open``
     :ivar then_reset_by: who reset it after it was closed: ``client``, ``broker`` or None
     """
 
@@ -93,7 +94,7 @@ class ConnectionRow:
 
     @property
     def troubled(self) -> bool:
-        """Whether something about it wants to be looked at."""
+        """Whether it deserves attention."""
         refused = self.introduction.authenticated is False
         lossy = any(map(sum, (self.lost, self.cut, self.zero_windows)))
         hung = (self.unanswered_for or 0) > LONG_UNANSWERED
@@ -117,15 +118,15 @@ class _Sums:
         return min(self.unanswered_first.values())[1] if self.unanswered_first else None
 
     def unanswered_apis(self) -> dict[str, int]:
-        """Return how many are unanswered by API: the most first, of as many those that came first."""
+        """Return the numbers of unanswered exchanges by API: the largest first, equal ones by their first exchange."""
         by = self.unanswered_first
         return dict(sorted(self.unanswered.items(), key=lambda item: (-item[1], by[item[0]])))
 
 
 class ConnectionStats:
-    """Counts the exchanges of one capture by connection, and lays them beside what TCP tells.
+    """Counts the exchanges of one capture by connection, and adds TCP's figures.
 
-    :param capture: whose exchanges are added
+    :param capture: capture of the added exchanges
     """
 
     def __init__(self, capture: Capture) -> None:
@@ -139,7 +140,7 @@ class ConnectionStats:
         self.count(ExchangeGroup.of(exchange))
 
     def introduce(self, exchange: Exchange) -> None:
-        """Learn from one exchange who speaks on its connection, and in which version of ApiVersions."""
+        """Learn from one exchange who speaks on its connection, and the version of ApiVersions."""
         self._introductions.add(exchange)
         response = exchange.response
         if (
@@ -171,10 +172,10 @@ class ConnectionStats:
         return sums
 
     def result(self, *, begin: int | None = None, end: int | None = None) -> list[ConnectionRow]:
-        """Return the connections: those in trouble first, then by exchanges, then by first packet.
+        """Return the connections: troubled ones first, then by exchanges, then by first packet.
 
-        :param begin: leave out connections that were over by this time (ns since the epoch)
-        :param end: leave out connections that began after it
+        :param begin: leave out connections that ended before (ns since the epoch)
+        :param end: leave out connections that began after it (ns since the epoch)
         """
         columns = self._capture.connections
         rows = [

@@ -1,7 +1,7 @@
-"""What happened on a connection, in the order of time: opened, who spoke, what went wrong, silence, who closed it.
+"""The events of a connection, ordered by time: opened, introductions, errors, silence, closed.
 
-Exchanges are added as they come; TCP's part is read from the capture when the story is told. Of what happens often only
-the first are kept, and the rest is counted.
+Exchanges are added one by one; TCP's part is read from the capture when the story is requested. Only the first of
+frequent events are kept, and the rest is counted.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from captures.time_format import span
 from dissectors.api_keys import CONNECTING, ApiKey
 
 IDLE = 10_000_000_000
-"""ns; three times a member's usual distance of heartbeats (heartbeat.interval.ms)."""
+"""ns; three times the usual heartbeat interval of members (``heartbeat.interval.ms``)."""
 MOST = 20
-"""Moments of a kind that a story tells; the rest is counted."""
+"""Most moments of a kind in a story; the rest is counted."""
 
 
 class Moment(NamedTuple):
-    """One thing that happened.
+    """One event.
 
     :ivar time: ns since the epoch
     :ivar trouble: whether it is bad news
-    :ivar number: the exchange to look at; None where it is about TCP
+    :ivar number: number of the exchange; None for an event of TCP
     """
 
     time: int
@@ -47,7 +47,7 @@ class _Idle(NamedTuple):
 
 @dataclass(slots=True)
 class _Story:
-    """What is kept of one connection."""
+    """What is kept about one connection."""
 
     moments: list[Moment] = field(default_factory=list)
     apis: Counter[str] = field(default_factory=Counter)
@@ -62,7 +62,7 @@ class _Story:
 class ConnectionStories:
     """Collects the stories of the connections of one capture.
 
-    :param capture: whose exchanges are added
+    :param capture: capture of the added exchanges
     """
 
     def __init__(self, capture: Capture) -> None:
@@ -70,7 +70,7 @@ class ConnectionStories:
         self._stories: dict[int, _Story] = {}
 
     def add(self, exchange: Exchange) -> None:
-        """Look at one exchange."""
+        """Process one exchange."""
         story = self._stories.get(exchange.connection)
         if story is None:
             story = self._stories[exchange.connection] = _Story()
@@ -84,9 +84,9 @@ class ConnectionStories:
         self._trouble(story, exchange)
 
     def of(self, row: ConnectionRow) -> list[Moment]:
-        """Return the story of a connection, in the order of time.
+        """Return the story of a connection, ordered by time.
 
-        :param row: its figures, as :class:`~captures.analysis.connection_stats.ConnectionStats` has them
+        :param row: its figures from :class:`~captures.analysis.connection_stats.ConnectionStats`
         """
         story = self._stories.get(row.connection) or _Story()
         moments = [*self._tcp(row), *story.moments]
@@ -111,7 +111,7 @@ class ConnectionStories:
     # ------------------------------------------------------------ exchanges
     @staticmethod
     def _begin(story: _Story, exchange: Exchange) -> None:
-        """Note how the conversation begins."""
+        """Add the moments of the start of the conversation."""
         if exchange.api_key in CONNECTING or Flag.SASL_TOKEN in exchange.flag:
             said = _introduced(story, exchange)
             if said and not any(moment.text == said for moment in story.moments):
@@ -171,7 +171,7 @@ def _introduced(story: _Story, exchange: Exchange) -> str:
 
 
 def _sampled(samples: Sequence[Sample]) -> list[Moment]:
-    """Return the moments in which the kernel began to send again, or the other end had no room left."""
+    """Return the moments at which the kernel retransmitted, or the other end's window closed."""
     out: list[Moment] = []
     before: dict[str, int] = {}
     closed: dict[str, bool] = {}

@@ -1,8 +1,9 @@
-"""Who said what to whom, step by step, with what repeats folded: what sequence diagrams draw.
+"""The steps of conversations between clients and brokers, with repetitions folded, as sequence diagrams draw them.
 
-Clients and brokers take part; a step is an exchange, or the opening or end of a connection. Steps are in the order of
-their times. Folding looks at what is shown of a step, numbers aside: one exchange "×14", or several in turn as a loop.
-Drawers are :mod:`captures.export.mermaid` and the conversation view of the terminal UI.
+Participants are clients and brokers; a step is an exchange, or the start or end of a connection. Steps are ordered by
+time. Folding compares the shown text of steps without numbers: one exchange "×14", or several in turn as a loop.
+
+Used by :mod:`captures.export.mermaid` and the conversation view of the terminal UI.
 """
 
 from __future__ import annotations
@@ -18,16 +19,16 @@ from captures.meaning import Names, request_summary, response_summary
 
 _LONGEST_LOOP = 4
 _LEAST_TURNS = 2
-# the steps that a group or a transaction is made of
+# steps that structure a group or a transaction
 _NEVER_FOLDED = frozenset({"JoinGroup", "SyncGroup", "LeaveGroup", "InitProducerId", "EndTxn"})
-# what goes on and on: one is like the other, whatever it carries
+# continuous traffic: all are equal, whatever they carry
 _STEADY = frozenset({"Produce", "Fetch", "ShareFetch", "Heartbeat", "OffsetCommit"})
 _NUMBER = re.compile(r"\d[\d,.]*")
 _PLURAL = re.compile(r"# (\w+?)s\b")
 
 
 class Kind(Enum):
-    """What a step is."""
+    """The kind of a step."""
 
     EXCHANGE = "exchange"
     OPEN = "connection opened"
@@ -40,22 +41,22 @@ class Outcome(Enum):
 
     ANSWERED = "answered"
     ERROR = "error"
-    """Answered, with an error that is no part of a normal conversation."""
+    """Answered with an error that does not belong to a normal conversation."""
     UNANSWERED = "no answer"
     NOT_RECORDED = "not recorded"
-    """Bytes are missing where its response would be."""
+    """Bytes are missing where the response would be."""
     IN_FLIGHT = "in flight"
-    """Not answered yet, and nothing tells that it will not be."""
+    """Not answered yet, but it may still be."""
     NONE_DUE = "none expected"
     ORPHAN = "no request"
 
 
 @dataclass(frozen=True, slots=True)
 class Participant:
-    """One that takes part.
+    """A client or broker.
 
-    :ivar name: client ID, or the host where there is none; of a broker, its address
-    :ivar address: host of a client, ``host:port`` of a broker; names in the place of addresses that have one
+    :ivar name: client ID, or the host if there is none; for a broker, its address
+    :ivar address: host of a client, ``host:port`` of a broker; with names instead of addresses where known
     """
 
     is_client: bool
@@ -70,16 +71,16 @@ class Participant:
 
 @dataclass(slots=True)
 class Step:
-    """One exchange, or the opening or end of a connection.
+    """One exchange, or the start or end of a connection.
 
-    :ivar number: of the exchange, 0 if it is none
+    :ivar number: number of the exchange, 0 if it is none
     :ivar time: ns since the epoch, when it began
     :ivar api: empty if it is no exchange
     :ivar request: API, version and summary, or what happened to the connection; empty for an orphan
     :ivar response: summary
     :ivar latency: ns, None without one
-    :ivar waited: whether part of it is designed waiting
-    :ivar by_broker: of an end of a connection, whether the broker was first
+    :ivar waited: whether part of it is a designed wait
+    :ivar by_broker: for the end of a connection, whether the broker was first
     """
 
     kind: Kind
@@ -99,14 +100,14 @@ class Step:
 
     @property
     def end(self) -> int:
-        """When the answer came, ns since the epoch, as far as that is known."""
+        """When the answer arrived, ns since the epoch, as far as known."""
         return self.time + max(self.latency or 0, 0)
 
     @property
     def key(self) -> tuple[object, ...] | None:
-        """Equal for steps that may be folded, None for those that are not.
+        """Equal for steps that may be folded, None for steps that may not.
 
-        Numbers aside, it is what is shown: ``at offset 17`` repeats ``at offset 16``.
+        It is the shown text without numbers: ``at offset 17`` repeats ``at offset 16``.
         """
         if self.kind is not Kind.EXCHANGE or self.api in _NEVER_FOLDED:
             return None
@@ -124,10 +125,10 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """Steps that come several times over.
+    """Repeated steps.
 
     :ivar every: all of them, turn by turn
-    :ivar length: steps of a turn
+    :ivar length: number of steps in a turn
     """
 
     every: Sequence[Step]
@@ -135,24 +136,24 @@ class Fold:
 
     @property
     def turns(self) -> int:
-        """How often they come."""
+        """Number of turns."""
         return len(self.every) // self.length
 
     @property
     def steps(self) -> Sequence[Step]:
-        """Those of the first turn."""
+        """Steps of the first turn."""
         return self.every[: self.length]
 
     def of(self, index: int) -> Sequence[Step]:
-        """Return what a step of the first turn stands for: the same one of all turns."""
+        """Return the steps at `index` of all turns."""
         return self.every[index :: self.length]
 
     def latencies(self, index: int) -> list[int]:
-        """Return the latencies of these, as far as they have one, in ns."""
+        """Return the known latencies of the steps at `index` of all turns, in ns."""
         return [step.latency for step in self.of(index) if step.latency is not None]
 
     def differ(self, index: int) -> tuple[bool, bool]:
-        """Tell whether the texts of request and response are not the same in all turns."""
+        """Return whether the texts of request and response differ between turns."""
         return (
             len({step.request for step in self.of(index)}) > 1,
             len({step.response for step in self.of(index)}) > 1,
@@ -161,7 +162,7 @@ class Fold:
 
 # ---------------------------------------------------------------- steps
 def summary(exchange: Exchange, names: Names) -> tuple[str, str]:
-    """Return request and response in a few words, for an exchange that was read without these."""
+    """Return the summaries of request and response, for an exchange that was read without them."""
     key, request, response = exchange.api_key, exchange.request, exchange.response
     if key is None:
         return "", ""
@@ -184,7 +185,7 @@ def participants(exchange: Exchange) -> tuple[Participant, Participant]:
 def exchange_step(
     exchange: Exchange, ends: tuple[Participant, Participant], summaries: tuple[str, str]
 ) -> Step:
-    """Return the step that an exchange is."""
+    """Return the step of an exchange."""
     version = "" if exchange.version is None else f" v{exchange.version}"
     request, response = " ".join(filter(None, [f"{exchange.api}{version}", summaries[0]])), summaries[1]
     outcome = _outcome(exchange)
@@ -241,7 +242,7 @@ def opening(capture: Capture, connection: int, ends: tuple[Participant, Particip
 
 
 def closing(capture: Capture, connection: int, ends: tuple[Participant, Participant]) -> Step | None:
-    """Return the step that ended a connection, None if nothing did as far as is known."""
+    """Return the step that ended a connection, None if no end was captured."""
     streams, client = capture.connections.streams, capture.client_stream(connection)
     found = [
         (int(times[client ^ side]), kind.name, kind, bool(side))
@@ -262,9 +263,9 @@ def _port(capture: Capture, connection: int) -> str:
 
 
 def name_clients(steps: Sequence[Step]) -> None:
-    """Call clients by their client IDs in steps that do not tell these, where others of the same connection do.
+    """Set the client IDs of steps without one, if other steps of the same connection have it.
 
-    Such are responses without a request, and SASL tokens.
+    Steps without one are responses without a request, and SASL tokens.
     """
     known = {step.connection: step.client for step in reversed(steps) if step.client.has_id}
     for step in steps:
@@ -275,12 +276,12 @@ def name_clients(steps: Sequence[Step]) -> None:
 
 # ---------------------------------------------------------------- folding
 def folded(steps: Iterable[Step]) -> list[Fold]:
-    """Fold what repeats of some steps, the shortest pattern first.
+    """Fold repetitions among steps, the shortest pattern first.
 
-    :param steps: in any order; they are brought into that of their times
+    :param steps: in any order; they are sorted by time
     """
     ordered = sorted(steps, key=lambda step: step.time)
-    # a number is equal to no key of another step
+    # a number equals no other key
     keys = [at if step.key is None else step.key for at, step in enumerate(ordered)]
     return [
         Fold(ordered[at : at + length * turns], length)

@@ -1,7 +1,7 @@
-"""Which exchanges of a capture decide what those that follow them know in the end.
+"""Columns that select deciding exchanges: those that determine the final state of an accumulator.
 
-A follower that is shown only the exchanges that decide ends as if it had been shown all of them. They are found by
-columns, so that the others need not be made.
+An accumulator that sees only deciding exchanges ends as if it had seen all of them. They are selected by columns, so
+that the other exchanges need not be decoded.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ TAKEN = (
     "groups",
     "asked_offsets",
 )
-"""The columns of messages that :class:`DecisionColumns` takes."""
+"""The message columns that :class:`DecisionColumns` uses."""
 _OF_BATCHES = ("bytes", "batches", "records", "uncounted", "codec")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Batches:
-    """Record data of some exchanges, an element for each partition that has some.
+    """Record data of exchanges, an element for each partition that has some.
 
-    :ivar rows: which exchange it is in
+    :ivar rows: row of its exchange
     :ivar client: number of the client
     :ivar topic: number of the topic
     :ivar clients: names by number
     :ivar topics: names by number
     :ivar size: bytes
-    :ivar codec: of all batches, -1 where that cannot be told
+    :ivar codec: codec of all batches, -1 if unknown
     """
 
     rows: Int64s
@@ -61,17 +61,18 @@ class Batches:
 
 
 class DecisionColumns:
-    """Finds exchanges that decide something.
+    """Selects deciding exchanges.
 
-    Of a capture that is read in parts, each part finds its own. What the whole capture has to tell, :meth:`ever` is
-    asked; so parts are looked at twice, the second time with what all of them have :attr:`met`.
+    If a capture is read in parts, each part selects its own. Facts about the whole capture are obtained by
+    :meth:`ever`; therefore parts are processed twice, the second time with everything that all of them have
+    :attr:`met`.
 
     :param columns: exchanges in the order of their numbers
-    :param elsewhere: what the other parts have met; None if there are none
-    :param numbers: of the exchanges, if these are all that there are, and are shown in this order
-    :ivar met: what these exchanges have met, by name: all that :meth:`ever` was asked for
+    :param elsewhere: ``met`` of the other parts; None if there are none
+    :param numbers: numbers of the exchanges, if these are all exchanges, shown in this order
+    :ivar met: what :meth:`ever` was asked, and whether these exchanges have it
     :ivar api_key: -1 for raw SASL tokens and responses without a request
-    :ivar latency: ns, :data:`~captures.exchanges.columns.NO_VALUE` where there is no answer
+    :ivar latency: ns, :data:`~captures.exchanges.columns.NO_VALUE` if there is no answer
     """
 
     def __init__(
@@ -91,39 +92,39 @@ class DecisionColumns:
 
     @property
     def whole(self) -> bool:
-        """Whether these are all exchanges that there are, shown in the order of :attr:`numbers`."""
+        """Whether these are all exchanges, shown in the order of :attr:`numbers`."""
         return self.numbers is not None
 
     @property
     def nothing(self) -> Bools:
-        """No exchange."""
+        """Mask of no exchange."""
         return np.zeros(len(self.columns), np.bool_)
 
     @cached_property
     def answered(self) -> Bools:
-        """Those with a response."""
+        """Mask of exchanges with a response."""
         return self.columns.flat("response_size") > 0
 
     @cached_property
     def failed(self) -> Bools:
-        """Those with an error that is no part of a normal conversation."""
+        """Mask of exchanges with an error that does not belong to a normal conversation."""
         return self.columns.ragged("error_codes").filled
 
     @cached_property
     def untouched(self) -> Bools:
-        """Those in which kproxy did not intervene."""
+        """Mask of exchanges in which kproxy did not intervene."""
         found: Bools = self.columns.flat("intervened") == 0
         return found
 
     @cached_property
     def of_consumers(self) -> Bools:
-        """The Fetch exchanges that no replica sent."""
+        """Mask of the Fetch exchanges of consumers."""
         found: Bools = self.of_api({ApiKey.FETCH}) & (self.columns.flat("replica_id") < 0)
         return found
 
     @cached_property
     def clients(self) -> tuple[Int64s, list[str]]:
-        """For each exchange the number of its client, and their names."""
+        """The number of each exchange's client, and the names by number."""
         return client_names(self.columns)
 
     @cached_property
@@ -133,7 +134,7 @@ class DecisionColumns:
 
     @cached_property
     def produced(self) -> Batches:
-        """The record data that was produced; topics by name, or ID where no message tells the name."""
+        """The produced record data; topics by name, or by ID if no message contains the name."""
         topic, topics = self.topics("flow_topics")
         columns = [self.columns.ragged(f"flow_{name}") for name in _OF_BATCHES]
         mine = self.of_api({ApiKey.PRODUCE})[columns[0].rows]
@@ -144,9 +145,9 @@ class DecisionColumns:
         )
 
     def topics(self, name: str) -> tuple[Int64s, list[str]]:
-        """Return the topic of each value of a column as a number, one for each name, and the names by number.
+        """Return the topic of each value of a column as a number, unique per name, and the names by number.
 
-        In the column a topic that was met by name and by ID has two.
+        In the column, a topic that was met by name and by ID has two codes.
         """
         codes, numbers = self.columns.ragged(name).values, dict[str, int]()
         of_codes = [numbers.setdefault(text or "", len(numbers)) for text in self.columns.texts(name)]
@@ -154,12 +155,12 @@ class DecisionColumns:
 
     @cached_property
     def introducing(self) -> Bools:
-        """Those that tell who a client is, with the first on each connection that was answered after one."""
+        """Mask of exchanges that introduce a client, and of the first answered one after each on its connection."""
         telling = self.of_api(CONNECTING) | self.flagged(Flag.SASL_TOKEN)
         rows = np.flatnonzero(telling | (self.answered & (self.api_key >= 0)))
         rows = rows[np.argsort(self._connection[rows], kind="stable")]
         connection = self._connection[rows]
-        # in front of the first of a connection there may be one in another part
+        # another part may have one before the first of a connection
         after = np.full(len(rows), self._elsewhere is not None)
         after[1:] = np.where(connection[1:] == connection[:-1], telling[rows[:-1]], after[1:])
         found = self.nothing
@@ -168,7 +169,7 @@ class DecisionColumns:
 
     @cached_property
     def closing(self) -> Bools:
-        """Those that decide how a connection ended: the first and last of each, and where it was left waiting."""
+        """Mask of exchanges that decide how a connection ended: the first and last of each, and the unanswered ones."""
         everything, working = ~self.nothing, self.answered & ~self.of_api(CONNECTING)
         named = np.array([bool(text) for text in self.columns.texts("client_id")] + [False], np.bool_)
         ends = self.columns.flat("time") + np.where(self.latency == NO_VALUE, 0, np.maximum(self.latency, 0))
@@ -184,17 +185,17 @@ class DecisionColumns:
         )
 
     def of_api(self, keys: Collection[int]) -> Bools:
-        """Return those of some APIs."""
+        """Return a mask of the exchanges of some APIs."""
         found: Bools = np.isin(self.api_key, list(keys))
         return found
 
     def flagged(self, flag: Flag) -> Bools:
-        """Return those with a flag."""
+        """Return a mask of the exchanges with a flag."""
         found: Bools = self._flags & int(flag) != 0
         return found
 
     def with_errors(self, codes: Collection[int]) -> Bools:
-        """Return those whose response has one of some errors, as part of a normal conversation or not."""
+        """Return a mask of the exchanges with one of some errors, whether expected or not."""
         found = self.nothing
         for name in ("error_codes", "expected_error_codes"):
             errors = self.columns.ragged(name)
@@ -202,31 +203,33 @@ class DecisionColumns:
         return found
 
     def ever(self, what: str, among: Bools) -> bool:
-        """Tell whether the whole capture has one of some exchanges.
+        """Return whether the whole capture has an exchange of a kind.
 
-        :param what: names them, in the same words for every part of the capture
-        :param among: which ones they are of those here
+        :param what: names the kind, in the same words for every part of the capture
+        :param among: mask of the exchanges of that kind here
         """
         self.met[what] = bool(among.any())
         return self.met[what] or (self._elsewhere or {}).get(what, False)
 
     def any_error(self, codes: Collection[int]) -> bool:
-        """Tell whether some response has one of some errors, as part of a normal conversation or not."""
+        """Return whether some response has one of some errors, whether expected or not."""
         return self.ever(f"errors {sorted(map(int, codes))}", self.with_errors(codes))
 
     def all_if_met(self, codes: Collection[int]) -> Bools | None:
-        """Return what a rule has to be shown that finds nothing without some errors: all if there is one, else none."""
+        """Return the mask for a rule that needs one of some errors: None for all exchanges if one was met, no exchange
+        if not.
+        """
         return None if self.any_error(codes) else self.nothing
 
     def with_batches(self, traits: int) -> Bools:
-        """Return those with batches that have one of some traits."""
+        """Return a mask of the exchanges with batches that have one of some traits."""
         found: Bools = self.columns.flat("batch_traits") & traits != 0
         return found
 
     def of_version(self, wanted: Callable[[int, int], bool]) -> Bools:
-        """Return those of some APIs and versions.
+        """Return a mask of the exchanges of some APIs and versions.
 
-        :param wanted: is asked about each pair of them
+        :param wanted: called with each pair of API key and version
         """
         kinds = self._kinds
         keys, versions = (
@@ -237,9 +240,9 @@ class DecisionColumns:
         return found
 
     def of_producers(self, codes: Collection[int]) -> Bools:
-        """Return the Produce exchanges that decide what is found of some errors: all of them if a response has one.
+        """Return a mask of the Produce exchanges that decide findings about some errors: all if a response has one.
 
-        Else those that tell whether errors could be seen: the first, and those that want no answer.
+        Otherwise those that show whether errors could be seen: the first ones, and those with acks=0.
         """
         mine = self.of_api({ApiKey.PRODUCE})
         if self.any_error(codes):
@@ -248,25 +251,25 @@ class DecisionColumns:
         return found
 
     def evidence_of(self, among: Bools) -> Bools:
-        """Return the first of each connection among some: they show that there are such exchanges at all.
+        """Return the first exchange of each connection among `among`, as evidence that such exchanges exist.
 
-        Those in which kproxy intervened may be hidden from rules, so that they show nothing.
+        Exchanges in which kproxy intervened may be hidden from rules, so they are no evidence.
         """
         return self.first(among & self.untouched)
 
     def named_meanwhile(self, among: Bools) -> bool:
-        """Tell whether names of topics may have been told after the first of some exchanges."""
+        """Return whether topic names may have been revealed after the first of the exchanges."""
         first = np.flatnonzero(among)[:1]
         return bool(len(first) and self.of_api(TOPIC_NAMES)[int(first[0]) :].any())
 
     def first(self, among: Bools) -> Bools:
-        """Return the first of each connection among some."""
+        """Return a mask of the first exchange of each connection among `among`."""
         return self._chosen(np.flatnonzero(among))
 
     def last(self, among: Bools, *, by: Int64s | None = None) -> Bools:
-        """Return the last of each connection among some.
+        """Return a mask of the last exchange of each connection among `among`.
 
-        :param by: a number of each exchange, the greatest of which is the last
+        :param by: a number per exchange, by which the last one is the greatest
         """
         rows = np.flatnonzero(among)
         if by is not None:
@@ -274,7 +277,7 @@ class DecisionColumns:
         return self._chosen(rows[::-1])
 
     def _chosen(self, rows: Int64s) -> Bools:
-        """Return the first of each connection among some rows in an order."""
+        """Return a mask of the first of the given rows on each connection."""
         _, first = np.unique(self._connection[rows], return_index=True)
         found = self.nothing
         found[rows[first]] = True

@@ -1,11 +1,11 @@
-"""What clients did after an error: asked for metadata, tried again, connected anew, went away, or nothing.
+"""What clients did after an error: request metadata, retry, reconnect, leave, or nothing.
 
-After a response with an error, the next exchanges of the same client are looked at. Those count that have to do with
-it: the same API with a topic or group of the error, and requests by which clients find their way again (Metadata,
-FindCoordinator, JoinGroup ...). What runs on regardless, such as polls of other partitions, does not. It ends with the
-next attempt at the same, or after :data:`SPAN`.
+After a response with an error, the next exchanges of the same client are examined. Related ones count: the same API
+with a topic or group of the error, and requests by which clients recover (Metadata, FindCoordinator, JoinGroup ...).
+Continuous traffic, such as polls of other partitions, does not count. It ends with the next attempt at the same
+request, or after :data:`SPAN`.
 
-Only exchanges that are added are seen: of a selection it tells what was done in the selection.
+Only added exchanges are seen: for a selection, the result covers the selection.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from dissectors.api_keys import ApiKey
 from dissectors.error_codes import error_name
 
 SPAN = 60_000_000_000
-"""ns; what comes later has another cause."""
+"""ns; later exchanges have another cause."""
 MOST_STEPS = 4
 AGAIN = "again"
 
 _MOST_WAITING = 64
-"""Errors of one client that are followed at a time; the oldest are given up."""
+"""Most errors of one client that are followed at a time; the oldest are given up."""
 _RECOVERING: dict[int, str] = {
     ApiKey.LIST_OFFSETS: "ListOffsets",
     ApiKey.METADATA: "Metadata",
     ApiKey.FIND_COORDINATOR: "FindCoordinator",
     ApiKey.JOIN_GROUP: "JoinGroup",
     ApiKey.LEAVE_GROUP: "LeaveGroup",
-    ApiKey.SASL_HANDSHAKE: "",  # part of connecting anew, which ApiVersions tells
+    ApiKey.SASL_HANDSHAKE: "",  # part of reconnecting, which ApiVersions shows
     ApiKey.API_VERSIONS: "new connection",
     ApiKey.INIT_PRODUCER_ID: "InitProducerId",
     ApiKey.OFFSET_FOR_LEADER_EPOCH: "OffsetForLeaderEpoch",
     ApiKey.END_TXN: "EndTxn",
 }
-"""API key -> what it is called as a step."""
+"""API key -> name of the step."""
 NOTHING = "nothing seen"
 LEFT = "closed the connection"
 WAS_LEFT = "the broker closed the connection"
@@ -48,11 +48,11 @@ WAS_LEFT = "the broker closed the connection"
 
 @dataclass(frozen=True, slots=True)
 class AftermathRow:
-    """One way in which clients went on after an error of an API.
+    """One way in which clients continued after an error of an API.
 
-    :ivar steps: what they did, in order; the last may be the same request once more, with its outcome
+    :ivar steps: what they did, in order; the last may be a retry of the same request, with its outcome
     :ivar count: how often
-    :ivar first: number of the first exchange with the error after which it went so
+    :ivar first: number of the first exchange with the error before these steps
     :ivar delay: ns from the error to the first step; None if there was none
     """
 
@@ -66,7 +66,7 @@ class AftermathRow:
 
 @dataclass(slots=True)
 class _Case:
-    """An error whose sequel is awaited."""
+    """An error whose aftermath is awaited."""
 
     api: str
     key: int | None
@@ -97,9 +97,9 @@ _Key = tuple[str, int, tuple[str, ...]]
 
 
 class Aftermath:
-    """Follows what clients do after errors that are no part of a normal conversation.
+    """Follows what clients do after errors that do not belong to a normal conversation.
 
-    :param capture: tells which side closed the connections; without it, neither did
+    :param capture: knows which side closed connections; without it, neither did
     """
 
     def __init__(self, capture: Capture | None = None) -> None:
@@ -108,7 +108,7 @@ class Aftermath:
         self._sums: dict[_Key, _Sums] = {}
 
     def add(self, exchange: Exchange) -> None:
-        """Look at one exchange."""
+        """Process one exchange."""
         client = client_name(exchange), exchange.client.rpartition(":")[0]
         waiting = self._waiting.get(client)
         if waiting:
@@ -123,7 +123,7 @@ class Aftermath:
             del waiting[:-_MOST_WAITING]
 
     def result(self) -> list[AftermathRow]:
-        """Return what was done after which error, the most frequent first; what is still awaited as it stands."""
+        """Return the steps after each error, the most frequent first; awaited ones with the steps so far."""
         sums = {
             key: _Sums(known.first, known.count, _copied(known.delays)) for key, known in self._sums.items()
         }
@@ -206,7 +206,7 @@ def _about(exchange: Exchange) -> tuple[frozenset[str], frozenset[str]]:
 
 
 def _step(case: _Case, exchange: Exchange, topics: frozenset[str], groups: frozenset[str]) -> bool:
-    """Note what an exchange has to do with an error; return whether that is the end of it."""
+    """Add the step of an exchange after an error; return whether it is the last one."""
     elsewhere = bool(case.groups and groups and not case.groups & groups)
     if exchange.api_key == case.key:
         if elsewhere or (case.topics and topics and not case.topics & topics):

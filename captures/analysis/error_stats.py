@@ -1,4 +1,4 @@
-"""The errors of responses by API and code, and where to look at the first of each."""
+"""Errors of responses by API and code, with the first exchange of each."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from dissectors.error_codes import error_name
 class ErrorRow:
     """One error of one API.
 
-    :ivar expected: it was part of a normal conversation each time, or of kproxy's making; the same error apart from
-        that has its own row
+    :ivar expected: whether it belonged to a normal conversation each time, or kproxy made it; other occurrences of the
+        error have their own row
     :ivar reason: why it is expected, in words; empty if it is not
     :ivar count: how often; one response may have it for many partitions
-    :ivar exchanges: in how many responses
-    :ivar clients: IDs (or addresses) of the clients that got it, with the number of responses
-    :ivar first: number of the first exchange that has it
-    :ivar last: number of the last
-    :ivar first_time: ns since the epoch, when the request of the first was sent
-    :ivar last_time: of the last
-    :ivar message: the broker's text beside the first that had one
+    :ivar exchanges: number of responses with it
+    :ivar clients: IDs (or addresses) of the clients that received it, with the number of responses
+    :ivar first: number of the first exchange with it
+    :ivar last: number of the last exchange with it
+    :ivar first_time: time of the first request, ns since the epoch
+    :ivar last_time: time of the last request, ns since the epoch
+    :ivar message: the broker's text beside its first occurrence that has one
     """
 
     api: str
@@ -47,7 +47,7 @@ _OF_KPROXY = "of kproxy's making"
 
 
 class ErrorStats:
-    """Counts errors by API, code, and whether they are expected or of kproxy's making."""
+    """Counts errors by API, code, whether they are expected, and whether kproxy made them."""
 
     def __init__(self) -> None:
         self._rows: dict[tuple[str, int, bool, bool], ErrorRow] = {}

@@ -1,7 +1,7 @@
-"""Exchanges that statistics count together: those of one connection, client ID, API and version.
+"""Groups of exchanges that statistics count together: of one connection, client ID, API and version.
 
-Statistics take groups: one exchange as it comes (:meth:`ExchangeGroup.of`), or those of a whole capture, added up by
-column (:func:`exchange_groups`).
+Statistics accept groups: of one exchange (:meth:`ExchangeGroup.of`), or of a whole capture, added up by column
+(:func:`exchange_groups`).
 """
 
 from __future__ import annotations
@@ -21,22 +21,23 @@ from dissectors.apis import api_name
 SASL_TOKEN = "SaslToken"  # noqa: S105  # a name
 UNKNOWN = "unknown"
 COUNTED = ("error_codes", "expected_error_codes", "undecoded", "guessed")
-"""The columns of messages that :func:`exchange_groups` takes."""
+"""The message columns that :func:`exchange_groups` uses."""
 
 _VERSIONS = 1 << 16
+"""Number of int16 values."""
+
 _COUNTED_FLAGS = (Flag.UNANSWERED, Flag.NOT_RECORDED, Flag.NO_RESPONSE_EXPECTED, Flag.ORPHAN)
-"""As many as an int16 has values."""
 
 
 @dataclass(slots=True)
 class Counts:
-    """How many exchanges there were, and how many of a kind.
+    """Numbers of exchanges, in total and by kind.
 
-    :ivar errors: exchanges with an error that is no part of a normal conversation
-    :ivar expected_errors: exchanges with none but errors that are
-    :ivar undecoded: exchanges of which something could not be decoded (:func:`undecoded`)
-    :ivar guessed: exchanges of which a message was read in another version than announced
-    :ivar intervened: exchanges in which kproxy's proxy intervened
+    :ivar errors: exchanges with an error that does not belong to a normal conversation
+    :ivar expected_errors: exchanges with only expected errors
+    :ivar undecoded: exchanges that were not fully decoded (:func:`undecoded`)
+    :ivar guessed: exchanges with a message that was decoded in another version than announced
+    :ivar intervened: exchanges in which kproxy intervened
     :ivar request_bytes: with size fields, as all bytes here
     """
 
@@ -58,7 +59,7 @@ class Counts:
         self.exchanges += 1
         self.request_bytes += exchange.request_size
         self.response_bytes += exchange.response_size
-        if flag := exchange.flag:  # of nearly all none is set, and to ask for one takes long
+        if flag := exchange.flag:  # nearly always 0, and testing an IntFlag is slow
             self.unanswered += Flag.UNANSWERED in flag
             self.no_response_expected += Flag.NO_RESPONSE_EXPECTED in flag
             self.not_recorded += Flag.NOT_RECORDED in flag
@@ -73,7 +74,7 @@ class Counts:
         self.intervened += exchange.intervened
 
     def include(self, other: Counts) -> None:
-        """Count what was counted elsewhere."""
+        """Add other counts."""
         self.exchanges += other.exchanges
         self.errors += other.errors
         self.expected_errors += other.expected_errors
@@ -93,11 +94,11 @@ class ExchangeGroup(Counts):
     """Exchanges of one connection, client ID, API and version.
 
     :ivar api_key: None for raw SASL tokens and orphan responses, as is the version
-    :ivar unanswered_first: place in order and time of the first without an answer; None if there is none
-    :ivar number: of the first exchange
-    :ivar first: ns since the epoch, of the first exchange by number
-    :ivar earliest: the least time
-    :ivar last: the greatest time
+    :ivar unanswered_first: number and time of the first exchange without an answer; None if there is none
+    :ivar number: number of the first exchange
+    :ivar first: time of the first exchange by number, ns since the epoch
+    :ivar earliest: earliest time
+    :ivar last: latest time
     """
 
     connection: ConnectionKey
@@ -113,7 +114,7 @@ class ExchangeGroup(Counts):
 
     @property
     def client_name(self) -> str:
-        """The client ID, or the address without its port where there is none."""
+        """The client ID, or the address without its port if there is none."""
         return self.client_id or self.connection.client.rpartition(":")[0]
 
     @classmethod
@@ -138,7 +139,7 @@ class ExchangeGroup(Counts):
 
 
 def undecoded(exchange: Exchange) -> bool:
-    """Tell whether a frame that is there was not decoded, or not all of it because of a limit.
+    """Return whether a captured frame was not decoded, or not completely because of a limit.
 
     A response that the end cut off counts as unanswered instead, and one without its request as an orphan.
     """
@@ -155,14 +156,14 @@ def undecoded(exchange: Exchange) -> bool:
 class RowGroups:
     """Rows with equal keys.
 
-    :ivar first: for each group the first row that is in it; groups are in this order
-    :ivar of: for each row its group
+    :ivar first: first row of each group; groups are ordered by it
+    :ivar of: group of each row
     """
 
     def __init__(self, *keys: NDArray[np.integer]) -> None:
-        """Make groups.
+        """Group rows.
 
-        :param keys: what rows of one group have the same, one element a row
+        :param keys: arrays with one element per row; rows with equal elements in all of them form a group
         """
         self.of = np.zeros(len(keys[0]), np.int64)
         self.first = np.zeros(0, np.int64)
@@ -181,7 +182,7 @@ class RowGroups:
         return len(self.first)
 
     def __iter__(self) -> Iterator[Int64s]:
-        """Yield the rows of each group, rising."""
+        """Yield the rows of each group, increasing."""
         return iter(np.split(self._order, self._begins[1:])) if len(self) else iter(())
 
     def sums(self, values: NDArray[np.generic]) -> list[int]:
@@ -189,11 +190,11 @@ class RowGroups:
         return self._reduced(np.add, values.astype(np.int64))
 
     def least(self, values: Int64s) -> list[int]:
-        """Return the least of each group."""
+        """Return the minimum of each group."""
         return self._reduced(np.minimum, values)
 
     def greatest(self, values: Int64s) -> list[int]:
-        """Return the greatest of each group."""
+        """Return the maximum of each group."""
         return self._reduced(np.maximum, values)
 
     def _reduced(self, function: np.ufunc, values: NDArray[np.int64]) -> list[int]:
@@ -204,9 +205,9 @@ class RowGroups:
 
 
 def api_grouping(columns: ExchangeColumns, *keys: NDArray[np.integer]) -> RowGroups:
-    """Return exchanges grouped by API and version; raw tokens and orphans, which have neither, are told apart.
+    """Return exchanges grouped by API and version; raw tokens and orphans, which have neither, form separate groups.
 
-    :param keys: what else rows of one group have the same
+    :param keys: further keys of the groups
     """
     token = columns.flat("flags") & int(Flag.SASL_TOKEN) != 0
     versions = columns.flat("version").astype(np.int64) & (_VERSIONS - 1)
@@ -217,7 +218,7 @@ def api_grouping(columns: ExchangeColumns, *keys: NDArray[np.integer]) -> RowGro
 
 
 def apis_of(columns: ExchangeColumns, rows: Int64s) -> list[tuple[str, int | None, int | None]]:
-    """Return name and key of the API, and the version, of exchanges: :attr:`Exchange.api` and so on."""
+    """Return API name, API key and version of exchanges, as :class:`Exchange` has them."""
     found: list[tuple[str, int | None, int | None]] = []
     of_rows = (columns.flat(name)[rows].tolist() for name in ("api_key", "version", "flags"))
     for key, version, flags in zip(*of_rows, strict=True):
@@ -230,7 +231,7 @@ def apis_of(columns: ExchangeColumns, rows: Int64s) -> list[tuple[str, int | Non
 
 
 def api_names(columns: ExchangeColumns) -> tuple[Int64s, list[str]]:
-    """Return for each exchange the number of its API's name, and the names: as :attr:`Exchange.api` has them."""
+    """Return the number of each exchange's API name, and the names by number, as in :attr:`Exchange.api`."""
     grouping = api_grouping(columns)
     names: dict[str, int] = {}
     codes = [names.setdefault(api, len(names)) for api, _, _ in apis_of(columns, grouping.first)]
@@ -240,11 +241,11 @@ def api_names(columns: ExchangeColumns) -> tuple[Int64s, list[str]]:
 def exchange_groups(
     columns: ExchangeColumns, numbers: Int64s | None = None, *, bodies: bool = True
 ) -> list[ExchangeGroup]:
-    """Return exchanges in groups, in the order of their first exchanges.
+    """Return exchanges in groups, ordered by their first exchanges.
 
     :param columns: exchanges in the order of their numbers
-    :param numbers: these, if they do not go from 1 on
-    :param bodies: whether to look at the messages for errors, and for what could not be decoded
+    :param numbers: their numbers, if they do not start at 1
+    :param bodies: whether to decode messages, for errors and problems
     """
     flags = columns.flat("flags")
     connection, client = columns.flat("connection"), columns.flat("client_id")
@@ -311,7 +312,7 @@ def exchange_groups(
 
 
 def _undecoded(columns: ExchangeColumns) -> Bools:
-    """Return where :func:`undecoded` holds."""
+    """Return a mask of the rows for which :func:`undecoded` is true."""
     flags, sides = columns.flat("flags"), columns.flat("undecoded")
     unanswered = flags & int(Flag.UNANSWERED) != 0
     found: Bools = (sides & np.where(unanswered, 1, 3) != 0) & (flags & int(Flag.ORPHAN) == 0)

@@ -1,10 +1,9 @@
-"""What consumers and followers fetch, with what their fetch sessions add.
+"""The partitions that consumers and followers fetch, including those of their fetch sessions.
 
-In a session (KIP-227) a Fetch names only the partitions that changed since the one before, and the answer only those
-that have news: what a Fetch asks for follows from all of them. Share fetches (KIP-932) have such sessions, too. A
-session belongs to a connection: a client that connects anew opens a new one (FetchSessionHandler.java,
-ShareSessionHandler.java). Where the capture begins inside a session, it is known little by little, and never known to
-be whole.
+In a session (KIP-227) a Fetch names only partitions that changed since the one before, and the response only those with
+news: what a Fetch requests follows from all of them. Share fetches (KIP-932) have such sessions, too. A session belongs
+to a connection: a client that reconnects opens a new one (FetchSessionHandler.java, ShareSessionHandler.java). If the
+capture begins inside a session, it becomes known gradually, and never for certain completely.
 """
 
 from __future__ import annotations
@@ -20,15 +19,15 @@ from captures.meaning.places import TopicPartition, rows_by_place, topic
 from dissectors.api_keys import ApiKey
 
 MOST_SESSIONS = 4096
-"""Connections whose sessions are remembered; what was idle the longest is forgotten."""
+"""Most connections whose sessions are kept; those idle the longest are dropped."""
 
 
 @dataclass(slots=True, eq=False)
 class FetchSession:
-    """What is fetched on a connection: in a session, or by requests that each name all of it.
+    """The partitions fetched on a connection: in a session, or by requests that each name all of them.
 
-    :ivar id: that the broker gave; 0 if it keeps none
-    :ivar partitions: the partitions with the offsets that were asked for last; of share fetches -1
+    :ivar id: session ID from the broker; 0 if it keeps no session
+    :ivar partitions: the partitions with the offsets requested last; -1 for share fetches
     :ivar whole: whether these are all
     """
 
@@ -41,11 +40,11 @@ class FetchSession:
 class FetchSeen:
     """One Fetch or ShareFetch.
 
-    :ivar session: as it is after this request; it changes with the next
-    :ivar asked: partitions that the request names, with the offsets that it asks for; of a share fetch -1
-    :ivar dropped: partitions that were fetched before and are not any more
-    :ivar end: ns since the epoch, of the response's first byte; of the request if there is none
-    :ivar replica: node ID of a follower or KRaft replica; below 0 for a consumer
+    :ivar session: the session after this request; it changes with the next
+    :ivar asked: partitions in the request, with the requested offsets; -1 for a share fetch
+    :ivar dropped: partitions that were fetched before and are no longer
+    :ivar end: time of the response's first byte, ns since the epoch; of the request if there is no response
+    :ivar replica: node ID of a follower or KRaft replica; negative for a consumer
     """
 
     session: FetchSession
@@ -56,13 +55,13 @@ class FetchSeen:
 
 
 class FetchStep(NamedTuple):
-    """What a Fetch or ShareFetch says of its session.
+    """The session fields of a Fetch or ShareFetch.
 
-    :ivar asked: as :class:`FetchSeen` has it
+    :ivar asked: as in :class:`FetchSeen`
     :ivar forgotten: partitions that leave the session
-    :ivar epoch: -1 where there is none
-    :ivar session_id: 0 where there is none
-    :ivar given: the ID that the response tells, 0 if none
+    :ivar epoch: -1 if there is none
+    :ivar session_id: 0 if there is none
+    :ivar given: session ID in the response, 0 if none
     """
 
     asked: list[tuple[TopicPartition, int]]
@@ -73,9 +72,9 @@ class FetchStep(NamedTuple):
 
 
 class FetchSessions:
-    """Follows the sessions of all connections; exchanges of a connection in their order, each once.
+    """Follows the sessions of all connections. The exchanges of a connection must be added in order, each once.
 
-    :param names: tells names of topic IDs
+    :param names: returns names of topic IDs
     """
 
     def __init__(self, names: Names) -> None:
@@ -84,17 +83,17 @@ class FetchSessions:
         self._unnamed: set[str] = set()
 
     def is_unnamed(self, topic: str) -> bool:
-        """Whether this is the ID of a topic that was fetched before any message told its name."""
+        """Return whether `topic` is the ID of a topic that was fetched before any message revealed its name."""
         return topic in self._unnamed
 
     def add(self, exchange: Exchange) -> FetchSeen | None:
-        """Return what an exchange fetches; None if it is no Fetch, or its request is not known."""
+        """Return what an exchange fetches; None if it is no Fetch, or its request is unknown."""
         key = exchange.api_key
         request = exchange.request_body
         if key not in (ApiKey.FETCH, ApiKey.SHARE_FETCH) or not request:
             return None
         response = exchange.response_body
-        # a share session is one of a member, which has several connections at most
+        # a share session belongs to a member, and few members share a connection
         of = exchange.connection, text(request, "member_id")
         asked = list(self._asked(request))
         former = self._named_meanwhile(request) if self._unnamed else []
@@ -110,16 +109,16 @@ class FetchSessions:
             exchange.end,
             replica_of(request),
         )
-        # what is fetched by its name now is not fetched by its ID any more
+        # partitions fetched by name are no longer fetched by ID
         seen.dropped.extend(place for place in former if seen.session.partitions.pop(place, None) is not None)
         return seen
 
     def follow(self, of: tuple[int, str], step: FetchStep, end: int, replica: int) -> FetchSeen:
-        """Return what a Fetch fetches, by what it says itself.
+        """Return what a Fetch fetches, given its session fields.
 
         :param of: connection, and member of a share group, empty for others
-        :param end: of the exchange, as :class:`FetchSeen` has it
-        :param replica: likewise
+        :param end: as in :class:`FetchSeen`
+        :param replica: as in :class:`FetchSeen`
         """
         session, dropped = self._step(of, step)
         if step.given > 0:
@@ -129,7 +128,7 @@ class FetchSessions:
     def _step(self, of: tuple[int, str], step: FetchStep) -> tuple[FetchSession, list[TopicPartition]]:
         asked = step.asked
         before = self._sessions.pop(of, None)
-        if step.epoch <= 0:  # FetchMetadata.java: 0 opens a session, -1 is without one or closes it
+        if step.epoch <= 0:  # FetchMetadata.java: 0 opens a session, -1 has none or closes it
             session = self._remember(of, FetchSession(partitions=dict(asked), whole=True))
             known = before.partitions if before is not None else {}
             return session, [place for place in known if place not in session.partitions]
@@ -157,7 +156,7 @@ class FetchSessions:
         return name
 
     def _named_meanwhile(self, request: Body) -> list[TopicPartition]:
-        """Return what a request fetches of topics that got a name meanwhile, by their IDs."""
+        """Return the partitions of a request, by topic ID, whose topics have got a name meanwhile."""
         return [
             place
             for holder in rows(request, "topics")

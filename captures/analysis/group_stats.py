@@ -1,8 +1,8 @@
-"""Per group: what was asked of it, how often, and with which errors.
+"""Statistics per group: requests by API, and errors.
 
 An exchange counts for every group that its messages name; a Fetch names none. Members, generations and state of a group
-are told by :mod:`captures.analysis.groups`, from what its members say; what DescribeGroups and ListGroups answer is
-kept here, for groups of which no member was seen.
+come from :mod:`captures.analysis.groups`, which follows the members' exchanges; the contents of DescribeGroups and
+ListGroups responses are kept here, for groups without a captured member.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from captures.meaning.exchange import rows, text
 from dissectors.api_keys import ApiKey
 
 _DESCRIBES = {ApiKey.DESCRIBE_GROUPS: "", **{key + 1: str(kind) for key, kind in HEARTBEATS.items()}}
-"""API key -> kind of group that it describes; each newer kind's follows the key of its heartbeats."""
+"""API key -> kind of group that it describes; for newer kinds, the key follows that of their heartbeats."""
 
 
 @dataclass(slots=True)
 class GroupRow:
     """One group.
 
-    :ivar kind: as last listed or described: ``classic``, ``consumer``, ``share`` or ``streams``; empty if it was not
-    :ivar protocol_type: likewise, of a classic group, such as ``consumer`` or ``connect``
-    :ivar protocol: likewise, name of the assignor
-    :ivar state: likewise
-    :ivar exchanges: those that name it
-    :ivar apis: these by API, the most frequent first
-    :ivar errors: how often by name, expected ones left out
-    :ivar members: these by the member ID that they name, of those that name one
-    :ivar first: ns since the epoch, of the first exchange that names it
-    :ivar last: of the last
+    :ivar kind: as last listed or described: ``classic``, ``consumer``, ``share`` or ``streams``; empty if unknown
+    :ivar protocol_type: as last listed or described, of a classic group, such as ``consumer`` or ``connect``
+    :ivar protocol: as last described, name of the assignor
+    :ivar state: as last listed or described
+    :ivar exchanges: exchanges that name it
+    :ivar apis: exchanges by API, the most frequent first
+    :ivar errors: number of occurrences by name, without expected ones
+    :ivar members: exchanges by member ID, of those that name one
+    :ivar first: time of the first exchange that names it, ns since the epoch
+    :ivar last: time of the last exchange that names it, ns since the epoch
     """
 
     group: str

@@ -1,15 +1,15 @@
-"""Lag over time without asking the broker: how far groups are behind the ends of partitions, by what was seen.
+"""Lag over time from captured traffic alone, without querying brokers.
 
-The lag of a group is what ``kafka-consumer-groups`` shows: the end of the partition less the offset that the group has
+The lag of a group is that of ``kafka-consumer-groups``: the end of the partition less the offset that the group has
 committed. Ends come from the high watermarks of Fetch responses, from ListOffsets, and from produced records that all
 replicas have; see :mod:`captures.analysis.positions`. As long as nothing was committed, and for groups that keep their
-offsets elsewhere, the offset that is fetched next stands in its place.
+offsets elsewhere, the next offset to be fetched is used instead.
 
-What is not known stays unknown: a lag without an end, or with one that is older than the position. An end that was told
-a while ago is a lower bound, and so is the lag.
+What is not known stays unknown: a lag without an end, or with an end older than the position. An end that was reported
+some time ago is a lower bound, and so is the lag.
 
-Over time the lag is kept in slices, which get wider as the time to be covered gets longer: however long a capture goes
-on, a partition of a group takes no more than :data:`MOST_SLICES` of them.
+Over time the lag is kept in slices, which get wider as the covered time grows: however long a capture, a partition of a
+group takes at most :data:`MOST_SLICES` of them.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ from dissectors.api_keys import GROUP_HEARTBEATS, MEMBER_APIS, ApiKey
 
 MOST_SLICES = 120
 LEAST_SLICE = 100_000_000
-"""ns, the width of a slice at first; it doubles."""
+"""Initial width of a slice in ns; it doubles."""
 
 NEEDED = (LEARNED_FROM | MEMBER_APIS) - {ApiKey.METADATA, ApiKey.DESCRIBE_TOPIC_PARTITIONS}
-"""APIs whose exchanges tell something of lag; others need not be added."""
+"""APIs whose exchanges affect lag; others need not be added."""
 _NAMING = MEMBER_APIS - GROUP_HEARTBEATS - {ApiKey.SYNC_GROUP}
-"""APIs that tell which group a client belongs to, and no more of that however often they are seen."""
+"""APIs that show only which group a client belongs to; the first exchange is enough."""
 FOLLOWING = "following offsets"
-"""What is being done, for faults."""
+"""The activity named in error reports."""
 _TELL_ENDS = frozenset({ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.LIST_OFFSETS})
 
 Group = str
@@ -60,9 +60,9 @@ Group = str
 class LagOverTime:
     """The lag slice by slice.
 
-    :ivar begin: ns since the epoch, of the first slice
+    :ivar begin: start of the first slice, ns since the epoch
     :ivar width: ns of a slice
-    :ivar highest: of each slice the highest lag in it; None as long as it is not known
+    :ivar highest: highest lag in each slice; None while unknown
     """
 
     JSON = "begin slice_ns=width highest"
@@ -72,7 +72,7 @@ class LagOverTime:
     highest: list[int | None]
 
     def merged(self, most: int) -> list[int | None]:
-        """Return the highest lags in at most so many slices."""
+        """Return the highest lags in at most `most` slices."""
         together = max(-(-len(self.highest) // most), 1)
         return [
             max((lag for lag in self.highest[at : at + together] if lag is not None), default=None)
@@ -82,18 +82,18 @@ class LagOverTime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LagRow:
-    """How far a group is in one partition.
+    """The positions of a group in one partition.
 
-    :ivar committed: offset up to which it has committed; None if not told
-    :ivar committed_at: ns since the epoch, when that was told; None likewise
-    :ivar position: offset that it asked for last; None if it did not fetch
-    :ivar client: the last that fetched it: client ID, or address without one; empty if none did
-    :ivar end: offset behind the last record; None if not told
-    :ivar end_at: when that was told last
-    :ivar lag: end less committed, or less position where nothing was committed; None if it cannot be told
-    :ivar behind: end less position; None likewise
-    :ivar highest: highest lag there was; None if it was never known
-    :ivar highest_at: when
+    :ivar committed: offset up to which it has committed; None if unknown
+    :ivar committed_at: when that was reported, ns since the epoch; None if unknown
+    :ivar position: offset of its last fetch; None if it did not fetch
+    :ivar client: the client that fetched last: client ID, or address without one; empty if none did
+    :ivar end: offset after the last record; None if unknown
+    :ivar end_at: when that was last reported, ns since the epoch
+    :ivar lag: end less committed, or less position if nothing was committed; None if unknown
+    :ivar behind: end less position; None if unknown
+    :ivar highest: highest lag; None if it was never known
+    :ivar highest_at: time of the highest lag, ns since the epoch
     """
 
     JSON = (
@@ -123,7 +123,7 @@ def _moment(time: int | None) -> str | None:
 
 @dataclass(slots=True)
 class _Series:
-    """The lag of a group in a partition, slice by slice: number of the slice -> highest and last."""
+    """The lag of a group in a partition by slice: number of the slice -> highest and last lag."""
 
     slices: dict[int, tuple[int, int]] = field(default_factory=dict)
     highest: int | None = None
@@ -145,7 +145,7 @@ class _Series:
         self.slices = wide
 
     def over_time(self, width: int, begin: int, end: int) -> LagOverTime:
-        """Return all slices from one time to another; a lag lasts until another is known."""
+        """Return all slices between two times; a lag lasts until the next one is known."""
         highest: list[int | None] = []
         last: int | None = None
         for at in range(begin // width, end // width + 1):
@@ -159,7 +159,7 @@ class _Series:
 
 
 class _FetchPosition(NamedTuple):
-    """Where a group fetches a partition."""
+    """The position at which a group fetches a partition."""
 
     offset: int
     client: str
@@ -167,7 +167,7 @@ class _FetchPosition(NamedTuple):
 
 @dataclass(slots=True)
 class _PartitionLag:
-    """What is kept of one group in one partition."""
+    """What is kept about one group in one partition."""
 
     series: _Series = field(default_factory=_Series)
     fetching: _FetchPosition | None = None
@@ -177,10 +177,10 @@ class _PartitionLag:
 
 @dataclass(slots=True)
 class _MeasuredEnd:
-    """The end by which the groups of a partition were measured last.
+    """The end by which the groups of a partition were last measured.
 
-    :ivar end: None if it is not known
-    :ivar known: whether the lag of one was known
+    :ivar end: None if unknown
+    :ivar known: whether the lag of any group was known
     """
 
     end: int | None = None
@@ -188,12 +188,12 @@ class _MeasuredEnd:
 
 
 class LagStats:
-    """Follows the lag of all groups; exchanges in the order of their requests, each once.
+    """Follows the lag of all groups. Exchanges must be added in the order of their requests, each once.
 
-    They are taken in in the order of their responses, as these tell what is known when: what an exchange tells is kept
-    until no response can come before its own. Of a whole capture columns tell most (:meth:`add_all`).
+    They are processed in the order of their responses, which determine what is known when: the facts of an exchange
+    wait until no earlier response can follow. For a whole capture, columns supply most facts (:meth:`add_all`).
 
-    :param names: tells names of topic IDs
+    :param names: returns names of topic IDs
     """
 
     def __init__(self, names: Names) -> None:
@@ -226,10 +226,10 @@ class LagStats:
             heapq.heappush(self._waiting, (exchange.end, exchange.number, key in _TELL_ENDS, exchange))
 
     def add_all(self, reader: ExchangeReader, columns: ExchangeColumns, indexes: Int64s) -> Iterator[int]:
-        """Learn from exchanges of a capture that was read to its end; yields the numbers of those that tell something.
+        """Learn from exchanges of a completely read capture; yield the numbers of the relevant ones.
 
-        :param columns: of the exchanges, in the order of their numbers: :data:`TAKEN`
-        :param indexes: in the reader, of each row of the columns
+        :param columns: :data:`TAKEN` columns of the exchanges, in the order of their numbers
+        :param indexes: index in the reader for each row of the columns
         """
         found = PositionColumns(columns)
         first = found.naming(_NAMING)
@@ -259,7 +259,7 @@ class LagStats:
             yield number
 
     def _add(self, told: ExchangePositions, number: int) -> None:
-        """Learn from what columns tell of one exchange."""
+        """Learn the facts that columns supply for one exchange."""
         self._latest = max(self._latest, told.time)
         self._take_in(told.time)
         step = told.step
@@ -279,9 +279,9 @@ class LagStats:
             heapq.heappush(self._waiting, (told.end, number, told.key in _TELL_ENDS, told.updates))
 
     def result(self, latest: int = 0) -> list[LagRow]:
-        """Return a row for each partition of each group, in the order of their names.
+        """Return a row for each partition of each group, ordered by name.
 
-        :param latest: ns since the epoch, of the latest request, which may be one that was not added
+        :param latest: time of the latest request, ns since the epoch, which may be one that was not added
         """
         self._take_in(None)
         self._latest = max(self._latest, latest)
@@ -290,7 +290,7 @@ class LagStats:
         self._confirm_ends()
         named: dict[tuple[Group, TopicPartition], LagRow] = {}
         positions = self._positions.result()
-        # what came by ID before the name was told is older than what came by name
+        # entries by ID, from before the name was known, are older than those by name
         for place, by_group in sorted(self._kept.items(), key=lambda item: bool(self._names(item[0][0]))):
             shown = place._replace(topic=self._names(place.topic) or place.topic)
             for group, kept in by_group.items():
@@ -298,7 +298,7 @@ class LagStats:
         return [named[key] for key in sorted(named)]
 
     def _confirm_ends(self) -> None:
-        """Take ends as told anew by the last answer of a session: what it does not name has no news (KIP-227)."""
+        """Confirm ends by the last response of a session: partitions that it does not name are unchanged (KIP-227)."""
         for session, time in self._answered.values():
             self._confirm(session, time)
 
@@ -308,9 +308,9 @@ class LagStats:
             if known is not None and known[1] < time:
                 self._ends[place] = known[0], time
 
-    # ------------------------------------------------------------ as it comes
+    # ------------------------------------------------------------ processing
     def _take_in(self, until: int | None) -> None:
-        """Take in what was answered by then; all there is if None."""
+        """Process what was answered by time `until`; everything if None."""
         while self._waiting and (until is None or self._waiting[0][0] <= until):
             time, _, tells_ends, source = heapq.heappop(self._waiting)
             updates = self._positions.updates(source) if isinstance(source, Exchange) else source
@@ -329,7 +329,7 @@ class LagStats:
     def _learn(
         self, place: TopicPartition, time: int, committed: list[_PartitionLag], *, tells_ends: bool
     ) -> None:
-        """Measure what has changed: all groups if the end has, else those that have committed."""
+        """Measure affected groups: all if the end has changed, else those that have committed."""
         known = self._positions.of(place)
         assert known is not None, "it was updated"
         if known.end is not None and tells_ends:
@@ -358,7 +358,7 @@ class LagStats:
     ) -> None:
         if answered:
             self._answered.pop(connection, None)
-            self._answered[connection] = seen.session, seen.end  # the latest comes last
+            self._answered[connection] = seen.session, seen.end  # the latest is last
             if len(self._answered) > MOST_SESSIONS:
                 self._confirm(*self._answered.pop(next(iter(self._answered))))
         group = None if seen.replica >= 0 else group_of()
@@ -383,7 +383,7 @@ class LagStats:
                 kept.series.add(time, self._width, lag)
 
     def _cover(self, time: int) -> None:
-        """Widen the slices if need be, so that there are not too many of them."""
+        """Extend the covered time; widen the slices if there would be too many."""
         self._begin = time if self._begin is None else min(self._begin, time)
         self._end = max(self._end, time)
         factor = 1
@@ -399,7 +399,7 @@ class LagStats:
             for kept in by_group.values():
                 yield kept.series
 
-    # ------------------------------------------------------------ what came of it
+    # ------------------------------------------------------------ results
     def _row(
         self,
         group: Group,
@@ -437,6 +437,6 @@ def _lag(kept: _PartitionLag, end: int | None) -> int | None:
 
 
 def total(rows: Iterable[LagRow]) -> tuple[int, int]:
-    """Return the lag of some partitions together, and of how many of them it is not known."""
+    """Return the total lag of the partitions, and the number of partitions with unknown lag."""
     lags = [row.lag for row in rows]
     return sum(lag for lag in lags if lag is not None), sum(lag is None for lag in lags)

@@ -1,11 +1,11 @@
-"""How latencies are distributed, and how that changes over time: by API, broker and client, in bounded memory.
+"""Distributions of latencies, also over time, by API, broker and client, in bounded memory.
 
-Latencies are counted in buckets that are log-linear with base ten, as in OpenHistogram: 90 to a decade, whose bounds
-are decimal numbers of two digits (1.0, 1.1, ... 9.9 ms, 10, 11 ms). So a bucket's bounds are round in every unit, and
-a percentile is at most 5% off. Over time they are counted in tenths of decades (:data:`SCALE`, the preferred numbers
-R10, rounded to bounds of the fine buckets), in slices of time that get longer as the time to be covered does.
+Latencies are counted in buckets that are log-linear with base ten, as in OpenHistogram: 90 per decade, with decimal
+bounds of two digits (1.0, 1.1, ... 9.9 ms, 10, 11 ms). So bounds are round in every unit, and a percentile is at most
+5% off. Over time, latencies are counted in tenths of decades (:data:`SCALE`, the preferred numbers R10, rounded to
+bounds of the fine buckets), in slices of time that get longer as the covered time does.
 
-Everything is counted twice: as measured, and without waiting by design (a Fetch that waits for records is not slow).
+Everything is counted twice: as measured, and without designed waits (a Fetch that waits for records is not slow).
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from captures.filters.lexer import quoted
 from dissectors.units import SECOND
 
 LEAST = 1_000
-"""ns; what is shorter is in one bucket."""
+"""ns; all shorter latencies are in one bucket."""
 MOST = 10**13
-"""ns, 2 h 47 min; what takes as long or longer is in one bucket."""
+"""ns, 2 h 47 min; all latencies from here on are in one bucket."""
 MOST_SLICES = 480
 MOST_GROUPS = 32
-"""Groups of a dimension; those that come later are counted together."""
+"""Most groups of a dimension; later ones are counted together."""
 
 _DECADES = [10**power for power in range(3, 13)]
 _FINE = [decade * tenths // 10 for decade in _DECADES for tenths in range(10, 100)] + [MOST]
 _R10 = (10, 12, 15, 20, 25, 30, 40, 50, 60, 80)
 SCALE: tuple[int, ...] = (*(decade * tenths // 10 for decade in _DECADES for tenths in _R10), MOST)
-"""Bounds in ns of the buckets that are counted over time: bucket ``i`` is from ``SCALE[i - 1]`` on, below ``SCALE[i]``;
+"""Bounds in ns of the buckets over time: bucket ``i`` is from ``SCALE[i - 1]`` on, below ``SCALE[i]``;
 the first has no lower bound, the last no upper one."""
 BUCKETS = len(SCALE) + 1
 
@@ -54,7 +54,7 @@ _WIDTHS = (
     *(lead * _HOUR for lead in (1, 2, 6, 12)),
     *(_DAY << doubled for doubled in range(16)),
 )
-"""What slices may be wide, in ns: each is a multiple of the one before."""
+"""Possible widths of slices, in ns: each is a multiple of the one before."""
 
 _ROUND = (
     *(10**power * lead for power in (6, 7, 8) for lead in (1, 2, 5)),
@@ -63,13 +63,13 @@ _ROUND = (
     *(lead * _HOUR for lead in (1, 2, 3, 4, 6, 8, 12)),
     *(_DAY << doubled for doubled in range(17)),
 )
-"""What they may be merged to."""
+"""Widths, in ns, that slices may be merged to."""
 
 Counts = Int64s
 
 
 class Dimension(Enum):
-    """By what latencies are told apart."""
+    """What latencies are grouped by."""
 
     API = "API"
     BROKER = "broker"
@@ -77,24 +77,24 @@ class Dimension(Enum):
 
 
 class Measure(Enum):
-    """What is counted. The value is the field of the filter language."""
+    """What is measured. The value is the field of the filter language."""
 
     EXCESS = "excess"
-    """Latency without designed waiting. Exchanges that did nothing but wait are left out, as everywhere: their messages
-    do not tell how long the broker worked."""
+    """Latency without designed waits. Exchanges that only waited are left out, as everywhere: their messages do not
+    show how long the broker worked."""
     MEASURED = "latency"
-    """From the last byte of the request to the first of the response."""
+    """From the last byte of the request to the first byte of the response."""
 
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """How some latencies are distributed. Times are in ns.
+    """A distribution of latencies. Times are in ns.
 
-    :ivar label: what they are of
-    :ivar condition: filter for the exchanges that were counted; empty if there is none
+    :ivar label: name of the group
+    :ivar condition: filter for the counted exchanges; empty if there is none
     :ivar p50: as all percentiles by nearest rank, at most 5% off
-    :ivar slowest: number of the exchange that took longest, the first of several
-    :ivar counts: by the buckets of :data:`SCALE`
+    :ivar slowest: number of the slowest exchange, the first of several
+    :ivar counts: counts by the buckets of :data:`SCALE`
     """
 
     label: str
@@ -110,11 +110,11 @@ class Distribution:
 
 @dataclass(frozen=True, slots=True)
 class OverTime:
-    """Distributions slice by slice.
+    """Distributions by slice.
 
-    :ivar begin: ns since the epoch, of the first slice
+    :ivar begin: start of the first slice, ns since the epoch
     :ivar width: ns of a slice; slices begin at multiples of it
-    :ivar counts: one row a slice, one column a bucket of :data:`SCALE`
+    :ivar counts: one row per slice, one column per bucket of :data:`SCALE`
     """
 
     begin: int
@@ -125,7 +125,7 @@ class OverTime:
         return len(self.counts)
 
     def merged(self, most: int) -> OverTime:
-        """Return the same in at most so many slices."""
+        """Return the distributions in at most `most` slices."""
         if len(self) <= most:
             return self
         widths = (width for width in _ROUND if width % self.width == 0 and self._slices(width) <= most)
@@ -141,7 +141,7 @@ class OverTime:
 
 
 def percentile(counts: Counts, percent: int) -> int | None:
-    """Return the bucket of :data:`SCALE` in which a percentile lies by nearest rank, None if nothing was counted."""
+    """Return the bucket of :data:`SCALE` with a percentile by nearest rank, None if nothing was counted."""
     total = int(counts.sum())
     if not total:
         return None
@@ -174,7 +174,7 @@ class _Histogram:
 
     @property
     def total(self) -> int:
-        """How many there are."""
+        """Number of counted latencies."""
         return sum(self._counts)
 
     def distribution(self, label: str, condition: str) -> Distribution:
@@ -189,7 +189,7 @@ class _Histogram:
 
 
 class _Slices:
-    """Counts by slice of time and bucket of :data:`SCALE`; slices in which there is nothing cost nothing."""
+    """Counts by slice of time and bucket of :data:`SCALE`; empty slices cost nothing."""
 
     __slots__ = ("_rows", "_width")
 
@@ -198,7 +198,7 @@ class _Slices:
         self._rows: dict[int, array[int]] = {}
 
     def add(self, at: int, width: int, bucket: int) -> None:
-        """Count one in a slice of a width."""
+        """Count one latency in slice `at` of a width."""
         if width != self._width:
             self._widen(width)
         row = self._rows.get(at)
@@ -207,7 +207,7 @@ class _Slices:
         row[bucket] += 1
 
     def extend(self, at: Int64s, width: int, buckets: Int64s) -> None:
-        """Count one in each of some slices of a width."""
+        """Count one latency in each of some slices of a width."""
         if width != self._width:
             self._widen(width)
         codes, counts = np.unique(at * BUCKETS + buckets, return_counts=True)
@@ -224,7 +224,7 @@ class _Slices:
         self._rows, self._width = rows, width
 
     def over_time(self, width: int, begin: int, end: int) -> OverTime:
-        """Return all slices from one time to another."""
+        """Return all slices between two times."""
         if width != self._width:
             self._widen(width)
         first = begin // width
@@ -235,7 +235,7 @@ class _Slices:
 
 
 class _Counter:
-    """Counts one measure, of all the time and slice by slice."""
+    """Counts one measure, in total and by slice."""
 
     __slots__ = ("histogram", "slices")
 
@@ -245,7 +245,7 @@ class _Counter:
 
 
 class _Group:
-    """What is counted of one API, broker or client."""
+    """The counts of one API, broker or client."""
 
     __slots__ = ("condition", "excess", "label", "measured")
 
@@ -261,11 +261,11 @@ class _Group:
 class LatencyStats:
     """Counts the latencies of exchanges.
 
-    However many exchanges are added and however long they went on, there are no more than :data:`MOST_GROUPS` groups
-    to a dimension (and the others), each of which takes at most 400 kB for all its slices.
+    However many exchanges are added and however long they lasted, there are at most :data:`MOST_GROUPS` groups per
+    dimension (and one for others), each of which takes at most 400 kB for all its slices.
 
     :ivar unmeasured: exchanges without a latency: not answered, or the request was not captured
-    :ivar only_waited: exchanges that did nothing but wait by design
+    :ivar only_waited: exchanges that only waited by design
     """
 
     def __init__(self) -> None:
@@ -275,7 +275,7 @@ class LatencyStats:
         self._begin = self._end = 0
         self._all = _Group("all", "", self._width)
         self._groups: dict[Dimension, dict[object, _Group]] = {dimension: {} for dimension in Dimension}
-        # looking them up by dimension takes its time
+        # avoids lookups by dimension
         self._by = tuple(self._groups.values())
         self._count = 0
 
@@ -292,7 +292,7 @@ class LatencyStats:
         self._count += 1
         at = exchange.time // self._width
         groups = self._groups_of(exchange)
-        # clocks of several captures may differ, so that an answer seems to come before its request
+        # clocks of several captures may differ, so that an answer seems to precede its request
         self._count_one([group.measured for group in groups], max(latency, 0), at, exchange.number)
         if exchange.wait and exchange.wait >= latency:
             self.only_waited += 1
@@ -304,7 +304,7 @@ class LatencyStats:
         """Count exchanges.
 
         :param columns: exchanges in the order of their numbers
-        :param indexes: in the reader, of each row of the columns
+        :param indexes: index in the reader for each row of the columns
         """
         measured = np.flatnonzero(columns.flat("latency") != NO_VALUE)
         self.unmeasured += len(columns) - len(measured)
@@ -333,7 +333,7 @@ class LatencyStats:
     def _rows_by_group(
         self, columns: ExchangeColumns, measured: Int64s, reader: ExchangeReader, indexes: Int64s
     ) -> Iterator[tuple[_Group, Int64s]]:
-        """Yield the groups of some exchanges with the places of theirs among them."""
+        """Yield the groups of exchanges, each with the indexes of its exchanges in `measured`."""
         kinds = api_grouping(columns, columns.flat("connection"), columns.flat("client_id")).of[measured]
         grouping = RowGroups(kinds)
         alike = reader.bares(indexes[grouping.first].tolist())
@@ -352,7 +352,7 @@ class LatencyStats:
             counter.slices.add(at, width, wide)
 
     def _cover(self, time: int) -> None:
-        """Widen the slices if need be, so that there are not too many of them."""
+        """Extend the covered time; widen the slices if there would be too many."""
         if not self._count:
             self._begin = self._end = time
         elif self._begin <= time <= self._end:
@@ -384,11 +384,11 @@ class LatencyStats:
         group = groups[key] = _Group(*named, self._width)
         return group
 
-    # ------------------------------------------------------------ what was counted
+    # ------------------------------------------------------------ results
     def distributions(self, dimension: Dimension, measure: Measure) -> list[Distribution]:
         """Return one distribution for all, then one for each group, those with most exchanges first.
 
-        Exchanges that only waited count for the order, so that it is the same by both measures.
+        Exchanges that only waited count for the order, so that it is the same for both measures.
         """
         groups = sorted(
             self._groups[dimension].values(), key=lambda group: group.measured.histogram.total, reverse=True
@@ -399,9 +399,9 @@ class LatencyStats:
         ]
 
     def over_time(self, dimension: Dimension, measure: Measure, label: str, condition: str) -> OverTime:
-        """Return how the latencies of a group went, from the first exchange of all groups to the last.
+        """Return the distributions of a group by slice, from the first exchange of all groups to the last.
 
-        :param label: of its :class:`Distribution`, as is ``condition``; a group that is not there has no slices
+        :param label: label of its :class:`Distribution`, as is ``condition``; an unknown group has no slices
         """
         groups = [self._all, *self._groups[dimension].values()]
         found = next(
@@ -413,7 +413,7 @@ class LatencyStats:
 
 
 def _named(dimension: Dimension, exchange: Exchange) -> tuple[str, str]:
-    """Return how the group of an exchange is called, and the filter for it."""
+    """Return the label of an exchange's group, and the filter for it."""
     match dimension:
         case Dimension.API:
             return exchange.api, f"api == {exchange.api}"

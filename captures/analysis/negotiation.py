@@ -1,8 +1,8 @@
-"""Which versions brokers offer, which of them clients use, and what of that will not go well.
+"""Versions that brokers offer and clients use, and warnings about them.
 
-Brokers tell their ranges in ApiVersions. Clients tell nothing: what is known of a client are the versions it used. What
-it could use is bounded by the offered range from above; from below by what it used anywhere, which it certainly
-speaks. A client that asks for the ranges and stays below them has its own limit, or a reason in the request.
+Brokers announce their ranges in ApiVersions. Clients announce nothing: only the versions that a client used are known.
+The versions it could use are bounded from above by the offered range, and from below by what it used anywhere, which it
+certainly speaks. A client that asks for the ranges and stays below them has its own limit, or a reason in the request.
 """
 
 from __future__ import annotations
@@ -60,12 +60,12 @@ BETWEEN_BROKERS = frozenset(
         "ReadShareGroupStateSummary",
     }
 )
-"""APIs that only brokers and controllers ask, and only of each other."""
+"""APIs that only brokers and controllers use, and only among each other."""
 
 
 @dataclass(slots=True)
 class _Sighting:
-    """How often, and where first."""
+    """How often something was seen, and the first exchange with it."""
 
     count: int = 0
     first: int = 0
@@ -77,12 +77,12 @@ class _Sighting:
 
 @dataclass(slots=True)
 class _Client:
-    """What was seen of a client.
+    """The observations about a client.
 
     :ivar used: broker and API -> version -> exchanges
     :ivar first: broker and API -> number of the first exchange
-    :ivar at: broker, API and version -> likewise
-    :ivar connections: its connections, of a client that does not ask -> broker, and number of the first exchange
+    :ivar at: broker, API and version -> number of the first exchange
+    :ivar connections: for a client that does not ask: connection -> broker, and number of the first exchange
     """
 
     software: Counter[str] = field(default_factory=Counter)
@@ -95,7 +95,7 @@ class _Client:
     is_broker: bool = False
 
     def count(self, group: ExchangeGroup, key: int, version: int) -> None:
-        """Note what it uses, and whether it asks."""
+        """Count its exchanges, and record whether it asks."""
         broker = group.connection.broker
         place = broker, key
         self.used.setdefault(place, Counter())[version] += group.exchanges
@@ -111,9 +111,9 @@ class _Client:
 
 
 class Negotiation:
-    """Collects what brokers offer and clients use.
+    """Collects the versions that brokers offer and clients use.
 
-    :param capture: tells which connections were captured from their beginning; without it, that is not known
+    :param capture: knows which connections were captured from their start; without it, that is unknown
     """
 
     def __init__(self, capture: Capture | None = None) -> None:
@@ -131,7 +131,7 @@ class Negotiation:
         self.learn(exchange)
 
     def count(self, group: ExchangeGroup) -> None:
-        """Count exchanges; groups in the order of their first exchanges."""
+        """Count exchanges; groups must be in the order of their first exchanges."""
         self._offers.setdefault(group.connection.broker, BrokerOffer(group.connection.broker))
         if group.api_key is not None and group.version is not None:
             client = self._clients.setdefault(group.client_name, _Client())
@@ -139,11 +139,11 @@ class Negotiation:
 
     @staticmethod
     def deciding(rows: DecisionColumns) -> Bools:
-        """Return which exchanges of a whole capture it has to learn from."""
+        """Return a mask of the exchanges of a whole capture that it must learn from."""
         return rows.introducing | rows.first(rows.columns.flat("replica_id") >= 0)
 
     def learn(self, exchange: Exchange) -> None:
-        """Learn from what an exchange says, once it was counted."""
+        """Learn from the content of an exchange that was counted."""
         self._introductions.add(exchange)
         key, version = exchange.api_key, exchange.version
         if key is None or version is None:
@@ -176,16 +176,16 @@ class Negotiation:
             self._changes.setdefault(exchange.broker, _Sighting()).add(exchange)
         if offer.apis != apis:
             offer.told, offer.time, offer.apis = exchange.number, exchange.time, apis
-        # older versions of the answer tell of no features
+        # older versions of the response have no features
         offer.supported = (
             _levels(response, "supported_features", "min_version", "max_version") or offer.supported
         )
         finalized = _levels(response, "finalized_features", "min_version_level", "max_version_level")
         offer.finalized = finalized or offer.finalized
 
-    # ------------------------------------------------------------ what came of it
+    # ------------------------------------------------------------ results
     def result(self) -> Matrix:
-        """Return the brokers by address, the clients by name, and the warnings, the gravest first."""
+        """Return the brokers by address, the clients by name, and the warnings, the worst first."""
         clients, warnings = list[ClientVersions](), list[VersionWarning]()
         for name, seen in sorted(self._clients.items()):
             try:
@@ -223,7 +223,7 @@ class Negotiation:
         return found
 
     def _whole(self, connection: int) -> bool:
-        """Tell whether a connection was captured from its beginning."""
+        """Return whether a connection was captured from its start."""
         return self._capture is not None and int(self._capture.connections.syn_time[connection]) >= 0
 
     def _of_client(self, client: ClientVersions) -> list[VersionWarning]:
@@ -282,7 +282,7 @@ class Negotiation:
 
 
 def _is_broker(exchange: Exchange) -> bool:
-    """Tell whether a broker or controller asks this as a replica."""
+    """Return whether the request was sent by a broker or controller as a replica."""
     request = exchange.request_body
     return exchange.api_key in ASKED_BY_REPLICAS and replica_of(request) >= 0
 
@@ -297,7 +297,7 @@ def _of_use(client: str, use: Use, version: int, count: int, first: int) -> list
         "first": first,
     }
     found = []
-    # a version of ApiVersions that the broker does not know is a question, and has an answer of its own
+    # an unknown version of ApiVersions has an answer of its own
     asked = use.key == ApiKey.API_VERSIONS
     if use.offered is not None and not use.offered[0] <= version <= use.offered[1] and not asked:
         sentence = f"the broker offers {use.api} {shown(use.offered)} only"

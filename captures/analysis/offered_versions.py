@@ -1,4 +1,4 @@
-"""Which versions brokers offer, and which of those that clients use have no future."""
+"""Versions that brokers offer, and versions in use that Kafka 4 has removed."""
 
 from __future__ import annotations
 
@@ -28,27 +28,27 @@ _KAFKA_4_LEAST = {
     "ExpireDelegationToken": 1,
     "DescribeDelegationToken": 1,
 }
-"""API -> the least version that brokers of Kafka 4.0 and later serve, where that is not 0 (KIP-896).
+"""API -> lowest version that brokers of Kafka 4.0 and later serve, if it is not 0 (KIP-896).
 
-They announce Produce from 0 on for the sake of old librdkafka versions, and refuse what is before 3.
+They announce Produce from 0 on for old librdkafka versions, and refuse versions before 3.
 """
 
 
 def kafka_4_least(api: str) -> int:
-    """Return the least version of an API that brokers of Kafka 4.0 and later serve; 0 for one that is not known."""
+    """Return the lowest version of an API that brokers of Kafka 4.0 and later serve; 0 for an unknown API."""
     return _KAFKA_4_LEAST.get(api, 0)
 
 
 def too_old(api: str, version: int) -> bool:
-    """Tell whether brokers of Kafka 4.0 refuse a version that older ones know.
+    """Return whether brokers of Kafka 4.0 refuse a version that older ones know.
 
-    A version below 0, which any client can write into a request, is none of any release.
+    A negative version, which any client can write into a request, belongs to no release.
     """
     return 0 <= version < kafka_4_least(api)
 
 
 class OfferedVersions:
-    """Collects what brokers say in ApiVersions."""
+    """Collects brokers' announcements in ApiVersions."""
 
     def __init__(self) -> None:
         self._offered: dict[str, dict[str, tuple[int, int]]] = {}
@@ -64,11 +64,11 @@ class OfferedVersions:
             }
 
     def knows(self, broker: str) -> bool:
-        """Tell whether a broker has told what it offers."""
+        """Return whether a broker has announced its versions."""
         return broker in self._offered
 
     def of(self, brokers: list[str], api: str) -> tuple[int, int] | None:
-        """Return the versions of an API that all of some brokers offer, None if none of them has told."""
+        """Return the versions of an API that all of the brokers offer, None if no announcement is known."""
         found = [
             offered[api]
             for broker in brokers
@@ -78,6 +78,6 @@ class OfferedVersions:
 
 
 def refuses_old(offered: OfferedVersions, broker: str) -> bool:
-    """Tell whether a broker is one of Kafka 4.0 or later (KIP-896), by the versions it offers."""
+    """Return whether a broker is of Kafka 4.0 or later (KIP-896), by the versions it offers."""
     fetch = offered.of([broker], "Fetch")
     return fetch is not None and fetch[0] >= kafka_4_least("Fetch")

@@ -1,6 +1,6 @@
-"""Times in nanoseconds, kept as they are, and their percentiles.
+"""Exact percentiles of times in nanoseconds.
 
-Percentiles are by nearest rank: each is a time that was measured, and p99 of fewer than a hundred is the longest.
+Percentiles are by nearest rank: each is a measured time, and p99 of fewer than a hundred is the longest.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ RANKS = (50, 95, 99)
 
 
 def nearest_rank(count: int, percent: int) -> int:
-    """Return which of so many sorted values, counted from 1, is a percentile: the least that so many percent reach.
+    """Return the 1-based rank of a percentile among `count` sorted values: the lowest that covers `percent` of them.
 
-    In whole numbers, because of rounding. What numpy calls ``inverted_cdf``: type 1 of Hyndman and Fan (1996).
+    Uses integers, to avoid rounding. Called ``inverted_cdf`` by numpy: type 1 of Hyndman and Fan (1996).
     """
     return max(-(-count * percent // 100), 1)
 
@@ -38,7 +38,7 @@ class Percentiles:
 
 
 class Times:
-    """Times to be summed up later; 8 bytes each."""
+    """Times to be summarised later; 8 bytes each."""
 
     __slots__ = ("_values",)
 
@@ -57,14 +57,14 @@ class Times:
         self._values.frombytes(np.ascontiguousarray(nanoseconds, np.int64).tobytes())
 
     def include(self, other: Times) -> None:
-        """Add all that another has."""
+        """Add all times of another one."""
         self._values.extend(other._values)
 
     def percentiles(self) -> Percentiles | None:
-        """Return the distribution, or None if there is nothing."""
+        """Return the distribution, None if there are no times."""
         if not self._values:
             return None
-        # a copy: an array whose buffer is in use cannot grow
+        # a copy: an array with an exported buffer cannot grow
         values = np.array(self._values, np.int64)
         places = [nearest_rank(len(values), percent) - 1 for percent in RANKS]
         p50, p95, p99 = np.partition(values, places)[places].tolist()
@@ -72,7 +72,7 @@ class Times:
 
 
 def weighted(times: Int64s, counts: Int64s) -> Percentiles | None:
-    """Return the distribution of times of which each counts several times; None if there is nothing."""
+    """Return the distribution of times with multiplicities `counts`; None if there are none."""
     kept = counts > 0
     times, counts = times[kept], counts[kept]
     if not len(times):

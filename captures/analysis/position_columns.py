@@ -1,4 +1,4 @@
-"""What Produce, Fetch and OffsetCommit say about positions, by columns."""
+"""Positions in Produce, Fetch and OffsetCommit, from columns."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ from captures.meaning.places import TopicPartition
 from dissectors.api_keys import ApiKey
 
 TAKEN = ("groups", "acks", "replica_id", "asked_offsets")
-"""The columns of messages that :class:`PositionColumns` takes."""
+"""The message columns that :class:`PositionColumns` uses."""
 COLUMN_APIS = frozenset({ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.OFFSET_COMMIT})
-"""APIs of which columns have all about ends and positions."""
+"""APIs whose ends and positions are completely in columns."""
 
 _BLOCK = 4096
-"""Rows that are prepared together: what is made of columns takes several times their memory."""
+"""Rows that are prepared together: Python values take several times the memory of columns."""
 _PARTITIONS = 1 << 32
 _ANSWERED = (0, NO_VALUE)
-"""Error codes of partitions whose values count: none, and one that was cut off."""
+"""Error codes of partitions whose values count: no error, or one that was cut off."""
 
 
 class ExchangePositions(NamedTuple):
-    """What an exchange says about positions.
+    """The positions in an exchange.
 
     :ivar end: as :attr:`Exchange.end <captures.exchanges.Exchange.end>`
-    :ivar client: its name
+    :ivar client: name of the client
     :ivar named: client ID and host
-    :ivar replica: that fetches, negative for a consumer
-    :ivar step: what it says of its session; None if it is no Fetch, or its request is not known
-    :ivar updates: what :meth:`Positions.take` takes, but for where partitions begin
+    :ivar replica: node ID of the fetching replica, negative for a consumer
+    :ivar step: its session fields; None if it is no Fetch, or its request is unknown
+    :ivar updates: updates for :meth:`Positions.take`, except starts of partitions
     """
 
     key: int
@@ -54,9 +54,9 @@ class ExchangePositions(NamedTuple):
 
 
 class PositionColumns:
-    """Finds exchanges that say something about positions, and what they say.
+    """Selects exchanges with positions, and returns them.
 
-    :param columns: exchanges, in the order of their numbers: :data:`TAKEN`
+    :param columns: :data:`TAKEN` columns of exchanges, in the order of their numbers
     """
 
     def __init__(self, columns: ExchangeColumns) -> None:
@@ -65,15 +65,15 @@ class PositionColumns:
         self._places: dict[int, TopicPartition] = {}
         self.intervened: Bools = columns.flat("intervened") > 0
         self.sure: Bools = (self._key != ApiKey.PRODUCE) | (columns.flat("acks") == ALL)
-        """Those that no Produce is whose records may be lost yet."""
+        """Mask of all exchanges but Produce requests whose records may yet be lost."""
 
     def of_api(self, keys: Collection[int]) -> Bools:
-        """Return those of some APIs."""
+        """Return a mask of the exchanges of some APIs."""
         found: Bools = np.isin(self._key, list(keys))
         return found
 
     def naming(self, keys: Collection[int]) -> Bools:
-        """Return those of some APIs that are the first to name a group for a connection and client ID."""
+        """Return a mask of the exchanges of some APIs that are the first with their group, connection and client ID."""
         groups = self._columns.ragged("groups")
         several = groups.counts > 1
         rows = np.flatnonzero(self.of_api(keys) & groups.filled & ~several)
@@ -84,13 +84,13 @@ class PositionColumns:
         return found
 
     def positions(self, rows: Int64s) -> Iterator[ExchangePositions]:
-        """Yield what exchanges of :data:`COLUMN_APIS` say, in their order."""
+        """Yield the positions of exchanges of :data:`COLUMN_APIS`, in order."""
         columns = self._columns
         codes, names = client_names(columns)
         client_ids = columns.texts("client_id")
         hosts = [split_endpoint(end or "")[0] for end in columns.texts("client")]
         groups, group_names = columns.ragged("groups"), columns.texts("groups")
-        latency = np.maximum(columns.flat("latency"), 0)  # where there is none, the end is where it began
+        latency = np.maximum(columns.flat("latency"), 0)  # without a latency, the end is the start
         time, session = columns.flat("time"), ("session_epoch", "session_id", "session_given")
         flat = [
             self._key, time, time + latency, columns.flat("connection"), codes, columns.flat("client_id"),
@@ -141,7 +141,7 @@ class PositionColumns:
                 )
 
     def _table(self, rows: Int64s, name: str, *numbers: str) -> list[list[Any]]:
-        """Return of each of some exchanges the partitions of a table, each with some numbers."""
+        """Return the partitions in a table for each row, each with some numbers."""
         topics = self._columns.ragged(f"{name}_topics").take(rows)
         if not len(topics.values):
             return [[] for _ in rows]

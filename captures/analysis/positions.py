@@ -1,9 +1,9 @@
-"""Where partitions end, who leads them, and how far groups and clients have come: what lag can be told from.
+"""Ends and leaders of partitions, and the positions of groups and clients: the inputs of lag.
 
-Only what messages say is known: the high watermark of Fetch responses, the latest offset that ListOffsets found, and
-where Produce put records that all replicas have (acks=all: the broker answers when the high watermark is behind them);
-the offsets that groups commit (OffsetCommit) or are told (OffsetFetch), the offsets that consumers fetch from, the
-leaders that Metadata tells. Offsets of a transaction (TxnOffsetCommit) count once EndTxn has committed it.
+Only messages are used: the high watermark of Fetch responses, the latest offset found by ListOffsets, and the offsets
+of Produce responses with acks=all (the broker answers when the high watermark is past the records); offsets that groups
+commit (OffsetCommit) or fetch (OffsetFetch), offsets that consumers fetch from, leaders in Metadata. Offsets of a
+transaction (TxnOffsetCommit) count once EndTxn has committed it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class PositionKind(Enum):
     EXISTS = "exists"
     END = "end"
     REACHED = "reached"
-    """The end is there, or further on."""
+    """The end is at least there."""
     BEGIN = "begin"
     LEADER = "leader"
     COMMITTED = "committed"
@@ -43,13 +43,13 @@ class PositionKind(Enum):
 
 @dataclass(slots=True)
 class Position:
-    """What is known of one partition: the latest value of each.
+    """What is known about one partition: the latest value of each kind.
 
-    :ivar end: offset behind the last record that consumers may read; None if not told
-    :ivar begin: of the first record that is kept; None if not told
-    :ivar leader: node ID; None if not told, -1 if there was none
+    :ivar end: offset after the last record that consumers may read; None if unknown
+    :ivar begin: offset of the first record that is kept; None if unknown
+    :ivar leader: node ID; None if unknown, -1 if there was none
     :ivar committed: group -> offset up to which it has committed
-    :ivar fetched: client -> offset that it fetches from next
+    :ivar fetched: client -> next offset that it fetches
     :ivar furthest: the greatest of these offsets, 0 if there is none
     """
 
@@ -62,15 +62,15 @@ class Position:
 
     @property
     def known_end(self) -> int | None:
-        """The end; None if it is not known, or a group or client has come further, so that it is out of date."""
+        """The end; None if it is unknown, or outdated because a group or client is past it."""
         return None if self.end is None or self.end < self.furthest else self.end
 
     def lag(self, offset: int) -> int | None:
-        """Return how many offsets lie between a position and the end; None if the end is not known or out of date."""
+        """Return the number of offsets between a position and the end; None if the end is unknown or outdated."""
         return lag_behind(self.known_end, offset)
 
     def include(self, other: Position) -> None:
-        """Take over what another row of the same partition knows and this one does not."""
+        """Add what another row of the same partition knows and this one does not."""
         self.end = other.end if self.end is None else self.end
         self.begin = other.begin if self.begin is None else self.begin
         self.leader = other.leader if self.leader is None else self.leader
@@ -79,7 +79,7 @@ class Position:
         self._look_anew()
 
     def take(self, what: PositionKind, who: str, value: int) -> None:
-        """Take in a value that was told.
+        """Set a reported value.
 
         :param who: the group that has committed, or the client that fetches
         """
@@ -105,14 +105,14 @@ class Position:
 
 
 def lag_behind(end: int | None, offset: int) -> int | None:
-    """Return how many offsets lie between a position and an end; None if that is not known, or out of date."""
+    """Return the number of offsets between a position and an end; None if the end is unknown or outdated."""
     return None if end is None or end < offset else end - offset
 
 
 class PositionUpdate(NamedTuple):
-    """What a message says about one partition.
+    """A message's statement about one partition.
 
-    :ivar who: as :meth:`Position.take` has it
+    :ivar who: as for :meth:`Position.take`
     """
 
     place: TopicPartition
@@ -124,7 +124,7 @@ class PositionUpdate(NamedTuple):
 class Positions:
     """Collects positions by topic and partition.
 
-    :param names: tells names of topic IDs; asked as offsets come, and again when the result is
+    :param names: returns names of topic IDs; called when offsets arrive, and again for the result
     """
 
     def __init__(self, names: Names) -> None:
@@ -133,7 +133,7 @@ class Positions:
         self._undecided: dict[str, dict[tuple[str, TopicPartition], int]] = {}
         """Transactional ID -> group and partition -> offset."""
         self.nodes: dict[int, str] = {}
-        """Node ID -> ``host:port``, as Metadata tells."""
+        """Node ID -> ``host:port``, from Metadata."""
 
     def add(self, exchange: Exchange) -> None:
         """Learn from one exchange."""
@@ -141,13 +141,13 @@ class Positions:
             self.take(update)
 
     def updates(self, exchange: Exchange) -> Iterator[PositionUpdate]:
-        """Yield what an exchange says about partitions, for :meth:`take`; exchanges in their order, each once."""
+        """Yield an exchange's updates for :meth:`take`; exchanges must be in order, each once."""
         learn = _LEARN.get(-1 if exchange.api_key is None else exchange.api_key)
         if learn is not None:
             yield from learn(self, client_name(exchange), exchange.request_body, exchange.response_body)
 
     def take(self, update: PositionUpdate) -> Position:
-        """Take in what was told; return what is known of the partition now."""
+        """Apply an update; return the new state of the partition."""
         place, what, who, value = update
         known = self._positions.get(place)
         if known is None:
@@ -156,18 +156,18 @@ class Positions:
         return known
 
     def of(self, place: TopicPartition) -> Position | None:
-        """Return what is known of a partition by now; None if nothing is."""
+        """Return the current state of a partition; None if nothing is known."""
         return self._positions.get(place)
 
     def result(self) -> dict[TopicPartition, Position]:
-        """Return what is known, by topic (its name, where some message told it) and partition."""
+        """Return the positions by topic (its name, if any message revealed it) and partition."""
         out: dict[TopicPartition, Position] = {}
         early = []
         for place, known in self._positions.items():
             name = self._names(place.topic)
             if name is None:
                 out[place] = replace(known)
-            else:  # what came by ID before the name was told is older than what came by name
+            else:  # values by ID, from before the name was known, are older than those by name
                 early.append((place._replace(topic=name), known))
         for place, known in early:
             out.setdefault(place, Position()).include(known)
@@ -185,7 +185,7 @@ class Positions:
         for place, row in self._places(response, "responses", "partition_responses"):
             batches = headers(sent.get(place, {}).get("records"))
             base = number(row, "base_offset")
-            # a producer counts from 0 in what it sends; message sets of magic 0 and 1 may do otherwise
+            # producers number records from 0; in message sets of magic 0 and 1 they may not
             if row.get("error_code") == 0 and base >= 0 and batches and batches[-1].magic >= _COUNTED_FROM_0:
                 yield PositionUpdate(place, PositionKind.REACHED, "", base + batches[-1].last_offset + 1)
 
@@ -231,13 +231,13 @@ class Positions:
                 yield PositionUpdate(place, PositionKind.COMMITTED, group, offset)
 
     def _init_producer_id(self, _: str, request: Body, response: Body) -> Iterator[PositionUpdate]:
-        # aborts what the former producer with the same ID has left open
+        # aborts open transactions of the former producer with the same ID
         if response.get("error_code") == 0:
             self._undecided.pop(text(request, "transactional_id"), None)
         yield from ()
 
     def _offset_fetch(self, _: str, request: Body, response: Body) -> Iterator[PositionUpdate]:
-        # one group asks for itself before v8, and is not named again in the response
+        # before v8 a request has one group, which the response does not repeat
         for holder in rows(response, "groups") or [{**response, "group_id": request.get("group_id")}]:
             for place, row in self._places(holder, "topics"):
                 if number(row, "committed_offset") >= 0 and not row.get("error_code"):
@@ -267,4 +267,4 @@ _LEARN: dict[int, Callable[..., Iterator[PositionUpdate]]] = {
     ApiKey.INIT_PRODUCER_ID: Positions._init_producer_id,
 }
 LEARNED_FROM = frozenset(_LEARN)
-"""APIs that tell something of positions."""
+"""APIs with positions."""

@@ -1,6 +1,6 @@
-"""What Produce, Fetch and commits carry, partition by partition: taken apart once for all that look at it.
+"""The contents of Produce, Fetch and commits by partition, parsed once for all users.
 
-Batches are told by their headers; nothing is decompressed. Bodies that were cut off give as much as they hold.
+Only batch headers are read; nothing is decompressed. Truncated bodies give what they contain.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _NO_RECORDS = RecordSet()
 class PartitionRecords:
     """The records of one partition in a message.
 
-    :ivar topic: its name, or its ID where no message has told the name
+    :ivar topic: its name, or its ID if no message has revealed the name
     :ivar size: bytes of the records field
-    :ivar batches: complete ones; with magic 0 and 1, an uncompressed message is one
-    :ivar error: code that the broker answered; 0 if none, or it did not answer
+    :ivar batches: complete batches; with magic 0 and 1, an uncompressed message is one
+    :ivar error: code in the response; 0 if none, or there was no response
     """
 
     topic_partition: TopicPartition
@@ -40,7 +40,7 @@ class PartitionRecords:
 
     @property
     def records(self) -> int | None:
-        """Records announced; None if a compressed message set is among them, which does not tell."""
+        """Announced records; None if there is a compressed message set, which does not announce its records."""
         total = 0
         for batch in self.batches:
             if batch.count is None:
@@ -54,7 +54,7 @@ class PartitionRecords:
 class ProducedPartition(PartitionRecords):
     """One partition of a Produce.
 
-    :ivar base_offset: of the first record, as the broker answered; -1 if it did not
+    :ivar base_offset: offset of the first record in the response; -1 if unknown
     """
 
     base_offset: int
@@ -65,9 +65,9 @@ class FetchedPartition(PartitionRecords):
     """One partition of a Fetch or ShareFetch response.
 
     :ivar trailing: the entry at the end that was cut off; None if there is none
-    :ivar high_watermark: -1 if not told
-    :ivar last_stable_offset: -1 if not told
-    :ivar log_start: first offset in the log; -1 if not told
+    :ivar high_watermark: -1 if unknown
+    :ivar last_stable_offset: -1 if unknown
+    :ivar log_start: first offset in the log; -1 if unknown
     """
 
     trailing: TrailingEntry | None
@@ -77,17 +77,17 @@ class FetchedPartition(PartitionRecords):
 
     @property
     def behind(self) -> int:
-        """Offset behind the last complete batch; -1 if there is none.
+        """Offset after the last complete batch; -1 if there is none.
 
-        Transaction markers behind it are left out: no application gets to see them.
+        Transaction markers after it are ignored: applications do not see them.
         """
         return next((batch.last_offset + 1 for batch in reversed(self.batches) if not batch.control), -1)
 
 
 class CommittedPartition(NamedTuple):
-    """An offset that an OffsetCommit or TxnOffsetCommit names.
+    """An offset in an OffsetCommit or TxnOffsetCommit.
 
-    :ivar error: code that the broker answered, 0 for none; None if it did not answer for this partition
+    :ivar error: code in the response, 0 for none; None if there was none for this partition
     """
 
     topic_partition: TopicPartition
@@ -96,7 +96,7 @@ class CommittedPartition(NamedTuple):
 
 
 def commits_of(request: Body, response: Body, names: Names) -> Iterator[CommittedPartition]:
-    """Yield what an OffsetCommit or TxnOffsetCommit is to store, but for negative offsets, which are none."""
+    """Yield the offsets that an OffsetCommit or TxnOffsetCommit stores; negative ones mean none and are left out."""
     errors = {place: row.get("error_code") for place, row in rows_by_place(response, "topics", names)}
     for place, row in rows_by_place(request, "topics", names):
         offset = number(row, "committed_offset")
@@ -105,9 +105,9 @@ def commits_of(request: Body, response: Body, names: Names) -> Iterator[Committe
 
 
 class RecordTraffic:
-    """Takes exchanges apart; the latest one is remembered, as several ask for it.
+    """Parses exchanges; the result of the latest one is cached, as it has several users.
 
-    :param names: tells names of topic IDs
+    :param names: returns names of topic IDs
     """
 
     __slots__ = (
@@ -132,27 +132,27 @@ class RecordTraffic:
         self._committed: list[CommittedPartition] = []
 
     def produced(self, exchange: Exchange) -> list[ProducedPartition]:
-        """Return what a Produce sends; empty for other APIs."""
+        """Return the partitions of a Produce; empty for other APIs."""
         if exchange is not self._exchange:
             self._take_apart(exchange)
         return self._produced
 
     def fetched(self, exchange: Exchange) -> list[FetchedPartition]:
-        """Return what a Fetch or ShareFetch was answered; empty for other APIs."""
+        """Return the partitions of a Fetch or ShareFetch response; empty for other APIs."""
         if exchange is not self._exchange:
             self._take_apart(exchange)
         return self._fetched
 
     def committed(self, exchange: Exchange) -> list[CommittedPartition]:
-        """Return what an OffsetCommit or TxnOffsetCommit is to store; empty for other APIs."""
+        """Return the offsets of an OffsetCommit or TxnOffsetCommit; empty for other APIs."""
         if exchange is not self._exchange:
             self._take_apart(exchange)
         return self._committed
 
     def seen(self, exchange: Exchange) -> FetchSeen | None:
-        """Return what a Fetch asks for, with what its session adds; None for other APIs.
+        """Return what a Fetch requests, including its session; None for other APIs.
 
-        Ask for every Fetch of a connection: that is how its session is followed.
+        Must be called for every Fetch of a connection, to follow its session.
         """
         if exchange is not self._seen_of:
             self._seen = self.sessions.add(exchange)

@@ -1,9 +1,9 @@
-"""Which versions of each API the brokers of an Apache Kafka release serve, from 0.8.0 to 4.4.
+"""Versions of each API that brokers of an Apache Kafka release serve, from 0.8.0 to 4.4.
 
-A release is named by its line (``3.9``, ``0.10.2``): no bug fix release changed what a line serves. The numbers are
+A release is named by its line (``3.9``, ``0.10.2``): no bug fix release changed the served versions. The numbers are
 those of ``validVersions`` and ``latestVersionUnstable`` in the message definitions of each release
-(``clients/src/main/resources/common/message/*.json``, before 2.4 ``Protocol.java`` and ``requests/*.java``, before
-0.9 ``core/src/main/scala/kafka/api``), and what brokers of 17 releases answered to ApiVersions agrees with them.
+(``clients/src/main/resources/common/message/*.json``, before 2.4 ``Protocol.java`` and ``requests/*.java``, before 0.9
+``core/src/main/scala/kafka/api``). They agree with the ApiVersions responses of brokers of 17 releases.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ _FIRST_SERVED: dict[int, str] = {
     ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE: "4.4",
     ApiKey.UNREGISTER_CONTROLLER: "4.4",
 }
-"""API key -> the release line that served each version first, from version 0 on."""
+"""API key -> the first release line that served each version, from version 0 on."""
 
 _EARLY_ACCESS = frozenset(
     {ApiKey.SHARE_GROUP_HEARTBEAT, ApiKey.SHARE_GROUP_DESCRIBE, ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE}
@@ -143,11 +143,11 @@ _UNSTABLE: dict[tuple[int, int], tuple[str, str | None]] = {
     (ApiKey.STREAMS_GROUP_HEARTBEAT, 0): ("4.1", "4.1"),
     (ApiKey.STREAMS_GROUP_DESCRIBE, 0): ("4.1", "4.1"),
 }
-"""API key, version -> first and last line in which it is unstable: brokers serve it only where
-``unstable.api.versions.enable`` says so. None: in all lines from the first on."""
+"""API key, version -> first and last line in which it is unstable: brokers serve it only if
+``unstable.api.versions.enable`` is set. None: in all lines from the first on."""
 
 _GONE = (ApiKey.LEADER_AND_ISR, ApiKey.STOP_REPLICA, ApiKey.UPDATE_METADATA, ApiKey.CONTROLLED_SHUTDOWN)
-"""What controllers told brokers before KRaft: 4.0 does not serve it any more."""
+"""Requests of controllers to brokers before KRaft: no longer served by 4.0."""
 _EARLY_ACCESS_ENDED = "4.1"
 
 _KRAFT_ONLY = (
@@ -166,7 +166,7 @@ FIRST_NEGOTIATING: Line = (0, 10, 0)
 def line_of(text: str) -> Line:
     """Return the line of a release: ``3.9.1`` and ``v3.9`` -> (3, 9), ``0.10.2.2`` -> (0, 10, 2).
 
-    :raises ValueError: if it is no release of which the versions are known
+    :raises ValueError: if the versions of the release are unknown
     """
     found = re.fullmatch(r"v?(\d+(?:\.\d+){1,3})(?:[-.][A-Za-z].*)?", text.strip())
     numbers = tuple(map(int, found[1].split("."))) if found else ()
@@ -179,7 +179,7 @@ def line_of(text: str) -> Line:
 
 
 def name_of(line: Line) -> str:
-    """Return a line in words: ``3.9``."""
+    """Return a line as text: ``3.9``."""
     return ".".join(map(str, line))
 
 
@@ -194,12 +194,12 @@ LINES: tuple[Line, ...] = tuple(sorted({line for lines in _SERVED.values() for l
 
 @dataclass(frozen=True, slots=True)
 class ServedVersions:
-    """Which versions of one API a broker serves.
+    """The versions of one API that a broker serves.
 
-    :ivar announced: in ApiVersions
-    :ivar versions: those that it serves; they differ for Produce, which 4.0 and later announce from 0 on for the sake
-        of librdkafka (KAFKA-18659), and serve from 3 on
-    :ivar optional: it is offered only with a setting that is not the default
+    :ivar announced: versions in ApiVersions
+    :ivar versions: served versions; they differ for Produce, which 4.0 and later announce from 0 on for librdkafka
+        (KAFKA-18659), and serve from 3 on
+    :ivar optional: whether it is served only with a non-default setting
     """
 
     announced: Range
@@ -209,7 +209,7 @@ class ServedVersions:
 
 @dataclass(frozen=True)
 class BrokerRelease:
-    """What brokers of a release line serve.
+    """The brokers of a release line.
 
     :ivar line: such as (3, 9)
     :ivar zookeeper: whether the cluster's metadata is in ZooKeeper
@@ -224,8 +224,8 @@ class BrokerRelease:
     def of(cls, text: str, *, zookeeper: bool | None = None, unstable: bool = False) -> BrokerRelease:
         """Return a release by its name.
 
-        :param zookeeper: None: as is usual, which is KRaft from 3.3 on (KIP-833)
-        :raises ValueError: if the release is not known, or there was none of the kind
+        :param zookeeper: None for the usual choice, which is KRaft from 3.3 on (KIP-833)
+        :raises ValueError: if the release is unknown, or there was none of the kind
         """
         line = line_of(text)
         if zookeeper is None:
@@ -238,7 +238,7 @@ class BrokerRelease:
 
     @property
     def name(self) -> str:
-        """The release in words: ``Kafka 3.9``."""
+        """Name of the release: ``Kafka 3.9``."""
         both = _FIRST_KRAFT <= self.line < _KAFKA_4
         kind = "" if not both else " with ZooKeeper" if self.zookeeper else " with KRaft"
         return f"Kafka {name_of(self.line)}{kind}"
@@ -250,7 +250,7 @@ class BrokerRelease:
 
     @cached_property
     def apis(self) -> dict[int, ServedVersions]:
-        """API key -> what is served to clients and other brokers, on listeners of brokers."""
+        """API key -> versions served to clients and other brokers, on listeners of brokers."""
         found = {}
         for key in _SERVED:
             versions = self._versions(key)
@@ -273,7 +273,7 @@ class BrokerRelease:
     def _has(self, key: int) -> bool:
         if key in CONTROLLER_ONLY or key in (_KRAFT_ONLY if self.zookeeper else ZOOKEEPER_ONLY):
             return False
-        if key == ApiKey.ENVELOPE:  # a broker forwards to a controller of KRaft, while it migrates (KIP-866)
+        if key == ApiKey.ENVELOPE:  # brokers forward to KRaft controllers during migration (KIP-866)
             return self.line >= (3, 4)
         return key not in _GONE or self.line < _KAFKA_4
 
@@ -283,16 +283,16 @@ class BrokerRelease:
 
     def _least(self, key: int) -> int:
         if key == ApiKey.CONTROLLED_SHUTDOWN and FIRST_NEGOTIATING <= self.line < (1, 0):
-            return 1  # version 0 has a header of its own, and was not told of
+            return 1  # version 0 has its own header, and was not announced
         if key in _EARLY_ACCESS and self.line >= _line(_EARLY_ACCESS_ENDED):
             return 1
         return kafka_4_least(api_name(key)) if self.line >= _KAFKA_4 else 0
 
 
 def lines_matching(announced: Mapping[int, Range]) -> list[str]:
-    """Return the releases whose brokers announce exactly this, telemetry aside, in words; empty if none does.
+    """Return the names of the releases whose brokers announce exactly this, except telemetry.
 
-    :param announced: API key -> versions, as ApiVersions tells them
+    :param announced: API key -> versions, as in ApiVersions
     """
     found = []
     told = {key: versions for key, versions in announced.items() if key not in TELEMETRY}
@@ -316,7 +316,7 @@ def _every_kind() -> tuple[BrokerRelease, ...]:
 
 @cache
 def lines_serving(key: int, version: int) -> tuple[Line | None, Line | None]:
-    """Return the first line that serves a version, and the first that does not any more; None where there is none."""
+    """Return the first line that serves a version, and the first later one that does not; None if there is none."""
     first = None
     for line in LINES:
         kinds = [

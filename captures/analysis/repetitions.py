@@ -1,4 +1,4 @@
-"""Sequences that repeat: which stretch of a sequence comes again right behind itself, and how often."""
+"""Repetitions in sequences: stretches that are followed by copies of themselves."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 def repetitions(keys: Sequence[object], longest: int, least_turns: int) -> Iterator[tuple[int, int, int]]:
     """Yield the stretches of a sequence, shortest pattern first: index, length of a turn, and number of turns.
 
-    What does not repeat comes alone: a length of 1, one turn.
+    Elements that do not repeat are yielded alone: length 1, one turn.
 
-    :param keys: equal where elements are alike
-    :param longest: elements of a turn at most
-    :param least_turns: so often a pattern has to come to be one
+    :param keys: equal for equal elements
+    :param longest: most elements of a turn
+    :param least_turns: least number of turns of a repetition
     """
     at = 0
     while at < len(keys):

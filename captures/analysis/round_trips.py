@@ -1,12 +1,12 @@
-"""The network's share of latencies: how long a packet takes to a broker and back, by connection.
+"""Round trip times to brokers by connection: the network's share of latencies.
 
-What is measured lies between the place of the capture and the broker. In the order of trust:
+The measured path is between the place of the capture and the broker. Sources, the most reliable first:
 
-1. the handshake: SYN to SYN-ACK, which no program takes part in;
-2. what the kernel told a proxy that recorded the connection (``TCP_INFO``), smoothed;
-3. the quickest acknowledgment of a request. It may come with the response, so it is an upper bound.
+1. the handshake: SYN to SYN-ACK, which involves no program;
+2. the kernel's smoothed value (``TCP_INFO``), if a proxy recorded the connection;
+3. the fastest acknowledgment of a request. It may wait for the response, so it is an upper bound.
 
-The third takes a second look at the capture, and is made only for connections that the others say nothing of.
+The third reads the capture again, and is used only for connections without the others.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from captures.export.passes import UNKNOWN, Passes, PlacedPackets
 from dissectors.units import US
 
 ENOUGH = 64
-"""Acknowledgments of a connection that are looked at."""
+"""Acknowledgments of a connection that are examined."""
 
 _SIDE = "broker"
 
@@ -29,7 +29,7 @@ _SIDE = "broker"
 class RoundTrips:
     """Round trip times of the connections of a capture, in ns.
 
-    :param capture: read to its end, or as far as it goes by now
+    :param capture: read to its end, or as far as it has grown
     """
 
     def __init__(self, capture: Capture) -> None:
@@ -37,7 +37,7 @@ class RoundTrips:
         self._acknowledged: dict[int, int] = {}
 
     def of(self, connection: int) -> int | None:
-        """Return the round trip time of a connection; None if nothing tells it."""
+        """Return the round trip time of a connection; None if unknown."""
         handshake = int(self._capture.connections.handshake[connection])
         if handshake >= 0:
             return handshake
@@ -48,9 +48,9 @@ class RoundTrips:
         return told[len(told) // 2] * US if told else self._acknowledged.get(connection)
 
     def look_at_acknowledgments(self, connections: Collection[int]) -> None:
-        """Look at the packets of those of some connections about which nothing else is known.
+        """Read the packets of those of the connections without another source.
 
-        :param connections: ids
+        :param connections: connection ids
         """
         wanted = {connection for connection in connections if self.of(connection) is None}
         if not wanted or self._capture.source.live:
@@ -74,8 +74,8 @@ class RoundTrips:
 class _UnacknowledgedBytes:
     """Bytes of requests that are not acknowledged yet.
 
-    :ivar least: ns, the quickest acknowledgment; None if there was none
-    :ivar count: how many there were
+    :ivar least: ns of the fastest acknowledgment; None if there was none
+    :ivar count: number of acknowledgments
     """
 
     def __init__(self, stream: int) -> None:
@@ -86,13 +86,13 @@ class _UnacknowledgedBytes:
         self.count = 0
 
     def look(self, placed: PlacedPackets, rows: Int64s) -> None:
-        """Look at some packets of the connection, in their order."""
+        """Process packets of the connection, in order."""
         block = placed.packets
         for row in rows.tolist():
             time = int(block.time[row])
             if placed.stream[row] == self._stream:
                 position, length = int(placed.position[row]), int(block.length[row])
-                # bytes that are sent again tell nothing: which of the two was acknowledged is not known (Karn)
+                # retransmitted bytes are useless: either copy may be acknowledged (Karn)
                 if length and position != UNKNOWN and (not self._ends or position >= self._ends[-1]):
                     self._ends.append(position + length)
                     self._times.append(time)
@@ -107,7 +107,7 @@ class _UnacknowledgedBytes:
         while done < len(self._ends) and self._ends[done] <= up_to:
             done += 1
         if done:
-            took = time - self._times[done - 1]  # the latest of them is what made the other side answer
+            took = time - self._times[done - 1]  # the latest of them triggered the acknowledgment
             self.least = took if self.least is None else min(self.least, took)
             self.count += 1
             del self._ends[:done], self._times[:done]

@@ -1,8 +1,8 @@
-"""Quotas at work: who was throttled, on which API, and for how long.
+"""Quotas in effect: throttled clients, by API and duration.
 
-Brokers before 2.0 hold the answer back for the time they tell; later ones answer at once and read nothing from the
-connection until the time is over (KIP-219). Which of the two it was shows in the latency. A request that a client sends
-into such a pause waits for its end: that is no work of the broker, and none of its own messages mentions it.
+Brokers before 2.0 hold the response back for the throttle time in it; later ones answer at once and read nothing from
+the connection until the time is over (KIP-219). The latency shows which of the two happened. A request sent during such
+a pause waits for its end: that is not work of the broker, and none of its own messages mentions it.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ class ThrottleRow:
     """The throttling of one client on one API.
 
     :ivar client: ID, or address without one
-    :ivar responses: of this client on this API, throttled or not
+    :ivar responses: responses to this client on this API, throttled or not
     :ivar throttled: responses with a throttle time
-    :ivar held: those of them that the broker held back; after the others it paused the connection
+    :ivar held: throttled responses that the broker held back; after the others it paused the connection
     :ivar paused: exchanges that waited for the end of a pause, throttled themselves or not
-    :ivar paused_total: ns that these waited
-    :ivar total_ms: of all throttle times told
-    :ivar max_ms: the longest
-    :ivar first: ns since the epoch, request time of the first throttled exchange; None if it was only paused
-    :ivar last: of the last
+    :ivar paused_total: ns for which they waited
+    :ivar total_ms: sum of all throttle times in responses
+    :ivar max_ms: longest throttle time
+    :ivar first: request time of the first throttled exchange, ns since the epoch; None if it was only paused
+    :ivar last: request time of the last throttled exchange, ns since the epoch
     :ivar first_number: number of the first throttled exchange
     """
 
@@ -59,10 +59,10 @@ class ThrottleRow:
 
 
 class Throttle(NamedTuple):
-    """What quotas did to one exchange.
+    """The effect of quotas on one exchange.
 
     :ivar told: ns of throttle time in the response
-    :ivar held: the response was held back for it
+    :ivar held: whether the response was held back for it
     :ivar paused: ns of the latency in which the connection was paused because of an earlier response
     """
 
@@ -72,13 +72,13 @@ class Throttle(NamedTuple):
 
 
 class Throttles:
-    """Follows the pauses of connections; exchanges have to come in the order of their numbers."""
+    """Follows the pauses of connections; exchanges must be in the order of their numbers."""
 
     def __init__(self) -> None:
         self._until: dict[ConnectionKey, int] = {}
 
     def of(self, exchange: Exchange) -> Throttle:
-        """Return what quotas did to the next exchange."""
+        """Return the effect of quotas on the next exchange."""
         response = exchange.response
         told = (response.value or {}).get("throttle_time_ms") or 0 if response is not None else 0
         if exchange.latency is None or (not told and not self._until):
@@ -86,7 +86,7 @@ class Throttles:
         return self.next(connection_key(exchange), exchange.time, exchange.latency, told)
 
     def next(self, key: ConnectionKey, time: int, latency: int, told_ms: int) -> Throttle:
-        """Return what quotas did to the next exchange of a connection, which was answered.
+        """Return the effect of quotas on the next answered exchange of a connection.
 
         :param told_ms: throttle time in the response
         """
@@ -102,7 +102,7 @@ class Throttles:
 
 
 def throttles(columns: ExchangeColumns) -> dict[int, Throttle]:
-    """Return what quotas did to exchanges, by row, of those to which they did something.
+    """Return the effects of quotas on exchanges, by row; unaffected exchanges are left out.
 
     :param columns: exchanges in the order of their numbers
     """
@@ -152,7 +152,7 @@ class ThrottleStats:
         """Count exchanges.
 
         :param columns: exchanges in the order of their numbers
-        :param numbers: these
+        :param numbers: their numbers
         """
         done = throttles(columns)
         if not done:
@@ -179,7 +179,7 @@ class ThrottleStats:
         return row
 
     def _count(self, row: ThrottleRow, number: int, time: int, broker: str, throttle: Throttle) -> None:
-        """Count what quotas did to an exchange."""
+        """Count the effect of quotas on an exchange."""
         if throttle.paused:
             row.paused += 1
             row.paused_total += throttle.paused
@@ -197,6 +197,6 @@ class ThrottleStats:
             row.brokers.append(broker)
 
     def result(self) -> list[ThrottleRow]:
-        """Return who was throttled or paused, the longest in total first."""
+        """Return the throttled or paused clients by API, the longest total first."""
         rows = [row for row in self._rows.values() if row.throttled or row.paused]
         return sorted(rows, key=lambda row: (-row.total_ms, row.client, row.api))

@@ -1,18 +1,18 @@
-"""Where the time of exchanges went: work, waiting by design, followers, quotas, the network, and the client.
+"""Shares of the time of exchanges: the broker's work, designed waits, followers, quotas, the network, and the client.
 
-The latency of an exchange is taken apart, and what is left is the broker's own work:
+The latency of an exchange is split, and the remainder is the broker's own work:
 
-- waiting by design, as its messages account for it (:mod:`captures.meaning.waits`): long polls, group barriers, quotas
-  of brokers before 2.0;
+- designed waits, according to its messages (:mod:`captures.meaning.waits`): long polls, group barriers, quotas of
+  brokers before 2.0;
 - pauses of a connection by a quota (KIP-219);
-- followers: a Produce with ``acks=all`` waits in purgatory until the in-sync replicas have fetched its records. That
-  shows where the followers' Fetch requests were captured too: it lasts until the last of them asks for what comes
-  behind these records (``DelayedProduce.scala``);
+- followers: a Produce with ``acks=all`` waits in purgatory until the in-sync replicas have fetched its records. It is
+  known if the followers' Fetch requests were captured too: it lasts until the last of them requests the offset after
+  these records (``DelayedProduce.scala``);
 - the network between capture and broker (:mod:`captures.analysis.round_trips`).
 
-Beside the latency stands what came after: the throttle time that a response tells its client to wait, and the client's
-own time until its next request on that connection, where it had no other under way. What a rule or a user of kproxy's
-proxy held back is no part of the latency, and has a share of its own.
+Besides the latency there is the time after it: the throttle time that a response tells its client to wait, and the
+client's own time until its next request on that connection, if it had no other in flight. The time in kproxy for rules
+or users is not part of the latency, and has a share of its own.
 """
 
 from __future__ import annotations
@@ -40,23 +40,23 @@ from dissectors.apis import api_name
 _ALL = -1
 
 _MOST_FETCHES = 64
-"""Of each partition, fetches of followers that are remembered."""
+"""Most follower fetches that are kept per partition."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShareRow:
-    """Where the time of one API went.
+    """Shares of the time of one API.
 
-    :ivar latency: last byte of the request to first byte of the response, of all that were answered
-    :ivar broker: what is left of it; exchanges that did nothing but wait are left out
-    :ivar waited: of those that waited by design
-    :ivar wait_reasons: why -> ns in all
+    :ivar latency: last byte of the request to first byte of the response, of all answered exchanges
+    :ivar broker: the remainder of it; exchanges that only waited are left out
+    :ivar waited: designed waits, of the exchanges that waited
+    :ivar wait_reasons: reason -> ns in total
     :ivar followers: of Produce requests, waiting for followers
-    :ivar paused: of those that waited for the end of a pause by a quota
-    :ivar network: the round trip of the connection, where it is known
-    :ivar throttled: what responses told clients to wait
+    :ivar paused: pauses by a quota, of the exchanges that waited for their end
+    :ivar network: the round trip of the connection, if known
+    :ivar throttled: throttle times that responses tell clients to wait
     :ivar client: from a response to the next request of the connection
-    :ivar kproxy: what requests and responses stayed in kproxy for rules and holds, which is no part of the latency
+    :ivar kproxy: time of requests and responses in kproxy for rules and holds, which is not part of the latency
     """
 
     JSON = "api wait_reasons latency broker waited followers paused network throttled client kproxy"
@@ -75,11 +75,11 @@ class ShareRow:
 
 
 _MEASURED = ("connection", "latency", "wait", "paused", "followers")
-"""What is kept of an exchange until it is known what followers and network did: int64 each."""
+"""Values kept of an exchange until the shares of followers and network are known: int64 each."""
 
 
 class _Sums:
-    """What is kept of one API."""
+    """Values kept of one API."""
 
     __slots__ = ("client", "columns", "kproxy", "throttled", "wait_reasons")
 
@@ -91,21 +91,21 @@ class _Sums:
         self.kproxy = Times()
 
     def measure(self, *values: int) -> None:
-        """Keep what is known of an exchange, in the order of :data:`_MEASURED`."""
+        """Append the values of an exchange, in the order of :data:`_MEASURED`."""
         for column, value in zip(self.columns.values(), values, strict=True):
             column.append(value)
 
     def column(self, name: str) -> Int64s:
-        """Return a copy of a column: an array whose buffer is in use cannot grow."""
+        """Return a copy of a column: an array with an exported buffer cannot grow."""
         return np.array(self.columns[name], np.int64)
 
 
 @dataclass(slots=True)
 class _Connection:
-    """What the client does on a connection.
+    """The client's activity on a connection.
 
-    :ivar over: ns since the epoch, when the latest of its exchanges was answered
-    :ivar api: of that one
+    :ivar over: when the latest of its exchanges was answered, ns since the epoch
+    :ivar api: API of that exchange
     """
 
     over: int = 0
@@ -116,8 +116,8 @@ class _Connection:
 class _ReplicatedProduce:
     """A Produce that waited for followers.
 
-    :ivar place: where it stands in the columns of its API
-    :ivar ends: partition -> offset behind its records
+    :ivar place: its index in the columns of its API
+    :ivar ends: partition -> offset after its records
     """
 
     place: int
@@ -127,10 +127,10 @@ class _ReplicatedProduce:
 
 
 class TimeShares:
-    """Takes the latencies of exchanges apart. They have to come in the order of their numbers.
+    """Splits the latencies of exchanges, which must be added in the order of their numbers.
 
-    :param capture: tells what the network took
-    :param names: tells names of topic IDs
+    :param capture: provides round trip times
+    :param names: returns names of topic IDs
     """
 
     def __init__(self, capture: Capture, names: Names) -> None:
@@ -140,11 +140,11 @@ class TimeShares:
         self._throttles = Throttles()
         self._connections: dict[int, _Connection] = {}
         self._followers: dict[TopicPartition, deque[tuple[int, int]]] = {}
-        """Partition -> when followers asked for which offset."""
+        """Partition -> times and offsets of followers' fetches."""
         self._waiting: deque[_ReplicatedProduce] = deque()
 
     def add(self, exchange: Exchange) -> None:
-        """Take one exchange in."""
+        """Add one exchange."""
         self._settle(exchange.time)
         sums = self._sums.get(exchange.api)
         if sums is None:
@@ -167,10 +167,10 @@ class TimeShares:
             self._note_produced(exchange, len(sums.columns["latency"]) - 1, latency)
 
     def add_columns(self, columns: ExchangeColumns, reader: ExchangeReader, indexes: Int64s) -> None:
-        """Take exchanges in, of which only those are decoded that tell of followers, quotas and kproxy.
+        """Add exchanges; only those that involve followers, quotas or kproxy are decoded.
 
         :param columns: exchanges in the order of their numbers
-        :param indexes: in the reader, of each row of the columns
+        :param indexes: index in the reader for each row of the columns
         """
         by_followers = columns.flat("replica_id") >= 0
         in_full = by_followers | (columns.flat("throttle_time_ms") > 0) | (columns.flat("intervened") > 0)
@@ -187,7 +187,7 @@ class TimeShares:
             self.add(exchange)
 
     def result(self) -> list[ShareRow]:
-        """Return where the time went by API, the one with the most latency in all first."""
+        """Return the shares by API, the one with the highest total latency first."""
         self._settle(None)
         ids = [np.unique(sums.column("connection")) for sums in self._sums.values()]
         connections = np.unique(np.concatenate(ids)) if ids else np.empty(0, np.int64)
@@ -216,7 +216,7 @@ class TimeShares:
         )
 
     def _network(self, connections: Int64s) -> Int64s:
-        """Return the round trip time of each connection, -1 where it is not known."""
+        """Return the round trip time of each connection, -1 if unknown."""
         ids, places = np.unique(connections, return_inverse=True)
         times = [self._round_trips.of(connection) for connection in ids.tolist()]
         return np.array([-1 if time is None else time for time in times], np.int64)[places]
@@ -228,7 +228,7 @@ class TimeShares:
             self._sums[known.api].client.add(exchange.time - known.over)
         end = exchange.answered_at
         if end is None:
-            known.api = ""  # what goes unanswered has no end that could be measured from
+            known.api = ""  # an unanswered exchange has no end to measure from
             return
         if end >= known.over:
             known.over, known.api = end, exchange.api
@@ -242,7 +242,7 @@ class TimeShares:
         for place, row in rows_by_place(request, "topics", self._names):
             asked = self._followers.get(place)
             if asked is None:
-                # the name of a topic may be told after brokers have begun to fetch it by its ID
+                # a topic's name may be revealed after brokers have begun to fetch it by ID
                 holders = rows(request, "topics")
                 ids = ids or {topic(each, self._names): text(each, "topic_id") for each in holders}
                 before = self._followers.pop(place._replace(topic=ids.get(place.topic, "")), ())
@@ -267,7 +267,7 @@ class TimeShares:
             self._waiting.append(_ReplicatedProduce(at, exchange.time, exchange.time + latency, ends))
 
     def _settle(self, now: int | None) -> None:
-        """See how long Produce requests waited for followers, once everything up to their end is known."""
+        """Compute how long Produce requests waited for followers, once everything up to their end is known."""
         while self._waiting and (now is None or self._waiting[0].end < now):
             produced = self._waiting.popleft()
             arrived = [

@@ -1,4 +1,4 @@
-"""How many exchanges name a topic or a partition: what a filter by topic finds."""
+"""Numbers of exchanges that mention a topic or a partition: the matches of a filter by topic."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ _Place = tuple[str, int | None]
 
 
 class TopicMentions:
-    """Counts exchanges by the topics and partitions that request or response names.
+    """Counts exchanges by the topics and partitions that request or response mention.
 
-    :param names: tells names of topic IDs; of an ID whose name is not told yet it is asked again when the result is
+    :param names: returns names of topic IDs; called again for the result for IDs without a name
     """
 
     def __init__(self, names: Names) -> None:
         self._names = names
         self._counts: Counter[_Place] = Counter()
         self._with_ids: Counter[frozenset[_Place]] = Counter()
-        """What exchanges named together, some of it by ID only: one may have named a topic by both."""
+        """Sets of mentions with an ID without name: an exchange may mention a topic by both."""
 
     def add(self, exchange: Exchange) -> None:
         """Count one exchange."""
@@ -53,7 +53,7 @@ class TopicMentions:
             self._counts.update(found)
 
     def result(self) -> dict[_Place, int]:
-        """Return how many exchanges name each topic (partition None) and each of its partitions."""
+        """Return the number of exchanges that mention each topic (partition None) and each of its partitions."""
         out = Counter(self._counts)
         for places, count in self._with_ids.items():
             for place in {(self._names(topic) or topic, partition) for topic, partition in places}:

@@ -1,9 +1,9 @@
-"""Per topic and partition: what was produced and fetched, by whom, and the errors.
+"""Statistics per topic and partition: produced and fetched data by client, and errors.
 
-Counted as it went over the wire: a batch that was sent again, or fetched by two consumers, counts twice. Records are
-those that batch headers announce; nothing is decompressed. A Fetch begins at a batch, not at the offset asked for, so
-that records fetched can be more than records consumed. Compressed messages of magic 0 and 1 do not tell how many are
-in them and are counted apart. Snapshots (FetchSnapshot) are no topic traffic.
+Data is counted as on the wire: a batch that was retransmitted by the client, or fetched by two consumers, counts twice.
+Records are those announced by batch headers; nothing is decompressed. A Fetch begins at a batch, not at the requested
+offset, so more records can be fetched than consumed. Compressed messages of magic 0 and 1 do not announce their records
+and are counted separately. Snapshots (FetchSnapshot) are not topic traffic.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from dissectors.api_keys import ApiKey
 class Flow:
     """Record data in one direction.
 
-    :ivar bytes: of records fields, as they are on the wire
-    :ivar batches: complete ones
-    :ivar records: in them, control records left out
+    :ivar bytes: bytes of records fields, as on the wire
+    :ivar batches: complete batches
+    :ivar records: records in them, without control records
     :ivar uncounted: compressed messages of magic 0 and 1 among the batches, whose records are not counted
     :ivar markers: control records
-    :ivar clients: bytes by client; 0 for a client that asked and got nothing
+    :ivar clients: bytes by client; 0 for a client that requested data and got none
     """
 
     bytes: int = 0
@@ -45,7 +45,7 @@ class Flow:
     clients: dict[str, int] = field(default_factory=dict)
 
     def add(self, client: str, data: Any) -> None:
-        """Count a records field: bytes, null, or batches made ready to be shown."""
+        """Count a records field: bytes, null, or batches prepared for display."""
         size = 0
         if isinstance(data, bytes):
             found = payload([data])
@@ -81,7 +81,7 @@ class Flow:
             self.clients[client] = self.clients.get(client, 0) + size
 
     def by_size(self) -> None:
-        """Put the clients in order, the one with the most bytes first."""
+        """Sort the clients, the one with the most bytes first."""
         self.clients = dict(sorted(self.clients.items(), key=lambda item: (-item[1], item[0])))
 
 
@@ -93,7 +93,7 @@ class PartitionRow:
     :ivar produced: Produce requests
     :ivar fetched: Fetch and ShareFetch responses to consumers
     :ivar replicated: Fetch responses to followers and KRaft replicas
-    :ivar errors: how often by name, in responses of any API, expected ones left out
+    :ivar errors: number of errors by name, in responses of any API, without expected ones
     """
 
     partition: int | None
@@ -124,9 +124,9 @@ class PartitionRow:
 class TopicRow:
     """The traffic of one topic.
 
-    :ivar topic: its name, or its ID (base64url) if no message told the name
-    :ivar total: of all partitions
-    :ivar partitions: by number
+    :ivar topic: its name, or its ID (base64url) if no message revealed the name
+    :ivar total: sum of all partitions
+    :ivar partitions: partitions by number
     """
 
     JSON = (
@@ -142,7 +142,7 @@ class TopicRow:
 class TopicStats:
     """Counts record data and errors by topic and partition.
 
-    :param names: tells names of topic IDs; asked when the result is, so that a name told later than the traffic serves
+    :param names: returns names of topic IDs; called for the result, so that a name revealed after the traffic is used
     """
 
     def __init__(self, names: Names) -> None:
@@ -165,7 +165,7 @@ class TopicStats:
         self.add_errors(exchange)
 
     def add_columns(self, columns: ExchangeColumns) -> None:
-        """Count the record data of exchanges; errors are added by themselves (:meth:`add_errors`)."""
+        """Count the record data of exchanges; errors are added separately (:meth:`add_errors`)."""
         topics = columns.ragged("flow_topics")
         figures = [columns.ragged(f"flow_{name}").values for name in _FIGURES]
         partitions, clients = columns.ragged("flow_partitions").values, client_names(columns)
@@ -191,7 +191,7 @@ class TopicStats:
         """Return the topics, the one with the most bytes first."""
         named: dict[str, dict[int | None, PartitionRow]] = {}
         for (key, partition), row in self._rows.items():
-            # the same topic may have come by name and by ID
+            # the same topic may occur by name and by ID
             merged = named.setdefault(self._names(key) or key, {})
             merged.setdefault(partition, PartitionRow(partition)).include(row)
         topics = []
@@ -235,7 +235,7 @@ _FIGURES = ("bytes", "batches", "records", "uncounted", "markers")
 
 
 def _direction(key: int, replica: int) -> int:
-    """Return which of :attr:`PartitionRow.flows` the records of an exchange belong to."""
+    """Return the index in :attr:`PartitionRow.flows` for the records of an exchange."""
     if key == ApiKey.PRODUCE:
         return 0
     return 2 if replica >= 0 else 1
@@ -246,9 +246,9 @@ def _replica(request: Body) -> int:
 
 
 def place_of(holders: tuple[Body, ...]) -> tuple[str | None, int | None]:
-    """Return topic (name or ID) and partition that an error is about, from the structs around it.
+    """Return topic (name or ID) and partition of an error, from the structs around it.
 
-    A struct with only a ``name`` is a topic if the one inside it is a partition; elsewhere it is whatever has a name.
+    A struct with only a ``name`` is a topic if it contains a partition; otherwise it may be anything with a name.
     """
     partition = None
     for holder in reversed(holders[1:]):

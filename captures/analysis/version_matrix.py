@@ -1,6 +1,6 @@
-"""Values of the negotiation of versions: what brokers offer, what clients use, and what of that will not go well.
+"""Results of version negotiation: versions that brokers offer and clients use, and warnings about them.
 
-They are made by :mod:`captures.analysis.negotiation`.
+:mod:`captures.analysis.negotiation` creates them.
 """
 
 from __future__ import annotations
@@ -24,31 +24,31 @@ class OfferedApi(NamedTuple):
 
 
 class WarningKind(StrEnum):
-    """What will not go well. The words are stable."""
+    """The kind of a warning. The words are stable."""
 
     REFUSED_BY_KAFKA_4 = "refused_by_kafka_4"
     """Brokers of Kafka 4.0 and later do not serve the version (KIP-896)."""
     OUTSIDE_OFFERED = "outside_offered"
     """The broker does not offer the version."""
     FALLBACK = "fallback"
-    """The broker did not know the version of ApiVersions that it was asked in, and answered in version 0 (KIP-511)."""
+    """The broker did not know the requested version of ApiVersions, and answered in version 0 (KIP-511)."""
     NEVER_ASKED = "never_asked"
     """The client sends requests without asking what the broker offers."""
     OFFER_CHANGED = "offer_changed"
-    """The broker offers something else than before: it was upgraded, or another one has its address."""
+    """The broker offers other versions than before: it was upgraded, or another one has its address."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionWarning:
-    """One thing that will not go well.
+    """One warning.
 
     :ivar client: client ID, or address without one; empty if it is about a broker
     :ivar broker: ``host:port``
     :ivar api: empty if it is about none
-    :ivar version: None likewise
+    :ivar version: None if it is about none
     :ivar count: exchanges that show it
-    :ivar first: number of the first
-    :ivar sentence: what it means, in words that go with every client and broker of whom it is said
+    :ivar first: number of the first exchange
+    :ivar sentence: what it means, worded independently of client and broker
     """
 
     JSON = "kind client broker api version count first sentence"
@@ -65,13 +65,13 @@ class VersionWarning:
 
 @dataclass(slots=True)
 class BrokerOffer:
-    """What a broker offers, as it told last.
+    """The latest offer of a broker.
 
-    :ivar told: number of the exchange in which it told it first; None if it did not tell
+    :ivar told: number of the first exchange with this offer; None if there was none
     :ivar apis: API key -> versions
     :ivar supported: feature -> levels that the broker supports (KIP-584)
     :ivar finalized: feature -> levels in force in the cluster
-    :ivar name: of its address, None if it has none
+    :ivar name: name of its address, None if it has none
     """
 
     JSON = "broker told time apis=offered supported_features=supported finalized_features=finalized name"
@@ -86,7 +86,7 @@ class BrokerOffer:
 
     @property
     def offered(self) -> list[OfferedApi]:
-        """The APIs by their keys."""
+        """The APIs, sorted by key."""
         return [OfferedApi(api_name(key), key, *versions) for key, versions in sorted(self.apis.items())]
 
 
@@ -96,7 +96,7 @@ class Limit(StrEnum):
     BROKER = "broker"
     """It uses the highest version that the broker offers; it may know higher ones."""
     CLIENT = "client"
-    """It asked what the broker offers, and uses less: it knows no higher one, or has a reason not to use it."""
+    """It asked for the broker's versions, and uses less: it knows no higher one, or has a reason not to use it."""
 
 
 @dataclass(slots=True)
@@ -105,8 +105,8 @@ class Use:
 
     :ivar used: version -> exchanges
     :ivar elsewhere: versions that it used with other brokers, and not with this one
-    :ivar offered: by the broker; None if it did not tell, or does not have the API
-    :ivar limit: None if it is not known
+    :ivar offered: versions that the broker offers; None if unknown, or it does not have the API
+    :ivar limit: None if unknown
     :ivar first: number of the first exchange
     """
 
@@ -127,7 +127,7 @@ class Use:
 
     @property
     def could(self) -> Range | None:
-        """Versions that the broker offers from the highest on that the client is known to speak; None if none."""
+        """The offered versions from the highest one that the client is known to speak; None if there are none."""
         if self.offered is None:
             return None
         known = max(
@@ -138,13 +138,13 @@ class Use:
 
 @dataclass(slots=True)
 class ClientVersions:
-    """What a client uses.
+    """The versions that a client uses.
 
     :ivar name: client ID, or address without one
-    :ivar software: names and versions from ApiVersions v3+ (KIP-511); empty if not told
-    :ivar asks: whether it asks for the ranges; None if the beginning of none of its connections was captured
-    :ivar is_broker: whether it is a broker or controller that speaks with others; these use what
-        ``inter.broker.protocol.version`` says, or know each other's versions otherwise
+    :ivar software: names and versions from ApiVersions v3+ (KIP-511); empty if not stated
+    :ivar asks: whether it asks for the ranges; None if no start of its connections was captured
+    :ivar is_broker: whether it is a broker or controller that speaks with others; their versions follow
+        ``inter.broker.protocol.version``, or they know each other's versions otherwise
     :ivar uses: by broker and API
     """
 
@@ -160,14 +160,14 @@ class ClientVersions:
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """Who offers what, and who uses what."""
+    """The versions that brokers offer, and those that clients use."""
 
     brokers: list[BrokerOffer]
     clients: list[ClientVersions]
     warnings: list[VersionWarning]
 
     def of(self, wanted: Collection[str] | None, broker: str | None) -> Matrix:
-        """Return what is about some clients, or one broker; None for all.
+        """Return the part about some clients, or one broker; None for all.
 
         :param broker: ``host:port``
         """
@@ -194,7 +194,7 @@ class Matrix:
 
 
 def shown(versions: Range | None) -> str:
-    """Return a range in words: ``4-18``, ``3``; empty if there is none."""
+    """Return a range as text: ``4-18``, ``3``; empty if there is none."""
     if versions is None:
         return ""
     least, most = versions

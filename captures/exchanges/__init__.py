@@ -1,4 +1,4 @@
-"""Exchanges: framing and pairing in bulk, the exchange table, and exchanges with everything decoded."""
+"""Exchanges: framing and pairing in bulk, the exchange table, and fully decoded exchanges."""
 
 from captures.exchanges.capture import Capture, FrameBytes, Progress, open_capture
 from captures.exchanges.exchange import Exchange, ExchangeReader

@@ -1,4 +1,4 @@
-"""What the brokers' own request logs tell of exchanges, by the packets of the requests."""
+"""Entries of the brokers' request logs, by the packets of the requests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from captures.interventions import BrokerLog
 
 
 class Lack(Enum):
-    """What a request log does not tell; the value says it in words."""
+    """What a request log does not contain; the value says it in words."""
 
     RECORDS = "a request log has the size of records, not the records"
     PACKETS = "a request log tells nothing of packets and connections"
@@ -28,14 +28,14 @@ _COLUMNS = (*_NUMBERS, *_TEXTS)
 
 
 class BrokerLogColumn(NamedTuple):
-    """A column for some packets: values, and where there is one."""
+    """A column for some packets: values, and a mask of those that are present."""
 
     values: Int64s
     present: Bools
 
 
 class BrokerLogs:
-    """Entries of request logs in columns, in the order of their packets."""
+    """Entries of request logs in columns, ordered by packet."""
 
     def __init__(self) -> None:
         self._packets = array("q")
@@ -52,18 +52,18 @@ class BrokerLogs:
 
     @property
     def lacks(self) -> frozenset[Lack]:
-        """What is not known of the exchanges that are made of entries; empty if there are none."""
+        """What is unknown about exchanges read from request logs; empty if there are no entries."""
         return frozenset(Lack) if self else frozenset()
 
     def add(self, told: Iterable[tuple[int, BrokerLog]]) -> None:
-        """Take in entries by packet number, in this order."""
+        """Add entries with their packet numbers, which must increase."""
         for packet, entry in told:
             self._packets.append(packet)
             self._values.extend(getattr(entry, name) for name in _NUMBERS)
             self._values.extend(self._code(getattr(entry, name)) for name in _TEXTS)
 
     def forget(self, packet: int) -> None:
-        """Drop the entries of packets before one."""
+        """Drop the entries of packets before `packet`."""
         packets, values = self._columns()
         kept = packets >= packet
         self._packets, self._values = (
@@ -72,7 +72,7 @@ class BrokerLogs:
         )
 
     def of(self, packet: int) -> BrokerLog | None:
-        """Return the entry of the request that begins in a packet, None if it has none."""
+        """Return the entry of the request that begins in `packet`, None if it has none."""
         packets, values = self._columns()
         at = int(np.searchsorted(packets, packet))
         if at == len(packets) or packets[at] != packet:
@@ -81,7 +81,7 @@ class BrokerLogs:
         return BrokerLog(**told | {name: self._texts[told[name]] for name in _TEXTS})
 
     def column(self, name: str, packets: Int64s) -> BrokerLogColumn:
-        """Return one value for each of some packets with requests; those of texts are codes of :meth:`texts`."""
+        """Return one value for each of some packets with requests; texts are given as codes of :meth:`texts`."""
         known, values = self._columns()
         if not len(known):
             return BrokerLogColumn(np.zeros(len(packets), np.int64), np.zeros(len(packets), np.bool_))
@@ -89,7 +89,7 @@ class BrokerLogs:
         return BrokerLogColumn(values[at, _COLUMNS.index(name)], known[at] == packets)
 
     def texts(self) -> list[str]:
-        """Return what the codes of listeners and principals stand for."""
+        """Return the listeners and principals by code."""
         return self._texts
 
     def _code(self, text: str) -> int:

@@ -1,15 +1,15 @@
-"""Framing and pairing of many connections at once, for streams that are in order and speak plain Kafka.
+"""The fast path: framing and pairing of many connections at once, for streams that are in order and speak plain Kafka.
 
-This is the fast way through; :mod:`captures.exchanges.single` is the thorough one. A connection is handled here from
-its handshake on, as long as nothing is out of the ordinary: every frame's size and header are plausible, and the
-n-th response carries the correlation ID of the n-th request that expects one. At the first sign of anything else (a
-gap, an impossible size, raw SASL tokens ahead, a correlation ID out of step) the block's frames of that connection are
-discarded again, and the connection is handed over with the requests that still wait for their response.
+The slow path is :mod:`captures.exchanges.single`. A connection takes the fast path from its handshake on, as long as
+every frame's size and header are plausible, and the n-th response carries the correlation ID of the n-th request that
+expects one. At the first sign of anything else (a gap, an impossible size, upcoming raw SASL tokens, a correlation ID
+out of step) this block's frames of the connection are discarded, and the connection is handed over to the slow path
+with its requests in flight.
 
-A connection whose first client ID is no text may be anything, and begins with the thorough way; once it is in step
-any client ID will do (:mod:`dissectors.conversation.plausible` has the rule).
+A connection whose first client ID is not text may be anything and starts on the slow path; once it is in step, any
+client ID will do (the rule is in :mod:`dissectors.conversation.plausible`).
 
-Both ways give the same exchanges; a property test holds them to it.
+Both paths give the same exchanges; a property test checks it.
 """
 
 from __future__ import annotations
@@ -42,20 +42,20 @@ _RESPONSE_HEAD = np.dtype([("size", ">i4"), ("correlation_id", ">i4")])
 _BYTE, _SHORT = np.dtype("u1"), np.dtype(">i2")
 
 _UNKNOWN = 1 << 16
-"""``acks`` of a Produce request of which too little is at hand; an int16 otherwise."""
+"""``acks`` of a Produce request that is not complete enough to read it; other values are int16."""
 
 _LONG_CLIENT_ID = 64
 _CLIENT_ID = np.dtype([("name", f"S{_LONG_CLIENT_ID}"), ("length", np.int32), ("number", np.int32)])
 
 
 class Handover(NamedTuple):
-    """A connection that changes from one way to the other, and where it stands.
+    """The state of a connection that changes between the paths.
 
     :ivar waiting: table rows of the requests without a response, in order
     :ivar positions: where the next frame of each direction (0 and 1) begins
-    :ivar carries: the beginning of that frame, as far as it was seen, or None
+    :ivar carries: the part of that frame that was seen, or None
     :ivar silent: table rows of the latest requests that need no response, in order
-    :ivar latest: table rows of the latest request and of the latest one answered, -1 if there is none
+    :ivar latest: table rows of the latest request and of the latest answered one, -1 if there is none
     :ivar client_ids: numbers of the first client IDs, in order, at most
         :data:`~dissectors.conversation.client.MAX_CLIENT_IDS`
     """
@@ -71,7 +71,11 @@ class Handover(NamedTuple):
 
 @dataclass(slots=True)
 class _Heads:
-    """Parsed request headers, a column each, and which connections look wrong."""
+    """Parsed request headers as columns.
+
+    :ivar expects: whether a response is expected
+    :ivar odd: whether the header is implausible
+    """
 
     key: NDArray[np.int16]
     version: NDArray[np.int16]
@@ -83,17 +87,17 @@ class _Heads:
 
 @dataclass(slots=True)
 class _PendingRequests:
-    """Requests that expect a response, all connections, sorted by connection, in order within each."""
+    """Requests of all connections that expect a response, sorted by connection, in order within each."""
 
     connection: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
     row: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
 
 
 class BulkPairing:
-    """Frames and pairs the ordinary connections of a capture, block by block, into an exchange table.
+    """Frames and pairs ordinary connections of a capture, block by block, into an exchange table.
 
     :param limits: API key -> (lowest, highest) request version, for the plausibility of headers
-    :param max_frame: largest frame size believed, in bytes
+    :param max_frame: largest plausible frame size, in bytes
     """
 
     def __init__(self, table: ExchangeTable, limits: dict[int, tuple[int, int]], max_frame: int) -> None:
@@ -106,19 +110,19 @@ class BulkPairing:
         self._client_ids_known = np.zeros(0, _CLIENT_ID)
         self._first_client_id = np.zeros(0, np.int64)
         self._more_client_ids: dict[int, list[int]] = {}
-        """Those behind the first one, of the few connections that have several."""
+        """Client IDs after the first one; few connections have several."""
         self._framing = FrameCutter(self._least, max_frame)
         self._waiting = _PendingRequests()
         self._silent: dict[int, list[int]] = {}
 
     def admit(self, connection: int) -> None:
-        """Take a connection from its first byte on; direction 0 is the client's."""
+        """Accept a connection from its first byte on; direction 0 is the client's."""
         self._know(connection, 0)
         for stream in (2 * connection, 2 * connection + 1):
             self._framing.begin(stream, 0, None)
 
     def take_over(self, handovers: Sequence[tuple[Handover, int]]) -> None:
-        """Go on with connections that the thorough way has brought in step.
+        """Continue with connections that the slow path has brought in step.
 
         :param handovers: each with the direction of the client
         """
@@ -159,12 +163,12 @@ class BulkPairing:
         self._more_client_ids.pop(connection, None)
 
     def feed(self, block: SegmentBlock, memory: Memory, places: Int64s, rows: Bools) -> list[Handover]:
-        """Take the segments of a block that belong to connections handled here.
+        """Process the segments of a block that belong to connections of the fast path.
 
         :param memory: the payload of the block
-        :param places: where in it each segment begins
-        :param rows: which rows of the block: of a stream all, none, or those from some row on
-        :returns: connections that turned out not to be ordinary; nothing of this block was kept of them
+        :param places: where each segment begins in it
+        :param rows: mask over the block's rows: all rows of a stream, none, or those from some row on
+        :returns: connections that turned out not to be ordinary; nothing of them in this block was kept
         """
         frames, impossible, before = self._framing.split(block, rows, places, memory)
         broken = {stream >> 1 for stream in impossible}
@@ -184,16 +188,16 @@ class BulkPairing:
         return handovers
 
     def finish(self) -> tuple[list[int], list[Handover]]:
-        """End of the capture.
+        """Finish at the end of the capture.
 
-        :returns: rows still waiting for a response, and the connections with an unfinished frame, which are left to
-            the thorough way
+        :returns: rows still waiting for a response, and the connections with an unfinished frame, which the slow path
+            gets
         """
         handovers = self._hand_over({stream >> 1 for stream in self._framing.unfinished})
         return self._waiting.row.tolist(), handovers
 
     def renumber(self, rows: Int64s) -> None:
-        """Follow the rows of the table to their new indexes, -1 for those that were dropped."""
+        """Translate rows of the table to their new indexes, -1 for dropped rows."""
         row = rows[self._waiting.row]
         kept = row >= 0
         self._waiting = _PendingRequests(self._waiting.connection[kept], row[kept])
@@ -205,17 +209,17 @@ class BulkPairing:
         self._silent = {connection: mine for connection, mine in silent.items() if mine}
 
     def standing(self, connection: int) -> Handover:
-        """Return where a connection stands that stays here."""
+        """Return the state of a connection that stays on this path."""
         at_ends = [self._framing.standing(stream) for stream in (2 * connection, 2 * connection + 1)]
         return self._stand(connection, at_ends, self._silent.get(connection, []))
 
     def has_answered(self) -> Int64s:
-        """Return the connections here of which a request was answered."""
+        """Return the connections on this path with at least one answered request."""
         answered: Int64s = np.flatnonzero(self._latest[:, 1] >= 0)
         return answered
 
     def waiting(self, connection: int) -> Int64s:
-        """Return the rows of a connection's requests that wait for a response."""
+        """Return the rows of a connection's requests in flight."""
         low, high = np.searchsorted(self._waiting.connection, (connection, connection + 1)).tolist()
         return self._waiting.row[low:high]
 
@@ -232,7 +236,7 @@ class BulkPairing:
         length = head["client_id"].astype(np.int64)
         odd = (version < 0) | (version > self._highest[known])
         odd |= (length < -1) | (length + 10 > requests.size - 4) | (length + 14 > requests.have)
-        # raw tokens will follow the one, and the other has no client ID
+        # raw tokens follow SaslHandshake v0, and ControlledShutdown v0 has no client ID
         odd |= (version == 0) & ((key == ApiKey.SASL_HANDSHAKE) | (key == ApiKey.CONTROLLED_SHUTDOWN))
         for row in np.flatnonzero((requests.position == 0) & (length > 0) & ~odd).tolist():
             odd[row] = not is_text(memory.read(int(requests.head[row]) + 14, int(length[row])))
@@ -253,7 +257,8 @@ class BulkPairing:
     def _client_ids(self, memory: Memory, requests: Frames, lengths: Int64s) -> Int64s:
         """Return the numbers of client IDs; length -1 stands for none.
 
-        Nearly every request has the ID of the one before it on its connection: that is compared, not looked up.
+        Nearly every request has the client ID of the one before it on its connection: that is compared instead of
+        looked up.
         """
         connection, places = requests.stream >> 1, requests.head + 14
         numbers = np.full(len(places), self._table.client_number(None), np.int64)
@@ -273,7 +278,7 @@ class BulkPairing:
     def _repeated(
         self, memory: Memory, connection: Int64s, places: Int64s, rows: Int64s, length: int, numbers: Int64s
     ) -> Int64s:
-        """Fill in the numbers of the rows whose client ID is the one known of their connection; return the others."""
+        """Set the numbers of rows whose client ID is the one known for their connection; return the other rows."""
         known = self._client_ids_known[connection[rows]]
         same: Bools = memory.gather(np.dtype(f"S{length}"), places[rows]) == known["name"]
         same &= known["length"] == length
@@ -287,7 +292,7 @@ class BulkPairing:
         return [] if first < 0 else [first, *self._more_client_ids.get(connection, ())]
 
     def _note_client_ids(self, connection: Int64s, number: Int64s) -> None:
-        """Remember the client IDs of requests, which come by connection and in order."""
+        """Record the client IDs of requests, which are sorted by connection and in order."""
         _, first = np.unique(connection << 32 | number, return_index=True)
         texts = self._table.client_ids
         for row in np.sort(first).tolist():
@@ -298,13 +303,13 @@ class BulkPairing:
                 self._first_client_id[mine] = new
                 continue
             known = self._client_ids_of(mine)
-            # the same text may have two numbers, if one of them came of bytes that are no UTF-8
+            # the same text may have two numbers, if one of them was decoded from invalid UTF-8
             if len(known) < MAX_CLIENT_IDS and texts[new] not in [texts[each] for each in known]:
                 self._more_client_ids.setdefault(mine, []).append(new)
 
     # ------------------------------------------------------------ pairs
     def _expected(self, requests: Frames, parsed: _Heads) -> tuple[Int64s, Int32s, Int64s]:
-        """Requests that expect a response, from earlier blocks and this one, by connection and in order.
+        """Return requests that expect a response, from earlier blocks and this one, by connection and in order.
 
         :returns: connection, correlation ID, and index into this block's requests or ``-1 - row`` of the table
         """
@@ -319,10 +324,10 @@ class BulkPairing:
         return connection[order], correlation_id[order], which[order]
 
     def _out_of_step(self, memory: Memory, requests: Frames, parsed: _Heads, responses: Frames) -> set[int]:
-        """Connections whose responses do not carry the correlation IDs of their requests, in order.
+        """Return connections whose responses do not carry the correlation IDs of their requests, in order.
 
-        So do those of which a response has only begun that is not the next one due: whether these bytes are a frame
-        at all is judged by what was asked until they came, which only the thorough way knows.
+        This includes connections with an unfinished response that is not the next one due: whether these bytes are a
+        frame at all depends on the requests before them, which only the slow path considers.
         """
         connection, expected_id, _ = self._expected(requests, parsed)
         begun = [
@@ -341,7 +346,7 @@ class BulkPairing:
         return set(answering[wrong].tolist())
 
     def _commit(self, requests: Frames, parsed: _Heads, responses: Frames) -> None:
-        """Write the block's rows, and the responses into theirs."""
+        """Write the block's requests as rows, and its responses into the rows of their requests."""
         table = self._table
         added = table.append(
             len(requests.head),
@@ -368,7 +373,7 @@ class BulkPairing:
         connection, _, which = self._expected(requests, parsed)
         rows = np.where(which < 0, -1 - which, which + added.start)
         place = _nth_of(connection, responses.stream >> 1)
-        # of several of one connection, the last counts
+        # numpy keeps the last of several assignments to a connection
         self._latest[requests.stream >> 1, 0] = np.arange(added.start, added.stop)
         self._latest[responses.stream >> 1, 1] = rows[place]
         table.set(
@@ -408,14 +413,14 @@ class BulkPairing:
         )
 
     def hand_over(self, connections: set[int]) -> list[Handover]:
-        """Give up connections for a reason seen elsewhere, before their segments of a block are fed."""
+        """Give up connections for a reason found elsewhere, before their segments of a block are fed."""
         return self._hand_over(connections)
 
 
 def _produce_acks(
     memory: Memory, requests: Frames, which: Int64s, client_id: Int64s, version: NDArray[np.int16]
 ) -> Int64s:
-    """Return ``acks`` of some requests, which are Produce; where it is out of reach, :data:`_UNKNOWN`.
+    """Return ``acks`` of the Produce requests `which`; :data:`_UNKNOWN` if it is out of reach.
 
     :param client_id: lengths of the client IDs
     """
@@ -430,7 +435,7 @@ def _produce_acks(
         flexible, 2 + np.maximum(compact - 1, 0), np.where(classic, 2 + np.maximum(plain, 0), 0)
     )
     acks: Int64s = memory.gather(_SHORT, head + np.minimum(at, have)).astype(np.int64)
-    # tagged header fields, long IDs and cut frames are rare enough for the thorough reading
+    # tagged header fields, long IDs and cut frames are rare enough to be decoded one by one
     for row in np.flatnonzero((tags > 0) | (compact > 127) | (at + 2 > have)).tolist():
         payload = memory.read(int(head[row]) + 4, int(have[row]) - 4)
         found = produce_acks(payload, int(version[row]))
@@ -439,9 +444,9 @@ def _produce_acks(
 
 
 def _nth_of(groups: Int64s, members: Int64s) -> Int64s:
-    """For the n-th member of a group, the index of that group's n-th entry in ``groups``, or -1.
+    """Return, for the n-th member of a group, the index of that group's n-th entry in ``groups``, or -1.
 
-    ``groups`` is sorted; ``members`` has the members of each group in order, groups in any order.
+    ``groups`` is sorted; ``members`` has the members of each group in order, with groups in any order.
     """
     order = np.argsort(members, kind="stable")
     by_group = members[order]

@@ -1,4 +1,4 @@
-"""A capture as a table of exchanges, with the bytes of every frame within reach."""
+"""A capture as a table of exchanges, with access to the bytes of every frame."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ from dissectors.apis import version_limits
 from dissectors.headers import SIZE_BYTES
 from dissectors.sides import Side
 
-# socket.request.max.bytes is 100 MiB unless configured; responses have no limit of their own. What TLS begins with
-# would be a size from 320 MiB on: anything so large is left to the thorough way
+# socket.request.max.bytes is 100 MiB by default; responses have no limit. The first bytes of TLS, read as a size, are
+# 320 MiB or more. Larger frames are left to the slow path
 MAX_FRAME = 1 << 28
 
 
@@ -63,7 +63,7 @@ Progress = Callable[[int, int | None], None]
 
 
 class Packets(Protocol):
-    """What reads the packets of a capture, and tells of it what :class:`~captures.packets.PacketReader` does."""
+    """A reader of the packets of a capture, with the state of :class:`~captures.packets.PacketReader`."""
 
     @property
     def addresses(self) -> AddressBook: ...
@@ -82,10 +82,10 @@ class Packets(Protocol):
 
 @dataclass(slots=True)
 class FrameBytes:
-    """The bytes of a frame, as far as they were captured.
+    """The captured bytes of a frame.
 
-    :ivar payload: what follows the size field, up to the first hole
-    :ivar complete: whether that is all of it
+    :ivar payload: the bytes after the size field, up to the first gap
+    :ivar complete: whether the whole frame was captured
     :ivar have: offset of the first missing byte, from the first byte of the size field
     :ivar reason: why it is incomplete, in words
     """
@@ -99,31 +99,31 @@ class FrameBytes:
 class Capture:
     """One capture file, read as far as the exchange table.
 
-    :param block_size: how much of the file is read at a time, in bytes; the table does not depend on it
-    :param packets: reads the packets, if not all of the source are to be read
+    :param block_size: bytes of the file that are read at a time; the table does not depend on it
+    :param packets: reads the packets, if only some packets of the source are to be read
     :ivar table: the exchanges
     :ivar index: where the bytes of the streams are
     :ivar connections: the TCP connections
-    :ivar assembler: puts their packets together
-    :ivar in_step: holds back what is ahead of the other direction
-    :ivar bulk: the fast way to exchanges
-    :ivar singles: the thorough way, for each connection that took it
+    :ivar assembler: reassembles their streams
+    :ivar in_step: holds back segments that are ahead of the other direction
+    :ivar bulk: the fast path
+    :ivar singles: the slow path, by connection
     :ivar limits: API key -> (lowest, highest) request version
-    :ivar ordinary: which connections take the fast way; connections that came since the last packet are not in it
-    :ivar statistics: what the packet reader met
-    :ivar skipped: stretches of streams that belong to no frame, and why
+    :ivar ordinary: mask of the connections on the fast path; connections newer than the last packet are missing
+    :ivar statistics: statistics of the packet reader
+    :ivar skipped: ranges of streams that belong to no frame, and why
     :ivar foreign: connections that are not Kafka, and what they look like
     :ivar decryption: the TLS connections
     :ivar notes: marks and comments of exchanges
-    :ivar differing: bytes that came again with other content, whose exchanges are not complete yet
+    :ivar differing: bytes that were captured again with other content, whose exchanges are not complete yet
     :ivar samples: the kernel's TCP statistics of the connections, if a proxy has recorded them
     :ivar names: names of addresses, filled in by the code that shows the capture
     :ivar latest: time of the latest packet in ns since the epoch, 0 before the first
-    :ivar faults: errors of this program that something in the capture triggered, noted here where they occur
-    :ivar jobs: how many processes may work on the capture at once, once it is read; 1 unless the code that opens it
-        says otherwise
-    :ivar turns: held while anything here changes in :meth:`updates`; other threads that look at the capture meanwhile
-        take it too
+    :ivar faults: internal errors that something in the capture triggered, recorded where they occur
+    :ivar jobs: how many processes may work on the capture at once after it was read; 1 unless the code that opens it
+        sets it
+    :ivar turns: held while :meth:`updates` changes anything here; other threads that access the capture meanwhile take
+        it too
     """
 
     def __init__(
@@ -147,9 +147,9 @@ class Capture:
         self.singles: dict[int, SingleConnection] = {}
         self.ordinary = np.zeros(0, np.bool_)
         self._left: set[int] = set()
-        """Connections that are read no further by a fault."""
+        """Connections that are not read further because of an internal error."""
         self._swapped: set[int] = set()
-        """Connections whose direction 1 is the client's, of those that were forgotten."""
+        """Closed connections whose direction 1 is the client's."""
         self._secrets = 0
         self._endpoints: dict[int, tuple[str, str]] = {}
         self._seen = 0
@@ -169,22 +169,22 @@ class Capture:
 
     @property
     def connections(self) -> Connections:
-        """The TCP connections met so far."""
+        """The TCP connections seen so far."""
         return self.assembler.connections
 
     @property
     def addresses(self) -> AddressBook:
-        """The endpoints met so far."""
+        """The endpoints seen so far."""
         return self._packets.addresses
 
     @property
     def statistics(self) -> Statistics:
-        """What the packet reader met so far."""
+        """Statistics of the packet reader so far."""
         return self._packets.statistics
 
     @property
     def done(self) -> int:
-        """Bytes of the capture read so far; :attr:`Source.expected` is its size, if that is known."""
+        """Bytes of the capture read so far; :attr:`Source.expected` is its size, if known."""
         return self._packets.done
 
     def read(self, progress: Progress | None = None) -> None:
@@ -199,12 +199,12 @@ class Capture:
         self.end()
 
     def updates(self) -> Iterator[Int64s]:
-        """Read on, block by block, and yield the rows of the table that each block has completed.
+        """Continue to read, block by block, and yield the rows of the table that each block completed.
 
-        For captures that still grow: a row comes as soon as nothing can be added to it that would be expected, in the
-        order of the first bytes of the requests among those of a block. At the end come the rows that stayed
-        unanswered. Empty arrays are yielded too, so that the caller can look at the clock. What is yielded is yielded
-        with :attr:`turns` held, which is free while packets are waited for.
+        For captures that still grow: a row is yielded as soon as no expected part is missing; the rows of a block are
+        ordered by the first bytes of their requests. At the end the rows that stayed unanswered are yielded. Empty
+        arrays are yielded too, so that the caller can check the time. :attr:`turns` is held during each yield, and free
+        while packets are awaited.
 
         :raises CaptureError: if it is not a capture file
         """
@@ -217,25 +217,25 @@ class Capture:
             yield self.table.in_order(self.unfinished_rows())
 
     def note_fault(self, error: Exception, doing: str, row: int) -> None:
-        """Note a fault that came up with an exchange of which only its row in the table is known.
+        """Record an internal error about the exchange in `row` of the table.
 
         :raises Exception: as :meth:`~captures.faults.Faults.note` does
         """
         number = 0
-        # traffic that continues is numbered by its reader, and this takes a look at the whole table
+        # live traffic is numbered by its reader; computing numbers here sorts the whole table
         if not self.source.live and self.faults.count < TOLD:
             number = int(self.table.numbers()[row])
         self.faults.note(error, doing, number)
 
     def unfinished_rows(self) -> Int64s:
-        """Return the rows that :meth:`updates` has not yielded yet: what may still be answered."""
+        """Return the rows that :meth:`updates` has not yielded yet: those that may still be answered."""
         return np.append(self._unfinished, np.arange(self._seen, len(self.table)))
 
     def _completed(self, now: int) -> Int64s:
         rows = self.unfinished_rows()
         done = self.table.is_complete(rows)
         owing = np.unique(self.table.column("connection")[rows[~done]])
-        # what a closed connection owes does not come any more; late packets have a moment left
+        # no more responses arrive on a closed connection; late packets get some time
         gone = owing[self.connections.closed_before(owing, now - _LATE)]
         if len(gone):
             self.close(gone.tolist())
@@ -246,13 +246,13 @@ class Capture:
         return self.table.in_order(rows[done])
 
     def forget(self, before: int) -> Int64s | None:
-        """Drop exchanges that were complete before a moment, and the places of bytes captured before it.
+        """Drop exchanges that were complete before `before`, and the places of bytes captured before it.
 
-        For captures that never end. Rows of the table that stay get new numbers; so this is for those who let
-        :meth:`updates` tell them of rows, and keep none. Connections are kept, two hundred bytes each.
+        For captures that never end. Remaining rows of the table get new indexes: callers must get rows from
+        :meth:`updates` and keep none. Connections are kept, at two hundred bytes each.
 
         :param before: nanoseconds since the epoch
-        :returns: for each old row of the table its new index, -1 if it was dropped; None if all stay where they are
+        :returns: for each old row of the table its new index, -1 if it was dropped; None if no row moved
         """
         self.samples.forget(before)
         table = self.table
@@ -278,7 +278,7 @@ class Capture:
         return renumbered
 
     def take(self, block: PacketBlock) -> None:
-        """Take in the next packets, as :meth:`read` does with those of the capture."""
+        """Process the next packets, as :meth:`read` does with those of the capture."""
         if len(block):
             self.latest = max(self.latest, int(block.time.max()))
         samples = self.notes.read(block.comments, self.latest)
@@ -294,7 +294,7 @@ class Capture:
         self._mark_conflicts(in_step.stream)
 
     def end(self) -> None:
-        """Take notice that no more packets come."""
+        """Finish: no more packets arrive."""
         last = self.in_step.feed(self.assembler.finish(), {})
         self._feed(self.decryption.feed(last))
         self._feed(self.decryption.finish(last))
@@ -303,10 +303,10 @@ class Capture:
 
     def _mark_conflicts(self, went_on: Int64s) -> None:
         conflicts, self.assembler.conflicts = self.assembler.conflicts, []
-        tls = self.decryption.tls  # positions there are those of decrypted bytes
+        tls = self.decryption.tls  # positions there count decrypted bytes
         self.differing.mark((each for each in conflicts if each.stream >> 1 not in tls), went_on)
 
-    # ------------------------------------------------------------ the two ways through
+    # ------------------------------------------------------------ the two paths
     def _feed(self, block: SegmentBlock) -> None:
         self._grow()
         if not len(block) and not len(block.gaps):
@@ -321,7 +321,7 @@ class Capture:
             self._feed_bulk(rest, given_up)
 
     def _grow(self) -> None:
-        """Make room for the connections that came."""
+        """Make room for new connections."""
         self.ordinary = np.append(
             self.ordinary, np.zeros(len(self.connections) - len(self.ordinary), np.bool_)
         )
@@ -330,9 +330,9 @@ class Capture:
         return connection < len(self.ordinary) and bool(self.ordinary[connection])
 
     def _feed_singles(self, rest: UnreadSegments, given_up: set[int]) -> None:
-        """Feed connections that are not ordinary; those that have become so go back to the bulk way.
+        """Feed connections on the slow path; those that have become ordinary return to the fast path.
 
-        :param given_up: those that the bulk way has tried in this block, and which it does not get again
+        :param given_up: connections that the fast path gave up in this block; it does not get them again
         """
         connections = rest.connections()
         handovers = []
@@ -352,7 +352,7 @@ class Capture:
         self.bulk.take_over(handovers)
 
     def _feed_bulk(self, rest: UnreadSegments, given_up: set[int]) -> None:
-        """Feed the ordinary connections, each up to its next gap; what is not ordinary any more is given up."""
+        """Feed the ordinary connections, each up to its next gap; those no longer ordinary are handed over."""
         rows = rest.before_gaps() & self.ordinary[rest.connection]
         if rows.any():
             handovers = self.bulk.feed(rest.block, rest.memory, rest.places, rows)
@@ -366,7 +366,7 @@ class Capture:
             self._take_over(handover)
 
     def _admit(self, block: SegmentBlock, connection: np.ndarray[tuple[int], np.dtype[np.int64]]) -> None:
-        """Let connections take the fast way that begin in this block with both handshakes and a request."""
+        """Put connections on the fast path that begin in this block with both handshakes and a request."""
         connections, met = self.connections, np.unique(connection)
         met = met[~self.ordinary[met]]
         whole = connections.client_known[met] & connections.streams.syn_seen.reshape(-1, 2)[met].all(axis=1)
@@ -400,7 +400,7 @@ class Capture:
             self._leave(handover.connection, error)
 
     def _leave(self, connection: int, error: Exception) -> None:
-        """Read a connection no further, as it has brought out a fault; what was read of it stays."""
+        """Stop reading a connection that triggered an internal error; what was read of it stays."""
         client, broker = self.endpoints(connection)
         self.faults.note(error, f"reading the connection {client} > {broker} on")
         self._left.add(connection)
@@ -422,7 +422,7 @@ class Capture:
                 self.foreign[connection] = str(summary)
 
     def close(self, connections: list[int]) -> None:
-        """Finish connections of which no more comes; nothing is done about those that have sent nothing."""
+        """Finish connections that receive no more data; those that have sent nothing are ignored."""
         for handover in self.bulk.hand_over(set(filter(self._is_ordinary, connections))):
             self._take_over(handover)
         for connection in connections:
@@ -448,9 +448,9 @@ class Capture:
 
     # ------------------------------------------------------------ state of connections, out and in
     def can_freeze(self) -> Bools:
-        """Return of which connections :meth:`freeze` tells all: nothing out of the ordinary is going on in them.
+        """Return a mask of the connections whose state :meth:`freeze` captures completely: all are ordinary.
 
-        Connections that have sent nothing yet count too, if both sides of their handshake were captured.
+        Connections that have sent nothing yet are included if both sides of their handshake were captured.
         """
         streams = self.connections.streams
         still: Bools = np.all(((streams.end == 0) & (streams.isn >= 0)).reshape(-1, 2), axis=1)
@@ -461,9 +461,9 @@ class Capture:
         return still
 
     def freeze(self, connection: int) -> ConnectionState:
-        """Return the state of a connection for :meth:`thaw` of another capture; this one goes on with it.
+        """Return the state of a connection for :meth:`thaw` of another capture; this one continues with it.
 
-        Of connections that :meth:`can_freeze` leaves out it has only the columns.
+        For connections that :meth:`can_freeze` excludes, the state has only the columns.
         """
         connections, table, book = self.connections, self.table, self.addresses
         paired = self.bulk.standing(connection) if self._is_ordinary(connection) else None
@@ -510,16 +510,16 @@ class Capture:
         )
 
     def _expects_no_more(self, stream: int) -> bool:
-        """Return whether the connection of a stream was reset, or closed from both sides."""
+        """Return whether the stream's connection was reset, or closed from both sides."""
         streams, both = self.connections.streams, slice(stream & ~1, (stream | 1) + 1)
         return bool(np.all(streams.fin_time[both] >= 0) or np.any(streams.reset_time[both] >= 0))
 
     def thaw(self, state: ConnectionState) -> tuple[int, list[int]]:
         """Continue with a connection of another capture.
 
-        Rows are added to the table for the requests that wait, and for others that have to be known.
+        Rows are added to the table for the requests in flight, and for others that the state refers to.
 
-        :returns: its id here, and the rows that are only here to be known
+        :returns: its id here, and the rows that are only references
         """
         a, b = self.addresses.intern(*state.a), self.addresses.intern(*state.b)
         new = self.assembler.enter(a, b, state.generation, state.first_time, state.first_number)
@@ -559,19 +559,19 @@ class Capture:
         return [row for row in rows.values() if row not in paired.waiting]
 
     def withdraw(self, connection: int) -> list[int]:
-        """Read a connection no further: another capture goes on with it. Return the rows that wait for a response."""
+        """Stop reading a connection that another capture continues. Return the rows in flight."""
         waiting: list[int] = []
         if self._is_ordinary(connection):
             (paired,) = self.bulk.hand_over({connection})
             self.ordinary[connection] = False
             waiting = paired.waiting
-        # so that the end of the capture finds nothing missing
+        # the end of the capture then finds no missing bytes
         self.connections.streams.ack[2 * connection : 2 * connection + 2] = -1
         return waiting
 
-    # ------------------------------------------------------------ what views ask for
+    # ------------------------------------------------------------ for views
     def observed_until(self, connections: Int64s | int) -> Int64s:
-        """Return until when connections were observed; see :meth:`Connections.observed_until`."""
+        """Return the time until which connections were observed; see :meth:`Connections.observed_until`."""
         return self.connections.observed_until(connections, self.latest)
 
     def client_stream(self, connection: int) -> int:
@@ -587,7 +587,7 @@ class Capture:
         return found
 
     def shown_endpoints(self, connection: int) -> tuple[str, str]:
-        """Return the same with names in the places of hosts that have one."""
+        """Return client and broker like :meth:`endpoints`, with names instead of hosts where known."""
         client, broker = self.endpoints(connection)
         return self.names.shown(client), self.names.shown(broker)
 
@@ -597,7 +597,7 @@ class Capture:
         return (texts[1], texts[0]) if self.client_stream(connection) & 1 else (texts[0], texts[1])
 
     def frame(self, connection: int, side: Side, position: int, size: int) -> FrameBytes | None:
-        """Return the bytes of a frame, or None if there is no such frame (``size`` 0)."""
+        """Return the bytes of a frame, None if the frame does not exist (``size`` 0)."""
         if not size:
             return None
         stream = self.client_stream(connection) ^ (side == "response")
@@ -612,7 +612,7 @@ class Capture:
         return FrameBytes(payload, False, have, reason)
 
     def first_byte(self, row: int) -> int:
-        """Return the offset of the first byte of an exchange; -1 if it is kept elsewhere, or was dropped."""
+        """Return the file offset of an exchange's first byte; -1 if it is kept elsewhere, or was dropped."""
         column = self.table.column
         side: Side = "request" if column("request_size")[row] else "response"
         stream = self.client_stream(int(column("connection")[row])) ^ (side == "response")
@@ -621,7 +621,7 @@ class Capture:
         return int(offsets[0]) if len(offsets) and offsets[0] < KEPT else -1
 
     def path_of(self, row: int) -> str:
-        """Return the file with the first byte of an exchange; empty if it is kept elsewhere, or was dropped."""
+        """Return the file with an exchange's first byte; empty if the byte is kept elsewhere, or was dropped."""
         offset, source = self.first_byte(row), self.source
         if offset < 0:
             return ""
@@ -637,17 +637,16 @@ def open_capture(
     spool: int = DEFAULT_SPOOL,
     align_clocks: bool = False,
 ) -> Capture:
-    """Open a capture; nothing but its beginning is read yet.
+    """Open a capture; only its start is read yet.
 
-    :param paths: a capture file, a folder of them, or a pattern that they fit, ``-`` for standard input; or several
-        of all these, which together are one capture
-    :param block_size: how much of a file is read at a time, in bytes
+    :param paths: a capture file, a folder of them, a pattern, or ``-`` for standard input; or several of these, which
+        together are one capture
+    :param block_size: bytes of a file that are read at a time
     :param keylog: secrets of TLS connections; those in the capture itself are used too
-    :param follow: whether more is still being written to it, to be read as it comes
-    :param spool: how many bytes of what cannot be read twice (pipes, compressed files) are kept
+    :param follow: whether the capture is still being written and is read as it grows
+    :param spool: bytes kept of data that cannot be read twice (pipes, compressed files)
     :param align_clocks: bring the times of several files to one clock, by packets that were seen in more than one
-    :raises CaptureError: if there is no capture that can be read; one that fails beside others is among
-        ``unreadable``
+    :raises CaptureError: if no capture can be read; if only some fail, they are in ``unreadable``
     """
     names = [paths] if isinstance(paths, str) else paths
     source = open_files(names, follow=follow, spool=spool, align_clocks=align_clocks)

@@ -1,9 +1,8 @@
-"""The state of a connection between two packets, which one capture freezes and another one thaws.
+"""The state of a connection between two packets, frozen by one capture and thawed by another.
 
-If a capture is read in parts, side by side, a connection that continues beyond an edge has to be taken up where it
-was left. Its state is small as long as nothing is out of the ordinary: what comes next in both streams, the frames
-that are not whole yet, and the requests that wait for their response. :meth:`captures.exchanges.Capture.freeze` and
-:meth:`~captures.exchanges.Capture.thaw` are the only ways out and in.
+If a capture is read in parts, in parallel, a connection that crosses an edge has to be continued where it was left. Its
+state is small while it is ordinary: the next position of both streams, unfinished frames, and requests in flight. Only
+:meth:`captures.exchanges.Capture.freeze` and :meth:`~captures.exchanges.Capture.thaw` convert it.
 """
 
 from __future__ import annotations
@@ -18,21 +17,21 @@ from captures.exchanges.table import DetachedRow
 from captures.packets.index import Places
 
 Endpoint = tuple[bytes, int]
-"""IP address, 4 or 16 bytes, and port."""
+"""IP address (4 or 16 bytes) and port."""
 
 NOWHERE: Places = (np.zeros(0, np.int64),) * 3
 """No bytes; the same object for all streams, so that it is packed once."""
 
 COUNTERS = ("packets", "retransmitted", "reordered", "lost", "cut", "conflicting", "outside", "zero_windows")
-"""Columns of streams that count something."""
+"""Columns of streams that are counters."""
 
 TAIL = 1 << 16
-"""Bytes before the next one of a stream whose places are kept, in case they are sent again."""
+"""How many bytes before the next one of a stream keep their places, in case they are retransmitted."""
 
 
 @dataclass(slots=True)
 class StreamColumns:
-    """Columns of :class:`~captures.packets.connections.Streams`, of one direction."""
+    """Columns of :class:`~captures.packets.connections.Streams` for one direction."""
 
     syn_seen: bool
     end: int
@@ -46,7 +45,7 @@ class StreamColumns:
 
 @dataclass(slots=True)
 class ConnectionColumns:
-    """Columns of :class:`~captures.packets.connections.Connections`, of one connection, with its endpoints."""
+    """Columns of :class:`~captures.packets.connections.Connections` for one connection, with its endpoints."""
 
     a: Endpoint
     b: Endpoint
@@ -68,12 +67,12 @@ CONNECTION_COLUMNS = tuple(each.name for each in fields(ConnectionColumns))[2:]
 class StreamState(StreamColumns):
     """One direction of a connection.
 
-    :ivar frame: position at which the next frame begins, or began that is not whole yet
-    :ivar carry: what was seen of that frame
-    :ivar places: where the bytes are, from the first that may still be needed, and some before it
-    :ivar needed: the first that may still be needed
+    :ivar frame: position at which the next frame begins, or the unfinished one began
+    :ivar carry: the part of that frame that was seen
+    :ivar places: places of the bytes from the first that may still be needed, and of some before it
+    :ivar needed: position of the first byte that may still be needed
     :ivar notes: comments of packets with bytes from there on
-    :ivar conflicts: bytes [start, end) from `frame` on that came again with other content
+    :ivar conflicts: byte ranges [start, end) from `frame` on that were captured again with other content
     """
 
     frame: int
@@ -84,21 +83,21 @@ class StreamState(StreamColumns):
     conflicts: list[tuple[int, int]]
 
     def misses(self, ack: int) -> bool:
-        """Return whether the receiver has acknowledged bytes that were not captured, as the end of a capture finds."""
+        """Return whether the receiver has acknowledged bytes that were not captured, as at the end of a capture."""
         missing = (ack - self.next_seq) % (1 << 32)
         if ack < 0 or self.next_seq < 0 or not 0 < missing <= 1 << 30:
             return False
-        # the FIN takes a sequence number too; one that was not captured may hide behind the last ACK
+        # the FIN takes a sequence number too; the last ACK may acknowledge one that was not captured
         return missing > 1 + (self.fin_position == self.end)
 
     def needed_only(self) -> StreamState:
-        """Return the same without the places of bytes that are needed only if they come again."""
+        """Return the state without the places of bytes that are needed only if they are retransmitted."""
         position, offset, length = self.places
         kept = position + length > self.needed
         return replace(self, places=(position[kept], offset[kept], length[kept]))
 
     def moved(self, distance: int, packets: int) -> StreamState:
-        """Return the same with positions and packet numbers that count from elsewhere."""
+        """Return the state with stream positions shifted by `distance` and packet numbers by `packets`."""
         carry = self.carry
         if carry is not None:
             marks = tuple((at + distance, time, packet + packets) for at, time, packet in carry.marks)
@@ -126,14 +125,14 @@ class StreamState(StreamColumns):
 
 @dataclass(slots=True)
 class ConnectionState(ConnectionColumns):
-    """A connection between two packets, when nothing of it was out of the ordinary.
+    """An ordinary connection between two packets.
 
     :ivar framed: whether it has sent anything yet
     :ivar client_direction: the direction of the requests
     :ivar whole: whether both directions were captured from their first byte on
-    :ivar waiting: the requests that wait for a response, in order
+    :ivar waiting: the requests in flight, in order
     :ivar silent: the latest requests that need no response, in order
-    :ivar latest: the latest request, and the latest one answered
+    :ivar latest: the latest request, and the latest answered one
     :ivar client_ids: the first client IDs, in order
     """
 
@@ -148,13 +147,13 @@ class ConnectionState(ConnectionColumns):
 
     @property
     def settled(self) -> bool:
-        """Whether the end of the capture, or another connection in its place, would change nothing of its exchanges."""
+        """Whether ending the capture or replacing the connection here would leave its exchanges unchanged."""
         one, other = self.streams
         missing = one.misses(other.ack) or other.misses(one.ack)
         return not (missing or self.waiting or any(stream.carry is not None for stream in self.streams))
 
     def moved(self, distances: tuple[int, int], packets: int) -> ConnectionState:
-        """Return the same with positions in both streams, and packet numbers, that count from elsewhere."""
+        """Return the state with stream positions shifted by `distances` and packet numbers by `packets`."""
         by_side = (distances[self.client_direction], distances[1 - self.client_direction])
         one, other = self.streams
         state = replace(
@@ -169,7 +168,7 @@ class ConnectionState(ConnectionColumns):
         return state
 
     def turned(self) -> ConnectionState:
-        """Return the same with the endpoints the other way round."""
+        """Return the state with the endpoints swapped."""
         return replace(
             self,
             a=self.b,

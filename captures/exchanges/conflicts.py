@@ -1,6 +1,6 @@
-"""Bytes that were captured twice with differing content: the exchanges that have them say so.
+"""Bytes that were captured twice with different content, and the flag on the exchanges that contain them.
 
-The second copy may come before the frame is complete, or long after it.
+The second copy may arrive before the frame is complete, or long after it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class Conflicts:
     """Conflicts whose exchanges have yet to be found.
 
     :param table: the exchanges
-    :param client_stream: gives the stream with the requests of a connection
+    :param client_stream: returns the stream with the requests of a connection
     """
 
     def __init__(self, table: ExchangeTable, client_stream: Callable[[int], int]) -> None:
@@ -27,36 +27,36 @@ class Conflicts:
         self._open: dict[int, list[Conflict]] = {}
 
     def open_from(self, stream: int, position: int) -> list[tuple[int, int]]:
-        """Return which bytes of a stream are part of conflicts whose frames are not complete, as [start, end).
+        """Return byte ranges [start, end) of a stream in conflicts whose frames are not complete.
 
-        :param position: where the next frame begins, or began that is not complete; bytes before it are left out
+        :param position: start of the next or unfinished frame; bytes before it are left out
         """
         found = self._open.get(stream, ())
         return [(max(each.start, position), each.end) for each in found if each.end > position]
 
     def take_over(self, stream: int, places: Iterable[tuple[int, int]]) -> None:
-        """Take note of conflicts that the reading of another capture has found, as :meth:`open_from` gives them."""
+        """Add conflicts that another capture has found, as :meth:`open_from` returns them."""
         for start, end in places:
             self._open.setdefault(stream, []).append(Conflict(stream, start, end))
 
     def mark(self, more: Iterable[Conflict], went_on: Int64s) -> None:
         """Mark the exchanges of these conflicts, and of earlier ones whose frames were not complete.
 
-        :param went_on: streams that may have new frames, with repeats
+        :param went_on: streams that may have new frames; may contain repetitions
         """
         waiting = set(self._open)
         for conflict in more:
             self._open.setdefault(conflict.stream, []).append(conflict)
         if not self._open:
             return
-        # to look for the exchanges of a stream is to go through the table
+        # finding the exchanges of a stream scans the table
         for stream in [*waiting.intersection(np.unique(went_on).tolist()), *(self._open.keys() - waiting)]:
             self._open[stream] = list(self._mark(stream, self._open[stream]))
             if not self._open[stream]:
                 del self._open[stream]
 
     def _mark(self, stream: int, conflicts: list[Conflict]) -> Iterator[Conflict]:
-        """Mark the exchanges of one stream; yields conflicts that reach beyond the frames there are."""
+        """Mark the exchanges of one stream; yield conflicts that reach beyond its current frames."""
         side = "request" if stream == self._client_stream(stream >> 1) else "response"
         size = self._table.column(f"{side}_size")
         rows = np.flatnonzero((self._table.column("connection") == stream >> 1) & (size > 0))

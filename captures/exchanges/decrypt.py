@@ -1,12 +1,11 @@
-"""TLS connections made readable: ciphertext segments in, segments of plaintext out, where the key log has the secrets.
+"""TLS decryption: ciphertext segments in, plaintext segments out, if the key log has the secrets.
 
-A stage between reassembly and framing. Connections that do not begin with TLS pass untouched. Those that do are taken
-out of the block; what could be decrypted takes their place, kept beside the capture (:meth:`Source.keep`), with the
-time and number of the packet that completed its record. Positions then count plaintext bytes.
+A stage between reassembly and framing. Connections that do not begin with TLS pass unchanged. The others are taken out
+of the block and replaced by their decrypted bytes, which are kept beside the capture (:meth:`Source.keep`), with the
+time and number of the packet that completed each TLS record. Positions then count plaintext bytes.
 
-While a key log grows, connections whose secrets are not there yet wait for them, and are then decrypted from their
-first byte. What waits is ciphertext in memory, bounded per connection (:class:`~captures.packets.tls.TlsLimits`) and in
-all.
+While a key log grows, connections with missing secrets wait for them, and are then decrypted from their first byte.
+Waiting ciphertext is held in memory, bounded per connection (:class:`~captures.packets.tls.TlsLimits`) and in total.
 """
 
 from __future__ import annotations
@@ -39,9 +38,9 @@ _GAPS = ("stream", "position", "missing", "cause", "number")
 
 
 class _Arrivals:
-    """When the bytes of one direction came: a record that waited still has the time of its last byte.
+    """Arrival times of the bytes of one direction: a TLS record that waited still gets the time of its last byte.
 
-    :ivar position: how many bytes there were so far, with those that are missing
+    :ivar position: bytes so far, including missing ones
     """
 
     __slots__ = ("_ends", "_packets", "_times", "position")
@@ -53,28 +52,27 @@ class _Arrivals:
         self._packets: list[int] = []
 
     def add(self, size: int, time: int, packet: int) -> None:
-        """Note the next bytes."""
         self.position += size
         self._ends.append(self.position)
         self._times.append(time)
         self._packets.append(packet)
 
     def of(self, end: int) -> tuple[int, int]:
-        """Return time and packet of the byte before a position."""
+        """Return time and packet of the byte before position `end`."""
         at = min(bisect_left(self._ends, end), len(self._ends) - 1)
         return self._times[at], self._packets[at]
 
     def forget(self) -> None:
-        """Keep only the newest: all that came before was read."""
+        """Keep only the newest arrival: everything before it was read."""
         del self._ends[:-1], self._times[:-1], self._packets[:-1]
 
 
 class Decryption:
     """Decrypts the TLS connections of a capture.
 
-    :param ciphertext: where the bytes of all streams are, as captured
+    :param ciphertext: index of the captured bytes of all streams
     :param keylog: the secrets; may be empty
-    :ivar plaintext: where the decrypted bytes are
+    :ivar plaintext: index of the decrypted bytes
     :ivar tls: the TLS connections, by id
     """
 
@@ -95,7 +93,7 @@ class Decryption:
         self._gaps: list[tuple[int, ...]] = []
 
     def index_of(self, connection: int) -> SegmentIndex:
-        """Return where the bytes of a connection are, decrypted if they were."""
+        """Return the index of a connection's bytes, decrypted ones for TLS."""
         return self.plaintext if connection in self.tls else self._ciphertext
 
     def feed(self, block: SegmentBlock) -> SegmentBlock:
@@ -119,21 +117,21 @@ class Decryption:
         return self._replace(block, met)
 
     def pass_over(self, connection: int) -> None:
-        """Take a connection for what it was found to be where it began: no TLS."""
+        """Mark a connection as no TLS, as another capture has found at its start."""
         missing = connection + 1 - len(self._looked_at)
         self._looked_at = np.append(self._looked_at, np.zeros(max(missing, 0), np.bool_))
         self._looked_at[connection] = True
 
     def finish(self, block: SegmentBlock) -> SegmentBlock:
-        """Return what was still waiting for secrets or bytes, in a block like the last one."""
+        """Return the bytes that were still waiting for secrets or ciphertext, in a block like the last one."""
         self._keylog.finish()
         for connection in self._client_direction:
             self._take(connection, self.tls[connection].finish())
-        # what else is in the block was read already; a connection may have nothing but a gap there
+        # the rest of the block was read already; a connection may have only a gap there
         return self._replace(block, np.unique(np.concatenate((block.stream, block.gaps.stream)) >> 1))
 
     def forget(self, before: int) -> None:
-        """Drop what is only needed to decrypt on of connections that ended before a moment.
+        """Drop decryption state of connections that ended before `before`.
 
         :param before: nanoseconds since the epoch
         """
@@ -147,7 +145,7 @@ class Decryption:
                     del self._arrivals[connection, side]
 
     def summary(self, connection: int) -> str | None:
-        """Return what is known of a TLS connection, None if it is not one."""
+        """Return a summary of a TLS connection, None if it is not one."""
         tls = self.tls.get(connection)
         if tls is None:
             return None
@@ -165,7 +163,7 @@ class Decryption:
 
     # ------------------------------------------------------------ in
     def _look_at(self, block: SegmentBlock, met: Int64s) -> None:
-        """Decide by the first bytes of each direction which connections are TLS."""
+        """Decide from the first bytes of each direction which connections are TLS."""
         missing = len(self._connections) - len(self._looked_at)
         if missing > 0:
             self._looked_at = np.append(self._looked_at, np.zeros(missing, np.bool_))
@@ -200,12 +198,12 @@ class Decryption:
         self._take(connection, events)
 
     def _retry(self) -> None:
-        """Look for secrets of the connections that wait for them."""
+        """Look for the secrets of waiting connections."""
         for connection in list(self._waiting):
             self._take(connection, self.tls[connection].retry())
 
     def _bound(self) -> None:
-        """Give up connections that wait until the rest is within bounds."""
+        """Give up waiting connections, the largest first, until the rest is within the limit."""
         held = {connection: self.tls[connection].held for connection in self._waiting}
         total, allowed = sum(held.values()), limit("tls_bytes_in_all")
         if total <= allowed:
@@ -238,7 +236,7 @@ class Decryption:
 
     # ------------------------------------------------------------ out
     def _replace(self, block: SegmentBlock, taken: Int64s) -> SegmentBlock:
-        """Return the block without the connections that were taken out, and with what was decrypted of them."""
+        """Return the block with the taken connections replaced by what was decrypted."""
         clear: Bools = ~np.isin(block.stream >> 1, taken)
         clear_gaps = ~np.isin(block.gaps.stream >> 1, taken)
         new = np.array(self._rows, np.int64).reshape(-1, len(_ROWS)).T

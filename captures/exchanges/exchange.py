@@ -1,4 +1,4 @@
-"""One exchange with everything decoded, and the reader that makes them from a capture."""
+"""One fully decoded exchange, and the reader that decodes exchanges of a capture."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ from dissectors.sides import SIDES, Side
 UNKNOWN_API = -1
 _NOTHING: Mapping[str, Any] = {}
 DECODING, LEARNING = "decoding", "learning from it about others"
-"""What is being done, for faults."""
+"""The activities named in error reports."""
 
 
 class SideProblem(NamedTuple):
-    """A problem, and the message that has it."""
+    """A problem, and the side of the exchange that has it."""
 
     side: Side
     offset: int
@@ -55,30 +55,30 @@ class SideProblem(NamedTuple):
 class Exchange:
     """A request with its response.
 
-    Sizes and offsets count from the first byte of the size field. ``request`` and ``response`` are None where there
-    is no such frame; their values are as :class:`~dissectors.annotate.Annotator` leaves them if the reader was asked
-    to annotate, else as decoded.
+    Sizes and offsets count from the first byte of the size field. ``request`` and ``response`` are None if there is no
+    such frame; their values are as :class:`~dissectors.annotate.Annotator` leaves them if the reader annotates, else as
+    decoded.
 
     :ivar number: 1-based, by the first byte of the request in the capture
     :ivar row: index in the exchange table
     :ivar time: ns since the epoch, of the packet with the first byte of the request (of the response, if orphaned)
-    :ivar latency: ns from the last byte of the request to the first of the broker's response, without the time that the
-        request stayed in kproxy; None if the broker gave none
-    :ivar tokens: raw SASL tokens of client and broker, where the exchange is of these; they hold secrets
-    :ivar shown_tokens: the same, masked, if the reader was asked to annotate
-    :ivar wait: ns of the latency that the protocol itself provides for, such as a Fetch waiting for records
-    :ivar wait_reason: why, in words; empty if ``wait`` is 0
-    :ivar summary: request and response in a few words
+    :ivar latency: ns from the last byte of the request to the first byte of the broker's response, without the time
+        that the request stayed in kproxy; None if the broker sent none
+    :ivar tokens: raw SASL tokens of client and broker, if the exchange consists of these; they contain secrets
+    :ivar shown_tokens: the tokens, decoded and masked, if the reader annotates
+    :ivar wait: ns of the latency that the protocol intends, such as a Fetch waiting for records
+    :ivar wait_reason: the reason of the wait, in words; empty if ``wait`` is 0
+    :ivar summary: short text for request and response
     :ivar errors: every error in the response
-    :ivar expected: those of them that belong to a normal conversation, or that are of kproxy's making
+    :ivar expected: errors that belong to a normal conversation, or that kproxy made
     :ivar note: mark and comment
     :ivar interventions: what kproxy did to it on its way; ``request`` and ``response`` are what was sent to kproxy
-    :ivar kproxy_time: ns that request and response stayed in kproxy for a rule or a user; of what kproxy answered
-        itself, all of the time until it did
-    :ivar frame: number of the packet with its first byte, in its capture, as Wireshark numbers them
-    :ivar broker_log: its entry in the broker's request log, None if the capture is not made of one
-    :ivar client_names: of the address ``client`` or its host, the one to be shown first
-    :ivar broker_names: of ``broker``
+    :ivar kproxy_time: ns that request and response stayed in kproxy for a rule or a user; if kproxy answered itself,
+        all the time until it did
+    :ivar frame: number of the packet with its first byte, in its capture, as Wireshark numbers packets
+    :ivar broker_log: its entry in the broker's request log, None if the capture is not a request log
+    :ivar client_names: names of the address ``client`` or its host, the one to be shown first
+    :ivar broker_names: names of the address ``broker`` or its host
     """
 
     JSON = (
@@ -125,9 +125,7 @@ class Exchange:
     @property
     def api(self) -> str:
         """Name of the API; ``SaslToken`` for raw tokens, ``unknown`` for an orphan response."""
-        if (
-            self.flag and Flag.SASL_TOKEN in self.flag
-        ):  # of nearly all none is set, and asking for one takes long
+        if self.flag and Flag.SASL_TOKEN in self.flag:  # nearly always 0, and testing an IntFlag is slow
             return "SaslToken"
         return "unknown" if self.api_key is None else api_name(self.api_key)
 
@@ -138,12 +136,12 @@ class Exchange:
 
     @property
     def shown_broker(self) -> str:
-        """The broker's address, likewise."""
+        """The broker's address with a name instead of the host, if it has one."""
         return with_port(self.broker_names[0], self.broker) if self.broker_names else self.broker
 
     @property
     def end(self) -> int:
-        """When the client had the first byte of the response, in ns since the epoch; when it asked, if it got none."""
+        """When the client had the first byte of the response, in ns since the epoch; ``time`` if it got none."""
         return self.time + max(self.latency or 0, 0) + self.kproxy_time
 
     @property
@@ -158,7 +156,7 @@ class Exchange:
 
     @property
     def flags(self) -> list[str]:
-        """What is special about it, as documented for ``read --json``."""
+        """Names of its peculiarities, as documented for ``read --json``."""
         names = self.flag.names
         for side, body in (("request", self.request), ("response", self.response)):
             if body is not None and body.guess:
@@ -175,24 +173,24 @@ class Exchange:
 
     @property
     def decoded_fully(self) -> bool:
-        """Whether every frame there is was decoded to its last byte, in the version it announced, and within limits."""
+        """Whether every frame was decoded to its last byte, in its announced version, within limits."""
         return not self.problems and Flag.ORPHAN not in self.flag and not self.limits
 
     @property
     def limits(self) -> set[str]:
-        """Names of the limits beyond which something is undecided (:data:`dissectors.budget.LIMITS`)."""
+        """Names of the limits that left something undecided (:data:`dissectors.budget.LIMITS`)."""
         if not self.problems and not self.annotations.problems:
             return set()
         return {found.limit for _, found in (*self.problems, *self.annotations.problems) if found.limit}
 
     @property
     def client_name(self) -> str | None:
-        """Name of the client's address; None if it has none."""
+        """First name of the client's address; None if it has none."""
         return next(iter(self.client_names), None)
 
     @property
     def broker_name(self) -> str | None:
-        """Name of the broker's address, likewise."""
+        """First name of the broker's address; None if it has none."""
         return next(iter(self.broker_names), None)
 
     @property
@@ -202,17 +200,17 @@ class Exchange:
 
     @property
     def response_body(self) -> Mapping[str, Any]:
-        """The response, likewise."""
+        """The response as decoded; empty if it was not captured or cannot be read."""
         return (self.response.value if self.response is not None else None) or _NOTHING
 
     @property
     def shown_request(self) -> dict[str, Any] | None:
-        """The request ready to be shown, or the token in its place."""
+        """The request ready to be shown; for raw SASL tokens, the client's token."""
         return self.shown("request")
 
     @property
     def shown_response(self) -> dict[str, Any] | None:
-        """The response, likewise."""
+        """The response ready to be shown; for raw SASL tokens, the broker's token."""
         return self.shown("response")
 
     @property
@@ -222,14 +220,14 @@ class Exchange:
 
     @property
     def all_problems(self) -> list[SideProblem]:
-        """What could not be decoded, or not be made ready to be shown."""
+        """Everything that could not be decoded, or not be prepared for display."""
         return [
             SideProblem(side, problem.offset, problem.path, problem.reason)
             for side, problem in self.problems + self.annotations.problems
         ]
 
     def shown(self, side: Side) -> dict[str, Any] | None:
-        """Return a body, or what stands in its place of a raw SASL token."""
+        """Return a body, or the shown token of a raw SASL exchange."""
         body = self.request if side == "request" else self.response
         return body.value if body else self.shown_tokens[SIDES.index(side)]
 
@@ -239,12 +237,12 @@ class ExchangeReader:
 
     :param show_secrets: leave passwords, tokens and keys readable
     :param payload: how much of records to show: ``full``, ``preview`` or ``none``
-    :param annotate: make bodies ready to be shown; False leaves records as bytes and is faster
-    :param summary: put each exchange in a few words
+    :param annotate: prepare bodies for display; False leaves records as bytes and is faster
+    :param summary: summarise each exchange
     :param live: the capture still grows: :meth:`take` numbers exchanges as they become complete, :meth:`extend` as they
         are passed to it
-    :param knowledge: what exchanges tell of others, to be shared by several readers of one capture; they learn only
-        what :meth:`learn_from` shows one of them
+    :param knowledge: the session context, to be shared by several readers of one capture; then readers learn only in
+        :meth:`learn_from`
     """
 
     def __init__(
@@ -277,7 +275,7 @@ class ExchangeReader:
         return self.several(range(len(self._order)))
 
     def several(self, indexes: Sequence[int]) -> Iterator[Exchange]:
-        """Yield the exchanges at some indexes, as :meth:`exchange` does, but with their frames read together."""
+        """Yield the exchanges at `indexes` as :meth:`exchange` does, with their frames read together."""
         begin = 0
         while begin < len(indexes):
             rows = [self._order[index] for index in indexes[begin : begin + MOST_ROWS]]
@@ -288,11 +286,11 @@ class ExchangeReader:
 
     @property
     def rows(self) -> Int64s:
-        """Rows of the exchange table, by index. A copy, as an array whose buffer is in use cannot grow."""
+        """Rows of the exchange table, by index. A copy, because an array with an exported buffer cannot grow."""
         return np.array(self._order, np.int64)
 
     def sizes(self, indexes: Int64s) -> Int64s:
-        """Return the bytes of the frames of the exchanges at some indexes."""
+        """Return the bytes of both frames of the exchanges at `indexes`."""
         rows = self.rows[indexes]
         request, response = (self.capture.table.column(f"{side}_size")[rows] for side in SIDES)
         sizes: Int64s = request.astype(np.int64) + response
@@ -301,10 +299,9 @@ class ExchangeReader:
     def exchange(self, index: int) -> Exchange:
         """Return the exchange at ``index`` (0-based) with both bodies decoded.
 
-        What earlier exchanges tell about it, such as the names of topic IDs, is read first if it was not yet.
-
-        One that brings out an error in the decoder comes without bodies, and says so among its problems; the fault is
-        noted with the capture.
+        Earlier exchanges with facts about it, such as the names of topic IDs, are read first if they were not yet. If
+        the decoder fails, the exchange has no bodies and a problem that says so; the capture records the internal
+        error.
         """
         if index > self._learned:
             self.learn(index)
@@ -323,20 +320,20 @@ class ExchangeReader:
         return self.first + index
 
     def take(self, rows: Iterable[int]) -> Iterator[Exchange]:
-        """Number rows of the table on, those that :meth:`Capture.updates` yields, and decode them one by one.
+        """Number further rows of the table, those that :meth:`Capture.updates` yields, and decode them one by one.
 
-        Only these have an index from then on, so that reading for days needs no more memory than for a moment.
+        Only these rows have an index afterwards, so that reading for days takes no more memory than for a moment.
         """
         self.first += len(self._order)
         self._order, self._learned = array("q", rows), 0
         return self.several(range(len(self._order)))
 
     def extend(self, rows: Int64s) -> None:
-        """Number rows of the table on, keeping those before: complete ones, and those that are not yet."""
+        """Number further rows of the table, complete or not, and keep the earlier ones."""
         self._order.frombytes(np.ascontiguousarray(rows, np.int64).tobytes())
 
     def drop(self, count: int, renumbered: Int64s) -> None:
-        """Follow the table in dropping rows: the first so many indexes go, numbers stay what they are.
+        """Follow the table in dropping rows: the first `count` indexes are removed, numbers stay.
 
         :param renumbered: new row for each old row of the table
         """
@@ -345,11 +342,11 @@ class ExchangeReader:
         self._order = array("q", kept.tobytes())
 
     def reorder(self, rows: Int64s) -> None:
-        """Number the same rows again, in this order."""
+        """Number the same rows again, in the order of `rows`."""
         self._order = array("q", np.ascontiguousarray(rows, np.int64).tobytes())
 
     def learn_from(self, rows: Int64s) -> Iterator[None]:
-        """Learn what the exchanges in some rows of the table tell of others; yields after each that tells something."""
+        """Learn facts about other exchanges from those in `rows` of the table; yield after each that has some."""
         keys = self.capture.table.column("api_key")[rows]
         telling = rows[np.isin(keys, _TELLING)].tolist()
         begin = 0
@@ -367,13 +364,13 @@ class ExchangeReader:
             begin = end
 
     def pass_over(self, rows: Iterable[int]) -> None:
-        """Number rows on as :meth:`take` does, but only learn from them."""
+        """Number rows as :meth:`take` does, but only learn from them."""
         self.first += len(self._order)
         self._order, self._learned = array("q", rows), 0
         self.learn(len(self._order))
 
     def learn(self, index: int) -> None:
-        """Learn what the exchanges before ``index`` tell of later ones, if that was not done yet."""
+        """Learn facts about later exchanges from those before ``index``, unless that was done."""
         if not self._learns:
             return
         keys = self.capture.table.column("api_key")
@@ -392,16 +389,16 @@ class ExchangeReader:
             self.knowledge.observe(made.connection, made.api_key, request, response)
 
     def row(self, index: int) -> int:
-        """Return the row of the table in which the exchange at ``index`` is."""
+        """Return the table row of the exchange at ``index``."""
         return int(self._order[index])
 
     def bare(self, index: int) -> Exchange:
-        """Return the exchange at ``index`` as the table has it, without its bodies."""
+        """Return the exchange at ``index`` from the table alone, without its bodies."""
         row = self._order[index]
         return self._bare(row, self.capture.table.row(row), self.number(index))
 
     def bares(self, indexes: Sequence[int]) -> Iterator[Exchange]:
-        """Yield what :meth:`bare` returns of some indexes, but with their rows read together."""
+        """Yield what :meth:`bare` returns for `indexes`, with the rows read together."""
         for begin in range(0, len(indexes), MOST_ROWS):
             some = indexes[begin : begin + MOST_ROWS]
             rows = [self._order[index] for index in some]
@@ -453,7 +450,7 @@ class ExchangeReader:
         )
 
     def _failed(self, index: int, error: Exception) -> Exchange:
-        """Note what failed, and return the exchange without what was decoded of it, none of which can be relied on."""
+        """Record the error, and return the exchange without its bodies: nothing decoded can be relied on."""
         made = self.bare(index)
         self.capture.faults.note(error, DECODING, made.number)
         if self._learns and index == self._learned:
@@ -502,11 +499,11 @@ class ExchangeReader:
     def _problems(made: Exchange, side: Side, frame: FrameBytes, body: Body) -> None:
         if not frame.complete:
             made.problems.append((side, Problem(frame.have, "", frame.reason)))
-        if frame.complete or frame.payload:  # of a frame that is missing altogether there is no more to say
+        if frame.complete or frame.payload:  # a frame that is missing completely has no further problems
             made.problems.extend((side, problem) for problem in body.problems)
 
     def _read_tokens(self, made: Exchange) -> None:
-        """Read raw SASL tokens. Always, since they are few and have no summary but what they say."""
+        """Decode raw SASL tokens. This is done always: they are few, and their content is their only summary."""
         for index, side in enumerate(SIDES):
             token = made.tokens[index]
             if token is not None:
@@ -569,7 +566,7 @@ class ExchangeReader:
 
 @lru_cache
 def _flag(value: int) -> Flag:
-    """Return a flag of the table; making one takes longer than everything else that a row needs."""
+    """Return the flags of a table row; cached, because making one takes longer than the rest of a row."""
     return Flag(value)
 
 

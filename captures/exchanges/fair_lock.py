@@ -1,6 +1,7 @@
-"""A lock for two threads that take it again and again, so that each gets its turn.
+"""A lock for two threads that acquire it again and again, so that each gets its turn.
 
-A plain lock is no queue: a thread that releases it and takes it again at once wins over one that has to be woken first.
+A plain lock is no queue: a thread that releases it and acquires it again at once wins over one that must first be
+woken.
 """
 
 from __future__ import annotations
@@ -9,9 +10,9 @@ from threading import Lock
 
 
 class FairLock:
-    """A context manager; not to be entered again by who is in it.
+    """A context manager that is not reentrant.
 
-    Who waits holds the way in, so that who leaves has to queue behind it.
+    A waiting thread holds the way in, so that the thread that leaves has to queue behind it.
     """
 
     def __init__(self) -> None:

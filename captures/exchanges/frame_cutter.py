@@ -1,7 +1,7 @@
-"""Cutting streams that are in order into frames, many at a time, without copying their bytes together.
+"""Cutting of in-order streams into frames, many at a time, without copying their bytes together.
 
-Only the sizes are read one after another, which is inherent. A frame's head, the bytes that its header is read
-from, mostly lies in memory in one piece; the others are put together in a :class:`Memory` beside the block.
+Only the sizes are read sequentially, which is inherent. A frame's head, the bytes from which its header is read, is
+mostly contiguous in memory; other heads are copied together in a :class:`Memory` beside the block.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from captures.arrays import Bools, Int64s
 from captures.packets import Memory, SegmentBlock
 from dissectors.headers import SIZE_BYTES
 
-#: bytes from the beginning of a frame that are within reach: room for a header and the prefix of a Produce
+#: contiguous bytes from the start of a frame: enough for a header and the first fields of a Produce
 HEAD_BYTES = 1 << 9
 
 _SIZE = struct.Struct(">i")
@@ -26,12 +26,14 @@ _SIZES = np.dtype(">i4")
 
 
 class Carry(NamedTuple):
-    """The beginning of a frame whose end has not come yet.
+    """The start of a frame whose end has not arrived yet.
 
     :ivar head: its first bytes, at most :data:`HEAD_BYTES`
     :ivar have: how many of its bytes have been seen
-    :ivar marks: stream positions of the segments with them, their capture times and packets, three columns for each
-        block
+    :ivar position: stream position of its first byte
+    :ivar packet: packet with its first byte
+    :ivar time: time of that packet, ns since the epoch
+    :ivar marks: stream positions of its segments, their capture times and packets: three columns per block
     """
 
     head: bytes
@@ -43,7 +45,7 @@ class Carry(NamedTuple):
 
 
 class StreamPosition(NamedTuple):
-    """Where a stream stood before a block: its unfinished frame, and the position of the next byte to come."""
+    """The position of a stream before a block: its unfinished frame, and the position of its next byte."""
 
     carry: Carry | None
     end: int
@@ -51,15 +53,15 @@ class StreamPosition(NamedTuple):
 
 @dataclass(slots=True)
 class Frames:
-    """Frames, a column each.
+    """Frames as columns.
 
     :ivar head: where the frame's first bytes are in the :class:`Memory`
-    :ivar have: how many of them are there, in one piece; at least the smaller of size and :data:`HEAD_BYTES`
+    :ivar have: how many contiguous bytes are there; at least the smaller of size and :data:`HEAD_BYTES`
     :ivar stream: the stream
     :ivar position: stream position of the first byte
     :ivar size: bytes, with the size field
-    :ivar first: time of the packet with the first byte
-    :ivar last: and of that with the last one
+    :ivar first: time of the packet with the first byte, ns since the epoch
+    :ivar last: time of the packet with the last byte
     :ivar packet: number of the packet with the first byte
     """
 
@@ -73,12 +75,12 @@ class Frames:
     packet: Int64s
 
     def select(self, rows: Any) -> Frames:
-        """Return some of the frames."""
+        """Return the chosen frames."""
         return Frames(*(getattr(self, name)[rows] for name in self.__slots__))
 
 
 class _SegmentRun:
-    """The segments of one block that are to be cut, as if they lay one behind the other.
+    """The segments of one block to be cut, as if they were contiguous.
 
     Offsets count over all of them, stream by stream; row ``r`` has the offsets ``[starts[r], ends[r])``.
     """
@@ -100,27 +102,27 @@ class _SegmentRun:
         self.shift_list: list[int] = self.shift.tolist()
 
     def edges(self) -> Int64s:
-        """Return the first row of each stream, and behind the last one the number of rows."""
+        """Return the first row of each stream, then the number of rows."""
         found: Int64s = np.flatnonzero(np.diff(self.stream, prepend=-1, append=-1))
         return found
 
     def one_frame_each(self, least: Int64s, most: int) -> Bools:
-        """Return which rows hold exactly one frame, by its size."""
+        """Return a mask of the rows that hold exactly one frame, by its size."""
         length = self.ends - self.starts
         size = self.memory.gather(_SIZES, self.starts + self.shift).astype(np.int64)
         whole: Bools = (size + SIZE_BYTES == length) & (size >= least) & (size <= most)
         return whole
 
     def row_of(self, offset: int, low: int, high: int) -> int:
-        """Return the row of an offset, which is one of [low, high)."""
+        """Return the row of an offset, between `low` and `high`."""
         return bisect_right(self.end_list, offset, low, high)
 
     def marks(self, low: int, high: int) -> tuple[Int64s, Int64s, Int64s]:
-        """Return positions, times and packets of some rows."""
+        """Return positions, times and packets of the rows [low, high)."""
         return self.position[low:high], self.time[low:high], self.packet[low:high]
 
     def bytes_at(self, offset: int, row: int, size: int) -> bytes:
-        """Return bytes that may lie in several segments, from a row on."""
+        """Return `size` bytes from `offset` in `row` on; they may span several segments."""
         parts = []
         while size > 0:
             end = self.end_list[row]
@@ -131,9 +133,9 @@ class _SegmentRun:
 
 
 class _FrameStarts:
-    """Frames as they are found: offset and row of the first byte, offset after the last one.
+    """Frames found so far: offset and row of the first byte, offset after the last one.
 
-    Those that began in an earlier block have their head elsewhere; ``carried`` says which these are.
+    Frames that began in an earlier block have their head elsewhere: ``carried`` has their indexes and carries.
     """
 
     def __init__(self) -> None:
@@ -143,21 +145,21 @@ class _FrameStarts:
         self.carried: list[tuple[int, Carry]] = []
 
     def forget(self, count: int) -> None:
-        """Keep the first ``count`` frames only."""
+        """Keep only the first ``count`` frames."""
         del self.offsets[count:], self.rows[count:], self.stops[count:]
         while self.carried and self.carried[-1][0] >= count:
             self.carried.pop()
 
 
 class PositionsBefore:
-    """Where the streams of a block stood before it."""
+    """The positions of a block's streams before it."""
 
     def __init__(self, stream: Int64s, position: Int64s) -> None:
         self.carries: dict[int, Carry] = {}
         self._stream, self._position = stream, position
 
     def of(self, stream: int) -> StreamPosition | None:
-        """Return where a stream stood, None if the block has nothing of it."""
+        """Return the position of a stream, None if the block has no bytes of it."""
         at = int(np.searchsorted(self._stream, stream))
         if at == len(self._stream) or self._stream[at] != stream:
             return None
@@ -165,11 +167,11 @@ class PositionsBefore:
 
 
 class FrameCutter:
-    """Cuts streams into frames, block by block; what is unfinished is carried on to the next.
+    """Cuts streams into frames, block by block; unfinished frames are carried on to the next.
 
-    :param least: smallest sizes of frames of streams, without the size field
-    :param most: largest one believed
-    :ivar begun: the streams of the latest block at whose end a frame is unfinished, and the first bytes of that
+    :param least: returns the smallest frame sizes of streams, without the size field
+    :param most: largest plausible size
+    :ivar begun: streams whose latest block ends inside a frame, and the first bytes of that frame
     """
 
     def __init__(self, least: Callable[[Int64s], Int64s], most: int) -> None:
@@ -180,7 +182,7 @@ class FrameCutter:
         self._ends = np.zeros(0, np.int64)
 
     def begin(self, stream: int, position: int, carry: Carry | None) -> None:
-        """Go on with a stream whose next frame begins at a position, of which a part was seen already."""
+        """Start with a stream whose next frame begins at `position`, of which `carry` was seen already."""
         if stream >= len(self._ends):
             self._ends = np.append(self._ends, np.zeros(max(stream + 2, len(self._ends)), np.int64))
         self._ends[stream] = position + (carry.have if carry else 0)
@@ -188,11 +190,11 @@ class FrameCutter:
             self._carries[stream] = carry
 
     def standing(self, stream: int) -> StreamPosition:
-        """Return where a stream stands."""
+        """Return the position of a stream."""
         return StreamPosition(self._carries.get(stream), int(self._ends[stream]))
 
     def end(self, stream: int) -> StreamPosition:
-        """Forget a stream; return where it stood."""
+        """Drop a stream; return its last position."""
         return StreamPosition(self._carries.pop(stream, None), int(self._ends[stream]))
 
     @property
@@ -203,11 +205,11 @@ class FrameCutter:
     def split(
         self, block: SegmentBlock, rows: Bools, places: Int64s, memory: Memory
     ) -> tuple[Frames, set[int], PositionsBefore]:
-        """Cut the segments of some rows.
+        """Cut the segments in `rows`.
 
-        :param places: where in the memory each row of the block is
-        :returns: the frames, by stream and in order; the streams with an impossible size, of which there are none;
-            and where each stream stood before
+        :param places: where each row of the block is in the memory
+        :returns: the frames, by stream and in order; the streams with an impossible size, which get no frames; and the
+            position of each stream before the block
         """
         run = _SegmentRun(block, rows, places, memory)
         edges = run.edges()
@@ -245,7 +247,7 @@ class FrameCutter:
         carry: Carry | None,
         found: _FrameStarts,
     ) -> bool:
-        """Cut the rows [low, high) of one stream; False for an impossible size."""
+        """Cut the rows [low, high) of one stream; return False for an impossible size."""
         low, high = rows
         at, end, most = int(run.starts[low]), run.end_list[high - 1], self._most
         if carry is not None:
@@ -292,7 +294,7 @@ class FrameCutter:
         sizes: tuple[int, int],
         found: _FrameStarts,
     ) -> int:
-        """Note the frames that end by `end`; return where the rest begins, -1 for an impossible size."""
+        """Add the frames that end by `end`; return where the rest begins, -1 for an impossible size."""
         row, high = rows
         least, most = sizes
         ends, shift, unpack = run.end_list, run.shift_list, _SIZE.unpack_from
@@ -319,7 +321,7 @@ class FrameCutter:
 
 
 def _columns(run: _SegmentRun, found: _FrameStarts, whole: Int64s) -> Frames:
-    """Make columns of the frames found, with every head in one piece, and of the rows that are one frame each."""
+    """Return the found frames as columns, with contiguous heads, together with the rows that are one frame each."""
     offset = np.concatenate((np.array(found.offsets, np.int64), run.starts[whole]))
     row = np.concatenate((np.array(found.rows, np.int64), whole))
     stop = np.concatenate((np.array(found.stops, np.int64), run.ends[whole]))
@@ -343,5 +345,5 @@ def _columns(run: _SegmentRun, found: _FrameStarts, whole: Int64s) -> Frames:
     for index in np.flatnonzero(frames.have < reach).tolist():
         head = run.bytes_at(int(offset[index]), int(row[index]), int(reach[index]))
         frames.head[index], frames.have[index] = run.memory.add(head), len(head)
-    # offsets count over all streams, so they are the order
+    # offsets count over all streams, so they sort by stream and position
     return frames.select(np.argsort(offset)) if len(found.offsets) and len(whole) else frames

@@ -1,14 +1,13 @@
-"""Marks and comments of exchanges, and how they are kept in the packet comments of pcapng.
+"""Marks and comments on exchanges, and their storage in the packet comments of pcapng.
 
-A comment on a packet, no matter which program wrote it, is a comment on the exchanges that the packet has bytes of. A
-mark is a comment that begins with ``[marked]``; where a packet holds several exchanges, ``[correlation 42]`` says which
-is meant, and ``[marked, correlation 42] text`` says it all. Each line of a comment that begins like this is a note of
-its own.
+A comment on a packet, written by any program, is a comment on the exchanges that have bytes in the packet. A mark is a
+comment that begins with ``[marked]``; if a packet has several exchanges, ``[correlation 42]`` selects one. ``[marked,
+correlation 42] text`` combines them. Each line of a comment that begins like this is a separate note.
 
-Notes made here take precedence over those read from the file. Unchanged comments are kept to the letter.
+Notes made here take precedence over those read from the file. Unchanged comments are kept verbatim.
 
-Lines in which kproxy's own proxy tells what it did (:mod:`captures.interventions`) are no comments of users: they are
-kept apart, cannot be changed, and stay on their packets.
+Lines in which kproxy's own proxy reports what it did (:mod:`captures.interventions`) are not user comments: they are
+stored separately, cannot be changed, and stay on their packets.
 """
 
 from __future__ import annotations
@@ -38,12 +37,12 @@ from captures.interventions import (
 from captures.json_objects import OrNull
 from captures.packets import SegmentBlock
 
-_POSITION_BITS = 42  # 4 TB of one stream, and two million streams
+_POSITION_BITS = 42  # enough for 4 TB per stream, and two million streams
 _TAG = re.compile(r"\[(?:(marked)(?:, correlation (-?[0-9]+))?|correlation (-?[0-9]+))\] ?")
 
 
 class Note(NamedTuple):
-    """What is noted of an exchange.
+    """The mark and comment of an exchange.
 
     :ivar comment: text, may have several lines; empty if there is none
     :ivar marked: whether it is marked
@@ -58,7 +57,7 @@ class Note(NamedTuple):
     def as_text(self, correlation_id: int | None = None) -> str:
         """Return the text of a packet comment.
 
-        :param correlation_id: that of the exchange, where its packet holds others too
+        :param correlation_id: correlation ID of the exchange, if its packet has other exchanges too
         """
         tags = ["marked"] if self.marked else []
         if correlation_id is not None:
@@ -78,10 +77,10 @@ class _Part(NamedTuple):
 
 
 class _Place(NamedTuple):
-    """Bytes of a stream that came with a commented packet.
+    """Bytes of a stream that were in a commented packet.
 
-    :ivar start: stream position of the first
-    :ivar end: position after the last
+    :ivar start: stream position of the first byte
+    :ivar end: position after the last byte
     :ivar packet: number of the packet
     """
 
@@ -91,10 +90,10 @@ class _Place(NamedTuple):
 
 
 class CommentedBytes(NamedTuple):
-    """Bytes of a stream that came with a commented packet, and what that says.
+    """Bytes of a stream that were in a commented packet, and the content of the comment.
 
-    :ivar start: stream position of the first
-    :ivar end: position after the last
+    :ivar start: stream position of the first byte
+    :ivar end: position after the last byte
     :ivar packet: number of the packet
     """
 
@@ -123,13 +122,13 @@ def parts_of(text: str) -> list[_Part]:
 
 
 class ParsedComment(NamedTuple):
-    """What is in a packet comment beside the notes of users.
+    """The content of a packet comment by kind.
 
     :ivar own: what users wrote
     :ivar interventions: what the proxy did to the frame
     :ivar samples: the kernel's TCP statistics of the connection
     :ivar broker_logs: entries of the broker's request log
-    :ivar lines: the lines of all three
+    :ivar lines: the lines of the last three
     """
 
     own: str
@@ -140,7 +139,7 @@ class ParsedComment(NamedTuple):
 
 
 def told_in(text: str) -> ParsedComment:
-    """Sort the lines of a packet comment."""
+    """Parse a packet comment: separate the proxy's lines from the user's."""
     found = ParsedComment(text, [], [], [], [])
     if PREFIX not in text:
         return found
@@ -161,7 +160,7 @@ def told_in(text: str) -> ParsedComment:
 
 
 def without_values(text: str) -> str:
-    """Return a packet comment without the values that the proxy replaced, but for addresses and versions."""
+    """Return a packet comment without the values that the proxy replaced, except addresses and versions."""
     if PREFIX not in text:
         return text
     lines = []
@@ -175,7 +174,7 @@ class Notes:
     """Notes by row of the exchange table: those of packet comments, and those made here.
 
     :param table: the exchanges
-    :param client_stream: gives the stream with the requests of a connection
+    :param client_stream: returns the stream with the requests of a connection
     """
 
     def __init__(self, table: ExchangeTable, client_stream: Callable[[int], int]) -> None:
@@ -185,24 +184,24 @@ class Notes:
         self._comments: dict[int, list[_Part]] = {}
         self._interventions: dict[int, list[Intervention]] = {}
         self._read_at: dict[int, int] = {}
-        """When the packets came of which something is known, by number."""
+        """Times of the packets with comments, by packet number."""
         self._packets: Int64s = np.empty(0, np.int64)
         self._places: dict[int, list[_Place]] = {}
         self._own: dict[int, Note] = {}
         self._intervening: set[int] = set()
-        """Packets of which kproxy did more to a frame than to rewrite addresses."""
+        """Packets with frames to which kproxy did more than rewrite addresses."""
         self._intervened: tuple[tuple[int, int, int], dict[int, Interventions]] = _NEVER, {}
         self._ended_otherwise: set[int] = set()
-        """Connections of which a packet says so that has no bytes of a frame."""
+        """Connections that kproxy ended, according to packets without bytes of a frame."""
         self._ended: tuple[tuple[int, int], set[int]] = (-1, -1), set()
-        """What :meth:`intervened` returned last, and how many rows, responses and packets there were then."""
+        """Cache of :attr:`ended_connections`, with the number of packets and places that it was made from."""
 
     # ------------------------------------------------------------ reading
     def read(self, comments: Mapping[int, str], time: int = 0) -> dict[int, list[TcpSample]]:
-        """Take in packet comments, by packet number.
+        """Add packet comments, by packet number.
 
-        :param time: of the packets, more or less, in ns since the epoch
-        :returns: samples that were among them; they belong to connections, which are not known here
+        :param time: approximate time of the packets, in ns since the epoch
+        :returns: samples found in them; they belong to connections, which are not known here
         """
         samples, known = {}, len(self._read_at)
         logged: list[tuple[int, BrokerLog]] = []
@@ -229,16 +228,16 @@ class Notes:
             self._intervening.add(packet)
 
     def ending(self, packets: Collection[int]) -> list[int]:
-        """Return which packets say that kproxy ended their connection; such a packet may have no payload."""
+        """Return the packets that say that kproxy ended their connection; such a packet may have no payload."""
         told = self._intervening.intersection(packets) if self._intervening else ()
         return [packet for packet in told if any(each.ended for each in self._interventions[packet])]
 
     def end(self, connections: Iterable[int]) -> None:
-        """Take notice of connections that kproxy ended."""
+        """Record connections that kproxy ended."""
         self._ended_otherwise.update(connections)
 
     def place(self, block: SegmentBlock) -> None:
-        """Learn where in the streams the bytes of commented packets are."""
+        """Record the stream positions of the bytes of commented packets."""
         if not len(self._packets) or not len(block):
             return
         low, high = np.searchsorted(self._packets, [block.number.min(), block.number.max() + 1])
@@ -248,7 +247,7 @@ class Notes:
             self._places.setdefault(int(block.stream[at]), []).append(place)
 
     def told_of(self, stream: int, position: int) -> list[CommentedBytes]:
-        """Return what is known of commented packets with bytes of a stream from a position on."""
+        """Return the commented packets with bytes of a stream from `position` on."""
         return [
             CommentedBytes(
                 *place, self._comments.get(place.packet, []), self._interventions.get(place.packet, [])
@@ -258,7 +257,7 @@ class Notes:
         ]
 
     def take_over(self, stream: int, told: list[CommentedBytes]) -> None:
-        """Take in what another reading knows of a stream."""
+        """Add what another capture knows about a stream."""
         for each in told:
             if each.parts:
                 self._comments[each.packet] = each.parts
@@ -270,12 +269,12 @@ class Notes:
             self._packets = np.union1d(self._packets, [each.packet for each in told])
 
     def renumber(self, rows: Int64s) -> None:
-        """Follow the rows of the table to their new indexes, -1 for those that were dropped."""
+        """Translate rows of the table to their new indexes, -1 for dropped rows."""
         self._own = {int(rows[row]): note for row, note in self._own.items() if rows[row] >= 0}
         self._intervened = _NEVER, {}
 
     def forget(self, before: int) -> None:
-        """Drop comments of packets that came before a moment, unless an exchange in the table has bytes of them."""
+        """Drop comments of packets that arrived before `before`, unless an exchange in the table has bytes in them."""
         needed = {packet for row in self._commented() for packet in self._packets_of(row)}
         gone = {number for number, time in self._read_at.items() if time < before} - needed
         if not gone:
@@ -295,7 +294,7 @@ class Notes:
 
     # ------------------------------------------------------------ asking
     def of(self, row: int) -> Note:
-        """Return what is noted of an exchange."""
+        """Return the note on an exchange."""
         if not self._own and not self._comments:
             return NO_NOTE
         own = self._own.get(row)
@@ -326,7 +325,7 @@ class Notes:
         return Interventions(*sides) if any(sides) else UNTOUCHED
 
     def all_interventions(self) -> dict[int, Interventions]:
-        """Return the same for all exchanges to which something was done, by row."""
+        """Return what the proxy did to exchanges, by row; untouched exchanges are left out."""
         if not self._interventions:
             return {}
         return {row: done for row in self._commented() if (done := self.interventions(row))}
@@ -361,7 +360,7 @@ class Notes:
         return self._ended[1] | self._ended_otherwise
 
     def by_frame(self) -> dict[tuple[int, int], str]:
-        """Return packet comments that say all of it, by row and 0 for its request or 1 for its response."""
+        """Return complete packet comments by row and side: 0 for the request, 1 for the response."""
         found: dict[tuple[int, int], list[str]] = {}
         asked = self._table.column("request_size")
         for row, note in self.all().items():
@@ -383,9 +382,9 @@ class Notes:
         return {row: note for row in rows if (note := self.of(row))}
 
     def changed(self) -> tuple[set[int], dict[int, Note]]:
-        """Return what a copy of the packets must not keep as it was.
+        """Return which packet comments a copy of the packets must replace.
 
-        :returns: numbers of the packets whose comments no longer hold, and by row what is noted instead
+        :returns: numbers of the packets with outdated comments, and the notes that replace them, by row
         """
         rows, packets = set(self._own), set[int]()
         by_row = {row: set(self._packets_of(row)) for row in (*self._commented(), *self._own)}
@@ -394,12 +393,12 @@ class Notes:
             more = {row for row, mine in by_row.items() if mine & packets} - rows
             if not more:
                 return packets, {row: note for row in sorted(rows) if (note := self.of(row))}
-            rows |= more  # they share the comment of a packet with one that was changed
+            rows |= more  # they share a packet's comment with a changed one
 
     def _commented(self, packets: Collection[int] | None = None) -> list[int]:
-        """Return the rows that share bytes with a commented packet.
+        """Return the rows that have bytes in a commented packet.
 
-        :param packets: only with one of these
+        :param packets: consider only these packets
         """
         noted = self._places
         if packets is not None:
@@ -420,7 +419,7 @@ class Notes:
         for side, stream in (("request", client), ("response", client ^ 1)):
             position = self._table.column(f"{side}_position")[rows]
             size = self._table.column(f"{side}_size")[rows]
-            # packets that delivered bytes do not overlap, so the first that ends behind the frame's start decides
+            # packets that delivered bytes do not overlap, so the first that ends after the frame's start decides
             at = np.searchsorted(_key(streams, ends), _key(stream, position), "right")
             inside = np.minimum(at, len(places) - 1)
             touched = (streams[inside] == stream) & (starts[inside] < position + size)
@@ -429,12 +428,12 @@ class Notes:
         return commented
 
     def _packets_of(self, row: int) -> Iterator[int]:
-        """Yield the commented packets that have bytes of an exchange, each once."""
+        """Yield the commented packets with bytes of an exchange, each once."""
         sides = self._packets_by_side(self._table.row(row))
         yield from dict.fromkeys(chain.from_iterable(sides))
 
     def _packets_by_side(self, values: Mapping[str, int]) -> list[list[int]]:
-        """Return the commented packets that have bytes of the request, and those that have bytes of the response."""
+        """Return the commented packets with bytes of the request, and those with bytes of the response."""
         client = self._client_stream(values["connection"])
         return [
             self._packets_with(stream, values[f"{side}_position"], values[f"{side}_size"])
@@ -443,7 +442,7 @@ class Notes:
 
     def _packets_with(self, stream: int, start: int, size: int) -> list[int]:
         places = self._places.get(stream, [])
-        # in the order of the stream: payload is delivered like that
+        # in stream order, in which payload is delivered
         first = bisect_right(places, start, key=attrgetter("end"))
         behind = (places[at] for at in range(first, len(places)))
         return list(
@@ -452,11 +451,11 @@ class Notes:
 
     # ------------------------------------------------------------ noting
     def comment(self, row: int, text: str) -> None:
-        """Comment on an exchange, instead of any comment it has; an empty text takes it away."""
+        """Set the comment on an exchange; an empty text removes it."""
         self._own[row] = self.of(row)._replace(comment=text)
 
     def mark(self, row: int, *, marked: bool = True) -> None:
-        """Mark an exchange, or take its mark away."""
+        """Mark an exchange, or remove its mark."""
         self._own[row] = self.of(row)._replace(marked=marked)
 
 

@@ -1,8 +1,8 @@
-"""Work on a capture in several processes at once, what they make of it in the right order.
+"""Work on a capture in several processes, with results in order.
 
-An exchange is decoded from its own bytes; what earlier ones reveal about it, such as the names of topic IDs, every
-process reads for itself. Processes are forked, so that they have the capture and its table without copying either. The
-work is cut in the same shares for any number of processes, so that the results are the same too.
+An exchange is decoded from its own bytes; every process reads for itself what earlier exchanges reveal about it, such
+as the names of topic IDs. Processes are forked, so that they share the capture and its table without a copy. The
+division into shares does not depend on the number of processes, so that neither do the results.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ S = TypeVar("S")
 T = TypeVar("T")
 
 WORTH_PROCESSES = 32 << 20
-"""Bytes of a capture from which on several processes are worth their starting, unless the user asks for them."""
+"""Size of a capture in bytes from which on starting several processes pays, unless the user asks for them."""
 _SHARE = 1 << 22
-"""What one process does before the next has its turn, in bytes of frames."""
+"""Size of a share, in bytes of frames."""
 _WORTH_IT = 2
-"""Shares that make up for the starting of a process."""
+"""Number of shares from which on starting a process pays."""
 _AHEAD = 8 << 20
-"""Bytes of results that wait for those of other processes, for each process; further ones it keeps to itself."""
+"""Bytes of results buffered per process while others are awaited; beyond that the process blocks."""
 _KILLED = "a process that decoded it was killed, perhaps for want of memory"
 _EACH = 1024
-"""What an exchange costs besides its bytes, in bytes that cost as much."""
+"""Fixed cost of an exchange, in bytes of frames with the same cost."""
 
 
 def in_parallel(
@@ -46,12 +46,12 @@ def in_parallel(
     work: Callable[[Iterable[Exchange]], Iterable[T]],
     several: Callable[[Sequence[int]], Iterable[Exchange]] | None = None,
 ) -> Generator[T, None, None]:
-    """Decode exchanges and yield what ``work`` makes of them, share after share, in their order.
+    """Decode exchanges and yield what ``work`` returns for them, share by share, in order.
 
-    :param indexes: as :meth:`ExchangeReader.exchange` takes them, rising
-    :param several: what decodes them, if not :meth:`ExchangeReader.several`
-    :param work: called with the exchanges of one share; yields pieces, which have to be picklable
-    :raises CaptureError: if a process was killed; what ``work`` raises is raised here
+    :param indexes: indexes for :meth:`ExchangeReader.exchange`, increasing
+    :param several: decodes exchanges; default: :meth:`ExchangeReader.several`
+    :param work: called with the exchanges of one share; yields items, which must be picklable
+    :raises CaptureError: if a process was killed; exceptions of ``work`` are raised here
     """
     shares, decoded = shares_of(reader, indexes), several or reader.several
     return in_processes(reader.capture, shares, lambda share: work(decoded(share.tolist())))
@@ -60,13 +60,12 @@ def in_parallel(
 def in_processes(
     capture: Capture, shares: Sequence[S], work: Callable[[S], Iterable[T]]
 ) -> Generator[T, None, None]:
-    """Yield what ``work`` makes of some shares of a capture, in their order, by :attr:`Capture.jobs` processes.
+    """Yield what ``work`` returns for the shares of a capture, in order, computed by :attr:`Capture.jobs` processes.
 
-    A few MiB of results for each process wait for their turn, so memory does not grow with the capture, nor with a
-    share.
+    A few MiB of results per process are buffered, so memory grows neither with the capture nor with a share.
 
-    :param work: called with one share; yields pieces, which have to be picklable
-    :raises CaptureError: if a process was killed; what ``work`` raises is raised here
+    :param work: called with one share; yields items, which must be picklable
+    :raises CaptureError: if a process was killed; exceptions of ``work`` are raised here
     """
     jobs = jobs_for(capture, len(shares))
     if jobs < 2:
@@ -104,14 +103,14 @@ def in_processes(
 
 
 def jobs_for(capture: Capture, shares: int) -> int:
-    """Return how many processes do so many shares of work: 1 if this one does all of it."""
+    """Return the number of processes for so many shares; 1 if this process does all the work."""
     if "fork" not in get_all_start_methods():
         return 1
     return max(1, min(capture.jobs, shares // _WORTH_IT))
 
 
 class _Results:
-    """What processes send, read as it comes, so that none has to wait for its turn."""
+    """Buffers what processes send, so that none has to wait for its turn."""
 
     def __init__(self, pipes: list[Connection]) -> None:
         self._pipes = pipes
@@ -120,7 +119,7 @@ class _Results:
         self._ended = [False] * len(pipes)
 
     def next(self, number: int) -> Any:
-        """Return what a process has sent next.
+        """Return the next message of a process.
 
         :raises EOFError: if it has ended
         """
@@ -131,7 +130,7 @@ class _Results:
             self._receive(number)
         data = waiting.popleft()
         self._sizes[number] -= len(data)
-        return pickle.loads(data)  # noqa: S301  # of our own processes
+        return pickle.loads(data)  # noqa: S301  # from our own processes
 
     def _receive(self, wanted: int) -> None:
         """Wait for one process, and read what others have sent meanwhile."""
@@ -158,14 +157,14 @@ def _serve(
     capture: Capture,
     work: Callable[[S], Iterable[T]],
 ) -> None:
-    """Do the shares of one process."""
-    # Ctrl-C is for the process that shows the results; it ends the others
+    """Work on the shares of one process."""
+    # Ctrl-C is for the parent process, which terminates the others
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    capture.jobs = 1  # it has no processes of its own
+    capture.jobs = 1  # no nested processes
     sending = pipes[number][1]
     for other in (end for pipe in pipes for end in pipe if end is not sending):
-        other.close()  # no process may keep a pipe open whose reader is gone
+        other.close()  # no process may hold a pipe open whose reader is gone
     try:
         for share in shares:
             capture.faults = Faults()
@@ -179,13 +178,13 @@ def _serve(
 
 
 def shares_of(reader: ExchangeReader, indexes: Int64s) -> list[Int64s]:
-    """Cut the decoding of exchanges into shares of about equal cost."""
+    """Split exchanges into shares of about equal decoding cost."""
     costs = np.cumsum(reader.sizes(indexes) + _EACH)
     return np.split(indexes, np.flatnonzero(np.diff(costs // _SHARE)) + 1) if len(indexes) else []
 
 
 def processors() -> int:
-    """Return how many processors this process may use."""
+    """Return the number of processors available to this process."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

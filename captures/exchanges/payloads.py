@@ -1,6 +1,6 @@
 """The frames of many exchanges at a time, with few reads of the file.
 
-Exchanges are asked for in the order of the file, so their frames lie near each other: what is near is read at once.
+Exchanges are requested in file order, so their frames are close to each other and are read together.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from dissectors.headers import SIZE_BYTES
 from dissectors.sides import Side
 
 _WINDOW = 20
-"""Bits of a file offset within the piece of the file that is read at once."""
+"""Binary logarithm of the size of a file window that is read at once."""
 _NEAR = 8192
-"""Bytes that may lie between two frames so that one read of both is faster than one of each."""
+"""Bytes between two frames up to which one read is faster than two."""
 
 
 class Frames(NamedTuple):
     """Frames of one side, read together.
 
-    :ivar data: the bytes among which they are
-    :ivar starts: where each begins in ``data``, without its size field; -1 for a frame that cannot be had at a glance,
-        such as a damaged one; :meth:`Capture.frame` tells more
+    :ivar data: buffer with the frames
+    :ivar starts: where each begins in ``data``, without its size field; -1 for a frame that is not simply readable,
+        such as a damaged one: use :meth:`Capture.frame` for it
     :ivar ends: where it ends
     """
 
@@ -35,7 +35,7 @@ class Frames(NamedTuple):
     ends: Int64s
 
     def payload(self, index: int) -> bytes | None:
-        """Return a copy of a frame; None for one that cannot be had at a glance."""
+        """Return a copy of a frame; None for one that is not simply readable."""
         start = int(self.starts[index])
         return None if start < 0 else bytes(memoryview(self.data)[start : int(self.ends[index])])
 
@@ -44,17 +44,17 @@ def payloads(capture: Capture, rows: Int64s, side: Side) -> list[bytes | None]:
     """Return frames without their size field.
 
     :param rows: rows of the table that have a frame on that side
-    :returns: None for a frame that cannot be had at a glance, such as a damaged one; :meth:`Capture.frame` tells more
+    :returns: None for a frame that is not simply readable, such as a damaged one: use :meth:`Capture.frame` for it
     """
     frames = read_frames(capture, rows, side, bytearray())
     return [frames.payload(index) for index in range(len(rows))]
 
 
 def read_frames(capture: Capture, rows: Int64s, side: Side, room: bytearray) -> Frames:
-    """Return frames that lie side by side.
+    """Return frames in one buffer.
 
     :param rows: rows of the table that have a frame on that side
-    :param room: where they are put, if it is large enough; what was there before is overwritten
+    :param room: buffer to be reused if it is large enough; its content is overwritten
     """
     frame, offset, length = places_of(capture, rows, side)
     sizes = capture.table.column(f"{side}_size")[rows].astype(np.int64) - SIZE_BYTES
@@ -62,9 +62,9 @@ def read_frames(capture: Capture, rows: Int64s, side: Side, room: bytearray) -> 
 
 
 class Places(NamedTuple):
-    """Where frames are in a source, without their size fields: a row for each piece, those of a frame in order.
+    """Places of frames in a source, without their size fields: a row for each piece, the pieces of a frame in order.
 
-    :ivar frame: index of the frame; one that cannot be had at a glance has no piece
+    :ivar frame: index of the frame; a frame that is not simply readable has no piece
     """
 
     frame: Int64s
@@ -73,7 +73,7 @@ class Places(NamedTuple):
 
 
 def places_of(capture: Capture, rows: Int64s, side: Side) -> Places:
-    """Return where frames are.
+    """Return the places of frames.
 
     :param rows: rows of the table that have a frame on that side
     """
@@ -90,9 +90,9 @@ def places_of(capture: Capture, rows: Int64s, side: Side) -> Places:
 
 
 def read_at(source: Source, places: Places, sizes: Int64s) -> list[bytes | None]:
-    """Return frames by their places; None for one that has none, or cannot be read any more.
+    """Return frames by their places; None for one that has none, or can no longer be read.
 
-    :param sizes: of the frames
+    :param sizes: sizes of the frames
     """
     frames = _frames(source, places, sizes, bytearray())
     return [frames.payload(index) for index in range(len(sizes))]
@@ -101,7 +101,7 @@ def read_at(source: Source, places: Places, sizes: Int64s) -> list[bytes | None]
 def _frames(source: Source, places: Places, sizes: Int64s, room: bytearray) -> Frames:
     frame, offset, length = places
     found = np.full(len(sizes), -1, np.int64)
-    # not the sizes of the frames: a damaged one may announce gigabytes that are not there
+    # not the announced sizes: a damaged frame may announce gigabytes that do not exist
     total = int(length.sum())
     data = room if len(room) >= total else bytearray(total)
     if len(frame):
@@ -124,7 +124,7 @@ def _read(source: Source, offset: Int64s, length: Int64s, places: Int64s, into: 
     """Read pieces of the file.
 
     :param places: where in ``into`` each is put
-    :returns: which could be read wholly
+    :returns: a mask of the pieces that were read completely
     """
     found = np.zeros(len(offset), np.bool_)
     target = memoryview(into)

@@ -1,4 +1,4 @@
-"""What is still to be read of a block, and the bytes of one connection in the order in which they were captured."""
+"""The unread rest of a block, and the bytes of one connection in the order of capture."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ _NEVER = np.int64(1 << 62)
 
 
 class Piece(NamedTuple):
-    """The next bytes of one direction, or a hole (``data`` None).
+    """The next bytes of one direction, or a gap (``data`` None).
 
     :ivar direction: 0 or 1, as in the stream's number
+    :ivar position: stream position of the first byte
+    :ivar time: ns since the epoch
     :ivar packet: number of the packet
-    :ivar missing: size of the hole, 0 if it cannot be known
+    :ivar missing: size of the gap, 0 if unknown
     :ivar cause: a :class:`~captures.packets.GapCause`
     """
 
@@ -35,11 +37,11 @@ class Piece(NamedTuple):
 class UnreadSegments:
     """Rows and gaps of a block that have not been taken yet.
 
-    :ivar rows: which rows are left
-    :ivar gaps: which gaps are
+    :ivar rows: mask of the remaining rows
+    :ivar gaps: mask of the remaining gaps
     :ivar places: where in :attr:`memory` each row begins
     :ivar connection: the connection of each row
-    :ivar gap_connection: and of each gap
+    :ivar gap_connection: the connection of each gap
     """
 
     def __init__(self, block: SegmentBlock) -> None:
@@ -55,17 +57,17 @@ class UnreadSegments:
         return bool(self.rows.any() or self.gaps.any())
 
     def connections(self) -> Int64s:
-        """Return the connections of which something is left."""
+        """Return the connections with remaining rows or gaps."""
         return np.unique(np.concatenate((self.connection[self.rows], self.gap_connection[self.gaps])))
 
     def with_gaps(self) -> Int64s:
-        """Return the connections of which gaps are left."""
+        """Return the connections with remaining gaps."""
         return np.unique(self.gap_connection[self.gaps])
 
     def before_gaps(self) -> Bools:
-        """Return which of the rows left were captured before the bytes that the first gap of their connection is of.
+        """Return a mask of the remaining rows that were captured before the first gap of their connection opened.
 
-        A gap shows only by what follows in its stream; the other direction may have answered in the meantime.
+        A gap shows only by later bytes of its stream; the other direction may have answered in the meantime.
         """
         connections, which = np.unique(self.gap_connection[self.gaps], return_inverse=True)
         first = np.full(len(connections) + 1, _NEVER)
@@ -73,7 +75,7 @@ class UnreadSegments:
         place = np.searchsorted(connections, self.connection)
         place[~np.isin(self.connection, connections)] = len(connections)
         before: Bools = self.rows & (self._when <= first[place])
-        # what lies behind a gap in its own stream may have been captured before what lies in front of it
+        # bytes after a gap in a stream may have been captured before bytes in front of it
         streams, which = np.unique(self.block.gaps.stream[self.gaps], return_inverse=True)
         behind = np.full(len(streams) + 1, _NEVER)
         np.minimum.at(behind, which, self.block.gaps.segment[self.gaps])
@@ -83,7 +85,7 @@ class UnreadSegments:
         return before
 
     def take(self, connection: int) -> SegmentSequence:
-        """Take all that is left of a connection: the pieces of both directions as they were captured."""
+        """Take everything that is left of a connection: the pieces of both directions in the order of capture."""
         block = self.block
         low, high = np.searchsorted(block.stream, (2 * connection, 2 * connection + 2)).tolist()
         rows = low + np.flatnonzero(self.rows[low:high])
@@ -95,16 +97,16 @@ class UnreadSegments:
         holes = np.flatnonzero(self.gaps & (self.gap_connection == connection))
         self.gaps[holes] = False
         when = np.concatenate((self._when[rows], self._gap_when[holes]))
-        # a hole lies before its row
+        # a gap sorts before its row
         place = np.concatenate((2 * rows + 1, 2 * block.gaps.segment[holes]))
         order = np.lexsort((place, when))
         return SegmentSequence(self, np.concatenate((rows, holes))[order], order >= len(rows))
 
 
 class SegmentSequence(Sequence[Piece]):
-    """Pieces of one connection in the order of capture; their bytes are read when they are asked for.
+    """Pieces of one connection in the order of capture; their bytes are read on access.
 
-    :ivar holes: which of them are holes, rising
+    :ivar holes: increasing indexes of the gaps among them
     """
 
     def __init__(self, rest: UnreadSegments, rows: Int64s, is_hole: Bools) -> None:
@@ -137,7 +139,7 @@ class SegmentSequence(Sequence[Piece]):
         )
 
     def leave(self, begin: int) -> None:
-        """Leave unread pieces, from this one on, to another reader."""
+        """Leave the pieces from `begin` on unread for another reader."""
         rows, is_hole = self._rows[begin:], self._is_hole[begin:]
         self._rest.rows[rows[~is_hole]] = True
         self._rest.gaps[rows[is_hole]] = True
@@ -146,13 +148,13 @@ class SegmentSequence(Sequence[Piece]):
 def _capture_order(block: SegmentBlock) -> tuple[Int64s, Int64s, Int64s]:
     """Return when rows and gaps were captured, as packet numbers.
 
-    :returns: for each row its packet; for each gap the packet with which it showed at the latest, and the last one
-        before it of its stream, -1 if that is not in the block
+    :returns: the packet of each row; for each gap the packet that revealed it at the latest; and for each gap the last
+        packet before it in its stream, -1 if that is not in the block
     """
     holes = block.gaps
     if not len(block):
         return np.empty(0, np.int64), np.maximum(holes.number, 0), holes.number
-    # a segment that filled a hole was captured after those behind it
+    # a segment that filled a gap was captured after those behind the gap
     begins = np.diff(block.stream, prepend=-1) != 0
     lift = np.cumsum(begins) * (int(block.number.max()) + 1)
     when: Int64s = np.maximum.accumulate(block.number + lift) - lift
@@ -161,22 +163,22 @@ def _capture_order(block: SegmentBlock) -> tuple[Int64s, Int64s, Int64s]:
     before, last = np.maximum(holes.segment - 1, 0), np.minimum(holes.segment, len(block) - 1)
     since = np.where(holes.segment > low, when[before], -1)
     since = np.maximum(since, holes.number)
-    # what was cut from a packet is missing at once, what was lost only before the next packet of its stream; if the
-    # block has none, a closing packet or the other direction shows it
+    # bytes cut from a packet are missing at once, lost ones with the next packet of the stream; if the block has none,
+    # a closing packet or the other direction reveals the loss
     shown = np.where(holes.segment < high, when[last], when.max())
     return when, np.where(holes.number >= 0, since, shown), since
 
 
-# ---------------------------------------------------------------- which direction is the client's
-#: bytes of both directions together after which is looked closely; after the last of them it has to be decided
+# ---------------------------------------------------------------- the client's direction
+#: sums of the bytes of both directions at which they are inspected; the last one forces a decision
 LOOKS = (1 << 12, 1 << 16)
 
 
 class RoleFinder:
-    """Finds out by the first bytes of both directions, in the order of capture.
+    """Finds the client's direction from the first bytes of both directions, in the order of capture.
 
-    What is captured first of a connection is mostly the beginning of a packet, and so of a frame: a request there
-    decides at once. Else the bytes are inspected together when there are enough of them.
+    The first captured bytes of a connection are mostly the start of a packet, and so of a frame: a request there
+    decides at once. Otherwise the bytes are inspected when there are enough of them.
 
     :param limits: API key -> (lowest, highest) request version
     """
@@ -185,12 +187,12 @@ class RoleFinder:
         self._limits = limits
         self._heads = (bytearray(), bytearray())
         self._undecided = [True, True]
-        """Directions of which it is not known yet whether a request begins with their first byte."""
+        """Whether it is still open that a request begins with the direction's first byte."""
         self._size = 0
         self._looks = list(LOOKS)
 
     def add(self, piece: Piece) -> int | None:
-        """Take the next bytes; return the client's direction once it is known."""
+        """Add the next bytes; return the client's direction once it is known."""
         if piece.data is None:
             return None
         head, direction = self._heads[piece.direction], piece.direction
@@ -208,6 +210,6 @@ class RoleFinder:
         return role if self._looks else role or 0
 
     def settle(self) -> int:
-        """Return the client's direction by what there is; no more bytes come."""
-        # where the bytes do not tell, the sender of the first packet is as good a guess as any
+        """Return the client's direction according to the bytes so far, as no more arrive."""
+        # if the bytes do not decide, the sender of the first packet is as good a guess as any
         return client_stream(bytes(self._heads[0]), bytes(self._heads[1]), self._limits) or 0

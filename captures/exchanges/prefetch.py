@@ -1,4 +1,4 @@
-"""Rows and frames of exchanges, fetched together where it is known which will be asked for."""
+"""Rows and frames of exchanges, fetched together if it is known which will be read."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from dissectors.headers import SIZE_BYTES
 from dissectors.sides import SIDES, Side
 
 MOST_ROWS = 4096
-_MOST_BYTES = 4 << 20  # of frames; a single exchange may have more
+_MOST_BYTES = 4 << 20  # bytes of frames; a single exchange may have more
 
 
 class PrefetchedRow(NamedTuple):
-    """A row of the exchange table, as plain values, and its frames."""
+    """A row of the exchange table, as plain values, with its frames."""
 
     row: dict[str, Any]
     request: FrameBytes | None
@@ -26,7 +26,7 @@ class PrefetchedRow(NamedTuple):
 
 
 class FramePrefetch:
-    """Fetches rows of a capture's table with their frames; each is handed out once without reading it again."""
+    """Fetches rows of a capture's table with their frames; each fetched row can be taken once."""
 
     def __init__(self, capture: Capture) -> None:
         self._capture = capture
@@ -43,7 +43,7 @@ class FramePrefetch:
         return self._capture.frame(row["connection"], side, row[f"{side}_position"], row[f"{side}_size"])
 
     def fetch(self, rows: Sequence[int]) -> int:
-        """Fetch the first of some rows, as many as may be in memory together; return how many these are.
+        """Fetch the first of `rows`, as many as fit into memory together; return how many.
 
         :param rows: at most :data:`MOST_ROWS`
         """

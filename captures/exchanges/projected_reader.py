@@ -1,11 +1,11 @@
-"""Chosen fields of the bodies of many exchanges: what tables, columns and filters ask of a whole capture.
+"""Chosen fields of the bodies of many exchanges, for tables, columns and filters over a whole capture.
 
-Frames are read block by block of the table, in the order of the file, many with one read. Of each body only the fields
-that are needed are decoded (:mod:`dissectors.projection`); a side without needed fields is not even read.
+Frames are read block by block of the table, in file order, many with one read. Only the needed fields of each body are
+decoded (:mod:`dissectors.projection`); a side without needed fields is not even read.
 
-What comes out has the same values as the full decode, because the projection continues to the end of the message: where
-it does not account for every byte (a damaged frame, another version than announced, garbage), the frame is decoded in
-full. Only inside what is skipped it does not look (see there).
+The values equal those of the full decode, because a projection continues to the end of the message: if it does not
+account for every byte (a damaged frame, another version than announced, garbage), the frame is decoded in full. Only
+the content of skipped fields is not checked (see there).
 """
 
 from __future__ import annotations
@@ -51,23 +51,23 @@ from dissectors.session_context import TOPIC_NAMES
 from dissectors.sides import SIDES, Side
 
 PROBLEMS = "problems"
-"""What may be asked besides :data:`NEEDS`: whether messages can be read at all. They are decoded in full for it."""
+"""A need besides :data:`NEEDS`: whether messages can be decoded. It makes them be decoded in full."""
 BATCH_HEADERS = "batch headers"
-"""The need for which the headers of batches are read to their end, and their checksums computed."""
+"""The need that reads complete batch headers and computes checksums."""
 
 BLOCK_ROWS = 4096
-"""Rows that are read together, at most."""
+"""Most rows that are read together."""
 _MOST_BYTES = 4 << 20
-"""Bytes of frames that are read together, unless a single exchange has more."""
+"""Most bytes of frames that are read together, unless a single exchange has more."""
 
 _VERSIONS = np.int64(1 << 16)
-"""As many as an int16 has values: with it, API key and version make one number."""
+"""Number of int16 values, to combine API key and version into one number."""
 _WORTH_SHARING = 8
-"""Messages of a version that are read together before it is looked whether they are alike."""
+"""Messages of a version in a block from which on equal shapes are searched."""
 _MOST_KNOWN = 4096
-"""Messages of a shape that are kept as those that others may be like."""
+"""Decoded messages of a shape that are kept for equal ones."""
 _PROJECTIONS_KEPT = 2048
-"""Their code takes longer to make than to run over a small capture."""
+"""Generating their code takes longer than running it over a small capture."""
 
 Paths = Callable[[int, int, Side], frozenset[str]]
 """API key, version, side -> paths of the wanted fields."""
@@ -137,20 +137,20 @@ NEEDS: dict[str, tuple[Paths, ...]] = {
     "replica": (_constant("request", "replica_id", "replica_state.replica_id"),),
     "software": (_constant("request", "client_software_name", "client_software_version"),),
 }
-"""What may be asked of exchanges, and the fields that it takes."""
+"""Needs of callers, and the fields that each requires."""
 OWN: dict[str, tuple[Paths, ...]] = {
     "waits": (_HIGH_WATERMARKS,),
     BATCH_HEADERS: (_HIGH_WATERMARKS, _STABLE_OFFSETS),
     "offsets": _OFFSETS,
 }
-"""Of these fields numbers that each exchange has its own of, so that they do not tell exchanges apart."""
+"""Numbers among these fields that differ by exchange and are read for each, so that exchanges still share a part."""
 
 
 @lru_cache(_PROJECTIONS_KEPT)
 def paths_of(needs: frozenset[str], key: int, version: int, side: Side) -> frozenset[str]:
-    """Return the fields of a body that some needs take.
+    """Return the fields of a body required by `needs`.
 
-    :param needs: of :data:`NEEDS`, or paths with their side, such as ``request.topics.topic``
+    :param needs: keys of :data:`NEEDS`, or paths with their side, such as ``request.topics.topic``
     """
     wanted: set[str] = set()
     for need in needs:
@@ -170,13 +170,16 @@ class Part(NamedTuple):
     """One side of an exchange.
 
     :ivar asked: version of the request
-    :ivar version: in which the body was read, None if it could not be
-    :ivar value: its wanted fields, or more of them; None if it could not be read
-    :ivar guess: why it was read in another version than ``asked``, empty if it was not
-    :ivar problem: whether not all of it could be read, as far as that was looked at
-    :ivar tallies: of many exchanges: what the records fields of each hold, those of ``value`` being an example
-    :ivar numbers: likewise: the numbers of each that summaries insert, a row each; if summaries are wanted
-    :ivar own: likewise: the numbers of :data:`OWN` by field, a row each, a column for each struct that has the field
+    :ivar version: version in which the body was decoded, None if it could not be
+    :ivar value: its wanted fields, possibly more; None if it could not be decoded
+    :ivar guess: why it was decoded in another version than ``asked``, empty if it was not
+    :ivar problem: whether some of it could not be decoded, as far as that was examined
+    :ivar tallies: if many exchanges share the part: contents of the records fields of each; those of ``value`` are an
+        example
+    :ivar numbers: if many exchanges share the part and summaries are wanted: numbers that summaries insert, one row
+        each
+    :ivar own: if many exchanges share the part: the numbers of :data:`OWN` by field, one row each, one column for each
+        struct with the field
     """
 
     asked: int
@@ -190,17 +193,17 @@ class Part(NamedTuple):
 
     @property
     def distinct(self) -> bool:
-        """Whether exchanges that have it differ in something that was read."""
+        """Whether exchanges with this part differ in something that was read."""
         return self.tallies is not None or self.numbers is not None or bool(self.own)
 
 
 class Parts(NamedTuple):
-    """What was wanted of an exchange, or of several that have the same.
+    """The wanted parts of an exchange, or of several with equal parts.
 
     :ivar row: index in the exchange table, or indexes
     :ivar request: None if there is none, or nothing of it is wanted
-    :ivar response: likewise
-    :ivar errors_of_kproxy: whether errors in the response are of kproxy's making
+    :ivar response: None if there is none, or nothing of it is wanted
+    :ivar errors_of_kproxy: whether kproxy made the errors in the response
     """
 
     row: int | Int64s
@@ -210,7 +213,7 @@ class Parts(NamedTuple):
     errors_of_kproxy: bool = False
 
     def tallies(self, side: Side) -> RecordTallies | None:
-        """Return what the records fields of one side hold, where that was read of several exchanges together."""
+        """Return the contents of the records fields of one side, if they were read for several exchanges together."""
         part = self.request if side == "request" else self.response
         return None if part is None else part.tallies
 
@@ -218,9 +221,9 @@ class Parts(NamedTuple):
 class _SideParts(NamedTuple):
     """One side of some rows.
 
-    :ivar parts: what there is
-    :ivar which: for each row the part that it has, -1 for none
-    :ivar places: where the tallies of each row are, among those of its part
+    :ivar parts: the parts
+    :ivar which: index of each row's part, -1 for none
+    :ivar places: index of each row's tallies among those of its part
     """
 
     parts: list[Part]
@@ -228,12 +231,12 @@ class _SideParts(NamedTuple):
     places: Int64s
 
     def of(self, row: int) -> Part | None:
-        """Return the part of a row that shares it with none."""
+        """Return the part of a row that shares it with no other."""
         code = int(self.which[row])
         return None if code < 0 else self.parts[code]
 
     def of_all(self, rows: Int64s) -> Part | None:
-        """Return the part that some rows share."""
+        """Return the part that `rows` share."""
         part = self.of(int(rows[0]))
         if part is None or not part.distinct:
             return part
@@ -248,7 +251,7 @@ class _SideParts(NamedTuple):
 class ProjectedReader:
     """Reads chosen fields of many exchanges.
 
-    :param needs: what is needed, of :data:`NEEDS`, or paths with their side; it may differ by API
+    :param needs: API key -> needs: keys of :data:`NEEDS`, or paths with their side
     """
 
     def __init__(self, capture: Capture, needs: Callable[[int], frozenset[str]]) -> None:
@@ -258,9 +261,9 @@ class ProjectedReader:
         self._room = bytearray()
 
     def read(self, rows: Int64s) -> Iterator[Parts]:
-        """Yield the parts of some rows of the table, in the given order.
+        """Yield the parts of `rows` of the table, in the given order.
 
-        Raw SASL tokens and responses without a request have no bodies that could be read.
+        Raw SASL tokens and responses without a request have no readable bodies.
         """
         while len(rows):
             block = self.next_block(rows)
@@ -268,7 +271,7 @@ class ProjectedReader:
             rows = rows[len(block) :]
 
     def next_block(self, rows: Int64s) -> Int64s:
-        """Return as many of some rows as are read together."""
+        """Return the first of `rows`, as many as are read together."""
         block = rows[:BLOCK_ROWS]
         sizes = sum(self._capture.table.column(f"{side}_size")[block].astype(np.int64) for side in SIDES)
         return block[: max(1, int(np.searchsorted(np.cumsum(sizes), _MOST_BYTES)))]
@@ -283,16 +286,16 @@ class ProjectedReader:
         )
 
     def _errors_of_kproxy(self, rows: Int64s) -> Bools:
-        """Return in which rows errors are of kproxy's making."""
+        """Return a mask of the rows with errors that kproxy made."""
         done = self._capture.notes.intervened()
         return np.isin(rows, [row for row, each in done.items() if each.made_errors])
 
     def groups(self, rows: Int64s, *, alone: bool = True) -> Iterator[tuple[int | Int64s, Parts]]:
-        """Yield the parts of some rows, those together that have the same: index or indexes in ``rows``, and parts.
+        """Yield parts with the index or indexes in ``rows`` that they belong to; equal ones are grouped.
 
-        Rows of which nothing is wanted are left out.
+        Rows without wanted fields are left out.
 
-        :param alone: also read messages that are not like others; else their rows come without these parts
+        :param alone: whether to read messages that are like no others; otherwise their rows come without these parts
         """
         begin = 0
         while begin < len(rows):
@@ -339,8 +342,8 @@ class ProjectedReader:
         """Read one side of some rows.
 
         :param which: the plan of each row
-        :param alike: let rows share what is the same in them
-        :param alone: read those that share with none
+        :param alike: let rows with equal messages share parts
+        :param alone: read messages that share with none
         """
         wanted = np.array([plan.wanted for plan in plans], np.bool_)[which]
         chosen = np.flatnonzero(wanted & (self._capture.table.column(f"{side}_size")[rows] > 0))
@@ -370,7 +373,7 @@ class ProjectedReader:
         """Read the messages of one version that are like others.
 
         :param chosen: the rows of the frames, as indexes of ``rows``
-        :param mine: which frames have this version
+        :param mine: mask of the frames with this version
         """
         at = np.flatnonzero(mine & (frames.starts >= 0))
         if len(at) < _WORTH_SHARING or plan.shapes is None:
@@ -389,7 +392,7 @@ class ProjectedReader:
                     example = int(group.chosen[members[0]])
                     part = self._part(plan, int(rows[chosen[example]]), frames.payload(example))
                     if part.version != plan.version or part.problem or not part.value:
-                        part = None  # what is wrong with it may be in its own bytes
+                        part = None  # only this message may be wrong
                     known[key] = part
                 if part is not None:
                     here = chosen[group.chosen[members]]
@@ -402,7 +405,7 @@ class ProjectedReader:
     def _part(self, plan: _Plan, row: int, payload: bytes | None) -> Part:
         """Read one message.
 
-        :param payload: None where it cannot be had at a glance
+        :param payload: None if it is not simply readable
         """
         try:
             part = None if payload is None else plan.read(payload)
@@ -419,7 +422,7 @@ class ProjectedReader:
         return plan
 
     def _in_full(self, row: int, plan: _Plan) -> Part:
-        """Decode a frame in full, that no projection fits, or of which bytes are missing."""
+        """Fully decode a frame that does not match its projection, or has missing bytes."""
         column, side = self._capture.table.column, plan.side
         frame = self._capture.frame(
             int(column("connection")[row]),
@@ -443,7 +446,7 @@ _REQUEST_WITH_TAGS = 2
 
 
 def _equal(codes: Int64s) -> Iterator[Int64s]:
-    """Yield where codes are the same, in the order in which each comes first."""
+    """Yield the indexes of equal codes, in the order of their first occurrence."""
     _, first, which = np.unique(codes, return_index=True, return_inverse=True)
     order = np.argsort(first[which], kind="stable")
     met = first[which][order]
@@ -458,8 +461,8 @@ def _projection(layout: MessageVersion, paths: frozenset[str]) -> Projection:
 class _Plan:
     """How the bodies of one side of an API are read in one version.
 
-    :ivar wanted: whether anything of them is
-    :ivar shapes: by which many are read together, None if they are not
+    :ivar wanted: whether any of their fields are
+    :ivar shapes: shapes by which many are read together, None if they are not
     """
 
     def __init__(self, needs: frozenset[str], key: int, asked: int, side: Side) -> None:
@@ -484,7 +487,7 @@ class _Plan:
         else:
             self._start = response_body_start
             self._header = response_header_version(known.response, version)
-        # an ApiVersions response tells only by its content in which version it is (KIP-511)
+        # only its content shows the version of an ApiVersions response (KIP-511)
         self._told = version == asked and (key, side) != (ApiKey.API_VERSIONS, "response")
         if self._told and key != ApiKey.API_VERSIONS:
             varied = known_fields(message[version].struct, tree(inserted_paths(key, side)))
@@ -499,9 +502,9 @@ class _Plan:
             )
 
     def body_starts(self, capture: Capture, frames: Frames, rows: Int64s, chosen: Int64s) -> Int64s:
-        """Return where the bodies of some frames begin, -1 where the header is malformed or has tags.
+        """Return where the bodies of some frames begin, -1 if the header is malformed or has tags.
 
-        :param rows: of the table, for each frame
+        :param rows: row of the table for each frame
         :param chosen: indexes of frames
         """
         data, starts, ends = np.frombuffer(frames.data, np.uint8), frames.starts[chosen], frames.ends[chosen]
@@ -523,7 +526,7 @@ class _Plan:
         return np.where(fits, starts + tagged, -1)
 
     def read(self, payload: bytes) -> Part | None:
-        """Return the wanted fields; None if they have to be looked for by the full decoder."""
+        """Return the wanted fields; None if the full decoder must be used."""
         if not self._told or self._in_full:
             return None
         start = self._start(payload, self._header)
@@ -534,10 +537,10 @@ class _Plan:
 class ProjectedExchanges:
     """Exchanges with only the wanted fields in their bodies.
 
-    Their errors and waits are known if they are among the needs; they have no summaries, annotations or problems.
+    Their errors and waits are set if they are among the needs; they have no summaries, annotations or problems.
 
-    :param reader: numbers the exchanges, and knows what earlier ones told
-    :param needs: what is needed, of :data:`NEEDS`, or paths with their side; or what tells that by API key
+    :param reader: numbers the exchanges, and has the session context
+    :param needs: keys of :data:`NEEDS`, or paths with their side; or a function of the API key that returns them
     """
 
     def __init__(
@@ -548,7 +551,7 @@ class ProjectedExchanges:
         self._projected = ProjectedReader(reader.capture, self._needs)
 
     def read(self, indexes: Int64s) -> Iterator[tuple[int, Exchange]]:
-        """Yield the exchanges at some rising indexes (:meth:`ExchangeReader.exchange`), each with its index."""
+        """Yield the exchanges at increasing `indexes` (:meth:`ExchangeReader.exchange`), each with its index."""
         numbers = indexes.tolist()
         parts = self._projected.read(self._reader.rows[indexes])
         for index, bare, part in zip(numbers, self._reader.bares(numbers), parts, strict=True):
@@ -556,10 +559,10 @@ class ProjectedExchanges:
             yield index, self._filled(bare, part)
 
     def distinct(self, indexes: Int64s) -> Iterator[tuple[int, Exchange]]:
-        """Yield what :meth:`read` does, but of exchanges that tell the same only some, the first among them.
+        """Yield like :meth:`read`, but only some of several equal exchanges, the first among them.
 
-        They do if connection, client ID and wanted fields are the same. Times, latency and sizes are those of the one
-        that is yielded. Exchanges of which nothing is wanted are left out.
+        Exchanges are equal if connection, client ID and wanted fields are. Times, latency and sizes are those of the
+        yielded one. Exchanges without wanted fields are left out.
         """
         self._reader.learn(int(indexes.max(initial=0)))
         rows, table = self._reader.rows[indexes], self._reader.capture.table
@@ -572,7 +575,7 @@ class ProjectedExchanges:
                 yield index, self._filled(self._reader.bare(index), parts)
 
     def _filled(self, bare: Exchange, parts: Parts) -> Exchange:
-        """Fill in what was wanted; what cannot be found out is left out, and noted."""
+        """Fill in the wanted fields; on an internal error, leave them out and record it."""
         try:
             return self._fill(bare, parts)
         except Exception as error:
@@ -602,7 +605,7 @@ class ProjectedExchanges:
 
 
 def body_of(key: int, part: Part | None) -> Body | None:
-    """Return one side of an exchange as a body that was read without problems."""
+    """Return one side of an exchange as a body without problems."""
     if part is None:
         return None
     return Body(key, part.asked, part.version, {}, part.value, SIZE_BYTES, b"", part.guess)

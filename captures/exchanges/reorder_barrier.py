@@ -1,10 +1,10 @@
-"""Keeps the two directions of a connection in step while one of them waits behind a hole.
+"""A barrier that keeps the two directions of a connection in step while one of them waits behind a gap.
 
-The reassembler hands out a stream up to the first hole, and what lies behind it once the hole is filled or given up.
-The other direction continues meanwhile, so that responses would come before their requests, and pairs would depend on
-where the blocks of a capture end. Here, what was captured after the first waiting packet waits with it: also what has
-filled a part of the hole, or it would be read before what the other direction sent earlier. So whatever is handed on
-was captured before everything that is still to come, and the order of both directions is the same for any blocks.
+The reassembler delivers a stream up to the first gap, and the rest once the gap is filled or given up. Meanwhile the
+other direction continues: responses would precede their requests, and pairing would depend on where the blocks of a
+capture end. Here, everything captured after the first waiting packet waits with it. That includes bytes that have
+filled a part of the gap, which otherwise would be read before earlier bytes of the other direction. So everything
+passed on was captured before everything still to come, and the order of both directions does not depend on blocks.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from captures.packets import GapCause, Gaps, SegmentBlock
 
-#: rows that may wait, of all connections; beyond that, order is given up rather than memory
+#: most rows that may wait, of all connections; beyond that, order is given up to save memory
 MAX_HELD_ROWS = 1 << 18
 
 _NEVER = 1 << 62
@@ -27,30 +27,30 @@ _GAPS = ("stream", "position", "missing", "cause", "number")
 
 
 class _WaitingSegments(NamedTuple):
-    """Columns of segments and gaps, in the order of the names above."""
+    """Columns of segments and gaps, in the order of ``_ROWS`` and ``_GAPS``."""
 
     rows: list[NDArray[Any]]
     gaps: list[NDArray[Any]]
 
 
 class ReorderBarrier:
-    """Holds back segments and gaps of connections of which a direction is stalled."""
+    """Holds back segments and gaps of connections with a stalled direction."""
 
     def __init__(self) -> None:
         self._held: _WaitingSegments | None = None
 
     @property
     def holding(self) -> list[int]:
-        """The streams of which something is held back."""
+        """The streams with held-back segments or gaps."""
         if self._held is None:
             return []
         streams: list[int] = np.unique(np.concatenate((self._held.rows[0], self._held.gaps[0]))).tolist()
         return streams
 
     def feed(self, block: SegmentBlock, waiting: dict[int, int]) -> SegmentBlock:
-        """Return what may be read of a block and of what was held before, as one block.
+        """Return the readable part of a block and of what was held back, as one block.
 
-        :param waiting: streams with packets behind a hole -> number of the first such packet
+        :param waiting: streams with packets behind a gap -> number of the first such packet
         """
         if self._held is None and not waiting:
             return block
@@ -77,7 +77,7 @@ class ReorderBarrier:
         for mine in sorted(2 * connection + direction for connection in since for direction in (0, 1)):
             low, high = np.searchsorted(stream, (mine, mine + 1)).tolist()
             gap_stream, gap_position, missing, cause, cut = gaps
-            # a loss shows when the next packet comes, a cut packet at once
+            # a loss shows with the next packet, a cut packet at once
             later = np.flatnonzero((gap_stream == mine) & (cut > since[mine >> 1]))
             first = int(gap_position[later].min()) if len(later) else _NEVER
             if len(rows_later := np.flatnonzero(number[low:high] > since[mine >> 1])):
@@ -97,13 +97,13 @@ def _joined(before: list[NDArray[Any]], after: list[NDArray[Any]]) -> list[NDArr
 
 
 def _ordered(columns: list[NDArray[Any]]) -> list[NDArray[Any]]:
-    """Sort by stream; what is of one stream is in order, held rows before newer ones."""
+    """Sort by stream; the rows of a stream keep their order, held ones before newer ones."""
     order = np.argsort(columns[0], kind="stable")
     return [column[order] for column in columns]
 
 
 def gaps_before(stream: NDArray[Any], position: NDArray[Any], gaps: list[NDArray[Any]]) -> Gaps:
-    """Return gaps (stream, position, missing, cause, number) with the row before which each lies."""
+    """Return gaps (stream, position, missing, cause, number) with the row that follows each."""
     before = np.empty(len(gaps[0]), np.int64)
     for index, (gap_stream, gap_position) in enumerate(zip(gaps[0].tolist(), gaps[1].tolist(), strict=True)):
         low, high = np.searchsorted(stream, (gap_stream, gap_stream + 1)).tolist()

@@ -1,7 +1,7 @@
-"""The kernel's TCP statistics of connections while they were recorded, which the proxy notes in packet comments.
+"""The kernel's TCP statistics of connections during recording, which the proxy stores in packet comments.
 
-A capture that a proxy has made of bytes shows nothing of the network below: these samples do. They belong to
-connections, not to exchanges.
+A capture that a proxy writes shows nothing of the network below: these samples do. They belong to connections, not to
+exchanges.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Sample(NamedTuple):
     :ivar time: ns since the epoch
     :ivar connection: id in the capture
     :ivar values: the statistics, and the side they belong to
-    :ivar packet: number of the packet that says so
+    :ivar packet: number of the packet with the sample
     """
 
     time: int
@@ -35,7 +35,7 @@ class Sample(NamedTuple):
 class Samples:
     """The samples of a capture, in the order in which they were taken.
 
-    :param connections: of the same capture
+    :param connections: connections of the same capture
     """
 
     def __init__(self, connections: Connections) -> None:
@@ -51,16 +51,16 @@ class Samples:
         return iter(self._samples)
 
     def of(self, connection: int) -> list[Sample]:
-        """Return those of one connection."""
+        """Return the samples of one connection."""
         return [sample for sample in self._samples if sample.connection == connection]
 
     def take(self, block: PacketBlock, told: Mapping[int, Sequence[TcpSample]]) -> None:
-        """Take in samples by the numbers of their packets, after the connections of the block are known."""
+        """Add samples by the numbers of their packets, after the connections of the block are known."""
         for number, time, connection in self.connections_of(block, told):
             self._samples.extend(Sample(time, connection, values, number) for values in told[number])
 
     def connections_of(self, block: PacketBlock, packets: Collection[int]) -> Iterator[tuple[int, int, int]]:
-        """Yield number, time and connection of packets, after the connections of the block are known."""
+        """Yield number, time and connection of `packets`, after the connections of the block are known."""
         if not packets:
             return
         self._look_at_connections()
@@ -70,7 +70,7 @@ class Samples:
             yield number, time, self._connection(int(block.src[row]), int(block.dst[row]), number)
 
     def forget(self, before: int) -> None:
-        """Drop samples that were taken before a moment."""
+        """Drop samples that were taken before `before`."""
         while self._samples and self._samples[0].time < before:
             self._samples.popleft()
 
@@ -82,7 +82,7 @@ class Samples:
         self._known = len(connections)
 
     def _connection(self, source: int, target: int, number: int) -> int:
-        """Return the connection of a packet: the latest between its ends that had begun."""
+        """Return the connection of a packet: the latest between its endpoints that had begun."""
         between = self._by_ends[min(source, target), max(source, target)]
         begun = bisect_right(between, number, key=self._connections.first_number.__getitem__)
         return between[max(begun - 1, 0)]

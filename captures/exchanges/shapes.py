@@ -1,13 +1,12 @@
-"""Messages that differ only in values that were not asked for, told apart for thousands of them at once.
+"""Shapes: messages that differ only in values that are not wanted, recognised thousands at a time.
 
-A :class:`Shape` is made of one message, the example. Of its bytes some hold the structure (counts, lengths, markers),
-some the wanted values, and the rest is passed over: numbers that are not wanted, the content of texts that are not
-wanted, and bytes fields, which may be of another length in each message. Messages with the structure of the example
-and the same wanted bytes decode to the same wanted values, so one of them is decoded and stands for all
-(:meth:`Shapes.classes`).
+A :class:`Shape` is made from one message, the example. Some of its bytes are structure (counts, lengths, markers), some
+are wanted values, and the rest is ignored: unwanted numbers, the content of unwanted texts, and bytes fields, whose
+length may differ in each message. Messages with the structure of the example and the same wanted bytes decode to the
+same wanted values, so one of them is decoded for all (:meth:`Shapes.groups`).
 
-Records fields are the exception: each message has its own, and what their batch headers tell is read for all messages
-together (:class:`RecordTallies`). So are numbers that mostly differ, such as offsets: their own ones.
+Records fields are the exception: each message has its own, and their batch headers are read for all messages together
+(:class:`RecordTallies`). So are numbers that mostly differ, such as offsets: the own numbers.
 """
 
 from __future__ import annotations
@@ -33,15 +32,15 @@ from dissectors.records.legacy import ENTRY_OVERHEAD
 from dissectors.trace import Node, trace
 
 _MOST_SHAPES = 48
-"""That are kept of one message version; of those that fit least often one goes for a new one."""
+"""Most shapes kept per message version; a new one replaces the one that matched least often."""
 _WORTH_A_SHAPE = 4
-"""Messages; making a shape takes as long as decoding some of them."""
+"""Messages from which on a shape pays: making one takes as long as decoding some messages."""
 _MOST_IN_VAIN = 6
-"""Examples of a block that fit next to no other message before the rest is left to be decoded one by one."""
+"""Examples of a block that match hardly any other message before the rest is decoded one by one."""
 _MOST_BATCHES = 1000
-"""Of a records field that are counted together with those of others."""
+"""Most batches of a records field that are counted with numpy."""
 _LONGEST_EXAMPLE = 1 << 16
-"""Bytes, without bytes fields. What is longer is cheaper to decode than to describe."""
+"""Bytes of the longest example, without bytes fields. Longer ones are cheaper to decode than to describe."""
 
 _STRUCTURE, _WANTED, _NUMBER, _TEXT, _BYTES = range(5)
 _UNWANTED: Tree = {}
@@ -56,7 +55,7 @@ _LEAST = np.iinfo(np.int64).min
 
 
 class BatchTrait(IntFlag):
-    """What complete batches have that rules look for."""
+    """Traits of complete batches that rules look for."""
 
     OLD = 1
     """Magic 0 or 1."""
@@ -66,11 +65,11 @@ class BatchTrait(IntFlag):
 
 
 class HeaderTallies(NamedTuple):
-    """What batch headers tell besides, as :class:`RecordTallies` have it.
+    """Further facts from batch headers, shaped like :class:`RecordTallies`.
 
     :ivar traits: :class:`BatchTrait` of any of the batches
-    :ivar earliest: of their latest timestamps, ms; the least number where none has one
-    :ivar latest: of these, likewise
+    :ivar earliest: earliest of their latest timestamps, ms; the least int64 if none has one
+    :ivar latest: latest of their latest timestamps, ms; the least int64 if none has one
     """
 
     traits: Int64s
@@ -79,7 +78,7 @@ class HeaderTallies(NamedTuple):
 
 
 def header_facts(field: bytes) -> tuple[int, int, int]:
-    """Return what :class:`HeaderTallies` have of one records field."""
+    """Return the :class:`HeaderTallies` of one records field."""
     batches = record_set(field).batches
     traits = 0
     for batch in batches:
@@ -90,30 +89,29 @@ def header_facts(field: bytes) -> tuple[int, int, int]:
 
 
 def offset_behind(batches: Sequence[Batch]) -> int:
-    """Return the offset behind the last of some batches, -1 if there is none, or it is of magic 0 or 1."""
+    """Return the offset after the last of some batches, -1 if there is none, or it has magic 0 or 1."""
     return as_int64(batches[-1].last_offset + 1) if batches and batches[-1].magic >= 2 else -1
 
 
 def as_int64(number: int) -> int:
-    """Return a number as int64 arithmetic has it, which wraps around: offsets of a foreign batch may be any."""
+    """Return a number wrapped around as int64 arithmetic does: offsets of a foreign batch can be anything."""
     return (number - _LEAST) % (1 << 64) + _LEAST
 
 
 class RecordTallies(NamedTuple):
-    """What the records fields of messages hold: a row for each message, a column for each field that is not null.
+    """Contents of the records fields of messages: one row per message, one column per field that is not null.
 
-    :ivar codec: of all batches, where the field holds nothing but whole batches of magic 2 that have the same, else -1
-
+    :ivar codec: codec of all batches, if the field has only whole batches of magic 2 with the same codec, else -1
     :ivar size: bytes of the field
-    :ivar batches: complete ones
-    :ivar batch_bytes: of these
-    :ivar records: that the batches announce, without control records
-    :ivar uncounted: compressed messages of magic 0 and 1, which do not tell how many are in them
+    :ivar batches: number of complete batches
+    :ivar batch_bytes: bytes of complete batches
+    :ivar records: records announced by the batches, without control records
+    :ivar uncounted: compressed messages of magic 0 and 1, which do not announce how many they contain
     :ivar markers: control records
-    :ivar last: last offset of the only batch, -1 where there is not exactly one
-    :ivar behind: offset behind the last batch, -1 where there is none, or it is of magic 0 or 1
-    :ivar high_watermark: that stands beside the field; the least number where none does, or it is no own number
-    :ivar headers: what else the headers tell, None if that was not asked
+    :ivar last: last offset of the only batch, -1 unless there is exactly one
+    :ivar behind: offset after the last batch, -1 if there is none, or it has magic 0 or 1
+    :ivar high_watermark: high watermark beside the field; the least int64 if there is none, or it is not an own number
+    :ivar headers: further facts from the headers, None if they were not requested
     """
 
     size: Int64s
@@ -129,13 +127,13 @@ class RecordTallies(NamedTuple):
     headers: HeaderTallies | None = None
 
     def of(self, rows: Int64s | Bools) -> RecordTallies:
-        """Return those of some messages."""
+        """Return the tallies of some messages."""
         headers = self.headers and HeaderTallies(*(column[rows] for column in self.headers))
         return RecordTallies._make([*(column[rows] for column in self[:-1]), headers])
 
 
 class _Segment(NamedTuple):
-    """A run of bytes of fixed length; positions count from its beginning."""
+    """A run of bytes of fixed length; positions count from its start."""
 
     length: int
     structure: Int64s
@@ -147,9 +145,9 @@ class _Segment(NamedTuple):
 class _Hole(NamedTuple):
     """A bytes field that is not null.
 
-    :ivar compact: how its length is written
+    :ivar compact: whether its length is compact
     :ivar records: whether its records are wanted
-    :ivar beside: which of the own numbers is the high watermark beside it; None if none is
+    :ivar beside: index of the own number that is the high watermark beside it; None if there is none
     """
 
     compact: bool
@@ -158,13 +156,13 @@ class _Hole(NamedTuple):
 
 
 class ShapeMatch(NamedTuple):
-    """The messages that have a shape.
+    """The messages that match a shape.
 
-    :ivar fits: which of those that were asked about
-    :ivar keys: of these the wanted bytes, a row for each
-    :ivar tallies: what their records fields hold, None if there are none
+    :ivar fits: mask of the matching ones among the candidates
+    :ivar keys: the wanted bytes of each match, one row each
+    :ivar tallies: contents of their records fields, None if there are none
     :ivar numbers: the varied numbers of each, None if there are none
-    :ivar own: the own numbers of each, by field: a row for each message, a column for each struct that has the field
+    :ivar own: the own numbers of each, by field: one row per message, one column for each struct with the field
     """
 
     fits: Bools
@@ -178,13 +176,13 @@ class Shape:
     """What messages of one version have in common with an example.
 
     :param con: the layout
-    :param wanted: fields that are wanted
-    :param body: of the example, which is sound
-    :param varied: wanted numbers that may be another positive number in each message. If they are told, records fields
-        have to be empty in the same messages, and else whole batches of magic 2 with one codec.
-    :param own: wanted numbers that each message has its own of, whatever they are; their names are unique
-    :param headers: whether to read all that batch headers tell
-    :raises ValueError: if it has to be decoded by itself
+    :param wanted: wanted fields
+    :param body: the example, which must be valid
+    :param varied: wanted numbers that may be another positive number in each message. If given, the same records fields
+        must be empty in each message, and the others must be whole batches of magic 2 with one codec.
+    :param own: wanted numbers that are read for each message, whatever their values; their names are unique
+    :param headers: whether to read complete batch headers
+    :raises ValueError: if messages like it must be decoded one by one
     """
 
     def __init__(
@@ -213,17 +211,17 @@ class Shape:
         self.least = sum(segment.length for segment in self._segments) + len(self._holes)
         self.hits = 0
         self.known: dict[bytes, Any] = {}
-        """By their wanted bytes what messages of the shape stand for."""
+        """Decoded result of the shape's messages, by their wanted bytes."""
 
-    # ------------------------------------------------------------ made of the example
+    # ------------------------------------------------------------ from the example
     def _mark(
         self, con: wire.WireType, node: Node, wanted: Tree | None, varied: Tree | None, own: Tree | None
     ) -> None:
         """Mark the bytes of a node.
 
-        :param wanted: what of it is wanted: None for all, nothing of an empty tree
-        :param varied: what of it is a varied number, likewise
-        :param own: what of it is an own number, likewise
+        :param wanted: wanted fields inside it; None for all, an empty tree for none
+        :param varied: varied numbers inside it; None if it is one, an empty tree for none
+        :param own: own numbers inside it; None if it is one, an empty tree for none
         """
         match con:
             case wire.Struct():
@@ -276,7 +274,7 @@ class Shape:
         self._roles[start:end] = role
 
     def _cut(self, body: Bytes) -> tuple[list[_Segment], list[_Hole]]:
-        """Cut the example at its bytes fields."""
+        """Split the example at its bytes fields."""
         begins = [0, *(end for _, _, end, *_ in self._found)]
         ends = [*(start for start, *_ in self._found), len(body)]
         if sum(ends) - sum(begins) > _LONGEST_EXAMPLE:
@@ -300,7 +298,7 @@ class Shape:
 
     # ------------------------------------------------------------ other messages
     def fit(self, data: Bytes, starts: Int64s, ends: Int64s) -> ShapeMatch:
-        """Return which messages have this shape, and what they tell.
+        """Return which messages match this shape, and their values.
 
         :param starts: where the bodies begin in ``data``
         """
@@ -311,7 +309,7 @@ class Shape:
         begins: list[Int64s] = []
         for number, segment in enumerate(self._segments):
             fits &= at + segment.length <= ends
-            # those that do not fit are read somewhere, which has no consequence
+            # for non-matching messages this reads arbitrary bytes, which does no harm
             at = np.minimum(at, max(len(data) - segment.length, 0))
             begins.append(at)
             if len(segment.structure):
@@ -340,7 +338,7 @@ class Shape:
         return found._replace(keys=np.ascontiguousarray(found.keys))
 
     def _told_apart(self, found: ShapeMatch, data: Bytes, begins: list[Int64s]) -> ShapeMatch:
-        """Read the varied numbers; add to the keys which are not positive, and the codecs of records."""
+        """Read the varied numbers; add to the keys whether each is positive, and the codecs of records."""
         fits, key, tallies, _, own = found
         numbers = None
         if tallies is not None:
@@ -378,11 +376,11 @@ class Shape:
 class Shapes:
     """The shapes of one message version.
 
-    :param layout: of the messages
-    :param wanted: fields that are wanted
-    :param varied: numbers among them, as :class:`Shape` takes them
-    :param own: likewise
-    :param headers: likewise
+    :param layout: layout of the messages
+    :param wanted: wanted fields
+    :param varied: as for :class:`Shape`
+    :param own: as for :class:`Shape`
+    :param headers: as for :class:`Shape`
     """
 
     def __init__(
@@ -402,9 +400,9 @@ class Shapes:
         self._shapes: list[Shape] = []
 
     def groups(self, frames: Frames, starts: Int64s, chosen: Int64s) -> list[Group]:
-        """Return messages by their shape; those that fit none are left out.
+        """Return messages grouped by shape; those that match none are left out.
 
-        :param frames: among which they are
+        :param frames: frames that contain them
         :param starts: where the body of each frame begins
         :param chosen: indexes of the frames of this version
         """
@@ -436,7 +434,7 @@ class Shapes:
             rest = self._fitting(shape, data, frames, starts, rest, found)
             if before - len(rest) < _WORTH_A_SHAPE:
                 in_vain += 1
-                if before == len(rest):  # an example whose texts are not ASCII does not even fit itself
+                if before == len(rest):  # an example whose texts are not ASCII does not even match itself
                     rest = rest[1:]
                     continue
             if len(self._shapes) >= _MOST_SHAPES:
@@ -447,7 +445,7 @@ class Shapes:
     def _fitting(
         self, shape: Shape, data: Bytes, frames: Frames, starts: Int64s, rest: Int64s, found: list[Group]
     ) -> Int64s:
-        """Take those of some messages that have a shape; return the others."""
+        """Add the messages of `rest` that match a shape to `found`; return the others."""
         long_enough = frames.ends[rest] - starts[rest] >= shape.least
         if not long_enough.any():
             return rest
@@ -467,9 +465,9 @@ class Group(NamedTuple):
 
     :ivar chosen: indexes of their frames
     :ivar keys: the wanted bytes of each
-    :ivar tallies: what their records fields hold, None if there are none
+    :ivar tallies: contents of their records fields, None if there are none
     :ivar numbers: the varied numbers of each, None if there are none
-    :ivar own: the own numbers of each, by field, as :class:`ShapeMatch` has them
+    :ivar own: the own numbers of each, by field, as in :class:`ShapeMatch`
     """
 
     shape: Shape
@@ -480,7 +478,7 @@ class Group(NamedTuple):
     own: Mapping[str, Int64s]
 
     def codes(self) -> tuple[Int64s, list[bytes]]:
-        """Return numbers for the wanted bytes of each message, and the wanted bytes by number."""
+        """Return a code for the wanted bytes of each message, and the wanted bytes by code."""
         width = self.keys.shape[1]
         whole = self.keys.tobytes()
         seen: dict[Hashable, int] = {}
@@ -497,10 +495,10 @@ class Group(NamedTuple):
 def _columns(
     data: Bytes, begins: Sequence[Int64s], fits: Bools, places: Sequence[tuple[int, int, str]]
 ) -> Int64s:
-    """Read numbers of some messages: a row for each message, a column for each place.
+    """Read numbers of some messages: one row per message, one column per place.
 
     :param begins: where the segments of each message begin
-    :param places: segment, position in it, and kind of each number
+    :param places: segment, position in it, and dtype of each number
     """
     made = np.empty((np.count_nonzero(fits), len(places)), np.int64)
     for column, (segment, place, kind) in enumerate(places):
@@ -509,14 +507,14 @@ def _columns(
 
 
 def _number(data: Bytes, at: Int64s, kind: str) -> Int64s:
-    """Read a number at each of some places; where it would lie outside it is read from elsewhere."""
+    """Read a number at each place; outside of the data, arbitrary bytes are read instead."""
     size = np.dtype(kind).itemsize
     places = np.minimum(at, max(len(data) - size, 0))[:, None] + np.arange(size)
     return np.ascontiguousarray(data[places]).view(kind)[:, 0].astype(np.int64)
 
 
 def _length(data: Bytes, at: Int64s, *, compact: bool) -> tuple[Int64s, Int64s]:
-    """Read the length of a bytes field at each place; return where its content begins, and the length, -1 for null."""
+    """Return where the content of each bytes field begins, and its length, -1 for null."""
     if not compact:
         return at + 4, _number(data, at, ">i4") if len(data) >= 4 else np.full(len(at), -1)
     value = np.zeros(len(at), np.int64)
@@ -592,7 +590,7 @@ def _tally(
 
 
 def _add_headers(more: HeaderTallies, data: Bytes, fields: Int64s, at: Int64s, end: Int64s) -> None:
-    """Take in a batch of magic 2 of each of some fields: where it begins and ends."""
+    """Add a batch of magic 2, from `at` to `end`, to each of `fields`."""
     attributes = data[at + _ATTRIBUTES_AT + 1]
     view = data.data
     places = zip((at + CRC_START).tolist(), end.tolist(), strict=True)

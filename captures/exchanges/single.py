@@ -1,9 +1,8 @@
-"""One connection at a time, through the sans-io conversation: the thorough way, for whatever is out of the ordinary.
+"""The slow path: one connection at a time, through the sans-I/O conversation, for everything out of the ordinary.
 
-Connections come here that began before the capture, that lost bytes, that speak raw SASL or something other than
-Kafka, or that :mod:`captures.exchanges.bulk` gave up. Their segments are fed to a
-:class:`~dissectors.conversation.Conversation` in the order of capture, and what it reports becomes rows of the
-exchange table.
+Connections take it that began before the capture, lost bytes, use raw SASL or a protocol other than Kafka, or that
+:mod:`captures.exchanges.bulk` gave up. Their segments are fed to a :class:`~dissectors.conversation.Conversation` in
+the order of capture, and its events become rows of the exchange table.
 """
 
 from __future__ import annotations
@@ -37,11 +36,11 @@ from dissectors.conversation.pairing import MAX_SILENT, NOT_NEEDED
 
 SIDES = (Side.CLIENT, Side.BROKER)
 
-#: after how many pieces it is looked whether the bulk way may continue; each time in vain, twice as many
+#: pieces after which a return to the fast path is tried first; the number doubles after each failure
 _FIRST_LOOK = 4
 _LARGEST_STEP = 16
 
-#: pieces before the next hole that make it worth while
+#: pieces before the next gap from which on the change pays
 _WORTH_IT = 24
 
 _MARKS_KEPT = 4096
@@ -52,10 +51,10 @@ class Skip:
     """Bytes of a stream that belong to no frame.
 
     :ivar stream: the stream
-    :ivar position: of the first byte
-    :ivar size: how many
+    :ivar position: position of the first byte
+    :ivar size: number of bytes
     :ivar reason: why, in words
-    :ivar at_end: the stream ended inside a frame; nothing was lost, there was no more
+    :ivar at_end: the stream ended inside a frame; nothing was lost
     """
 
     stream: int
@@ -66,7 +65,7 @@ class Skip:
 
 
 class _Marks:
-    """When each stretch of a stream was captured, and in which packet."""
+    """Capture times and packets of a stream, by position."""
 
     __slots__ = ("_packets", "_positions", "_times")
 
@@ -76,7 +75,7 @@ class _Marks:
         self._packets: list[int] = []
 
     def add(self, piece: Piece) -> None:
-        """Note where a piece begins; the pieces of a stream come in order."""
+        """Add the start of a piece; the pieces of a stream arrive in order."""
         self._positions.append(piece.position)
         self._times.append(piece.time)
         self._packets.append(piece.packet)
@@ -87,28 +86,28 @@ class _Marks:
         return self._times[at], self._packets[at]
 
     def since(self, position: int) -> tuple[Int64s, Int64s, Int64s]:
-        """Return positions, times and packets of the stretches from that with the byte at ``position`` on."""
+        """Return positions, times and packets from the piece with the byte at ``position`` on."""
         at = max(bisect_right(self._positions, position) - 1, 0)
         columns = self._positions, self._times, self._packets
         one, two, three = (np.array(column[at:], np.int64) for column in columns)
         return one, two, three
 
     def forget(self, before: int) -> None:
-        """Drop bytes before a position, which are no longer needed."""
+        """Drop pieces before a position, which are no longer needed."""
         at = bisect_right(self._positions, before) - 1
         if at > _MARKS_KEPT:
             del self._positions[:at], self._times[:at], self._packets[:at]
 
 
 class SingleConnection:
-    """Feeds one connection to a conversation and writes what it reports into the table.
+    """Feeds one connection to a conversation and writes its events into the table.
 
     :param limits: API key -> (lowest, highest) request version
-    :param client_known: whether direction 0 is the client's; else that is found out from the bytes
+    :param client_known: whether direction 0 is the client's; otherwise the bytes decide
     :param whole: whether both directions were captured from their first byte on
     :ivar client_direction: the direction of the requests
     :ivar skipped: bytes that belong to no frame
-    :ivar foreign: what the connection speaks instead of Kafka, or empty
+    :ivar foreign: the protocol that the connection uses instead of Kafka, or empty
     """
 
     def __init__(
@@ -135,39 +134,39 @@ class SingleConnection:
         self._marks: tuple[_Marks, ...] = ()
         self._rows: dict[int, int] = {}
         self._silent: dict[int, int] = {}
-        """Correlation IDs of the latest requests that need no response, and their rows."""
+        """Rows of the latest requests that need no response, by correlation ID."""
         self._latest = [-1, -1]
-        """Rows of the latest request and of the latest one answered."""
+        """Rows of the latest request and of the latest answered one."""
         self._token_row = -1
         self._searching: list[Side] = []
         """Sides whose latest bytes belong to no frame."""
         self._with_bulk = False
         self._at_rest: Handover | None = None
-        """Where a conversation stands that is not kept as nothing is open in it."""
+        """State of a conversation that was dropped because nothing is open in it."""
         if client_known:
             self._begin(0)
 
     # ------------------------------------------------------------ in
     def stand_by(self, client_direction: int) -> None:
-        """Leave the connection to the bulk way, with which it is already, until that gives it up."""
+        """Leave the connection on the fast path, where it is already, until that gives it up."""
         self.client_direction = client_direction
         self._forget_all()
         self._with_bulk = True
 
     @property
     def is_open(self) -> bool:
-        """Whether something is still to be reported about the connection when it ends."""
+        """Whether something remains to be reported when the connection ends."""
         return not self._with_bulk and self._at_rest is None
 
     def adopt(self, handover: Handover) -> None:
-        """Go on where the bulk way left off: requests in flight, and unfinished frames of both directions."""
+        """Continue where the fast path stopped: with requests in flight, and unfinished frames of both directions."""
         self._with_bulk, self._at_rest, self._role = False, None, None
         self._marks = (_Marks(), _Marks())
         in_flight = [self._request_of(row) for row in handover.waiting]
         self._rows = dict(zip((frame.start for frame in in_flight), handover.waiting, strict=True))
         self._latest = list(handover.latest)
         self._conversation = Conversation(self._limits)
-        if any(handover.positions):  # else nothing was read yet, and it may turn out not to be Kafka at all
+        if any(handover.positions):  # otherwise nothing was read yet, and it may not be Kafka
             by_side = handover.positions[:: -1 if self.client_direction else 1]
             correlation_id = self._table.column("correlation_id")
             silent = correlation_id[handover.silent].tolist()
@@ -183,12 +182,12 @@ class SingleConnection:
                 client_ids=[text for text in texts if text is not None],
             )
         for direction, carry in enumerate(handover.carries):
-            if carry is not None:  # bytes that the bulk way has seen but not kept are read again
+            if carry is not None:  # bytes that the fast path has seen but not kept are read again
                 for piece in self._read_again(direction, carry):
                     self._receive(piece)
 
     def _request_of(self, row: int) -> RequestFrame:
-        """Return a request without its payload, as the table knows it."""
+        """Return the request in a row of the table, without its payload."""
         known = self._table.row(row)
         return RequestFrame(
             start=known["request_position"],
@@ -201,9 +200,9 @@ class SingleConnection:
         )
 
     def _read_again(self, direction: int, carry: Carry) -> Iterator[Piece]:
-        """Yield bytes that were seen before, packet by packet, so that each keeps its capture time and packet.
+        """Yield bytes that were seen before, packet by packet, with their capture times and packets.
 
-        What looked like one unfinished frame may turn out to be none, and others to begin in it.
+        What looked like one unfinished frame may turn out to be none, or to contain others.
         """
         stream, index = 2 * self.connection + direction, self._index
         marked, times, packets = (np.concatenate(columns) for columns in zip(*carry.marks, strict=True))
@@ -214,11 +213,11 @@ class SingleConnection:
             yield Piece(direction, position, int(times[mark]), int(packets[mark]), data)
 
     def feed(self, rest: UnreadSegments, *, to_the_end: bool = False) -> Handover | None:
-        """Take what is left of this connection in a block, or as much of it as is out of the ordinary.
+        """Process what is left of this connection in a block, or as much of it as is out of the ordinary.
 
-        :param to_the_end: take all of it
-        :returns: None, or where the connection stands once nothing is out of the ordinary any more; what was not
-            taken is left in the block
+        :param to_the_end: process all of it
+        :returns: the state of the connection once it is ordinary again, with the unread rest left in the block;
+            otherwise None
         """
         pieces = rest.take(self.connection)
         if self._at_rest is not None:
@@ -237,7 +236,7 @@ class SingleConnection:
             if to_the_end or at < next_look:
                 continue
             ahead = bisect_right(pieces.holes, at)
-            # before the next hole there should be enough for the bulk way to be worth the change
+            # there should be enough before the next gap for the change to pay
             if ahead < len(pieces.holes) and (not ahead or pieces.holes[ahead] - at < _WORTH_IT):
                 continue
             handover = self._hand_back()
@@ -250,14 +249,14 @@ class SingleConnection:
         return None
 
     def _rest(self) -> None:
-        """Keep no conversation in which nothing is open: thousands of connections may say no more."""
+        """Drop the conversation if nothing is open in it: thousands of connections may send no more."""
         standing = self._standing()
         if standing is not None and not standing.waiting and standing.carries == (None, None):
             self._at_rest = standing
             self._conversation, self._marks = None, ()
 
     def _hand_back(self) -> Handover | None:
-        """Leave the connection to the bulk way if that may continue with it, and return where it stands."""
+        """Return the connection to the fast path if that may continue it, with its state."""
         standing = self._standing()
         if standing is not None:
             self._forget_all()
@@ -265,7 +264,7 @@ class SingleConnection:
         return standing
 
     def _standing(self) -> Handover | None:
-        """Return where the connection stands if another reader may continue with it."""
+        """Return the state of the connection if another reader may continue it."""
         assert self._conversation is not None
         standing = self._conversation.standing()
         if standing is None or any(request.start not in self._rows for request in standing.in_flight):
@@ -290,22 +289,22 @@ class SingleConnection:
         )
 
     def renumber(self, rows: Int64s) -> None:
-        """Follow the rows of the table to their new indexes, -1 for those that were dropped."""
+        """Translate rows of the table to their new indexes, -1 for dropped rows."""
         self._rows = {start: int(rows[row]) for start, row in self._rows.items() if rows[row] >= 0}
         self._silent = {key: int(rows[row]) for key, row in self._silent.items() if rows[row] >= 0}
         self._latest = [int(rows[row]) if row >= 0 else -1 for row in self._latest]
         self._token_row = int(rows[self._token_row]) if self._token_row >= 0 else -1
 
     def _forget_all(self) -> None:
-        """Drop the state of the conversation: the reader that continues the connection reports how it ends."""
+        """Drop the state of the conversation: the reader that continues the connection reports its end."""
         self._conversation = self._role = None
         self._marks = ()
         self._rows, self._silent, self._latest, self._token_row = {}, {}, [-1, -1], -1
 
     def finish(self, reason: str) -> None:
-        """The capture is over: what is still in flight stays unanswered.
+        """Finish: requests in flight stay unanswered.
 
-        :param reason: why no more comes, in words
+        :param reason: why no more data arrives, in words
         """
         if self._role is not None:
             for piece in self._begin(self._role.settle()):
@@ -316,7 +315,7 @@ class SingleConnection:
         self._take_events(in_step)
 
     def _begin(self, client_direction: int) -> list[Piece]:
-        """Begin the conversation, now that it is known who is who; return what waited for that."""
+        """Start the conversation, with known roles; return the pieces that waited for that."""
         self.client_direction, self._role = client_direction, None
         self._marks = (_Marks(), _Marks())
         self._conversation = Conversation(self._limits, midstream=not self.whole)
@@ -335,7 +334,10 @@ class SingleConnection:
 
     # ------------------------------------------------------------ out
     def _take_events(self, ending: Container[Side] = ()) -> None:
-        """Write down what happened; ``ending``: sides whose remaining bytes are cut off, not skipped."""
+        """Write events to the table.
+
+        :param ending: sides whose remaining bytes are cut off, not skipped
+        """
         assert self._conversation is not None
         for event in self._conversation.events():
             if isinstance(event, RequestSeen):
@@ -398,7 +400,7 @@ class SingleConnection:
         self._table.mark(row, flags)
 
     def _needs_no_response(self, correlation_id: int, row: int) -> None:
-        """Remember a request in case it is answered all the same, as some brokers do (noida 0.2)."""
+        """Keep a request in case it is answered all the same, as some brokers do (noida 0.2)."""
         self._silent.pop(correlation_id, None)
         self._silent[correlation_id] = row
         if len(self._silent) > MAX_SILENT:
@@ -416,7 +418,7 @@ class SingleConnection:
         self._token_row = row if event.side is Side.CLIENT else -1
 
     def _note_search(self, row: int, side: Side) -> None:
-        """Mark the first frame after bytes that belong to none: it was found by its looks."""
+        """Mark the first frame after bytes that belong to none: it was found by the looks of its header."""
         if side in self._searching:
             self._searching.remove(side)
             self._table.mark(row, Flag.RESYNCHRONISED)
@@ -428,7 +430,7 @@ class SingleConnection:
             f"{name}_first": self._found(side, frame.start)[0],
             f"{name}_last": self._found(side, frame.end - 1)[0],
         }
-        # the frames of a side come in the order of its stream
+        # the frames of a side arrive in stream order
         self._marks[self.client_direction ^ (side is Side.BROKER)].forget(frame.start)
         return place
 

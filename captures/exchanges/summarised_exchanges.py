@@ -1,7 +1,7 @@
-"""Exchanges with their summaries, but without their bodies: what lines and tables of exchanges need.
+"""Exchanges with their summaries, but without their bodies, for lines and tables of exchanges.
 
-Messages that tell the same are decoded and put into words once (:mod:`captures.exchanges.shapes`,
-:mod:`captures.meaning.templates`). All that is not plain is decoded by the :class:`ExchangeReader`, one by one.
+Equal messages are decoded and summarised once (:mod:`captures.exchanges.shapes`, :mod:`captures.meaning.templates`).
+All other exchanges are decoded by the :class:`ExchangeReader`, one by one.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from dissectors.session_context import OBSERVED_APIS
 
 _NEEDS = frozenset({PROBLEMS, "summaries", "errors"})
 _MOST_KEPT = 8192
-"""Pairs of a request and a response that are kept for others which are like them."""
+"""Most pairs of a request and a response that are kept for equal ones."""
 
 
 class SummarisedExchanges:
-    """Yields what a reader does that tells summaries and does not annotate, but bodies have no fields.
+    """Yields exchanges like a reader that summarises and does not annotate, but with bodies without fields.
 
-    :param reader: numbers the exchanges, and knows what earlier ones told
-    :param waits: also find out their designed waits; these are 0 otherwise
+    :param reader: numbers the exchanges, and has the session context
+    :param waits: also compute their designed waits, which are 0 otherwise
     """
 
     def __init__(self, reader: ExchangeReader, *, waits: bool) -> None:
@@ -39,7 +39,7 @@ class SummarisedExchanges:
         self._pairs: dict[tuple[int, int], _Pair] = {}
 
     def several(self, indexes: Sequence[int]) -> Iterator[Exchange]:
-        """Yield the exchanges at some rising indexes, as :meth:`ExchangeReader.several` takes them."""
+        """Yield the exchanges at increasing `indexes`, as :meth:`ExchangeReader.several` does."""
         rows = self._reader.rows[np.asarray(indexes, np.int64)]
         begin = 0
         while begin < len(rows):
@@ -71,7 +71,7 @@ class SummarisedExchanges:
             yield bare if found[0].fill(bare, found[1], names) else self._reader.exchange(index)
 
     def _plain(self, rows: Int64s) -> Bools:
-        """Return which exchanges may be like others, and teach nothing."""
+        """Return a mask of the exchanges that may equal others, and add nothing to the session context."""
         capture = self._reader.capture
         table = capture.table
         found: Bools = (table.column("flags")[rows] == 0) & (table.column("api_key")[rows] >= 0)
@@ -105,14 +105,14 @@ class SummarisedExchanges:
 
 
 class _Pair:
-    """A request and a response that many exchanges have.
+    """A request and a response that many exchanges share.
 
-    :ivar bodies: theirs, without fields
+    :ivar bodies: their bodies, without fields
     """
 
     def __init__(self, key: int, request: Part, response: Part) -> None:
         self._key, self._asked = key, request.asked
-        self._values = request.value or {}, response.value or {}  # kept, as pairs are known by their identity
+        self._values = request.value or {}, response.value or {}  # kept, because pairs are keyed by ids
         self.version = response.asked if response.version is None else response.version
         self.bodies = body_of(key, request._replace(value={})), body_of(key, response._replace(value={}))
         self.errors: list[ErrorFound] = []
@@ -121,7 +121,7 @@ class _Pair:
         self._alone = False
 
     def prepare(self, names: Names) -> bool:
-        """Make the template, anew if topics have other names by now; return whether there is one."""
+        """Make the template, or remake it if topic names have changed; return whether there is one."""
         if self._alone or (self.template is not None and self.template.current(names)):
             return not self._alone
         request, response = self._values
@@ -132,14 +132,14 @@ class _Pair:
                 self._key, self._asked, self.version, self._values, self.errors, names
             )
         except Exception:
-            self._alone = True  # the reader finds out what is wrong, if anything is, and notes it
+            self._alone = True  # the reader will repeat the error and record it
         return not self._alone
 
 
 class _Group:
     """Exchanges of a block with the same pair.
 
-    :ivar waits: ns and reason of those that waited by design, by their place in the group
+    :ivar waits: ns and reason of designed waits, by index in the group
     """
 
     def __init__(self, pair: _Pair, inserted: tuple[InsertedValues, InsertedValues], count: int) -> None:

@@ -1,8 +1,8 @@
-"""The exchange table: one row per request with its response, in columns, with the place of its bytes.
+"""The exchange table: one row per request with its response, in columns, with the positions of its bytes.
 
-A row costs :data:`ROW_BYTES` bytes. Bodies are not in it; they are read from the capture when a view asks for them.
-Rows are added as requests become complete and filled in when their response does; :meth:`ExchangeTable.order`
-gives the numbering that users see: by the first byte of the request in the capture.
+A row costs :data:`ROW_BYTES` bytes. Bodies are not in it; they are read from the capture on demand. Rows are added as
+requests become complete and filled in when their response does; :meth:`ExchangeTable.order` gives the numbering that
+users see: by the first byte of the request in the capture.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ NO_TIME = -1
 
 
 class Flag(IntFlag):
-    """What is special about an exchange; several may hold."""
+    """Peculiarities of an exchange; several may apply."""
 
     UNANSWERED = 1
-    """The connection or the capture ended before a response came."""
+    """The connection or the capture ended before a response arrived."""
     NO_RESPONSE_EXPECTED = 2
     """Produce with acks=0: Kafka's broker sends nothing; others may answer all the same."""
     ORPHAN = 4
@@ -39,28 +39,28 @@ class Flag(IntFlag):
     RESPONSE_DAMAGED = 32
     """Bytes of the response are missing."""
     CONFLICTING = 64
-    """Bytes of it were captured twice, with differing content; what came first is shown."""
+    """Bytes of it were captured twice, with different content; the first copy is shown."""
     RESYNCHRONISED = 128
-    """Its request or response comes after bytes that belong to no frame: where it begins is a guess by its header."""
+    """Its request or response follows bytes that belong to no frame: its start is a guess from the header."""
     NOT_RECORDED = 256
-    """Bytes of the broker are missing where its response would be: nothing shows whether one came."""
+    """Bytes of the broker are missing where the response would be: it is unknown whether one was sent."""
 
     @property
     def names(self) -> list[str]:
-        """The flags set, in lower case."""
+        """Names of the set flags, in lower case."""
         return list(_names(self)) if self else []
 
 
 @lru_cache
 def _names(flags: Flag) -> tuple[str, ...]:
-    """Return the names of a set of flags; going through an ``IntFlag`` takes longer than the rest of a line."""
+    """Return the names of set flags; cached, because iterating an ``IntFlag`` takes longer than the rest of a line."""
     return tuple(flag.name.lower() for flag in Flag if flag in flags and flag.name)
 
 
 NO_ANSWER_SEEN = Flag.UNANSWERED | Flag.NOT_RECORDED
-"""Of a request whose response was to come, and is not in the capture: nothing follows from what it does not say."""
+"""Flags of a request whose response was due and is not in the capture: its absence proves nothing."""
 SETTLED = NO_ANSWER_SEEN | Flag.NO_RESPONSE_EXPECTED | Flag.ORPHAN
-"""Of an exchange without a response, or without a request, of which no more is to come."""
+"""Flags of an exchange without a response, or without a request, that will not be completed."""
 
 COLUMNS: dict[str, tuple[type[np.signedinteger[Any] | np.unsignedinteger[Any]], int]] = {
     "connection": (np.int32, 0),
@@ -79,7 +79,7 @@ COLUMNS: dict[str, tuple[type[np.signedinteger[Any] | np.unsignedinteger[Any]], 
     "response_last": (np.int64, NO_TIME),
     "packet": (np.int64, 0),
 }
-"""Columns of the table: type, and what stands in a new row.
+"""Columns of the table: type, and value in a new row.
 
 ``connection``: id in the capture. ``client_id``: index into :attr:`ExchangeTable.client_ids`, -1 unknown.
 ``api_key``: -1 if unknown (an orphan response, a SASL token). Positions are those of the size field's first byte in
@@ -91,14 +91,14 @@ of the packet with the first byte of the request, or of the response if there is
 ROW_BYTES = sum(np.dtype(kind).itemsize for kind, _ in COLUMNS.values())
 
 DetachedRow = dict[str, Any]
-"""A row of a table with the client ID as text instead of its number, which only that table knows."""
+"""A row of a table, with the client ID as text instead of the table's number for it."""
 
 _FIRST_ROWS = 1024
 
 
 def cluster_time(measured: int, done: Interventions) -> int:
-    """Return what is left of a measured latency, in ns, without the time that the request stayed in kproxy."""
-    # bytes that came while others waited did not wait as long as these
+    """Return a measured latency, in ns, without the time that the request stayed in kproxy."""
+    # bytes that arrived while others waited did not wait as long as these
     return measured - min(done.request_delay_ns, max(measured, 0))
 
 
@@ -113,9 +113,9 @@ class ExchangeTable:
         self.client_ids: list[str | None] = []
         self._client_numbers: dict[bytes | None, int] = {}
         self.intervened: Callable[[], Mapping[int, Interventions]] = dict
-        """Tells in which rows kproxy intervened (:meth:`captures.exchanges.notes.Notes.intervened`)."""
+        """Returns the rows in which kproxy intervened (:meth:`captures.exchanges.notes.Notes.intervened`)."""
         self.broker_logs = BrokerLogs()
-        """What the brokers' request logs tell of the requests."""
+        """Entries of the brokers' request logs, by request."""
 
     def __len__(self) -> int:
         return self._size
@@ -125,7 +125,7 @@ class ExchangeTable:
         return self._columns[name][: self._size]
 
     def append(self, count: int, **columns: Any) -> slice:
-        """Add ``count`` rows, in which nothing is known but the columns given; return where they are."""
+        """Add ``count`` rows with the given columns and blanks elsewhere; return their slice."""
         start, end = self._size, self._size + count
         capacity = len(self._columns["flags"])
         if end > capacity:
@@ -137,7 +137,7 @@ class ExchangeTable:
         return rows
 
     def add(self, **columns: Any) -> int:
-        """Add one row, in which nothing is known but the columns given; return its index."""
+        """Add one row with the given columns and blanks elsewhere; return its index."""
         row = self._size
         if row == len(self._columns["flags"]):
             self._resize(row + row // 2)
@@ -154,7 +154,7 @@ class ExchangeTable:
             self._columns[name] = grown
 
     def set(self, rows: Any, **columns: Any) -> None:
-        """Assign columns of some rows (index, slice or array of indexes)."""
+        """Set columns of some rows (index, slice or array of indexes)."""
         for name, values in columns.items():
             self._columns[name][rows] = values
 
@@ -163,7 +163,7 @@ class ExchangeTable:
         self._columns["flags"][rows] |= np.uint16(flags)
 
     def keep(self, rows: Bools) -> Int64s:
-        """Drop all rows but some; the others move up.
+        """Drop all other rows; the remaining ones move up.
 
         :param rows: a mask over all rows
         :returns: for each old row its new index, -1 if it was dropped
@@ -182,14 +182,14 @@ class ExchangeTable:
         return times
 
     def latency(self, rows: Any) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """Return how long brokers took to answer, in ns, and where they did.
+        """Return the latencies of brokers in ns, and a mask of the exchanges that have one.
 
-        It is the time from the last byte of the request to the first of the response, less the time that the request
-        stayed in kproxy. What kproxy answered itself has none.
+        The latency is the time from the last byte of the request to the first byte of the response, less the time that
+        the request stayed in kproxy. Exchanges answered by kproxy itself have none.
 
-        :param rows: as an index of columns takes it
+        :param rows: any index of a column
         """
-        # what is not there has no time; sizes would tell the same, but they are two columns more to read
+        # a missing frame has no time; sizes would show it too, but are two more columns to read
         asked, answered = (self.column(name)[rows] for name in ("request_last", "response_first"))
         passed, there = answered - asked, (asked != NO_TIME) & (answered != NO_TIME)
         intervened = self.intervened()
@@ -202,11 +202,11 @@ class ExchangeTable:
         return passed, there
 
     def told(self, name: str, rows: Any) -> BrokerLogColumn:
-        """Return what the brokers' request logs tell of some rows (:class:`captures.interventions.BrokerLog`)."""
+        """Return a column of the brokers' request logs for some rows (:class:`captures.interventions.BrokerLog`)."""
         return self.broker_logs.column(name, self.column("packet")[rows])
 
     def sizes(self, side: Side, rows: Any) -> Int64s:
-        """Return the bytes that frames had where they were sent, which a request log tells but does not have."""
+        """Return frame sizes in bytes as sent, including bytes that a request log states but omits."""
         sizes: Int64s = self.column(f"{side}_size")[rows].astype(np.int64)
         if not len(self.broker_logs):
             return sizes
@@ -221,11 +221,11 @@ class ExchangeTable:
         return self.add(**values | {"connection": connection, "client_id": number})
 
     def number_of_text(self, client_id: str | None) -> int:
-        """Return the number under which a client ID, given as text, is kept in the ``client_id`` column."""
+        """Return the number of a client ID, given as text, for the ``client_id`` column."""
         return self.client_number(None if client_id is None else client_id.encode())
 
     def client_number(self, client_id: bytes | None) -> int:
-        """Return the number under which a client ID is kept in the ``client_id`` column."""
+        """Return the number of a client ID for the ``client_id`` column."""
         number = self._client_numbers.get(client_id)
         if number is None:
             number = self._client_numbers[client_id] = len(self.client_ids)
@@ -237,7 +237,7 @@ class ExchangeTable:
         return {name: self._columns[name].item(index) for name in COLUMNS}
 
     def detached(self, index: int) -> DetachedRow:
-        """Return one row in a form that other tables can take in."""
+        """Return one row in a form that other tables can add."""
         values = self.row(index)
         number = values["client_id"]
         return values | {"client_id": self.client_ids[number] if number >= 0 else -1}
@@ -252,18 +252,18 @@ class ExchangeTable:
         return self.in_order(np.arange(len(self)))
 
     def numbers(self) -> Int64s:
-        """Return the number of the exchange in each row, as a whole capture numbers them."""
+        """Return the number of the exchange in each row, counted over the whole capture."""
         numbers = np.empty(len(self), np.int64)
         numbers[self.order()] = np.arange(1, len(self) + 1)
         return numbers
 
     def in_order(self, rows: Int64s) -> Int64s:
-        """Return some row indexes in the order of numbering."""
+        """Return row indexes in the order of numbering."""
         keys = [self.column(name)[rows] for name in ("request_position", "connection", "packet")]
         return rows if _rise(keys) else rows[np.lexsort(keys)]
 
     def is_complete(self, rows: Int64s) -> Bools:
-        """Return which rows need nothing more: answered, or known to stay without answer or without request."""
+        """Return a mask of complete rows: answered, or certain to stay without answer or without request."""
         complete: Bools = self.column("response_size")[rows] > 0
         complete |= self.column("flags")[rows] & np.uint16(SETTLED) != 0
         return complete
@@ -273,7 +273,7 @@ class ExchangeTable:
 
 
 def _rise(keys: list[NDArray[Any]]) -> bool:
-    """Tell whether rows are in the order of their keys, of which the last counts most, as for :func:`numpy.lexsort`."""
+    """Return whether rows are sorted by `keys`, of which the last is the primary one, as for :func:`numpy.lexsort`."""
     rising = np.True_
     for key in keys:
         before, after = key[:-1], key[1:]

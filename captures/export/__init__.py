@@ -1,5 +1,5 @@
-"""Captures written out: pcapng with original or synthetic packets, scrubbed or not; JSON lines, CSV, Parquet, Mermaid.
+"""Export formats: pcapng with original or synthetic packets, optionally scrubbed; JSON lines, CSV, Parquet, Mermaid.
 
-Everything here takes a :class:`~captures.exchanges.Capture` or its exchanges and writes to a file object that the
-caller opened. Nothing is imported until a format is asked for: pyarrow is needed by Parquet alone.
+Exporters take a :class:`~captures.exchanges.Capture` or its exchanges and write to a file object opened by the caller.
+A format's modules are imported only when it is used: only Parquet needs pyarrow.
 """

@@ -1,4 +1,4 @@
-"""Rows of exchanges as Arrow record batches. What a column cannot hold is left out by itself, never with its batch."""
+"""Rows of exchanges as Arrow record batches. A value that its column cannot hold is dropped without its batch."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ def record_batch(
 ) -> pa.RecordBatch:
     """Return a record batch.
 
-    A value that does not fit its column, such as a sum of numbers on the wire that has more than 64 bits, is a fault of
-    ours: it becomes null, or its row is left out if the column has to have a value.
+    A value that does not fit its column, such as a sum of wire values that exceeds 64 bits, is reported as an internal
+    error. It becomes null; if the column is not nullable, its row is dropped.
 
     :param made: the schema
-    :param columns: for each of its columns the values, or an array; made one after another, as they take memory
-    :param numbers: of the exchanges that the rows are of; empty if they are not of single exchanges
-    :param what: that is made, for faults
+    :param columns: for each column of the schema its values or an Arrow array; produced one by one to save memory
+    :param numbers: exchange number of each row; empty if rows do not stand for single exchanges
+    :param what: the activity named in error reports
     """
     import pyarrow as pa
 
@@ -49,7 +49,7 @@ def record_batch(
 def _held(
     field: pa.Field, values: Sequence[Any], numbers: Sequence[int], faults: Faults, what: str
 ) -> tuple[list[Any], set[int]]:
-    """Return the values of a column with null for those that it cannot hold, and the rows of these."""
+    """Return the column's values, with null for those that it cannot hold, and the rows of these."""
     import pyarrow as pa
 
     held, bad = list(values), set[int]()

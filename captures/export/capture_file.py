@@ -1,8 +1,8 @@
 """A selection of exchanges as a pcapng file.
 
-Original packets are copied where there are any that show the exchanges; what was seen decrypted, or joined from IP
-fragments, is written as synthetic TCP on an interface of its own. The packets of several captures follow each other,
-those of one capture in its own order, synthetic ones by their times between them.
+Original packets that show the exchanges are copied. What was decrypted, or joined from IP fragments, is written as
+synthetic TCP on an interface of its own. Several captures are written one after the other; the packets of each keep
+their order, with synthetic packets inserted by time.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _BATCH = 512
 
 @dataclass(slots=True)
 class WriteResult:
-    """What was written.
+    """Counts of what was written.
 
-    :ivar exchanges: how many exchanges were selected
-    :ivar packets: packets in all
-    :ivar synthetic: packets of them that are synthetic
+    :ivar exchanges: selected exchanges
+    :ivar packets: all packets
+    :ivar synthetic: synthetic packets among them
     """
 
     exchanges: int = 0
@@ -47,7 +47,7 @@ class CaptureFileWriter:
     :param scrub: blank what captures must not give away (:mod:`captures.export.scrub`)
     :param synthetic: write synthetic TCP for all exchanges
     :ivar written: counts so far
-    :ivar notes: what the reader of the file should know, in words
+    :ivar notes: sentences that the reader of the file should know
     """
 
     def __init__(self, file: BinaryIO, *, scrub: bool = False, synthetic: bool = False) -> None:
@@ -59,18 +59,18 @@ class CaptureFileWriter:
         self.notes: list[str] = []
 
     def write(self, selection: Selection, progress: Progress | None = None) -> None:
-        """Write the packets of a selection, with what is noted of its exchanges as comments.
+        """Write the packets of a selection, with the notes on its exchanges as comments.
 
-        :param progress: called with bytes of the capture copied so far, and its size
+        :param progress: called with the bytes of the capture copied so far, and its size
         """
         for done in self.steps(selection):
             if progress is not None:
                 progress(done, selection.capture.source.size)
 
     def steps(self, selection: Selection) -> Iterator[int]:
-        """Do the same some hundred packets at a time; yields bytes of the capture copied so far.
+        """Write as :meth:`write` does, some hundred packets per step; yield the bytes of the capture copied so far.
 
-        For those who do something else now and then. Rows of the exchange table must stay where they are meanwhile.
+        For callers that have other work between steps. Rows of the exchange table must not move meanwhile.
         """
         capture = selection.capture
         scrubber = Scrubber(capture) if self._scrub else None
@@ -126,7 +126,7 @@ class CaptureFileWriter:
             yield Packet(self._synthetic_interface, time, data, len(data) + missing, comment)
 
     def _comment(self, text: str) -> str:
-        """Return a comment as it may be given away: what the proxy tells may have values in it."""
+        """Return the comment without values if the file is scrubbed: comments of the proxy may contain some."""
         return without_values(text) if self._scrub else text
 
     def _declare(self, interface: Interface) -> int:
@@ -138,7 +138,7 @@ class CaptureFileWriter:
         )
 
     def _put(self, packets: Iterable[Packet]) -> Iterator[int]:
-        """Write in batches, large enough to be fast, small enough to hold; yields the size of each."""
+        """Write in batches, large enough to be fast and small enough for memory; yield the size of each."""
         rest = iter(packets)
         while batch := list(islice(rest, _BATCH)):
             self._writer.write_packets(batch)
@@ -146,7 +146,7 @@ class CaptureFileWriter:
 
 
 class _PeekableStream:
-    """Synthetic packets of which the time of the next one is known."""
+    """Synthetic packets with a look at the time of the next one."""
 
     def __init__(self, packets: Iterator[SyntheticPacket]) -> None:
         self._packets = packets
@@ -158,7 +158,7 @@ class _PeekableStream:
         return float("inf") if self._next is None else self._next.time
 
     def until(self, time: float) -> Iterator[SyntheticPacket]:
-        """Hand out the packets up to a time."""
+        """Yield the packets up to `time`."""
         while self._next is not None and self._next.time <= time:
             packet, self._next = self._next, next(self._packets, None)
             yield packet

@@ -1,4 +1,4 @@
-"""The Internet checksum (RFC 1071), of IPv4 headers and of TCP segments with their pseudo header."""
+"""The Internet checksum (RFC 1071) of IPv4 headers, and of TCP segments with their pseudo header."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import numpy as np
 from captures.arrays import Bytes, Int64s
 
 _TCP = 6
-_LONG = 512  # bytes from which on numpy is faster than a long integer
+_LONG = 512  # from this many bytes on numpy is faster than a long integer
 _WORD, _SUM = np.dtype("<u4"), np.dtype(np.uint64)
-_KEPT = np.array([0, 0xFF, 0xFFFF, 0xFFFFFF], np.int64)  # of a last word: its first 0 to 3 bytes
+_KEPT = np.array([0, 0xFF, 0xFFFF, 0xFFFFFF], np.int64)  # masks for the first 0 to 3 bytes of the last word
 
 
 def internet_checksum(data: bytes) -> int:
@@ -24,10 +24,10 @@ def internet_checksum(data: bytes) -> int:
 
 
 def words_sum(data: bytes | memoryview) -> int:
-    """Return a number that is the sum of ``data`` as 16-bit big-endian words, modulo 0xFFFF.
+    """Return a number congruent to the sum of ``data`` as 16-bit big-endian words, modulo 0xFFFF.
 
-    Such sums can be added up, so that a checksum needs no copy of all it is over. Of what is not the last, the length
-    has to be even. Fastest where data begins at a multiple of 4 in memory.
+    Such sums can be added, so that a checksum needs no copy of the data it covers. All parts but the last must have an
+    even length. Fastest if ``data`` is aligned to 4 bytes in memory.
     """
     size = len(data)
     if size < _LONG:
@@ -39,16 +39,16 @@ def words_sum(data: bytes | memoryview) -> int:
 
 
 def words_sums(data: Bytes, begin: Int64s, size: Int64s) -> Int64s:
-    """Return :func:`words_sum` of many stretches at once, which follow each other.
+    """Return :func:`words_sum` of many consecutive stretches at once.
 
-    :param begin: where each begins, a multiple of 4
-    :param size: bytes of each; there are four bytes or more behind the last
+    :param begin: start of each stretch, a multiple of 4
+    :param size: bytes of each; at least four more bytes follow the last stretch
     """
     start, count = int(begin[0]), size >> 2
     first = begin - start >> 2
     words = np.frombuffer(
         data, _WORD, int(first[-1] + count[-1]) + 1, start
-    )  # no more: all of them are converted
+    )  # only the words needed: all of them are converted
     edges = np.stack((first, first + count), axis=1).ravel()
     sums = np.add.reduceat(words, edges, dtype=_SUM)[::2].astype(np.int64)
     sums[count == 0] = 0
@@ -61,7 +61,7 @@ def tcp_checksum(source: bytes, destination: bytes, segment: bytes) -> int:
     """Return the checksum of a TCP segment whose checksum field is zero.
 
     :param source: IPv4 or IPv6 address, 4 or 16 bytes
-    :param destination: the other address, of the same family
+    :param destination: address of the same family
     :param segment: TCP header and payload
     """
     pseudo = source + destination + len(segment).to_bytes(4) + _TCP.to_bytes(4)

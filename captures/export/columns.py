@@ -1,6 +1,6 @@
-"""The columns of exchanges in table formats, CSV and Parquet alike: names, types, and how to get at them.
+"""The columns of exchanges in table formats (CSV and Parquet): names, types, and access to values.
 
-Names are those of ``docs/json.md`` where it has them. Bodies are JSON text, as they have no shape in common.
+Names are those of ``docs/json.md`` where it has them. Bodies are JSON text, because they have no common schema.
 """
 
 from __future__ import annotations
@@ -21,9 +21,8 @@ _encode = msgspec.json.Encoder().encode
 class Column(NamedTuple):
     """One column.
 
-    :ivar name: its name
     :ivar kind: its type; ``time`` is ns since the epoch in UTC, ``json`` a JSON text, ``texts`` a list
-    :ivar value: gets it from an exchange; None where there is none
+    :ivar value: returns the value of an exchange, None if it has none
     """
 
     name: str
@@ -66,14 +65,14 @@ COLUMNS = (
     Column("masked", "texts", lambda exchange: exchange.annotations.masked),
 )
 
-#: what a spreadsheet can use: no bodies
+#: columns that are useful in a spreadsheet: no bodies
 PLAIN = tuple(column.name for column in COLUMNS if column.kind != "json" and column.name != "masked")
 
 
 def choose(names: list[str] | tuple[str, ...]) -> tuple[Column, ...]:
     """Return columns by name, in the order of the names.
 
-    :raises ValueError: for a name that is none, or an empty choice
+    :raises ValueError: for an unknown name or an empty choice
     """
     known = {column.name: column for column in COLUMNS}
     unknown = [name for name in names if name not in known]

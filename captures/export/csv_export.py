@@ -1,8 +1,8 @@
 """Exchanges as CSV (RFC 4180): a header line, then a line per exchange.
 
-Times are RFC 3339 in UTC with nanoseconds, lists are joined by spaces, what is not there is empty. Texts come from
-the wire: their control characters are replaced, and one that a spreadsheet would take for a formula gets an apostrophe
-in front, so that it stays text (https://owasp.org/www-community/attacks/CSV_Injection).
+Times are RFC 3339 in UTC with nanoseconds, lists are joined by spaces, missing values are empty. Texts come from the
+wire: their control characters are replaced. Text that a spreadsheet would take for a formula gets a leading apostrophe,
+so that it stays text (https://owasp.org/www-community/attacks/CSV_Injection).
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from captures.faults import Faults, RaisedFaults
 from dissectors.printable import printable, printable_json
 
 _SHORT = 256
-"""Characters of a text that is kept in case it comes again."""
+"""Characters of the longest text whose rendering is cached."""
 _LONG = 1 << 20
-"""Characters of a cell that is written in pieces."""
-# What a formula begins with, behind what spreadsheets strip; tabs and line ends may begin another cell.
+"""Characters from which on a cell is written in pieces."""
+# The start of a formula, after what spreadsheets strip; tabs and line ends may start another cell.
 _FORMULA = re.compile("[\\s\"'\0]*[=+\\-@\uff1d\uff0b\uff0d\uff20]|[\t\r]")
 
 
@@ -36,7 +36,7 @@ def write_csv(
     """Write exchanges; return how many.
 
     :param file: opened with ``newline=""``
-    :param faults: where to note what cannot be written by a fault of ours; without it, that is raised
+    :param faults: collects exchanges that could not be written because of a bug; without it, the error is raised
     """
     chosen = tuple(columns)
     file.write(csv_header(chosen))
@@ -48,7 +48,7 @@ def write_csv(
 
 
 def csv_header(columns: Iterable[Column]) -> str:
-    """Return the first line."""
+    """Return the header line."""
     line = StringIO(newline="")
     csv.writer(line).writerow([column.name for column in columns])
     return line.getvalue()
@@ -57,7 +57,7 @@ def csv_header(columns: Iterable[Column]) -> str:
 def csv_pieces(
     exchanges: Iterable[Exchange], columns: Iterable[Column], faults: Faults | None = None
 ) -> Iterator[tuple[str, int]]:
-    """Yield the lines of exchanges, those of several at a time or a part of a long one, and how many end with it.
+    """Yield CSV text and the number of exchanges that it completes: several lines at a time, or a part of a long one.
 
     :param faults: as for :func:`write_csv`
     """
@@ -86,7 +86,7 @@ def csv_pieces(
             lines = csv.writer(text)
         else:
             lines.writerow(row)
-        del row  # a body may be hundreds of megabytes, and would be kept until the next one is made
+        del row  # a body may have hundreds of megabytes, and would be kept while the next one is decoded
         if text.tell() >= _LONG:
             yield text.getvalue(), count
             text, count = StringIO(newline=""), 0
@@ -95,7 +95,7 @@ def csv_pieces(
 
 
 def _long_row(row: Iterable[Any]) -> Iterator[str]:
-    """Yield a row with long cells piece by piece: of whole rows the library takes four bytes for each character."""
+    """Yield a row with long cells piece by piece: for whole rows the csv module takes four bytes per character."""
     for number, cell in enumerate(row):
         if number:
             yield ","
@@ -112,7 +112,7 @@ def _long_row(row: Iterable[Any]) -> Iterator[str]:
 
 
 def _text(text: str) -> str:
-    """Return a text on one line that no spreadsheet takes for a formula."""
+    """Return the text on one line, such that no spreadsheet takes it for a formula."""
     return _known_text(text) if len(text) <= _SHORT else _one_line(text)
 
 
@@ -122,7 +122,7 @@ def _one_line(text: str) -> str:
 
 
 _known_text = lru_cache(4096)(_one_line)
-"""Addresses, names and flags come again and again."""
+"""Cached, because addresses, names and flags repeat."""
 
 _SHOWN: dict[Kind, Callable[[Any], str]] = {
     "time": rfc3339,
@@ -131,4 +131,4 @@ _SHOWN: dict[Kind, Callable[[Any], str]] = {
     "text": _text,
     "json": printable_json,
 }
-"""Kinds of values that are not written as they are, and how."""
+"""How values are rendered, for the kinds that are not written as they are."""

@@ -1,8 +1,8 @@
 """Rebalances as a Mermaid sequence diagram (https://mermaid.js.org/syntax/sequenceDiagram.html).
 
-The coordinator and the members take part. A rebalance is a shaded block: a note with what it was, arrows of those
-that began it, and what each member came out with. Rebalances of a storm are one block. A picture is for reading, so
-it ends after a number of blocks, and says how many it leaves out.
+The coordinator and the members are participants. A rebalance is a shaded block: a note that describes it, arrows from
+the members that triggered it, and each member's new assignment. Rebalances of a storm share one block. To stay
+readable, the diagram ends after a number of blocks and says how many it leaves out.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _BLOCK = "rect rgb(226, 233, 246)"
 def lines(told: Sequence[tuple[GroupTimeline, Sequence[Rebalance]]], zone: tzinfo | None) -> Iterator[str]:
     """Yield the lines of the diagram.
 
-    :param told: groups, and those of their rebalances that are to be shown
-    :param zone: of the times; None is the local one
+    :param told: groups, each with its rebalances to be shown
+    :param zone: time zone of the times; None is the local one
     """
     drawn = [
         _Group(timeline, rebalances, f"G{number}", zone)
@@ -47,7 +47,7 @@ def lines(told: Sequence[tuple[GroupTimeline, Sequence[Rebalance]]], zone: tzinf
 class _Group:
     """Draws one group.
 
-    :ivar count: how many blocks it has
+    :ivar count: number of its blocks
     """
 
     def __init__(
@@ -67,14 +67,14 @@ class _Group:
                     self._members[member] = f"{alias}M{len(self._members) + 1}"
 
     def _speaking(self, block: Sequence[Rebalance]) -> Iterator[str]:
-        """Yield the members that have a part in a block."""
+        """Yield the members that take part in a block."""
         for cause in block[0].causes:
             yield self._known(cause.member)
         for member in block[-1].assigned:
             yield self._known(member)
 
     def _known(self, member_id: str) -> str:
-        """Return the ID under which the timeline has a member; a static one may have had others."""
+        """Return the ID by which the timeline knows a member; a static member may have had others."""
         member = self._timeline.member(member_id) if member_id else None
         return member_id if member is None else member.member
 
@@ -86,7 +86,7 @@ class _Group:
         yield f"    participant {self._alias} as coordinator of {escaped(self._timeline.group)}"
 
     def blocks(self, most: int) -> Iterator[str]:
-        """Yield the blocks, so many at most."""
+        """Yield at most `most` blocks."""
         for block in self._blocks[:most]:
             yield f"    {_BLOCK}"
             yield from self._storm(block) if len(block) > 1 else self._rebalance(block[0])

@@ -13,7 +13,7 @@ from captures.json_objects import to_json
 
 _PIECE = 1 << 20
 _MOST = 4 << 20
-"""Bytes of a piece at most: processes that hand them on hold several, and copy each."""
+"""Most bytes of a piece: processes that pass pieces on hold several, and copy each."""
 _LINE_FEED = 10
 
 
@@ -22,9 +22,9 @@ def write_json_lines(
 ) -> int:
     """Write exchanges; return how many.
 
-    :param exchanges: annotated, as :class:`~captures.exchanges.ExchangeReader` makes them by default
-    :param text: bytes as text where they are UTF-8, else as base64
-    :param faults: where to note what cannot be written by a fault of ours; without it, that is raised
+    :param exchanges: annotated, as :class:`~captures.exchanges.ExchangeReader` returns them by default
+    :param text: write bytes as text if they are UTF-8, else as base64
+    :param faults: collects exchanges that could not be written because of a bug; without it, the error is raised
     """
     count = 0
     for piece in json_pieces(exchanges, text=text, least=1, faults=faults):
@@ -36,11 +36,11 @@ def write_json_lines(
 def json_pieces(
     exchanges: Iterable[Exchange], *, text: bool = False, least: int = _PIECE, faults: Faults | None = None
 ) -> Iterator[bytearray]:
-    """Yield what :func:`write_json_lines` writes, the lines of several exchanges at a time, or a part of a long one.
+    """Yield what :func:`write_json_lines` writes: the lines of several exchanges, or a part of a long line, at a time.
 
-    For those who hand it on: the lines of exchanges that are a megabyte together may be gigabytes.
+    For callers that pass it on: the lines of one megabyte of exchanges may be gigabytes.
 
-    :param least: bytes of a piece, but for the last; 1 for each exchange by itself
+    :param least: least bytes of a piece, except the last; 1 for a piece per exchange
     :param faults: as for :func:`write_json_lines`
     """
     faults = RaisedFaults() if faults is None else faults
@@ -51,13 +51,13 @@ def json_pieces(
         before = len(lines)
         try:
             shape = to_json(exchange)
-            encode_into(bytes_as_text(shape) if text else shape, lines, -1)  # behind what is there
+            encode_into(bytes_as_text(shape) if text else shape, lines, -1)  # append
             lines.append(_LINE_FEED)
         except Exception as error:
             del lines[before:]
             faults.note(error, "writing it as JSON", exchange.number)
 
-    for _ in map(add, exchanges):  # none is kept while the next is decoded: each may have a million records
+    for _ in map(add, exchanges):  # keeps none while the next is decoded: each may have a million records
         if len(lines) >= least:
             if len(lines) <= _MOST:
                 yield lines
@@ -69,7 +69,7 @@ def json_pieces(
 
 
 def bytes_as_text(value: Any) -> Any:
-    """Return a JSON shape with bytes as text where they are UTF-8."""
+    """Return a JSON-like value with bytes as text if they are UTF-8."""
     if isinstance(value, dict):
         return {name: bytes_as_text(item) for name, item in value.items()}
     if isinstance(value, list | tuple):

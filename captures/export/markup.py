@@ -1,6 +1,6 @@
-"""HTML from templates, and SVG shape by shape: all text of a capture is printable and escaped.
+"""HTML from templates, and SVG shape by shape: all text from a capture is made printable and escaped.
 
-Templates are in ``captures/export/templates``. Every value that one prints goes through :func:`printable_text` and
+Templates are in ``captures/export/templates``. Every value printed by a template passes :func:`printable_text` and
 Jinja's escaping, unless it is :class:`~markupsafe.Markup` already.
 """
 
@@ -18,12 +18,12 @@ __all__ = ["PARTS", "Markup", "on_lines", "page", "printable_text", "source", "t
 
 
 def printable_text(value: Any) -> Any:
-    """Return a value as it is printed: text on one line, marked where it cannot be printed."""
+    """Return a value as templates print it: text on one line, with unprintable characters marked."""
     return printable(value) if type(value) is str else value
 
 
 def on_lines(texts: Iterable[str]) -> Markup:
-    """Return texts as markup, each on a line of its own where lines are kept: in titles and in code."""
+    """Return texts as markup, one per line, for places that keep line breaks: titles and code."""
     return Markup("\n").join(map(printable_text, texts))
 
 
@@ -53,23 +53,23 @@ PARTS = _Parts()
 
 
 def page(template: str, **values: Any) -> str:
-    """Return a page.
+    """Return a page rendered from a template.
 
-    :param template: name of the file
+    :param template: file name of the template
     """
     return _ENVIRONMENT.get_template(template).render(values)
 
 
 def source(name: str) -> str:
-    """Return the text of a file among the templates as it is."""
+    """Return the unchanged text of a file in the templates folder."""
     return _ENVIRONMENT.loader.get_source(_ENVIRONMENT, name)[0]  # type: ignore[union-attr]
 
 
 def tag(name: str, /, *inside: str, **attributes: str | float | None) -> Markup:
-    """Return a shape of an SVG.
+    """Return an SVG element.
 
     :param inside: text, which is escaped, or markup
-    :param attributes: without those that are None; ``_`` at the end of a name is left out, and within is ``-``
+    :param attributes: None omits one; in names a trailing ``_`` is dropped, and other ``_`` become ``-``
     """
     said = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{escape(_attribute(value))}"'
@@ -80,7 +80,7 @@ def tag(name: str, /, *inside: str, **attributes: str | float | None) -> Markup:
 
 
 def together(*parts: str) -> Markup:
-    """Return texts and markup one behind the other."""
+    """Return texts and markup, concatenated."""
     return Markup("").join(map(printable_text, parts))
 
 

@@ -1,8 +1,8 @@
 """Conversations as a Mermaid sequence diagram (https://mermaid.js.org/syntax/sequenceDiagram.html).
 
-Clients and brokers are participants; a connection opens and closes, every exchange is an arrow there and an arrow
-back with its latency. What repeats is folded: one exchange "×14", several in turn as a loop. A picture is for
-reading, so it ends after a number of steps, and says how much it leaves out.
+Clients and brokers are participants. A connection opens and closes; every exchange is an arrow there and an arrow back
+with its latency. Repetitions are folded: one exchange "×14", several in turn as a loop. To stay readable, the diagram
+ends after a number of steps and says how many it leaves out.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ _FAILED = frozenset({Outcome.ERROR, Outcome.UNANSWERED})
 
 
 class SequenceDiagram:
-    """Collects exchanges, and draws them.
+    """Collects exchanges and draws them.
 
-    :param max_steps: steps drawn, after folding
-    :param max_exchanges: exchanges taken in
+    :param max_steps: most steps drawn, after folding
+    :param max_exchanges: most exchanges kept
     """
 
     def __init__(self, *, max_steps: int = MAX_STEPS, max_exchanges: int = MAX_EXCHANGES) -> None:
@@ -51,7 +51,7 @@ class SequenceDiagram:
         self._left_out = 0
 
     def add(self, capture: Capture, exchanges: Iterable[Exchange]) -> int:
-        """Take in exchanges of a capture, made with their summaries; return how many."""
+        """Add exchanges of a capture, read with their summaries; return how many were given."""
         count = 0
         connections: dict[int, tuple[Participant, Participant]] = {}
         for exchange in exchanges:
@@ -148,7 +148,7 @@ class SequenceDiagram:
 
 
 def escaped(text: str, *, more: bool = False) -> str:
-    """Return text that Mermaid takes for text, fit for a terminal, with an ellipsis if there is more to it."""
+    """Return text that Mermaid takes literally and terminals can show, with an ellipsis if shortened or `more`."""
     if len(text) > _TEXT:
         text, more = text[: _TEXT - 1], True
     return words.line(text.translate(_SPACES)).translate(_ESCAPES) + ("…" if more else "")

@@ -1,8 +1,8 @@
-"""Original packets of a selection: copied whole, in their order, with their times, link types and comments.
+"""Original packets of a selection: copied whole, in order, with their times, link types and comments.
 
-Of a connection whose exchanges are all selected every packet is copied; of another those that carry a byte of a
-selected frame (sent again or not), those that acknowledge one, and those that open and close the connection. A
-packet may hold bytes of neighbouring frames too: it is copied as it was captured.
+If all exchanges of a connection are selected, all its packets are copied. Otherwise: packets with a byte of a selected
+frame (retransmitted or not), packets that acknowledge one, and those that open and close the connection. A packet may
+also contain bytes of neighbouring frames: it is copied as it was captured.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from dissectors.sides import SIDES
 
 _TOGETHER = 512
 
-#: returns the frame of a packet as it shall be written; arguments are the packets and which of them
+#: returns the frame to be written for a packet; arguments are the packets and the index of one
 Rewrite = Callable[[PlacedPackets, int], bytes]
 
 
@@ -35,13 +35,13 @@ def original_packets(
 ) -> Iterator[tuple[list[Interface], list[Packet], int]]:
     """Yield the packets of a selection, some hundreds at a time.
 
-    With them come the interfaces declared so far, and the bytes of the capture that were gone through. Where a block of
-    the file has none of them, an empty list comes, so that the caller sees progress.
+    Each item has the interfaces declared so far, packets, and the bytes of the capture read so far. A block of the file
+    without selected packets yields an empty list, so that the caller sees progress.
 
-    Connections in ``selection.elsewhere`` have no packets that could be copied; they are left out. What was noted of
-    exchanges since the capture was read is put on the packets with their first bytes.
+    Connections in ``selection.elsewhere`` have no packets that could be copied and are skipped. Notes added to
+    exchanges since the capture was read are put on the packets with their first bytes.
 
-    :param rewrite: makes the frame to be written, instead of the captured one
+    :param rewrite: returns the frame to be written instead of the captured one
     """
     notes = _UpdatedComments(selection)
     chosen = _PacketSelection(selection)
@@ -67,11 +67,11 @@ def original_packets(
 
 
 def packet_numbers(capture: Capture, rows: list[int]) -> list[int]:
-    """Return the numbers of the packets that carry bytes of some exchanges, as Wireshark numbers them.
+    """Return the numbers, as in Wireshark, of the packets that carry bytes of the given exchanges.
 
-    It goes through the whole capture. Packets whose bytes were decrypted or joined are left out.
+    Reads the whole capture. Packets whose bytes were decrypted or reassembled from IP fragments are left out.
 
-    :param rows: of the exchange table
+    :param rows: rows of the exchange table
     """
     selection = Selection(capture, rows)
     found: list[int] = []
@@ -85,7 +85,7 @@ def packet_numbers(capture: Capture, rows: list[int]) -> list[int]:
 
 
 class _PacketSelection:
-    """Tells which packets belong to a selection."""
+    """Decides which packets belong to a selection."""
 
     def __init__(self, selection: Selection) -> None:
         size = len(selection.capture.connections)
@@ -101,7 +101,7 @@ class _PacketSelection:
         """Return a mask over the packets of a block."""
         block, stream, position = placed.packets, placed.stream, placed.position
         connection = stream >> 1
-        mine = self._any[connection] & (block.offset < KEPT)  # the last of several IP fragments shows nothing
+        mine = self._any[connection] & (block.offset < KEPT)  # the last IP fragment alone is useless
         taken = mine & (self._whole[connection] | is_control(block.flags))
         rest = np.flatnonzero(mine & ~taken)
         if len(rest):
@@ -115,7 +115,7 @@ class _PacketSelection:
         return touched
 
     def _acknowledges(self, stream: Int64s, acknowledged: Int64s) -> Bools:
-        """Return which bare acknowledgments are of selected bytes, of the handshake or of a FIN."""
+        """Return a mask of the bare ACKs that acknowledge selected bytes, the handshake or a FIN."""
         other = stream ^ 1
         touched = self._ranges.touches(other, acknowledged - 1, acknowledged)
         fin = self._fin[other]
@@ -125,7 +125,11 @@ class _PacketSelection:
 
 
 class _PendingNote(NamedTuple):
-    """A note that waits for the packet with the first byte of its exchange, a stretch of a stream."""
+    """A note that waits for the packet with the first byte of its exchange.
+
+    :ivar start: stream position of the exchange's first byte
+    :ivar end: stream position after its last byte
+    """
 
     start: int
     end: int
@@ -134,7 +138,7 @@ class _PendingNote(NamedTuple):
 
 
 class _UpdatedComments:
-    """The comments of packets, with what was noted since."""
+    """The comments of packets, updated with the notes of this session."""
 
     def __init__(self, selection: Selection) -> None:
         capture = selection.capture
@@ -148,10 +152,10 @@ class _UpdatedComments:
             waiting.append(_PendingNote(start, start + size, row["correlation_id"], notes[index]))
 
     def comment(self, placed: PlacedPackets, at: int) -> str:
-        """Return the comment of a packet; a note is given once."""
+        """Return the comment of a packet; each note is returned once."""
         number = int(placed.packets.number[at])
         kept = placed.packets.comments.get(number, "")
-        if number in self._dropped:  # but what the proxy tells is no note of a user
+        if number in self._dropped:  # the proxy's own lines are not a user's note and stay
             kept = "\n".join(told_in(kept).lines)
         return "\n".join(filter(None, [kept, *self._take(placed, at)]))
 

@@ -1,4 +1,4 @@
-"""Exchanges as Parquet: typed columns, bodies as JSON text. pyarrow is imported when a file is written."""
+"""Exchanges as Parquet: typed columns, bodies as JSON text. pyarrow is imported only when a file is written."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 WRITING = "writing it as Parquet"
-"""What is being done, for faults."""
+"""The activity named in error reports."""
 _ROW_GROUP_BYTES = 64 << 20
 _ROWS_PER_STEP = 4096
 _STEP_BYTES = 64 << 20
 
 
-class ParquetMissing(ImportError):  # noqa: N818  # says what is wrong
+class ParquetMissing(ImportError):  # noqa: N818  # named for what is wrong
     """pyarrow is not installed."""
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class ParquetMissing(ImportError):  # noqa: N818  # says what is wrong
 def schema(columns: Iterable[Column] = COLUMNS) -> pa.Schema:
     """Return the Arrow schema; times are timestamps in ns, UTC.
 
-    :raises ParquetMissing: if there is no pyarrow
+    :raises ParquetMissing: if pyarrow is not installed
     """
     try:
         import pyarrow as pa
@@ -58,8 +58,8 @@ def write_parquet(
 ) -> int:
     """Write exchanges, in row groups of some 64 MB; return how many.
 
-    :param faults: where to note what cannot be written by a fault of ours; without it, that is raised
-    :raises ParquetMissing: if there is no pyarrow
+    :param faults: collects exchanges that could not be written because of a bug; without it, the error is raised
+    :raises ParquetMissing: if pyarrow is not installed
     """
     chosen = tuple(columns)
     return write_batches(parquet_batches(exchanges, chosen, faults), file, chosen)
@@ -71,7 +71,7 @@ def parquet_batches(
     """Yield exchanges as record batches, for :func:`write_batches`.
 
     :param faults: as for :func:`write_parquet`
-    :raises ParquetMissing: if there is no pyarrow
+    :raises ParquetMissing: if pyarrow is not installed
     """
     made = schema(columns)
     faults = RaisedFaults() if faults is None else faults
@@ -80,9 +80,9 @@ def parquet_batches(
 
 
 def write_batches(batches: Iterable[pa.RecordBatch], file: BinaryIO, columns: tuple[Column, ...]) -> int:
-    """Write record batches, in row groups of some 64 MB; return how many rows.
+    """Write record batches, in row groups of some 64 MB; return the number of rows.
 
-    :raises ParquetMissing: if there is no pyarrow
+    :raises ParquetMissing: if pyarrow is not installed
     """
     made = schema(columns)
     import pyarrow as pa
@@ -90,7 +90,7 @@ def write_batches(batches: Iterable[pa.RecordBatch], file: BinaryIO, columns: tu
 
     count = waiting = 0
     together: list[pa.RecordBatch] = []
-    # smallest and largest body tell nothing, and each is copied several times for it
+    # the smallest and largest body are useless, and computing them copies each body several times
     told = [column.name for column in columns if column.kind != "json"]
     with pq.ParquetWriter(file, made, compression="zstd", write_statistics=told or False) as writer:
         for batch in batches:
@@ -100,7 +100,7 @@ def write_batches(batches: Iterable[pa.RecordBatch], file: BinaryIO, columns: tu
             if waiting >= _ROW_GROUP_BYTES:
                 writer.write_table(pa.Table.from_batches(together, made))
                 together, waiting = [], 0
-                pa.default_memory_pool().release_unused()  # a body may have as much as is written at once
+                pa.default_memory_pool().release_unused()  # one body may be as large as a row group
         if together:
             writer.write_table(pa.Table.from_batches(together, made))
     return count
@@ -132,7 +132,7 @@ def _steps(
 
 
 def _row(exchange: Exchange, columns: tuple[Column, ...], faults: Faults) -> list[Any]:
-    """Return the values of an exchange; None where one fails."""
+    """Return the values of an exchange; None for those that fail."""
     try:
         return [column.value(exchange) for column in columns]
     except Exception:

@@ -1,8 +1,8 @@
-"""The second look at a capture file: its packets whole, each with its place in the streams of the first look.
+"""A second pass over a capture file: whole packets, each with its place in the streams of the first pass.
 
-Reassembly keeps only the bytes that came first. Copying and scrubbing need every packet that carried a byte, sent
-again or not, so a packet's place is computed from its sequence number: relative to the last packet of that stream
-whose place is known, which reassembly tells by file offset.
+Reassembly keeps only the bytes that arrived first. Copying and scrubbing need every packet that carried a byte,
+retransmitted or not. A packet's place is computed from its sequence number, relative to the last packet of that stream
+whose place is known; reassembly gives the known places, by file offset.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ _HALF = 1 << 31
 
 @dataclass(slots=True, kw_only=True)
 class FramedBlock(PacketBlock):
-    """Packets with the frames that they came in.
+    """Packets with the frames that contain them.
 
     :ivar frame: int64, where the frame begins in the source
-    :ivar frame_captured: int64, bytes of it that are in the file
-    :ivar frame_wire: int64, bytes it had on the wire
+    :ivar frame_captured: int64, bytes of the frame in the file
+    :ivar frame_wire: int64, bytes of the frame on the wire
     """
 
     PLACES: ClassVar[tuple[str, ...]] = (*PacketBlock.PLACES, "frame")
@@ -52,13 +52,12 @@ class FramedBlock(PacketBlock):
 
 @dataclass(slots=True)
 class PlacedPackets:
-    """The TCP packets of one block of the capture with their places; columns are those of the packet block.
+    """The TCP packets of one block of the capture with their places; columns are parallel to the packet block.
 
     :ivar packets: the TCP columns
     :ivar stream: stream that the packet belongs to
     :ivar position: stream position of the first payload byte, ``UNKNOWN`` if it is not known
-    :ivar acknowledged: position in the other direction's stream up to which the packet acknowledges, or
-        ``UNKNOWN``
+    :ivar acknowledged: position in the other direction's stream up to which the packet acknowledges, or ``UNKNOWN``
     :ivar interfaces: the interfaces declared so far
     """
 
@@ -69,11 +68,11 @@ class PlacedPackets:
     interfaces: list[Interface]
 
     def frame(self, at: int) -> bytes:
-        """Return the frame of the TCP packet ``at``, as far as it was captured."""
+        """Return the captured part of the frame of the TCP packet `at`."""
         return self.packets.bytes_at(int(self.packets.frame[at]), int(self.packets.frame_captured[at]))
 
     def payload_start(self, at: int) -> int:
-        """Return where in its frame the payload of packet ``at`` begins, -1 if its payload is not in the frame."""
+        """Return where the payload of packet `at` begins in its frame, -1 if the payload is not in the frame."""
         offset = int(self.packets.offset[at])
         if offset >= KEPT:
             return -1
@@ -81,7 +80,7 @@ class PlacedPackets:
 
 
 class _FrameReader(PacketReader):
-    """A packet reader whose blocks tell the frames too."""
+    """A packet reader whose blocks include the frames."""
 
     def _block(self, data: Bytes, position: int, parsed: ParsedBuffer) -> PacketBlock:
         block = super()._block(data, position, parsed)
@@ -99,7 +98,7 @@ class Passes:
     """Reads a capture again.
 
     :param capture: a capture that was read to its end
-    :ivar done: bytes of it that were gone through again
+    :ivar done: bytes of it that were read again
     """
 
     def __init__(self, capture: Capture) -> None:
@@ -128,7 +127,7 @@ class Passes:
         return found
 
     def _streams(self, block: PacketBlock) -> Int64s:
-        """Return the stream of each packet: of the latest connection between its endpoints that had begun."""
+        """Return the stream of each packet: in the latest connection between its endpoints that had begun."""
         source, target = block.src.astype(np.int64), block.dst.astype(np.int64)
         low, high = np.minimum(source, target), np.maximum(source, target)
         pairs, inverse = np.unique(low << 32 | high, return_inverse=True)
@@ -141,7 +140,7 @@ class Passes:
             start = end
             connections, begins, first_end = self._pair(block, pair >> 32, pair & 0xFFFFFFFF)
             mine = connections[np.searchsorted(begins, block.number[rows], "right") - 1]
-            # direction 0 is what endpoint a sends, which may differ between the connections of a pair
+            # direction 0 is what endpoint a sends; endpoint a may differ between the connections of a pair
             from_low = source[rows] == pair >> 32
             a_is_low = self._a_is(block, mine, first_end)
             stream[rows] = 2 * mine + (from_low != a_is_low)
@@ -158,7 +157,7 @@ class Passes:
         return known
 
     def _a_is(self, block: PacketBlock, connections: Int64s, endpoint: int) -> Bools:
-        """Return the connections of which an endpoint is the one that sends direction 0."""
+        """Return a mask of the connections in which `endpoint` sends direction 0."""
         text = block.addresses.text(endpoint)
         ids, inverse = np.unique(connections, return_inverse=True)
         sends = [self._capture.endpoints(number)[self._capture.client_stream(number) & 1] for number in ids]
@@ -187,7 +186,7 @@ class Passes:
 
     @staticmethod
     def _known(block: PacketBlock, segments: SegmentBlock) -> Int64s:
-        """Return the places that reassembly tells; a packet of which a part only was new counts too."""
+        """Return the places known from reassembly; a packet of which only a part was new has one too."""
         position = np.full(len(block), UNKNOWN, np.int64)
         low = int(block.number[0])
         mine = np.flatnonzero(segments.number >= low)
@@ -219,18 +218,18 @@ class Passes:
                 seq = np.append(self._anchor_seq[stream], seq)
                 place = np.append(self._anchor_position[stream], place)
                 before = before + 1
-            before = np.maximum(before, 0)  # before the first known place, that one serves
+            before = np.maximum(before, 0)  # packets before the first known place count from it
             self._anchor_seq[stream], self._anchor_position[stream] = seq[-1] % _SEQUENCE, place[-1]
         position[rows] = place[before] + _signed(sequence[rows] - seq[before])
 
 
 def _signed(ahead: Int64s) -> Int64s:
-    """Return differences of sequence numbers as the distance they most likely are."""
+    """Return differences of sequence numbers as signed distances: those with the least magnitude."""
     distance: Int64s = (ahead + _HALF) % _SEQUENCE - _HALF
     return distance
 
 
 def is_control(flags: Bytes) -> Bools:
-    """Return which packets open or close a connection."""
+    """Return a mask of the packets that open or close a connection."""
     control: Bools = flags & (SYN | FIN | RST) != 0
     return control

@@ -1,9 +1,9 @@
-"""Writing pcapng: section header, interfaces, packets with comments, TLS key logs.
+"""A pcapng writer: section header, interfaces, packets with comments, TLS key logs.
 
-Layout: https://datatracker.ietf.org/doc/draft-ietf-opsawg-pcapng/. Rules of this file:
+Layout: https://datatracker.ietf.org/doc/draft-ietf-opsawg-pcapng/. Rules of this module:
 
-* A block goes to the file in one ``write`` and is complete then. A file whose writer was killed is readable up to
-  its last block, and can be appended to (:func:`open_for_append`): what is added is a section of its own.
+* A block is written in one ``write`` and is complete then. A file whose writer was killed is readable up to its last
+  block, and can be appended to (:func:`open_for_append`): an appended part is a section of its own.
 * Times are nanoseconds since the epoch; every interface is declared with that resolution.
 * Sections are written little-endian and with an unspecified length (-1), as live captures are.
 """
@@ -29,7 +29,7 @@ _ENHANCED_PACKET = 6
 _COMMENT = 1
 _USER_APPLICATION = 4
 _IF_NAME, _IF_DESCRIPTION, _IF_RESOLUTION = 2, 3, 9
-_NANOSECONDS = b"\x09"  # ten to the minus ninth
+_NANOSECONDS = b"\x09"  # 10 to the power of -9
 
 _HEAD = Struct("<II")
 _TAIL = Struct("<I")
@@ -48,8 +48,8 @@ class Packet(NamedTuple):
 
     :ivar interface: number that :meth:`PcapngWriter.interface` returned
     :ivar time: ns since the epoch
-    :ivar data: the frame, as far as it was captured
-    :ivar wire: bytes it had on the wire; 0 stands for all of ``data``
+    :ivar data: the captured part of the frame
+    :ivar wire: bytes of the frame on the wire; 0 means the size of ``data``
     :ivar comment: text, or empty
     """
 
@@ -63,10 +63,10 @@ class Packet(NamedTuple):
 class PcapngWriter:
     """Writes one section to a file object opened for binary writing.
 
-    :param file: blocks are handed to its ``write``; flushing and closing are the caller's
+    :param file: its ``write`` receives blocks; the caller flushes and closes it
     :param application: name of the program, kept in the section header
     :param comment: text on the section, or empty
-    :ivar packets: how many packets were written
+    :ivar packets: packets written so far
     :raises OSError: from every method, if the file cannot be written
     """
 
@@ -105,9 +105,9 @@ class PcapngWriter:
         self.write_packets((packet,))
 
     def write_packets(self, packets: Iterable[Packet]) -> None:
-        """Write packets with a single ``write``, which is what makes many of them fast.
+        """Write packets with a single ``write``, which makes writing many of them fast.
 
-        :raises ValueError: an interface that was not declared; nothing is written then
+        :raises ValueError: if an interface was not declared; nothing is written then
         """
         parts: list[bytes] = []
         add = parts.append
@@ -141,9 +141,9 @@ class PcapngWriter:
 
 
 def open_for_append(path: str | os.PathLike[str]) -> BinaryIO:
-    """Open a pcapng file, for its owner alone, so that another section can follow; a new file if there is none.
+    """Open a pcapng file, readable only by its owner, to append another section; create the file if it is missing.
 
-    A last block that is not whole, as a killed writer may leave it, is cut off first.
+    An incomplete last block, as a killed writer may leave it, is cut off first.
 
     :returns: an unbuffered file, positioned at its end
     :raises ValueError: if the file is no little-endian pcapng file
@@ -161,7 +161,7 @@ def open_for_append(path: str | os.PathLike[str]) -> BinaryIO:
 
 
 def _whole_blocks(file: BinaryIO) -> int:
-    """Return the size of the part of the file that is whole blocks."""
+    """Return the size of the complete blocks at the start of the file."""
     size = file.seek(0, os.SEEK_END)
     place = size if _ends_with_whole_blocks(file.fileno(), size) else 0
     while size - place >= _OVERHEAD:
@@ -182,9 +182,9 @@ def _begins_section(kind: int, length: int) -> bool:
 
 
 def _ends_with_whole_blocks(fd: int, size: int) -> bool:
-    """Whether a chain of blocks leads back from the end of a file, so that it need not be walked from its beginning.
+    """Return whether a chain of blocks leads back from the end of the file, so that it need not be read from its start.
 
-    Half a packet that holds a capture itself might look like that, but not for longer than a packet is.
+    Half a packet that itself contains a capture might look like that, but for no longer than the size of a packet.
     """
     if size < _OVERHEAD or not _begins_section(*_HEAD.unpack(os.pread(fd, _HEAD.size, 0))):
         return False
@@ -207,7 +207,7 @@ def _block(kind: int, body: bytes) -> bytes:
 
 
 def _options(*options: tuple[int, bytes]) -> bytes:
-    """Return options with their end mark; those without a value are left out."""
+    """Return options with their end mark; those with an empty value are left out."""
     parts: list[bytes] = []
     for code, value in options:
         if value:
@@ -217,7 +217,7 @@ def _options(*options: tuple[int, bytes]) -> bytes:
 
 
 def _cut(value: bytes) -> bytes:
-    """Return as much UTF-8 as an option holds, without half a character at the end."""
+    """Return as much of UTF-8 as an option holds, without half a character at the end."""
     if len(value) <= _MAX_OPTION:
         return value
     return value[:_MAX_OPTION].decode(errors="ignore").encode()

@@ -1,11 +1,10 @@
-"""Packets of a TCP connection that never was on a wire: Ethernet, IPv4 or IPv6, TCP, with right lengths and checksums.
+"""Packets of synthetic TCP connections: Ethernet, IPv4 or IPv6, TCP, with correct lengths and checksums.
 
-Used for what was seen decrypted or not in packets at all: by exports, and by the recorder of the live proxy, which
-makes hundreds of thousands of them a second. So what stays the same in all packets of a direction is laid out once,
-and its part of the checksums added up once.
+Used for traffic that was decrypted or that kproxy did not see as packets: by exports, and by the recorder of the live
+proxy, which makes hundreds of thousands of packets a second. Therefore the constant part of a direction's headers is
+laid out and summed for the checksum once.
 
-Sequence numbers count from an initial one that depends on nothing but the connection's number, so that a reader who
-comes later can continue with a connection.
+Initial sequence numbers depend only on the connection's seed, so that a later writer can continue a connection.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _CLIENT_MAC, _BROKER_MAC = b"\x02kpxy\x01", b"\x02kpxy\x02"  # locally administe
 _IPV4, _IPV6 = b"\x08\x00", b"\x86\xdd"
 _IPV4_HEADER = Struct(">BBHHHBBH4s4s")
 _IPV6_HEADER = Struct(">IHBB16s16s")
-# what varies (total length, identification, checksum) and what does not; RFC 791 section 3.1
+# varying fields (total length, identification, checksum) between constant ones; RFC 791 section 3.1
 _IPV4_PACKET = Struct(">16sHH4sH12sIIHHHH")
 _IPV6_PACKET = Struct(">18sH38sIIHHHH")
 _VARYING = (
@@ -60,18 +59,18 @@ _SYN_OPTIONS = b"\x02\x04" + MAX_SEGMENT.to_bytes(2) + b"\x01\x03\x03\x0e"
 _DONT_FRAGMENT = 0x4000
 _MAPPED = bytes(10) + b"\xff\xff"
 _MASK = 0xFFFFFFFF
-_SPREAD = 0x9E3779B1  # odd: gives every connection another initial sequence number
+_SPREAD = 0x9E3779B1  # odd: every connection gets a different initial sequence number
 
 
 class _Direction(NamedTuple):
-    """What all packets of one end of a connection have in common.
+    """The constant parts of all packets of one direction.
 
     :ivar before: from the first byte of the frame to the fields that vary
-    :ivar between: of IPv4: from behind the identification to the checksum
-    :ivar after: from behind the IPv4 checksum, or the IPv6 length, to the ports
-    :ivar ip_sum: 16-bit words of the IPv4 header, but for those that vary
-    :ivar tcp_sum: words of the pseudo header and ports, but for those that vary
-    :ivar pseudo_sum: words of the pseudo header alone, likewise
+    :ivar between: IPv4: from after the identification to the checksum
+    :ivar after: from after the IPv4 checksum, or the IPv6 length, to the ports
+    :ivar ip_sum: sum of the 16-bit words of the IPv4 header, without those that vary
+    :ivar tcp_sum: sum of the words of the pseudo header and ports, without those that vary
+    :ivar pseudo_sum: sum of the words of the pseudo header alone, without those that vary
     """
 
     before: bytes
@@ -83,11 +82,11 @@ class _Direction(NamedTuple):
 
 
 class Conversation:
-    """One TCP connection being made: the packets of its two ends.
+    """One synthetic TCP connection: the packets of both ends.
 
     :param client: address and port, ``10.0.0.1:9092`` or ``[::1]:9092``
     :param broker: address and port
-    :param seed: another for each connection between the same endpoints
+    :param seed: a different one for each connection between the same endpoints
     """
 
     def __init__(self, client: str, broker: str, seed: int = 0) -> None:
@@ -111,24 +110,24 @@ class Conversation:
     def segment(
         self, side: int, position: int, payload: bytes, *, push: bool = False, missing: int = 0
     ) -> bytes:
-        """Return a packet with the bytes of a side's stream from ``position`` on.
+        """Return a packet with the bytes of one side's stream from ``position`` on.
 
         :param side: 0 client, 1 broker
-        :param missing: bytes that belong to the packet, and are not known; what is returned ends before them
+        :param missing: further bytes of the packet that are unknown; the returned frame ends before them
         """
         size = len(payload) + missing
-        # missing bytes count as zeros, which add nothing
+        # missing bytes count as zeros: they add nothing to the sum
         return self.segment_header(side, position, size, words_sum(payload), push=push) + payload
 
     def segment_header(
         self, side: int, position: int, size: int, payload_sum: int | None, *, push: bool = False
     ) -> bytes:
-        """Return a packet up to its payload, which comes from elsewhere.
+        """Return a packet up to its payload, which the caller appends.
 
         :param size: bytes of the payload
-        :param payload_sum: :func:`~captures.export.checksum.words_sum` of it; None leaves the rest of the checksum to
-            a network card that there is not, as in captures of hosts whose card does that (``CHECKSUM_PARTIAL`` of
-            Linux), which Wireshark does not complain about unless it is told to validate
+        :param payload_sum: :func:`~captures.export.checksum.words_sum` of it; None leaves the checksum partial, as in
+            captures on hosts whose network card completes it (``CHECKSUM_PARTIAL`` of Linux); Wireshark does not
+            complain about such a checksum unless it is set to validate
         """
         sequence = self._begin[side] + 1 + position
         self._next[side] = sequence + size & _MASK
@@ -137,16 +136,16 @@ class Conversation:
         )
 
     def acknowledgment(self, side: int, position: int) -> bytes:
-        """Return a packet without payload, behind the bytes of a side's stream before ``position``.
+        """Return a packet without payload, after the bytes of one side's stream before ``position``.
 
-        Its window differs from the one before, by a byte: else it would be a duplicate acknowledgment, which tells
-        of loss (RFC 5681 section 2).
+        Its window differs by a byte from the one before: otherwise it would be a duplicate acknowledgment, a sign of
+        loss (RFC 5681 section 2).
         """
         self._windows[side] ^= 1
         return self.segment_header(side, position, 0, 0)
 
     def finish(self, side: int) -> tuple[bytes, bytes]:
-        """Return the FIN of one side, and the acknowledgment of the other."""
+        """Return the FIN of one side, and the other's acknowledgment."""
         other = 1 - side
         fin = self._header(side, self._next[side], FIN | ACK, 0, 0, self._next[other])
         self._next[side] = self._next[side] + 1 & _MASK
@@ -157,7 +156,7 @@ class Conversation:
         return self._header(side, self._next[side], RST | ACK, 0, 0, self._next[1 - side])
 
     def _template(self, side: int) -> bytes:
-        """Return the headers of a segment, with zeros in what varies."""
+        """Return the headers of a segment with zeros in the varying fields."""
         before, between, after, *_ = self._directions[side]
         if self._v6:
             return _IPV6_PACKET.pack(before, 0, after, 0, 0, 0, 0, 0, 0)
@@ -212,11 +211,11 @@ class Conversation:
 class SegmentColumns(NamedTuple):
     """Segments with payload, in the order in which they were sent.
 
-    :ivar of: their conversations, as places in a list of these
+    :ivar of: index of the segment's conversation
     :ivar side: 0 client, 1 broker
-    :ivar position: of the first byte in the stream of its side
+    :ivar position: position of the first byte in the stream of its side
     :ivar size: bytes of the payload, at most :data:`MAX_SEGMENT`
-    :ivar payload_sum: number that is the sum of its words, modulo 0xFFFF
+    :ivar payload_sum: a number congruent to the sum of its words, modulo 0xFFFF
     """
 
     of: Int64s
@@ -231,7 +230,7 @@ def segment_headers(
 ) -> list[tuple[Bools, Bytes]]:
     """Return what :meth:`Conversation.segment_header` returns for many segments, each with a push, in one pass.
 
-    :returns: for IPv4 and IPv6: which segments are of it, and their headers, a row for each
+    :returns: for IPv4 and for IPv6: a mask of the segments, and their headers, one row each
     """
     of, side, position, size, payload_sum = segments
     begins = np.array([each._begin for each in conversations])
@@ -239,7 +238,7 @@ def segment_headers(
     sequence = begins[of, side] + 1 + position & _MASK
     end = sequence + size & _MASK
 
-    # what each acknowledges: the latest of the other side before it, of the same conversation
+    # each acknowledges the latest earlier segment of the other side of its conversation
     order = np.argsort(of, kind="stable")
     index = np.arange(len(of))
     of_sorted, side_sorted, end_sorted = of[order], side[order], end[order]
@@ -305,16 +304,17 @@ def _direction(source: tuple[bytes, int], target: tuple[bytes, int], macs: bytes
 
 
 def _of_one_family(*ends: tuple[bytes, int]) -> list[tuple[bytes, int]]:
-    """Return endpoints that a packet can have both: IPv4 addresses mapped into IPv6 if the other one is of that.
+    """Return endpoints of the same address family: an IPv4 address is mapped into IPv6 if the other one is IPv6.
 
-    A proxy may be reached by the one, and reach its broker by the other (mapped addresses: RFC 4291 section 2.5.5.2).
+    A proxy may be reached over one family, and reach its broker over the other (mapped addresses: RFC 4291 section
+    2.5.5.2).
     """
     size = max(len(address) for address, _ in ends)
     return [(address if len(address) == size else _MAPPED + address, port) for address, port in ends]
 
 
 def _endpoint(text: str) -> tuple[bytes, int]:
-    """Return address and port of ``10.0.0.1:9092`` or ``[::1]:9092``."""
+    """Return the address and port of ``10.0.0.1:9092`` or ``[::1]:9092``."""
     host, _, port = text.rpartition(":")
     address = ip_address(host.strip("[]").partition("%")[0])
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None

@@ -1,4 +1,4 @@
-"""Which exchanges are to be written, and where in the streams their bytes are."""
+"""The exchanges to be written, and the positions of their bytes in the streams."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from captures.exchanges import Capture
 from captures.packets.source import KEPT
 from dissectors.sides import SIDES
 
-_POSITION_BITS = 42  # 4 TB of one stream, and two million streams
+_POSITION_BITS = 42  # enough for 4 TB per stream, and two million streams
 _MOST = (1 << _POSITION_BITS) - 1
 
 
 @dataclass(slots=True)
 class Ranges:
-    """Disjoint stretches of all streams, sorted by stream and position.
+    """Disjoint ranges of all streams, sorted by stream and position.
 
-    :ivar stream: stream of each stretch
+    :ivar stream: stream of each range
     :ivar start: stream position of its first byte
-    :ivar end: position after its last
+    :ivar end: position after its last byte
     """
 
     stream: Int64s
@@ -29,11 +29,11 @@ class Ranges:
     end: Int64s
 
     def touches(self, stream: Int64s, start: Int64s, end: Int64s) -> Bools:
-        """Return which of the given stretches share a byte with one of these."""
+        """Return a mask of the given ranges that share a byte with one of these."""
         if not len(self.stream):
             return np.zeros(len(stream), np.bool_)
         known = np.unique(self.stream)
-        # the first of these that ends behind the start is the only one that can matter
+        # only the first of these that ends after the start can overlap
         keys = _keys(known, self.stream, self.end)
         at = np.searchsorted(keys, _keys(known, stream, np.maximum(start, 0)), "right")
         inside = np.minimum(at, len(keys) - 1)
@@ -48,11 +48,10 @@ class Selection:
 
     :param rows: indexes in the exchange table; None selects all
     :ivar rows: indexes in the exchange table, in the order of numbering
-    :ivar connections: connections of these exchanges, rising
-    :ivar ranges: where the bytes of their frames are
-    :ivar whole: connections of which every exchange is selected
-    :ivar elsewhere: connections whose bytes are not in the packets as they stand: TLS that was decrypted, IP
-        fragments that were joined
+    :ivar connections: sorted connections of these exchanges
+    :ivar ranges: ranges of their frames' bytes
+    :ivar whole: connections with every exchange selected
+    :ivar elsewhere: connections whose bytes are not in the packets as such: decrypted TLS, joined IP fragments
     """
 
     def __init__(self, capture: Capture, rows: Int64s | list[int] | None = None) -> None:
@@ -88,7 +87,7 @@ class Selection:
 
 
 def whole_connections(capture: Capture, rows: Int64s) -> Int64s:
-    """Return the connections of which all exchanges are among ``rows``."""
+    """Return the connections with all exchanges among ``rows``."""
     connection = capture.table.column("connection").astype(np.int64)
     in_all = np.bincount(connection, minlength=len(capture.connections))
     mine = np.bincount(connection[rows], minlength=len(capture.connections))
@@ -96,7 +95,7 @@ def whole_connections(capture: Capture, rows: Int64s) -> Int64s:
 
 
 def frame_ranges(capture: Capture, rows: Int64s) -> Ranges:
-    """Return where the frames of some exchanges are, neighbours joined."""
+    """Return the ranges of the exchanges' frames, with adjacent ones joined."""
     table = capture.table
     connection = table.column("connection")[rows].astype(np.int64)
     ids, inverse = np.unique(connection, return_inverse=True)
@@ -125,7 +124,7 @@ def _joined(stream: Int64s, start: Int64s, end: Int64s) -> Ranges:
 def _keys(known: Int64s, stream: Int64s, position: Int64s) -> Int64s:
     """Return numbers that sort by stream, then position.
 
-    :param known: sorted streams; any other gets the number of a neighbour
+    :param known: sorted streams; other streams get the number of a neighbour
     """
     keys: Int64s = np.searchsorted(known, stream) << _POSITION_BITS | np.minimum(position, _MOST)
     return keys

@@ -1,11 +1,11 @@
-"""Synthetic TCP: frames put on a wire that never was, for what was seen decrypted or not in packets at all.
+"""Synthetic TCP: frames as packets that were never on a wire, for traffic that was decrypted or not seen as packets.
 
-Ethernet, IPv4 or IPv6 and TCP with right lengths and checksums; endpoints and times are the real ones. A connection
-gets a handshake if its own was captured, and ends as it ended: by FIN, by RST or not at all.
+Packets are Ethernet, IPv4 or IPv6 and TCP with correct lengths and checksums; endpoints and times are the real ones. A
+connection gets a handshake if its own was captured, and ends as it ended: by FIN, by RST or not at all.
 
-Bytes that the capture lacks are lacking here too: packets stand for them that are cut behind their headers, as by a
-snapshot length. So it is for what lies between the frames of a connection that is written whole; where only some of
-its exchanges are, their frames follow each other without a hole.
+Bytes that the capture lacks are missing here too: they are packets cut after their headers, as by a snapshot length.
+This includes the bytes between the frames of a connection that is written whole; if only some of its exchanges are
+written, their frames follow each other without holes.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from dissectors.sides import SIDES, Side
 
 ETHERNET_SEGMENT = 1_460
 
-_MOST_HOLE = 1 << 20  # beyond, the sequence numbers alone tell of it
-_LAST = 1 << 63  # behind every place of a capture
+_MOST_HOLE = 1 << 20  # larger holes show only in the sequence numbers
+_LAST = 1 << 63  # after every offset of a capture
 
 
 class Piece(NamedTuple):
     """Captured bytes of a frame.
 
-    :ivar start: offset of the first one in the frame
+    :ivar start: offset of the first byte in the frame
     :ivar data: the bytes
-    :ivar place: offset of the first one in the capture file: the order of what has the same time
+    :ivar place: offset of the first byte in the capture file: orders packets of the same time
     """
 
     start: int
@@ -40,7 +40,7 @@ class Piece(NamedTuple):
     place: int = 0
 
 
-#: returns what there is of a frame: row of the exchange table, side, stream position, size
+#: returns the captured bytes of a frame; arguments: row of the exchange table, side, stream position, size
 ReadFrame = Callable[[int, Side, int, int], list[Piece]]
 
 
@@ -48,10 +48,10 @@ class SyntheticPacket(NamedTuple):
     """A synthetic packet: an Ethernet frame.
 
     :ivar time: ns since the epoch
-    :ivar place: where its payload comes from, which orders packets of the same time
+    :ivar place: file offset of its payload, which orders packets of the same time
     :ivar data: the frame
     :ivar comment: text, or empty
-    :ivar missing: bytes that the frame has beyond ``data``
+    :ivar missing: bytes of the frame beyond ``data``
     """
 
     time: int
@@ -62,7 +62,7 @@ class SyntheticPacket(NamedTuple):
 
 
 def captured_frames(capture: Capture) -> ReadFrame:
-    """Return a reader of frames as they are in a capture."""
+    """Return a reader of the frames of a capture."""
 
     def read(row: int, side: Side, position: int, size: int) -> list[Piece]:
         connection = int(capture.table.column("connection")[row])
@@ -84,12 +84,12 @@ def synthetic_packets(
     segment_size: int = ETHERNET_SEGMENT,
     comments: Mapping[tuple[int, int], str] | None = None,
 ) -> Iterator[SyntheticPacket]:
-    """Make packets of some exchanges, in the order of their times.
+    """Return packets of the given exchanges, ordered by time.
 
     :param rows: indexes in the exchange table
-    :param read: where frames come from; default: the capture
+    :param read: reads frames; default: from the capture
     :param segment_size: payload bytes of the largest packet, at most :data:`MAX_SEGMENT`
-    :param comments: row, and 0 for its request or 1 for its response -> text, put on the first packet of the frame
+    :param comments: (row, 0 for its request or 1 for its response) -> comment on the first packet of that frame
     """
     maker = _Maker(
         capture,
@@ -103,7 +103,7 @@ def synthetic_packets(
 
 
 class _Frame(NamedTuple):
-    """A frame to be sent; ``row`` is its exchange's."""
+    """A frame to be sent; ``row`` is the row of its exchange."""
 
     first: int
     last: int
@@ -114,7 +114,7 @@ class _Frame(NamedTuple):
 
 
 class _Segment(NamedTuple):
-    """A packet's worth of a frame; ``position`` counts in the synthetic stream."""
+    """One packet of a frame; ``position`` is in the synthetic stream."""
 
     time: int
     place: int
@@ -131,7 +131,7 @@ def _when(packet: SyntheticPacket | _Segment) -> tuple[int, int]:
 
 
 def _by_connection(capture: Capture, rows: Int64s) -> dict[int, tuple[list[_Frame], list[_Frame]]]:
-    """Return the frames of each connection and side, in the order of the stream."""
+    """Return the frames of each connection and side, in stream order."""
     found: dict[int, tuple[list[_Frame], list[_Frame]]] = {}
     table = capture.table
     connection = table.column("connection")[rows].tolist()
@@ -159,7 +159,7 @@ class _Maker:
     whole: frozenset[int]
 
     def packets(self, connection: int, sides: tuple[list[_Frame], list[_Frame]]) -> Iterator[SyntheticPacket]:
-        """All packets of one connection, times never going back."""
+        """Yield all packets of one connection, with times that never decrease."""
         capture, conversation = self.capture, Conversation(*self.capture.endpoints(connection), connection)
         latest = min(frames[0].first for frames in sides if frames)
         streams = capture.connections.streams
@@ -193,16 +193,16 @@ class _Maker:
             return int(self.capture.connections.streams.end[stream])
         if not frames:
             return 0
-        last = frames[-1]  # positions count plaintext, of which nothing is known but what was decrypted
+        last = frames[-1]  # positions count plaintext; only the decrypted part is known
         index = self.capture.decryption.index_of(connection)
         position, _, length = index.pieces(stream, last.position, last.position + last.size)
         return int(position[-1] + length[-1]) if len(position) else last.position
 
     def _segments(self, frames: list[_Frame], end: int, *, spaced: bool) -> Iterator[_Segment]:
-        """One side's stream: its frames one after another.
+        """Yield one side's stream: its frames one after another.
 
-        :param end: position at which the stream ends, be it inside a frame
-        :param spaced: what lies between frames stays a hole
+        :param end: position at which the stream ends, possibly inside a frame
+        :param spaced: whether the bytes between frames remain as a hole
         """
         expected, sent, latest = 0, 0, frames[0].first if frames else 0
         for frame in frames:
@@ -219,17 +219,17 @@ class _Maker:
             yield from self._hole(latest, frames[0].side, sent, end - expected)
 
     def _hole(self, time: int, side: int, position: int, size: int) -> Iterator[_Segment]:
-        """Packets without a byte of payload."""
+        """Yield packets without payload."""
         for at, missing in self._lacking(position, position + size):
             yield _Segment(time, 0, side, at, b"", missing, False, "")
 
     def _lacking(self, start: int, end: int) -> Iterator[tuple[int, int]]:
-        """Cut a hole into packets: where each begins, and how many bytes; none if sequence numbers must do."""
+        """Split a hole into packets: yield start and size of each, nothing if the hole is too large for packets."""
         for at in range(start, end if end - start <= _MOST_HOLE else start, self.segment_size):
             yield at, min(self.segment_size, end - at)
 
     def _frame(self, frame: _Frame, sent: int, size: int) -> Iterator[_Segment]:
-        """One frame, or its first ``size`` bytes: what was captured goes at times from its first to its last."""
+        """Yield one frame, or its first ``size`` bytes, with times spread from its first to its last."""
         name: Side = "response" if frame.side else "request"
         parts = list(self._parts(self.read(frame.row, name, frame.position, size), size))
         steps = max(sum(1 for part in parts if part[2]) - 1, 1)
@@ -243,7 +243,7 @@ class _Maker:
             text = ""
 
     def _parts(self, pieces: list[Piece], size: int) -> Iterator[tuple[int, int, bytes, int]]:
-        """Cut a frame into packets: offset in the frame, place in the file, bytes, how many bytes are missing."""
+        """Split a frame into packets: offset in the frame, offset in the file, bytes, number of missing bytes."""
         at = place = 0
         for piece in (*pieces, Piece(size, b"", -1)):
             for hole, missing in self._lacking(at, piece.start):

@@ -1,4 +1,4 @@
-"""Names of addresses: from hosts files, from kubectl's tables, of processes. Nothing here asks a name server."""
+"""Names of addresses: from hosts files, from kubectl's tables, of processes. Nothing here queries a name server."""
 
 from captures.names.files import NamesError, read_names
 from captures.names.names import Names

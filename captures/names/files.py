@@ -1,4 +1,4 @@
-"""Files that name addresses; their content tells which format it is."""
+"""Files that name addresses; the content determines the format."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 class NamesError(Exception):
-    """A file that names addresses cannot be understood; the text says where and why."""
+    """A file that names addresses cannot be parsed; the message says where and why."""
 
     def __init__(self, path: str, line: int, reason: str) -> None:
         self.path = path
@@ -23,9 +23,9 @@ class NamesError(Exception):
 
 
 def read_names(paths: Iterable[str]) -> Names:
-    """Return the names in some files; of an address that several files name, the first one is shown.
+    """Return the names in some files; if several files name an address, the first name is shown.
 
-    :raises NamesError: where a line makes no sense
+    :raises NamesError: if a line cannot be parsed
     :raises OSError: if a file cannot be read
     """
     names = Names()
@@ -42,7 +42,7 @@ def read_names(paths: Iterable[str]) -> Names:
 
 def _text(path: str) -> str:
     data = Path(path).read_bytes()
-    # what PowerShell redirects to a file is UTF-16
+    # PowerShell redirects output as UTF-16
     encoding = "utf-16" if data.startswith(_UTF_16) else "utf-8-sig"
     try:
         return data.decode(encoding)

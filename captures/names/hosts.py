@@ -1,7 +1,7 @@
-"""The hosts format (hosts(5), RFC 952): on each line an address and its names, the official one first, then aliases.
+"""The hosts format (hosts(5), RFC 952): each line has an address and its names, the official one first, then aliases.
 
-From ``#`` on a line is a comment. An address may have a port here, which names that endpoint alone: where the brokers
-of a cluster share a machine, or its ports are forwarded, it tells them apart.
+A comment starts with ``#``. Here an address may have a port, which names that endpoint alone: it distinguishes brokers
+on one machine, or behind forwarded ports.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ class Entry(NamedTuple):
     """An address and its names.
 
     :ivar address: as in the file
-    :ivar port: None where the whole host is named
+    :ivar port: None if the whole host is named
     :ivar names: the one to be shown first
     """
 
@@ -30,7 +30,7 @@ Lines: TypeAlias = Iterator[tuple[int, str]]
 
 
 class LineError(ValueError):
-    """A line cannot be understood."""
+    """A line cannot be parsed."""
 
     def __init__(self, line: int, reason: str) -> None:
         self.line = line
@@ -51,9 +51,9 @@ _MOST = 0xFFFF
 
 
 def entries(lines: Lines) -> Iterator[Entry]:
-    """Yield what the lines say.
+    """Yield the entries of the lines.
 
-    :raises LineError: at the first that makes no sense
+    :raises LineError: at the first line that cannot be parsed
     """
     for number, line in lines:
         first, *names = line.partition("#")[0].split() or [""]

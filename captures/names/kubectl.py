@@ -1,12 +1,12 @@
-"""The tables that ``kubectl get pods -o wide`` prints, and those of services and nodes.
+"""The tables of ``kubectl get pods -o wide``, and those of services and nodes.
 
-Columns are found by their headings, so that other versions and ``-A`` are understood; several tables may follow each
-other (``kubectl get pods,services,nodes -o wide``). Pods are understood without headings too (``--no-headers``), by the
-shape of the READY column. With ``-A`` a name is shown as ``name.namespace``, as in the cluster's own DNS.
+Columns are found by their headings, so that other versions and ``-A`` work; several tables may follow each other
+(``kubectl get pods,services,nodes -o wide``). Pods are recognised without headings too (``--no-headers``), by the form
+of the READY column. With ``-A`` a name is shown as ``name.namespace``, as in the cluster's own DNS.
 
-Not every address belongs to its pod. A pod that has ended keeps the address in the table although another may have it
-now, so it names an address last. Pods on the network of their node share its address: where there are several, the
-node is named first.
+Not every address belongs to its pod. A pod that has ended keeps its address in the table although another pod may have
+it now, so such names are last. Pods on the network of their node share its address: if there are several, the node's
+name is first.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from captures.names.hosts import Entry, LineError, Lines, is_address
 ADDRESSES = ("IP", "CLUSTER-IP", "EXTERNAL-IP", "INTERNAL-IP")
 """Headings of the columns with addresses, of pods, services and nodes."""
 
-_CELLS = re.compile(r"\s{2,}|\t")  # cells may have single spaces in them: "2 (3h ago)", "NOMINATED NODE"
+_CELLS = re.compile(r"\s{2,}|\t")  # cells may contain single spaces: "2 (3h ago)", "NOMINATED NODE"
 _READY = re.compile(r"[0-9]+/[0-9]+")
 _NO_ADDRESS = re.compile(r"<.*>|None|")
 _ENDED = frozenset(
@@ -31,29 +31,29 @@ _HEADINGS_OF_PODS = ("NAME", "READY", "STATUS", "RESTARTS", "AGE", "IP", "NODE")
 
 @dataclass(slots=True)
 class _Holders:
-    """Who has an address."""
+    """The holders of an address."""
 
     running: list[tuple[str, ...]] = field(default_factory=list)
     ended: list[tuple[str, ...]] = field(default_factory=list)
     nodes: list[str] = field(default_factory=list)
 
     def names(self) -> tuple[str, ...]:
-        """Return the names in the order in which they are to be shown."""
+        """Return the names, those to be shown first at the start."""
         shared = self.nodes if len(self.running) > 1 else []
         holders = [name for names in (*self.running, *self.ended) for name in names]
         return tuple(dict.fromkeys((*shared, *holders)))
 
 
 def is_table(line: str) -> bool:
-    """Return whether a line, the first that is not empty, begins a table."""
+    """Return whether `line`, the first that is not empty, starts a table."""
     cells = _cells(line)
     return _is_heading(cells) or _is_pod(cells)
 
 
 def entries(lines: Lines) -> Iterator[Entry]:
-    """Yield what the tables say.
+    """Yield the entries of the tables.
 
-    :raises LineError: at the first line that does not fit the headings
+    :raises LineError: at the first line that does not match the headings
     """
     holders: dict[str, _Holders] = {}
     headings: tuple[str, ...] = ()
@@ -103,13 +103,13 @@ def _addresses(number: int, row: dict[str, str]) -> Iterator[str]:
         for text in row.get(heading, "").split(","):
             if is_address(text):
                 yield text
-            # a load balancer may be known by its host name
+            # a load balancer may have a host name instead
             elif not _NO_ADDRESS.fullmatch(text) and heading != "EXTERNAL-IP":
                 raise LineError(number, f"{text!r} in column {heading} is no IP address")
 
 
 def _hold(holders: _Holders, row: dict[str, str]) -> None:
-    name = row["NAME"].rpartition("/")[2]  # of several kinds in one call: pod/orders-0
+    name = row["NAME"].rpartition("/")[2]  # with several kinds in one call: pod/orders-0
     namespace = row.get("NAMESPACE")
     names = (f"{name}.{namespace}", name) if namespace else (name,)
     if row.get("STATUS") in _ENDED:

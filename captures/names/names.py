@@ -1,7 +1,7 @@
-"""What addresses and endpoints are called.
+"""Names of addresses and endpoints.
 
-Addresses stay what they are, in tables and in JSON; names stand beside them, or in their place where a person reads.
-An address may have several names: the first one given is shown, filters know them all.
+Addresses stay unchanged in tables and in JSON; names are shown beside them, or instead of them in text for people. An
+address may have several names: the first one given is shown, filters match all.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from dissectors.printable import printable
 
 
 class Names:
-    """Names of hosts, and of single endpoints, which go before those of their host.
+    """Names of hosts, and of single endpoints, which take precedence over those of their host.
 
-    Endpoints are texts as :meth:`captures.packets.AddressBook.text` makes them: ``10.0.0.1:9092``, ``[::1]:9092``.
+    Endpoints are texts as :meth:`captures.packets.AddressBook.text` returns them: ``10.0.0.1:9092``, ``[::1]:9092``.
     """
 
     def __init__(self) -> None:
@@ -26,23 +26,23 @@ class Names:
         return bool(self._given or self._holders)
 
     def add(self, address: str, *names: str, port: int | None = None) -> None:
-        """Name a host, or one endpoint of it if a port is given.
+        """Name a host, or only one endpoint of it if a port is given.
 
         :param address: IPv4 or IPv6, in any notation
-        :raises ValueError: if it is no IP address
+        :raises ValueError: if it is not an IP address
         """
         known = self._given.setdefault((canonical(address), port), [])
         known += [name for name in dict.fromkeys(map(printable, names)) if name not in known]
 
     def hold(self, address: str, port: int, *names: str) -> None:
-        """Name who holds an endpoint now, instead of who held it before; names that were added go before it.
+        """Name the current holder of an endpoint, replacing the previous one; names from :meth:`add` take precedence.
 
-        :raises ValueError: if it is no IP address
+        :raises ValueError: if it is not an IP address
         """
         self._holders[canonical(address), port] = tuple(map(printable, names))
 
     def of_host(self, host: str) -> tuple[str, ...]:
-        """Return the names of an address, the one to be shown first; of an IPv6 address in brackets too."""
+        """Return the names of an address, the one to be shown first; an IPv6 address may have brackets."""
         try:
             return tuple(self._given.get((canonical(host.strip("[]")), None), ()))
         except ValueError:
@@ -59,27 +59,27 @@ class Names:
         )
 
     def shown(self, endpoint: str) -> str:
-        """Return an endpoint for people: ``orders-0:9092``, or as it is if it has no name."""
+        """Return an endpoint with the name of its host, ``orders-0:9092``; unchanged if it has none."""
         names = self.of(endpoint)
         return with_port(names[0], endpoint) if names else endpoint
 
     def shown_host(self, host: str) -> str:
-        """Return an address for people: its name, or as it is."""
+        """Return the name of an address; the address itself if it has none."""
         return next(iter(self.of_host(host)), host)
 
 
 def with_port(name: str, endpoint: str) -> str:
-    """Return a name instead of the address of an endpoint."""
+    """Return an endpoint with a name instead of the address."""
     return f"{name}:{split(endpoint)[1]}"
 
 
 @lru_cache(4096)
 def canonical(address: str) -> str:
-    """Return an IP address in the one notation that captures have; IPv4 in IPv6 (``::ffff:10.0.0.1``) is IPv4.
+    """Return an IP address in canonical notation, as captures have it; IPv4 in IPv6 (``::ffff:10.0.0.1``) becomes IPv4.
 
-    :raises ValueError: if it is none
+    :raises ValueError: if it is not an IP address
     """
-    found = ip_address(address.partition("%")[0])  # a zone (RFC 4007) means something on its own machine only
+    found = ip_address(address.partition("%")[0])  # a zone (RFC 4007) is meaningful only on its own machine
     mapped = found.ipv4_mapped if isinstance(found, IPv6Address) else None
     return str(mapped or found)
 

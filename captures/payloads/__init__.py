@@ -1,7 +1,7 @@
-"""What the bytes of keys, values and headers mean: text, JSON, Avro, Protobuf, numbers, or just bytes.
+"""Decoding of keys, values and headers: text, JSON, Avro, Protobuf, numbers, or raw bytes.
 
-:mod:`.payload` has what a payload is once it was read, :mod:`.plain` the formats that need no schema, :mod:`.avro` and
-:mod:`.protobuf` those that do (extra ``schema``), :mod:`.registry` asks a schema registry that the user named, and
-:mod:`.decoding` chooses for each topic. Nothing here raises for the bytes of a record: what cannot be read comes as
-bytes, with the reason.
+:mod:`.payload` has the decoded payload, :mod:`.plain` the formats without a schema, :mod:`.avro` and :mod:`.protobuf`
+    those with one (extra ``schema``), :mod:`.registry` queries a schema registry that the user named, and
+    :mod:`.decoding` chooses for each topic. Nothing here raises because of a record's bytes: undecodable ones are
+    returned as bytes, with the reason.
 """

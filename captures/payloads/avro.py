@@ -1,4 +1,4 @@
-"""Avro, read by fastavro: the only module that imports it."""
+"""Avro, decoded by fastavro: the only module that imports it."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from uuid import UUID
 from captures.payloads.payload import Format, PayloadError, SchemaError
 
 _SINGLE_OBJECT = b"\xc3\x01"
-"""Begins an object in the single-object encoding of Avro; an 8-byte fingerprint of the schema follows."""
+"""Start of an object in Avro's single-object encoding; an 8-byte fingerprint of the schema follows."""
 _FINGERPRINT = 10
 
 
 class AvroDecoder:
-    """Reads the binary encoding of a schema.
+    """Decodes the binary encoding of a schema.
 
     :param schema: the schema as JSON text
     :param name: where it comes from
-    :param references: schemas that it names, those first that others need
-    :raises SchemaError: if it is not one, or fastavro is not installed
+    :param references: schemas that it refers to, dependencies first
+    :raises SchemaError: if it is invalid, or fastavro is not installed
     """
 
     format: Format = "avro"
@@ -46,7 +46,7 @@ class AvroDecoder:
             raise SchemaError(f"{name} is not an Avro schema: {_said(error)}") from error
         inside = list(_within(self._schema, known))
         if any(isinstance(each, str) and each in names for each, names in inside):
-            # the reader in C has no bound on its depth, and a few bytes would end the process
+            # the C reader has no limit on recursion: a few bytes would crash the process
             from fastavro import _read_py
 
             self._read = _read_py.schemaless_reader
@@ -60,9 +60,9 @@ class AvroDecoder:
             )
 
     def decode(self, data: bytes) -> Any:
-        """Return the datum as JSON has it; bytes in base64.
+        """Return the datum as JSON values; bytes in base64.
 
-        :raises PayloadError: if the bytes do not fit, or are more than the schema takes
+        :raises PayloadError: if the bytes do not match the schema, or some are left over
         """
         if data.startswith(_SINGLE_OBJECT):
             data = data[_FINGERPRINT:]
@@ -78,7 +78,7 @@ class AvroDecoder:
 
 
 def plain(value: Any) -> Any:
-    """Return a datum made of what an encoder of JSON takes; logical types as text, bytes in base64."""
+    """Return a datum as values for a JSON encoder; logical types as text, bytes in base64."""
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float):
@@ -101,7 +101,7 @@ def _said(error: Exception) -> str:
 
 
 def _within(schema: Any, known: Mapping[str, Any]) -> Iterator[tuple[Any, frozenset[str]]]:
-    """Yield all schemas in a schema, each with the names of the records that it is in; names are not followed twice."""
+    """Yield all schemas inside a schema, each with the names of the enclosing records; each name is followed once."""
     waiting: list[tuple[Any, frozenset[str]]] = [(schema, frozenset())]
     met: set[str] = set()
     while waiting:

@@ -1,4 +1,4 @@
-"""How the payloads of each topic are read: by a schema that was named, by the registry, or by what they are."""
+"""The choice of a decoder for each topic: a named schema, the registry, or the content itself."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _PROTOBUF_SUFFIXES = (".proto", ".pb", ".desc", ".protoset", ".bin")
 ANY_TOPIC = ""
 _LIKELY_IDS = 1 << 20
 _NUMBERS = (5, 8)
-"""Bytes of what is more likely a number, or nothing but an ID, than a payload with a schema."""
+"""Sizes of payloads that are more likely a number, or only an ID, than a payload with a schema."""
 _NOTED = 20
-"""Reasons, and topics, that are noted: there may be one for each record."""
+"""Most reasons, and topics, that are recorded: each record may have another."""
 
 
 def schema_of(text: str) -> tuple[str, SchemaDecoder]:
-    """Return topic and schema of ``[TOPIC=]FILE[:MESSAGE]``; the topic is empty for all of them.
+    """Return topic and schema of ``[TOPIC=]FILE[:MESSAGE]``; the topic is empty if the schema is for all topics.
 
     :raises SchemaError: if the file is not a schema, or cannot be read
     """
@@ -51,13 +51,14 @@ def schema_of(text: str) -> tuple[str, SchemaDecoder]:
 
 @dataclass(slots=True)
 class PayloadDecoding:
-    """Reads keys, values and headers.
+    """Decodes keys, values and headers.
 
-    :ivar formats: what keys and values are read as where no schema was named
-    :ivar schemas: what reads keys and values, by topic; :data:`ANY_TOPIC` for all others
-    :ivar registry: that is asked about payloads of Confluent's wire format
-    :ivar unread: how many payloads did not fit what they were to be read with, by the reason
-    :ivar framed: topics with payloads that may be of the wire format, with a schema ID, where no registry was named
+    :ivar formats: formats of keys and values without a named schema
+    :ivar schemas: decoders of keys and values, by topic; :data:`ANY_TOPIC` for all others
+    :ivar registry: queried about payloads in Confluent's wire format
+    :ivar unread: number of payloads that did not match their format, by reason
+    :ivar framed: topics with payloads that may be in the wire format, each with a schema ID; recorded if no registry is
+        named
     """
 
     formats: Mapping[Part, PlainFormat] = field(default_factory=dict)
@@ -67,7 +68,7 @@ class PayloadDecoding:
     framed: dict[str, int] = field(default_factory=dict)
 
     def read(self, data: bytes | None, topic: str, part: Part) -> Payload:
-        """Return what a key or value means."""
+        """Return a decoded key or value."""
         if data is None:
             return read_plain(None)
         try:
@@ -103,9 +104,9 @@ class PayloadDecoding:
         schemas: Mapping[Part, Iterable[str]],
         registry: str | None,
     ) -> PayloadDecoding:
-        """Return it for what a user names.
+        """Return the decoding for a user's options.
 
-        :param schemas: of keys and values, as :func:`schema_of` takes them
+        :param schemas: schemas of keys and values, as :func:`schema_of` takes them
         :raises SchemaError: if one of them cannot be used
         """
         found = {
@@ -117,9 +118,9 @@ class PayloadDecoding:
 
 
 def _framed_or_not(schema: SchemaDecoder, data: bytes) -> object:
-    """Return a payload read by a schema, with or without the frame of Confluent's wire format.
+    """Return a payload decoded by a schema, with or without the frame of Confluent's wire format.
 
-    :raises PayloadError: if it fits neither way
+    :raises PayloadError: if it matches neither way
     """
     if schema_id(data) is not None:
         try:

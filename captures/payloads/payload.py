@@ -1,23 +1,22 @@
-"""A key, value or header that was read."""
+"""A decoded key, value or header."""
 
 from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple, Protocol
 
 Format = Literal["null", "text", "json", "int", "hex", "avro", "protobuf", "kafka"]
-"""``kafka``: a record of one of Kafka's own topics, in fields."""
+"""``kafka``: a record of one of Kafka's internal topics, as fields."""
 
 
 class Payload(NamedTuple):
-    """What some bytes mean.
+    """Decoded bytes.
 
-    :ivar format: that they were read in
-    :ivar data: None for ``null``; a text for ``text`` and ``hex``; a number for ``int``; else what an encoder of JSON
-        takes
-    :ivar size: of the bytes
-    :ivar source: the text as it came, of JSON; empty otherwise
-    :ivar schema: which schema it was read with, in words; empty without one
-    :ivar problem: why it was not read in the format that was asked for; empty if it was
+    :ivar format: format that they were decoded as
+    :ivar data: None for ``null``; a text for ``text`` and ``hex``; a number for ``int``; else values for a JSON encoder
+    :ivar size: number of bytes
+    :ivar source: for JSON, the original text; empty otherwise
+    :ivar schema: the schema that was used, in words; empty without one
+    :ivar problem: why the requested format was not used; empty if it was
     """
 
     format: Format
@@ -29,18 +28,18 @@ class Payload(NamedTuple):
 
 
 class SchemaError(Exception):
-    """A schema that cannot be used: what, where, what to do."""
+    """A schema cannot be used; the message says what is wrong, where, and what to do."""
 
 
 class PayloadError(Exception):
-    """Bytes that do not fit a schema; its text says why."""
+    """Bytes do not match a schema; the message says why."""
 
 
 class SchemaDecoder(Protocol):
-    """Reads bytes by a schema.
+    """Decodes bytes with a schema.
 
-    :ivar format: what it reads
-    :ivar name: of the schema, in words
+    :ivar format: the format that it decodes
+    :ivar name: name of the schema, in words
     """
 
     @property
@@ -50,8 +49,8 @@ class SchemaDecoder(Protocol):
     def name(self) -> str: ...
 
     def decode(self, data: bytes) -> Any:
-        """Return what an encoder of JSON takes.
+        """Return values for a JSON encoder.
 
-        :raises PayloadError: if the bytes do not fit the schema
+        :raises PayloadError: if the bytes do not match the schema
         """
         ...

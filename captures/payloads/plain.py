@@ -1,4 +1,4 @@
-"""Payloads that need no schema: null, text, JSON, numbers, bytes in hexadecimal."""
+"""Payloads without a schema: null, text, JSON, numbers, bytes in hexadecimal."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from dissectors.printable import is_printable
 PlainFormat = Literal["auto", "text", "json", "int", "hex"]
 
 _NUMBER_SIZES = (1, 2, 4, 8)
-"""Bytes of the numbers that Kafka's own serializers write (``LongSerializer.java``, ``IntegerSerializer.java`` ...)."""
+"""Sizes of the numbers that Kafka's own serializers write (``LongSerializer.java``, ``IntegerSerializer.java`` ...)."""
 _NESTED = 200
-"""Brackets from which on JSON may be nested more deeply than an encoder goes."""
+"""Number of brackets from which on JSON may be nested too deeply for an encoder."""
 _SPACES = str.maketrans("", "", "\n\t\r")
 
 
 def read_plain(data: bytes | None, wanted: PlainFormat = "auto") -> Payload:
-    """Return what bytes mean.
+    """Return decoded bytes.
 
-    :param wanted: ``auto`` takes JSON objects and arrays as such, UTF-8 that can be shown as text, all else as bytes;
-        what does not fit another format comes as bytes, with the reason
+    :param wanted: ``auto`` decodes JSON objects and arrays as JSON, printable UTF-8 as text, all else as bytes; if the
+        bytes do not match another format, they are returned as bytes, with the reason
     """
     if data is None:
         return Payload("null", None, 0)
@@ -52,7 +52,7 @@ def _json(data: bytes) -> Payload:
     try:
         found = msgspec.json.decode(data)
         if data.count(b"[") + data.count(b"{") > _NESTED:
-            msgspec.json.encode(found)  # what cannot be written again is nested too deeply to be shown
+            msgspec.json.encode(found)  # raises if it is nested too deeply to be shown
         return Payload("json", found, len(data), source=data.decode())
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise PayloadError(f"not JSON: {error}") from None

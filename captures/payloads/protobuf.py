@@ -1,6 +1,6 @@
-"""Protobuf, read by Google's own library: the only module that imports it.
+"""Protobuf, decoded by Google's own library: the only module that imports it.
 
-Schemas come as ``.proto`` text, which the compiler in grpcio-tools reads, or as a compiled ``FileDescriptorSet``.
+Schemas are ``.proto`` text, compiled by grpcio-tools, or a compiled ``FileDescriptorSet``.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _NAMED = 20
 
 
 class ProtobufDecoder:
-    """Reads messages of one type, or of those that a message index chooses.
+    """Decodes messages of one type, or of the types that message indexes select.
 
-    :param files: serialized ``FileDescriptorProto``, those first that others import
+    :param files: serialized ``FileDescriptorProto``, dependencies first
     :param name: where they come from
     :param message: full name of the type; empty if there is only one, or messages begin with an index
-    :raises SchemaError: if the files make no sense, the type is not among them, or protobuf is not installed
+    :raises SchemaError: if the files are invalid, the type is not among them, or protobuf is not installed
     """
 
     format: Format = "protobuf"
@@ -65,9 +65,9 @@ class ProtobufDecoder:
         raise SchemaError(f"{name} has no message {message!r}; there is {there}")
 
     def decode(self, data: bytes) -> Any:
-        """Return a message as JSON has it, with the names of the schema.
+        """Return a message as JSON values, with the field names of the schema.
 
-        :raises PayloadError: if the bytes do not fit, or the type is not known
+        :raises PayloadError: if the bytes do not match, or the type is unknown
         """
         if self._type is None:
             raise PayloadError(
@@ -76,12 +76,12 @@ class ProtobufDecoder:
         return self._decoded(self._type, data)
 
     def decode_indexed(self, data: bytes) -> Any:
-        """Return a message that begins with the index of its type, as Confluent's serializer writes it.
+        """Decode a message that begins with the index of its type, as Confluent's serializer writes it.
 
-        The index is a number of steps and the steps, each the place of a type among its neighbours, in zig-zag varints;
-        a single 0 is the first type (``MessageIndexes.java``).
+        The index is a path: the number of steps, then the steps, each the position of a type among its siblings, as
+        zig-zag varints; a single 0 is the first type (``MessageIndexes.java``).
 
-        :raises PayloadError: if the bytes do not fit
+        :raises PayloadError: if the bytes do not match
         """
         try:
             count, pos = read_varint(data, 0)
@@ -111,9 +111,9 @@ class ProtobufDecoder:
 
 
 def files_of(path: Path) -> list[bytes]:
-    """Return the descriptors of a ``.proto`` file, or of a compiled one, as :class:`ProtobufDecoder` takes them.
+    """Return the descriptors of a ``.proto`` file, or of a compiled one, for :class:`ProtobufDecoder`.
 
-    :raises SchemaError: if it cannot be compiled or read
+    :raises SchemaError: if it cannot be compiled or parsed
     :raises OSError: if it cannot be opened
     """
     data = path.read_bytes()
@@ -126,7 +126,7 @@ def compiled(text: str, name: str, imports: Mapping[str, str]) -> list[bytes]:
     """Return the descriptors of ``.proto`` text.
 
     :param name: where it comes from, for errors
-    :param imports: text of the files that it imports, by the names that it calls them
+    :param imports: text of the imported files, by the names in the import statements
     :raises SchemaError: if it cannot be compiled
     """
     with tempfile.TemporaryDirectory(prefix="kproxy-") as folder:

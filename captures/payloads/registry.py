@@ -1,8 +1,8 @@
-"""A schema registry that the user named: the schemas of Confluent's wire format, asked for by their IDs.
+"""A schema registry that the user named: fetches the schemas of Confluent's wire format by ID.
 
 A payload of that format is a byte 0, the ID of its schema in 4 bytes, and the payload itself. Registries of Confluent,
-Karapace, Apicurio (in its compatible API) and Redpanda answer ``GET /schemas/ids/ID``. No other address is asked than
-the one that was named, each ID once, and after a first failure to reach it no more.
+Karapace, Apicurio (in its compatible API) and Redpanda answer ``GET /schemas/ids/ID``. Only the named address is
+contacted, once per ID, and no longer after it could not be reached.
 """
 
 from __future__ import annotations
@@ -25,43 +25,43 @@ _HEAD = struct.Struct(">BI")
 _MAGIC = 0
 _SECONDS = 10.0
 _MOST_BYTES = 4 << 20
-"""Of an answer: schemas are some KiB."""
+"""Most bytes of an answer: schemas have some KiB."""
 _MOST_SCHEMAS = 1000
-"""That are asked for: bytes of strangers shall not have the registry asked without end."""
+"""Most schemas that are fetched: untrusted bytes must not cause requests without end."""
 _MOST_REFERENCES = 100
 _ACCEPT = "application/vnd.schemaregistry.v1+json, application/json"
 
 
 def schema_id(data: bytes | None) -> int | None:
-    """Return the ID of the schema that a payload names; None if it cannot be one of Confluent's wire format."""
+    """Return the ID of a payload's schema; None if it cannot be in Confluent's wire format."""
     if data is None or len(data) < _HEAD.size or data[0] != _MAGIC:
         return None
     return int(_HEAD.unpack_from(data)[1])
 
 
 def unframed(data: bytes) -> bytes:
-    """Return a payload without the ID of its schema."""
+    """Return a payload without magic byte and schema ID."""
     return data[_HEAD.size :]
 
 
 class _Same(HTTPRedirectHandler):
-    """Follows no redirection: it could lead anywhere, with the password."""
+    """A handler that follows no redirects: they could lead anywhere, with the password."""
 
     def redirect_request(self, *_: Any) -> None:
         return None
 
 
 class _Schema:
-    """A schema as the registry has it, and what reads its payloads."""
+    """A schema of the registry, and the decoder of its payloads."""
 
     def __init__(self, decoder: AvroDecoder | ProtobufDecoder | None, name: str) -> None:
         self._decoder = decoder
         self.name = name
 
     def payload(self, data: bytes) -> Payload:
-        """Return what a payload without its frame means.
+        """Return a decoded payload, given without its frame.
 
-        :raises PayloadError: if it does not fit
+        :raises PayloadError: if it does not match
         """
         size = len(data) + _HEAD.size
         if self._decoder is None:
@@ -75,12 +75,11 @@ class _Schema:
 
 
 class SchemaRegistry:
-    """Asks a registry for schemas, each once.
+    """Fetches schemas from a registry, each once.
 
-    :param url: as the user gave it, http or https, with ``user:password@`` where it asks for them
+    :param url: as the user gave it: http or https, with ``user:password@`` if the registry requires it
     :raises SchemaError: if it is not a URL of a registry
-
-    :ivar failures: what went wrong, each once, fit to be shown
+    :ivar failures: error messages, without repetitions and without secrets
     """
 
     def __init__(self, url: str) -> None:
@@ -101,9 +100,9 @@ class SchemaRegistry:
         self.failures: list[str] = []
 
     def payload(self, data: bytes) -> Payload | None:
-        """Return what bytes of the wire format mean; None if they are not of it, or the registry has no such schema.
+        """Return decoded bytes of the wire format; None if they are not in it, or the registry lacks the schema.
 
-        :raises PayloadError: if they do not fit their schema
+        :raises PayloadError: if they do not match their schema
         """
         number = schema_id(data)
         if number is None:
@@ -122,7 +121,7 @@ class SchemaRegistry:
             if error.code in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
                 self._lost = True
                 self._failed(f"{self._url} refuses: HTTP {error.code}; write http://user:password@host:port")
-            elif error.code != HTTPStatus.NOT_FOUND:  # which is the answer to what only looks like an ID
+            elif error.code != HTTPStatus.NOT_FOUND:  # 404: it only looked like an ID
                 self._failed(f"{self._url} has no answer for schema {number}: HTTP {error.code}")
         except (URLError, OSError) as error:
             self._lost = True
@@ -149,7 +148,7 @@ class SchemaRegistry:
         raise SchemaError(f"its type {kind!r} is not AVRO, PROTOBUF or JSON")
 
     def _references(self, answer: Any, met: set[str]) -> Iterator[tuple[str, str]]:
-        """Yield names and texts of the schemas that one refers to, those first that others need."""
+        """Yield names and texts of the schemas that an answer refers to, dependencies first."""
         for each in answer.get("references") or ():
             called = str(each["name"])
             if called in met:

@@ -1,14 +1,13 @@
-"""The broker's own request log as a capture: each line becomes the packets of the exchange that it describes.
+"""The broker's request log as a capture: each line becomes the packets of the exchange that it describes.
 
 ``kafka.request.logger`` of a broker writes a line for each request that it has answered: in JSON since Kafka 2.8
-(KIP-673, ``core/.../network/RequestConvertToJson.scala``), as text before. :class:`~.feed.RequestLogFeed` turns
-the lines into pcapng while they are read, as a compressed file is decompressed: request and response are encoded
-again, and put on a connection between the endpoints that the line names, at the times that it tells. So pairing,
-columns, filters and analyses are those of every capture.
+(KIP-673, ``core/.../network/RequestConvertToJson.scala``), as text before. :class:`~.feed.RequestLogFeed` turns the
+lines into pcapng while they are read, as a compressed file is decompressed: request and response are encoded again, and
+put on a connection between the endpoints of the line, at its times. So pairing, columns, filters and analyses are those
+of every capture.
 
-What a log leaves out is not made up. Each request carries a comment with what the broker measured
-(:class:`captures.interventions.BrokerLog`), which marks the exchange as one of which sizes, records and packets are
-unknown.
+What a log omits is not made up. Each request carries a comment with the broker's measurements
+(:class:`captures.interventions.BrokerLog`); it marks exchanges whose sizes, records and packets are unknown.
 
 ::
 
@@ -16,6 +15,6 @@ unknown.
     entries.py    an entry: header, bodies, times, connection
     bodies.py     a body in JSON as the values of its layout
     frames.py     an entry as the two frames that were sent
-    packets.py    frames as packets of connections, in the order of their times
+    packets.py    frames as packets of connections, ordered by time
     feed.py       all of it, as bytes are read
 """

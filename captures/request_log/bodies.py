@@ -1,8 +1,8 @@
-"""Bodies as Kafka's ``JsonConverter`` classes write them, as values of a layout.
+"""Bodies as Kafka's ``JsonConverter`` classes write them, converted to values of a layout.
 
-JSON has the fields of one version in the order of their declaration, in camel case; tagged fields only where they are
-not the default. Some fields had other names in earlier releases, at the same place: what has no field of its name is
-matched by its place. Bytes are base64, records only a size (``recordsSizeInBytes``).
+JSON has the fields of one version in declaration order, in camel case; tagged fields only if they are not the default.
+Some fields had other names in earlier releases, at the same position: keys without a field of that name are matched by
+position. Bytes are base64, records only a size (``recordsSizeInBytes``).
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from dissectors.records import left_out_records
 
 _SIZE_SUFFIX = "sizeinbytes"
 _LONGEST_KEY = 200
-"""Characters: keys that were matched once are kept, and no field has a name as long."""
+"""Characters of the longest accepted key: matched keys are cached, and no field name is that long."""
 
-#: makes the value of a field from what JSON says
+#: returns the value of a field from its JSON value
 _Read = Callable[[Any], Any]
 
 
 class BodyError(ValueError):
-    """A body that is not one of its layout; the text says where and why."""
+    """A body does not match its layout; the message says where and why."""
 
 
 class _Entry(NamedTuple):
-    """A key of a JSON object, and the field that it is."""
+    """A key of a JSON object, and its field."""
 
     key: str
     name: str
@@ -36,11 +36,11 @@ class _Entry(NamedTuple):
 
 
 def body_of(struct: wire.Struct, told: Any) -> dict[str, Any]:
-    """Return the values of a layout from what JSON says.
+    """Return the values of a layout from JSON.
 
-    Values of other types than the layout's are found when the message is built, if not here.
+    Values of other types than the layout's are detected when the message is built, if not here.
 
-    :raises BodyError: if that has other fields than the layout
+    :raises BodyError: if the fields are not those of the layout
     :raises ValueError: if a value is not one of its type, as is ``TypeError``
     """
     if not isinstance(told, dict):
@@ -50,7 +50,7 @@ def body_of(struct: wire.Struct, told: Any) -> dict[str, Any]:
 
 @lru_cache(maxsize=4096)
 def _entries(struct: wire.Struct, keys: tuple[str, ...]) -> tuple[_Entry, ...]:
-    """Match the keys of an object with the fields of a struct: by name, the rest by place."""
+    """Match the keys of an object with the fields of a struct: by name, the rest by position."""
     if any(len(key) > _LONGEST_KEY for key in keys):
         raise BodyError(f"a field whose name has over {_LONGEST_KEY} characters")
     by_name = {member.name.replace("_", ""): member for member in struct.all_members}
@@ -90,7 +90,7 @@ def _reader(con: wire.WireType) -> _Read:
         element = _reader(con.element)
         return lambda told: None if told is None else [element(each) for each in _elements(told)]
     if isinstance(con, wire.Records):
-        return _records  # null, where the key of the size is the field's own
+        return _records  # null records have the field's own key
     if isinstance(con, wire.Bytes):
         return lambda told: None if told is None else b64decode(told)
     if con.kind == "float64":
@@ -109,7 +109,7 @@ def _same(told: Any) -> Any:
 
 
 def _records(told: Any) -> bytes | None:
-    """Records are not in the log, only how many bytes they had."""
+    """Return a placeholder for records: the log has only their size."""
     if told is None:
         return None
     if not (isinstance(told, int) and 0 <= told < 1 << 31):

@@ -10,12 +10,12 @@ import msgspec
 from captures.interventions import BrokerLog
 
 _HOST = r"([0-9A-Fa-f.:]+(?:%[^:]*)?)"
-"""An address: brokers write no names here. Of this form one text can be read in one way only."""
+"""An address: brokers write no names here. The pattern is unambiguous."""
 _CONNECTION = re.compile(
     rf"{_HOST}:(\d+)-{_HOST}:(\d+)-\d+(?:-\d+)?"
 )  # org.apache.kafka.common.network.ServerConnectionId
 _Name = Annotated[str, msgspec.Meta(max_length=4096)]
-"""A name that stands in a comment of its packet, which has room for 64 KiB."""
+"""A name that goes into a packet comment, which has room for 64 KiB."""
 
 
 _Milliseconds = Annotated[float, msgspec.Meta(ge=0, le=1e11)]
@@ -23,7 +23,7 @@ _Milliseconds = Annotated[float, msgspec.Meta(ge=0, le=1e11)]
 
 
 class EntryError(ValueError):
-    """A line that is not a whole entry; the text says why."""
+    """A line is not a complete entry; the message says why."""
 
 
 class Header(msgspec.Struct, rename="camel"):
@@ -36,7 +36,7 @@ class Header(msgspec.Struct, rename="camel"):
 
 
 class Entry(msgspec.Struct, rename="camel", kw_only=True):
-    """What a broker says of a request that it has answered. Times are milliseconds.
+    """A broker's record of a request that it has answered. Times are milliseconds.
 
     :ivar connection: ``broker:port-client:port-index``
     :ivar response: its fields; empty if none was sent
@@ -60,7 +60,7 @@ class Entry(msgspec.Struct, rename="camel", kw_only=True):
 
     @property
     def ends(self) -> tuple[str, str]:
-        """Return the addresses of client and broker.
+        """The addresses of client and broker.
 
         :raises EntryError: if the connection has another form
         """
@@ -71,7 +71,7 @@ class Entry(msgspec.Struct, rename="camel", kw_only=True):
         return _address(client, client_port), _address(broker, broker_port)
 
     def told(self, *, request_left_out: int, response_left_out: int) -> BrokerLog:
-        """Return what the broker measured, in nanoseconds."""
+        """Return the broker's measurements, in nanoseconds."""
         return BrokerLog(
             request_queue=_ns(self.request_queue_time_ms),
             local=_ns(self.local_time_ms),
@@ -90,9 +90,9 @@ _DECODER = msgspec.json.Decoder(Entry, strict=False)
 
 
 def entry_of(text: bytes) -> Entry:
-    """Return the entry that a JSON object is.
+    """Parse an entry from a JSON object.
 
-    :raises EntryError: if it is none, such as one that was cut
+    :raises EntryError: if it is not one, for example because it was cut off
     """
     try:
         return _DECODER.decode(text)

@@ -1,4 +1,4 @@
-"""Request logs read as pcapng, from their bytes on."""
+"""Request logs read as pcapng."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from captures.packets.feeds import Feed
 
 INTERFACE = "kafka.request.logger"
-"""Name of the interface that packets of a request log come from."""
+"""Name of the interface of a request log's packets."""
 
 _CHUNK = 1 << 18
 _LONGEST_REASON = 300  # characters
 
 
 class RequestLogFeed:
-    """The pcapng that request logs become: those of several brokers, or what was rotated, are one.
+    """The pcapng form of request logs; the logs of several brokers, or rotated files, are merged.
 
     :param logs: their bytes
-    :param live: whether they still grow, so that nothing is waited for
+    :param live: whether they still grow, so that packets do not wait for later entries
     """
 
     def __init__(self, logs: Sequence[Feed], *, live: bool) -> None:
@@ -50,7 +50,7 @@ class RequestLogFeed:
         return "; ".join(filter(None, (log.damage for log in self._logs)))
 
     def read(self, size: int) -> bytes:
-        """Up to `size` bytes of the pcapng."""
+        """Return up to `size` bytes of the pcapng."""
         while not self._ready and not self._ended:
             self._more()
         part, self._ready = self._ready[:size], self._ready[size:]
@@ -61,7 +61,7 @@ class RequestLogFeed:
         return None if None in shares else sum(share for share in shares if share is not None) / len(shares)
 
     def _more(self) -> None:
-        """Read on in the logs, as far as all of them are known."""
+        """Read more of the logs, up to the earliest of their latest times."""
         for log in self._logs:
             log.fill()
         known = min((log.latest for log in self._logs if not log.ended), default=None)
@@ -74,7 +74,7 @@ class RequestLogFeed:
                 self._packets.add(time, entry)
             except Exception as error:
                 log.lose(line, _reason(error))
-            # after each entry: how much is read at a time does not decide what waits for what
+            # after each entry, so that the order does not depend on the chunk size
             self._writer.write_packets(self._packets.ready(all_of_them=False))
         self._ended = all(log.ended for log in self._logs)
         self._writer.write_packets(self._packets.ready(all_of_them=self._ended or self._live))
@@ -82,17 +82,17 @@ class RequestLogFeed:
 
 
 def _reason(error: Exception) -> str:
-    """Return why a line was left out: it is no whole entry of its layout, or it has brought out a fault of ours."""
+    """Return why a line was left out: it is no complete entry of its layout, or it triggered an internal error."""
     if isinstance(error, (EntryError, BodyError)):
         return str(error)
     return f"a fault of kproxy: {described(error)}"
 
 
 class _Log:
-    """One log: its entries, and what could not be read.
+    """One log: its entries, and the entries that could not be read.
 
     :ivar feed: its bytes
-    :ivar latest: time of the latest entry
+    :ivar latest: time of the latest entry, ns since the epoch
     :ivar ended: whether all of it was read
     """
 
@@ -119,13 +119,13 @@ class _Log:
         return "; ".join(filter(None, (self.feed.damage, told)))
 
     def fill(self) -> None:
-        """Read on, unless there are entries that were not taken."""
+        """Read a chunk, unless there are entries that were not taken."""
         if self._entries or self.ended:
             return
         data = self.feed.read(_CHUNK)
         self.ended = not data
         whole, newline, rest = data.rpartition(b"\n")
-        if data and not newline:  # joined once, however many pieces a line comes in
+        if data and not newline:  # pieces of a line are joined only once
             self._held += len(data)
             if self._held <= limit("log_line_bytes"):
                 self._pieces.append(data)
@@ -141,13 +141,13 @@ class _Log:
                 self._read(line)
 
     def take(self, until: int | None) -> Iterator[tuple[int, Entry, int, _Log]]:
-        """Yield entries up to a moment, all there are if that is None: time, entry, number of its line."""
+        """Yield entries up to time `until`, all if None: time, entry, line number."""
         while self._entries and (until is None or self._entries[0][0] <= until):
             yield *self._entries.popleft(), self
 
     def lose(self, line: int, reason: str) -> None:
         """Count an entry that could not be read."""
-        if not self._lost or line < self._first_lost[0]:  # what is encoded later is an earlier line
+        if not self._lost or line < self._first_lost[0]:  # encoding may fail for earlier lines
             self._first_lost = line, reason[:_LONGEST_REASON]
         self._lost += 1
 

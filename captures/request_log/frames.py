@@ -28,16 +28,16 @@ _UNFIT = (
     ValueError,
     struct.error,
 )
-"""What is raised where JSON has a value of another type than the layout, or one that it cannot hold."""
+"""Exceptions raised for a JSON value of the wrong type, or out of range for its field."""
 _REFUSED = ErrorCode.UNSUPPORTED_VERSION
 
 
 class Frames(NamedTuple):
-    """What client and broker sent, with the size fields.
+    """The frames of client and broker, with the size fields.
 
     :ivar response: empty if there was none
-    :ivar request_left_out: bytes that the request had beyond these: records that the log leaves out
-    :ivar response_left_out: of the response, likewise
+    :ivar request_left_out: bytes of the original request beyond these: records that the log omits
+    :ivar response_left_out: bytes of the original response beyond these
     """
 
     request: bytes
@@ -49,7 +49,7 @@ class Frames(NamedTuple):
 def frames_of(entry: Entry) -> Frames:
     """Encode an entry.
 
-    :raises BodyError: if a body has other fields than its layout, or the API or version is not known
+    :raises BodyError: if a body does not match its layout, or the API or version is unknown
     """
     header = entry.request_header
     known = api(header.request_api_key)
@@ -72,7 +72,7 @@ def frames_of(entry: Entry) -> Frames:
 
 
 def _is_refused(entry: Entry) -> bool:
-    """Whether a broker that does not know the version of an ApiVersions request has said so, in version 0."""
+    """Return whether a broker has rejected the version of an ApiVersions request; that response has version 0."""
     return (
         entry.request_header.request_api_key == ApiKey.API_VERSIONS
         and isinstance(entry.response, dict)
@@ -106,7 +106,7 @@ def _body(layout: MessageVersion, told: Any) -> bytes:
 
 
 def _left_out(frame: bytes, *, compact: bool) -> int:
-    """Return how many bytes a frame lacks where records are left out; their length may take more bytes, too."""
+    """Return how many bytes a frame lacks because records are omitted; their length field may be shorter, too."""
     lacking = 0
     for found in _RECORDS.finditer(frame):
         size, there = records_size(found[0]), len(found[0])

@@ -1,9 +1,9 @@
-"""The lines of a request log: what is an entry, and when it was written.
+"""The lines of a request log: which line is an entry, and when it was written.
 
-An entry begins with :data:`~captures.packets.feeds.REQUEST_LOG_MARK`, whatever the layout puts before and behind it: a
-time of log4j's ``%d`` with or without a zone, a level. It may be wrapped: as the message of a JSON layout (log4j 2,
-logstash, Elastic's), as the ``log`` of Docker's json-file, behind the time of the CRI that Kubernetes has. Containers
-cut long lines into parts, which are joined again.
+An entry begins with :data:`~captures.packets.feeds.REQUEST_LOG_MARK`, whatever the layout puts around it: a time of
+log4j's ``%d`` with or without a zone, a level. It may be wrapped: as the message of a JSON layout (log4j 2, logstash,
+Elastic's), as the ``log`` of Docker's json-file, after the time of Kubernetes' CRI. Containers cut long lines into
+parts, which are joined again.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from dissectors.budget import limit, shown
 _TIME = re.compile(rb"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))?\s?(Z|UTC|[+-]\d\d:?\d\d)?")
 _CRI = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[0-9.]*(?:Z|[+-]\d\d:\d\d)) (?:stdout|stderr) ([FP])\S* ")
 _FRAGMENT = (b'"sendTimeMs":', b'\\"sendTimeMs\\":', b"sendTime:")
-"""What stands near the end of an entry, and shows that a line was one before it was cut."""
+"""Text near the end of an entry, which identifies the rest of one that was cut."""
 _MESSAGES = ("message", "log", "msg", "@message", "line", "short_message")
 _TIMES = ("@timestamp", "timestamp", "time", "ts", "asctime", "datetime")
 _MOST_LAYERS = 4
-"""Wrappings of one line: of a container, of its runtime, of a layout, and one to spare."""
+"""Most wrappings of one line: a container, its runtime, a layout, and one to spare."""
 
 
 class Line(NamedTuple):
     """An entry as the log has it.
 
-    :ivar time: when it was written, in ns since the epoch; None if the line does not tell
-    :ivar text: from behind the mark to the end of the line
+    :ivar time: when it was written, in ns since the epoch; None if the line has no time
+    :ivar text: from after the mark to the end of the line
     """
 
     time: int | None
@@ -39,7 +39,7 @@ class Line(NamedTuple):
 
 
 class IncompleteEntry(NamedTuple):
-    """A line that was an entry, and is not whole."""
+    """A line that was an entry, but is incomplete."""
 
     reason: str
 
@@ -52,7 +52,7 @@ class LogLineReader:
         self._parts = bytearray()
 
     def read(self, line: bytes) -> Line | IncompleteEntry | None:
-        """Return the entry that a line is; None if it is something else, or only a part."""
+        """Return the entry in a line; None if it is something else, or only a part of one."""
         return self._read(line.rstrip(b"\r"), None, _MOST_LAYERS)
 
     def _read(self, line: bytes, outer: int | None, layers: int) -> Line | IncompleteEntry | None:
@@ -78,7 +78,7 @@ class LogLineReader:
         return Line(time if time is not None else outer, line[place + len(REQUEST_LOG_MARK) :])
 
     def _unwrapped(self, line: bytes, outer: int | None, layers: int) -> Line | IncompleteEntry | None:
-        """Read the message inside a JSON object."""
+        """Read the message in a JSON object."""
         try:
             told = _ANY.decode(line)
         except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
@@ -100,7 +100,7 @@ class LogLineReader:
         return self._read(text.rstrip(b"\r\n"), time if time is not None else outer, layers - 1)
 
     def _whole(self, part: bytes, *, last: bool) -> bytes | IncompleteEntry | None:
-        """Return a line once its last part has come."""
+        """Return a line once its last part has arrived."""
         if last and not self._parts:
             return part
         self._parts += part
@@ -116,7 +116,7 @@ class LogLineReader:
 
 
 class _Times:
-    """Reads times; those of one second are read once. A time without a zone is one of this machine's zone."""
+    """Parses times; the result for a second is cached. A time without a zone is in this machine's zone."""
 
     def __init__(self) -> None:
         self._second: tuple[bytes, ...] = ()
@@ -139,7 +139,7 @@ class _Times:
         return _moment(self._base + int(fraction.ljust(9, b"0") or 0))
 
     def told(self, line: dict[str, Any]) -> int | None:
-        """Return the time that a JSON layout tells."""
+        """Return the time in a JSON layout, in ns since the epoch."""
         instant = line.get("instant")
         if isinstance(instant, dict) and isinstance(instant.get("epochSecond"), int):
             nanoseconds = instant.get("nanoOfSecond")
@@ -155,7 +155,7 @@ class _Times:
 
 
 def _moment(nanoseconds: float) -> int | None:
-    """Return a time in ns since the epoch; None if it is none that a capture can have."""
+    """Return a time in ns since the epoch; None if it is out of the range of a capture."""
     return int(nanoseconds) if 0 <= nanoseconds < 1 << 62 else None
 
 
@@ -164,7 +164,7 @@ def _zone(text: bytes) -> str:
 
 
 def _unit(value: float) -> int:
-    """Return the nanoseconds of a number's unit: seconds, ms, us or ns since the epoch, whichever is of our time."""
+    """Return the nanoseconds of a number's unit: seconds, ms, us or ns since the epoch, by its magnitude."""
     latest = datetime(2116, 1, 1, tzinfo=UTC).timestamp()
     return next((unit for unit in (10**9, 10**6, 10**3) if value < latest * (10**9 // unit)), 1)
 

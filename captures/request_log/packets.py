@@ -1,11 +1,11 @@
-"""Entries as packets: connections between the endpoints that they name, at the times that they tell.
+"""Entries as packets: connections between the endpoints of the entries, at their times.
 
-A broker writes an entry when the response is sent, so those that took long come late. Packets are put in the order of
-their times, as far as entries may be waited for.
+A broker writes an entry when the response is sent, so entries with long durations are late. Packets are sorted by time,
+as far as entries may be waited for.
 
-The time of an entry is that of the log line, mostly in milliseconds, while what it measured is in microseconds. A
-broker reads no further request of a connection before it has answered the one before, so an entry that would begin
-before the last one of its connection has ended is moved by as much as the line's time is inexact.
+The time of an entry is that of the log line, mostly in milliseconds, while its durations are in microseconds. A broker
+reads no further request of a connection before it has answered the one before, so an entry that would begin before the
+previous one of its connection has ended is shifted within the inaccuracy of the line's time.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from dissectors.budget import limit
 from dissectors.units import SECOND
 
 _INEXACT = 2_000_000
-"""Nanoseconds by which an entry may be moved: the milliseconds of two lines."""
+"""Nanoseconds by which an entry may be shifted: the milliseconds of two lines."""
 _LONGEST_WAIT = 900 * SECOND
-"""How long an answer may take and still be put in its place; a group's members have 5 minutes to join."""
+"""Longest duration in ns of an entry that is still sorted in; a group's members have 5 minutes to join."""
 _HELD = 256
-"""Bytes that a frame takes while it waits, beside its own and its comment's."""
+"""Bytes that a waiting frame takes besides its own and its comment's."""
 
 
 class _Connection:
-    """A connection: its packets, and where its streams are."""
+    """A connection: its packets, and the positions of its streams."""
 
     def __init__(self, ends: tuple[str, str], number: int) -> None:
         self.conversation = Conversation(*ends, number)
@@ -40,7 +40,7 @@ class _Connection:
 
 
 class RequestLogPackets:
-    """Makes packets of entries."""
+    """Converts entries to packets."""
 
     def __init__(self) -> None:
         self._connections: dict[str, _Connection] = {}
@@ -48,11 +48,11 @@ class RequestLogPackets:
         self._bytes = self._count = self._latest = 0
 
     def add(self, time: int, entry: Entry) -> None:
-        """Take in an entry.
+        """Add an entry.
 
         :param time: when it was written, in ns since the epoch
         :raises BodyError: if its bodies cannot be encoded
-        :raises EntryError: if its connection is none
+        :raises EntryError: if its connection is invalid
         """
         frames = frames_of(entry)
         told = entry.told(
@@ -74,16 +74,16 @@ class RequestLogPackets:
         answered = max(time - told.send, start, connection.latest[1])
         connection.end, connection.latest = time, [start, answered]
         self._latest = max(self._latest, time)
-        if fresh:  # the half of a handshake: who is the client is known, and nothing of a round trip
+        if fresh:  # half a handshake: it identifies the client, and shows no round trip
             self._push(start, connection, 1, b"", "")
         self._push(start, connection, 0, frames.request, as_comment(told))
         if frames.response:
             self._push(answered, connection, 1, frames.response, "")
 
     def ready(self, *, all_of_them: bool) -> Iterator[Packet]:
-        """Yield the packets before which no other can come any more.
+        """Yield the packets that no later entry can precede.
 
-        :param all_of_them: nothing is waited for, as the log ends here or is read while it grows
+        :param all_of_them: do not wait, as the log ends here or is read while it grows
         """
         most = limit("log_waiting_bytes")
         while self._waiting and (

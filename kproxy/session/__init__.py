@@ -1,7 +1,7 @@
-"""A capture as the UI works with it: read, decoded, filtered, ordered and counted, in threads apart from the display.
+"""A capture as the UI uses it: read, decoded, filtered, ordered and counted, in threads apart from the display.
 
-Nothing in here imports Textual. What is published may be read by any thread (:mod:`kproxy.session.published`); the
-capture itself only by jobs, which the engine carries out one by one (:mod:`kproxy.session.engine`).
+Nothing here imports Textual. Published values may be read by any thread (:mod:`kproxy.session.published`); the capture
+itself only by jobs, which the engine runs one by one (:mod:`kproxy.session.engine`).
 """
 
 from kproxy.session.access import Access

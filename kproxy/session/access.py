@@ -1,4 +1,4 @@
-"""What a job may use of a session: the capture, and its exchanges by number."""
+"""A job's access to a session: the capture, and its exchanges by number."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from captures.exchanges.columns import ExchangeColumns
 from dissectors.apis import NAMES
 
 _SAMPLED = 20_000
-"""Exchanges that are searched for values to offer."""
+"""Exchanges that are searched for completions."""
 _TOGETHER = 256  # exchanges whose frames are read at once
 
 
 class Access:
-    """Of use in jobs only, which have the capture to themselves.
+    """For use in jobs only, which have the capture to themselves.
 
     :ivar capture: the capture
-    :ivar reader: decodes exchanges as they are to be shown; index 0 is the oldest exchange that is kept
+    :ivar reader: decodes exchanges for display; index 0 is the oldest exchange that is kept
     :ivar plain: decodes them for counting: without summaries, and with records left as bytes
     """
 
@@ -39,11 +39,11 @@ class Access:
         self._open = open_
 
     def shown(self) -> Int64s:
-        """Return the numbers of the exchanges in the list, in its order."""
+        """Return the numbers of the exchanges in the list, in list order."""
         return self._shown()
 
     def pending(self, keys: Collection[int]) -> Iterator[Exchange]:
-        """Yield the exchanges that may still be answered, of some APIs, decoded for counting."""
+        """Yield the exchanges of some APIs that may still be answered, decoded for counting."""
         numbers = self._open()
         if len(numbers):
             asked = self.capture.table.column("api_key")[self.rows(numbers)]
@@ -53,7 +53,7 @@ class Access:
     def index(self, number: int) -> int:
         """Return the index of an exchange.
 
-        :raises LookupError: if it is not kept any more, or never was
+        :raises LookupError: if it is no longer kept, or never existed
         """
         index = number - self.reader.first
         if not 0 <= index < len(self.reader):
@@ -61,25 +61,25 @@ class Access:
         return index
 
     def row(self, number: int) -> int:
-        """Return the row of the exchange table that an exchange is in."""
+        """Return the table row of an exchange."""
         return self.reader.row(self.index(number))
 
     def rows(self, numbers: Int64s) -> Int64s:
-        """Return the rows of several; numbers that are not kept any more are left out."""
+        """Return the rows of several exchanges; those no longer kept are left out."""
         indexes = np.asarray(numbers, np.int64) - self.reader.first
         return self.reader.rows[indexes[(indexes >= 0) & (indexes < len(self.reader))]]
 
     def exchange(self, number: int) -> Exchange:
-        """Return an exchange, to be shown.
+        """Return an exchange, decoded for display.
 
-        :raises LookupError: if it is not kept any more, or never was
+        :raises LookupError: if it is no longer kept, or never existed
         """
         return self.reader.exchange(self.index(number))
 
     def exchanges(self, numbers: Iterable[int], *, annotated: bool = False) -> Iterator[Exchange]:
-        """Yield several exchanges, as far as they are kept; their frames are read together.
+        """Yield those of several exchanges that are kept; their frames are read together.
 
-        :param annotated: as they are to be shown
+        :param annotated: whether to decode them for display
         """
         reader = self.reader if annotated else self.plain
         first, end = reader.first, reader.first + len(reader)
@@ -88,7 +88,7 @@ class Access:
             yield from reader.several(indexes[begin : begin + _TOGETHER])
 
     def known(self, field: str) -> list[str]:
-        """Return values of a field of the filter language that were met, for completion; none if unknown."""
+        """Return values of a filter field in the capture, for completion; none for other fields."""
         capture = self.capture
         if field == "api":
             keys = np.unique(capture.table.column("api_key")).tolist()

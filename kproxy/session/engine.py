@@ -1,8 +1,8 @@
-"""The engine: the one thread that decodes. What is asked of it are jobs, done in the order of their urgency.
+"""The engine: the one thread that decodes. It runs jobs in the order of their priority.
 
-A job is a function; one that takes longer than some milliseconds is a generator function, which yields now and then so
-that what is more urgent goes first, and returns its result. It runs with the capture's turns held, between two yields
-nothing changes in the capture.
+A job is a function; one that takes longer than some milliseconds is a generator function, which yields now and then to
+let more urgent jobs run, and returns its result. It runs with the capture's turns held: the capture changes only
+between steps of jobs.
 """
 
 from __future__ import annotations
@@ -20,32 +20,32 @@ from typing import Any, TypeVar, cast, overload
 T = TypeVar("T")
 
 Steps = Generator[None, None, T]
-"""A job under way."""
+"""A running job."""
 
 
 class Priority(IntEnum):
-    """How urgent a job is; the lower, the more."""
+    """The priority of a job; lower values run first."""
 
     LOOK = 0
-    """What the user has chosen to look at."""
+    """Details that the user has selected."""
     ROWS = 1
     """Lines of the list."""
     UPDATE = 2
-    """What has been read of the capture."""
+    """Newly read exchanges."""
     FILTER = 3
-    """What the list shows."""
+    """The content of the list."""
     ASKED = 4
     """Everything else that a user waits for: searches, exports."""
     COUNT = 5
-    """What views count in the background."""
+    """Background counts of views."""
 
 
 class ClosedError(Exception):
-    """The engine has ended, and the job was not done."""
+    """The engine has ended, and the job was not run."""
 
 
 class Engine:
-    """Carries out jobs in a thread.
+    """Runs jobs in a thread.
 
     :param turns: held while a job runs
     """
@@ -60,7 +60,6 @@ class Engine:
         self._thread = Thread(target=self._run, name="engine", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
         self._thread.start()
 
     @overload
@@ -68,7 +67,7 @@ class Engine:
     @overload
     def submit(self, job: Callable[[], T], priority: Priority) -> Future[T]: ...
     def submit(self, job: Callable[[], Any], priority: Priority) -> Future[Any]:
-        """Have a job done. Cancelling the future ends it, at its next yield if it is under way."""
+        """Submit a job. Cancelling the future ends the job, at its next yield if it is running."""
         future: Future[Any] = Future()
         with self._changed:
             if self._closed:
@@ -85,7 +84,7 @@ class Engine:
             return not self._jobs and not self._busy
 
     def close(self) -> None:
-        """End; jobs that are not done fail."""
+        """Stop; unfinished jobs fail."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -110,11 +109,11 @@ class Engine:
             going_on = self._step(job, future)
             if going_on is not None:
                 with self._changed:
-                    # the same number: of equally urgent jobs the oldest is done first
+                    # with the same number: of equal priorities the oldest runs first
                     heapq.heappush(self._jobs, (priority, number, going_on, future))
 
     def _step(self, job: Callable[[], Any] | Steps[Any], future: Future[Any]) -> Steps[Any] | None:
-        """Do a part of a job; return it if there is more."""
+        """Run one step of a job; return the job if there is more."""
         try:
             with self._turns:
                 if future.cancelled():
@@ -133,6 +132,6 @@ class Engine:
             return None
         if isgenerator(made):
             return cast(Steps[Any], made)
-        if future.set_running_or_notify_cancel():  # it may be cancelled by now; then the value is not needed
+        if future.set_running_or_notify_cancel():  # if it was cancelled, the value is not needed
             future.set_result(made)
         return None

@@ -1,10 +1,10 @@
-"""Exchanges of a session written to a file, while the session continues.
+"""Exchanges of a session written to a file while the session continues.
 
-The engine decodes, some exchanges at a time; a thread of its own formats them and writes the file, so that neither the
-display nor what the user looks at waits for a disk. Packets are copied by the engine itself, in steps, since they are
-read from the capture once more. Nothing here knows Textual.
+The engine decodes some exchanges at a time; a separate thread formats them and writes the file, so that neither the
+display nor the user's selection waits for a disk. Packets are copied by the engine itself, in steps, since they are
+read from the capture again. Nothing here depends on Textual.
 
-The file appears under its name when it is complete; before that, and after a failure, there is none.
+The file appears under its name when it is complete; before that, and after a failure, it does not exist.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from kproxy.session.access import Access
 from kproxy.session.engine import ClosedError, Priority
 
 _TOGETHER = 64
-"""Exchanges that are decoded at once."""
+"""Exchanges that are decoded together."""
 _STEP = 0.01
-"""Seconds after which the engine may turn to something else."""
+"""Seconds after which the engine may switch to another job."""
 
 
 class ExportError(Exception):
-    """Exchanges could not be written; the text says why."""
+    """Exchanges could not be written; the message says why."""
 
 
 class _CancelledError(Exception):
@@ -48,11 +48,11 @@ class _CancelledError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ExportResult:
-    """What was written.
+    """The result of an export.
 
-    :ivar exchanges: how many
+    :ivar exchanges: number of exchanges
     :ivar size: bytes of the file
-    :ivar notes: what there is to be said of it
+    :ivar notes: notes for the user
     """
 
     exchanges: int
@@ -61,15 +61,15 @@ class ExportResult:
 
 
 class Export:
-    """One file that is written.
+    """The export of one file.
 
-    :param session: whose exchanges
-    :param numbers: which ones, in their order; those that are not kept any more are left out
-    :param path: of the file, which is replaced if it is there
+    :param session: session of the exchanges
+    :param numbers: the exchanges, in order; those no longer kept are left out
+    :param path: path of the file, which is replaced if it exists
     :param layout: how they are written
     :param scrub: pcapng: blank what captures must not give away
-    :param synthetic: pcapng: write synthetic TCP; of a capture that still grows it always is
-    :ivar progress: share of the work that is done
+    :param synthetic: pcapng: write synthetic TCP; always done for a growing capture
+    :ivar progress: finished share of the work
     """
 
     def __init__(
@@ -92,9 +92,9 @@ class Export:
         self._cancelled = threading.Event()
 
     async def run(self) -> ExportResult:
-        """Write the file. Being cancelled leaves none.
+        """Write the file. If cancelled, no file remains.
 
-        :raises ExportError: if that is not possible
+        :raises ExportError: if it cannot be written
         """
         await self._session.run(self._check)
         try:
@@ -112,7 +112,7 @@ class Export:
         return ExportResult(exchanges, self._path.stat().st_size, notes)
 
     def _check(self, access: Access) -> None:
-        """Refuse to write over what is being read."""
+        """Refuse to overwrite a capture that is being read."""
         for name in capture_files(access):
             if self._path.exists() and Path(name).exists() and self._path.samefile(name):
                 raise ExportError(f"{self._path} is one of the captures that are shown")
@@ -126,11 +126,11 @@ class Export:
             return write_exchanges(capture, self._exchanges(), file, self._layout)
 
     def _draw(self, file: BinaryIO) -> int:
-        """Write a diagram. It looks at the connections of the capture too, so the engine makes it."""
+        """Write a diagram. The engine makes it, because it also reads the connections of the capture."""
         rest = max(len(self._numbers) - MAX_EXCHANGES, 0)
         self._numbers = self._numbers[:MAX_EXCHANGES]
         exchanges = [_without_bodies(exchange) for exchange in self._exchanges()]
-        # of those beyond, a diagram says how many they are
+        # the diagram counts those beyond the limit
         left_out = repeat(exchanges[-1], rest) if exchanges else ()
         out = BytesIO()
 
@@ -209,5 +209,5 @@ def capture_files(access: Access) -> list[str]:
 
 
 def _without_bodies(exchange: Exchange) -> Exchange:
-    """Return what a diagram shows of an exchange; of many, the bodies would fill the memory."""
+    """Return an exchange with only what a diagram shows: many bodies would fill the memory."""
     return replace(exchange, request=None, response=None, annotations=Annotations())

@@ -1,4 +1,4 @@
-"""Counting for views: every shown exchange is added once, in the background, as long as a view is open."""
+"""Counting for views: every shown exchange is added once, in the background, while a view is open."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from kproxy.session.published import Rate
 if TYPE_CHECKING:
     from kproxy.session.session import Session
 
-_TURN = 0.01  # seconds of work between two looks at what is more urgent
+_TURN = 0.01  # seconds of work before more urgent jobs may run
 _TOGETHER = 128
 
 
 class Fold(Protocol):
-    """What exchanges are added to, in the engine's thread."""
+    """An accumulator of exchanges, used in the engine's thread."""
 
     def add(self, exchange: Exchange) -> None:
         """Count one exchange."""
@@ -32,16 +32,16 @@ T = TypeVar("T")
 
 
 class SessionFold(Generic[F]):
-    """A fold over the exchanges that are shown and complete.
+    """A fold over the shown and complete exchanges.
 
-    It begins again when what is shown changes otherwise than by growing.
+    It restarts when the list changes other than by growing.
 
-    :param name: of the view that it is for
-    :param make: makes the fold, in the engine's thread
-    :param annotated: whether exchanges are decoded as they are shown, with summaries; costs twice the time
+    :param name: name of its view
+    :param make: creates the fold, in the engine's thread
+    :param annotated: whether to decode exchanges for display, with summaries; takes twice the time
     :param everything: add all exchanges, whatever is shown
-    :ivar version: changes when something was added, or it began again
-    :ivar rate: exchanges added per second, lately
+    :ivar version: changes when something was added, or the fold restarted
+    :ivar rate: recent number of added exchanges per second
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class SessionFold(Generic[F]):
         self._waiting: deque[Int64s] = deque()
         self._left = 0
         self.added = 0
-        """How many exchanges were added."""
+        """Number of added exchanges."""
         self._wanted = False
         self._running = False
         self.version = 0
@@ -72,39 +72,39 @@ class SessionFold(Generic[F]):
     # ------------------------------------------------------------ for views
     @property
     def progress(self) -> float:
-        """The share of the exchanges that were added."""
+        """Share of the exchanges that were added."""
         total = self.added + self._left
         return self.added / total if total else 1.0
 
     def want(self, on: bool) -> None:
-        """Begin to add, or stop where it is."""
+        """Start or pause adding."""
         self._wanted = on
         if on:
             self._session.do(self._go_on)
 
     def begin_again(self) -> None:
-        """Drop what was added, and add all of it again: it is to be counted in another way."""
+        """Drop the result, and add everything again, because it is to be counted differently."""
         self._session.do(lambda _: self.begin_anew(self._session.countable(everything=self.everything)))
 
     async def read(self, look: Callable[[F, Access], T]) -> T:
-        """Return what a function makes of the fold, in the engine's thread."""
+        """Return what `look` returns for the fold, in the engine's thread."""
 
         return await self._session.run(lambda access: look(self.fold(access), access), Priority.LOOK)
 
     def look(self, at: Callable[[F], T]) -> T | None:
-        """Return what is safe to read of the fold in any thread; None if there is none yet."""
+        """Return what `at` returns for the fold, which must be safe in any thread; None if there is no fold yet."""
         fold = self._fold
         return None if fold is None else at(fold)
 
     def fold(self, access: Access) -> F:
-        """Return the fold as it stands; in the engine's thread."""
+        """Return the current fold; in the engine's thread."""
         if self._fold is None:
             self._fold = self._make(access)
         return self._fold
 
     # ------------------------------------------------------------ for the session, in the engine's thread
     def begin_anew(self, numbers: Int64s) -> None:
-        """Drop what was added; these are to be added."""
+        """Drop the result, and add these exchanges."""
         self._fold = None
         self._waiting = deque([numbers])
         self._left, self.added = len(numbers), 0
@@ -113,7 +113,7 @@ class SessionFold(Generic[F]):
             self._session.do(self._go_on)
 
     def extend(self, numbers: Int64s) -> None:
-        """Have more added."""
+        """Add further exchanges."""
         if not len(numbers):
             return
         self._waiting.append(numbers)
@@ -151,11 +151,11 @@ class SessionFold(Generic[F]):
             if perf_counter() - began > _TURN:
                 self.version += 1
                 yield
-                if self._fold is not fold:  # it has begun again
+                if self._fold is not fold:  # it has restarted
                     return
                 began = perf_counter()
         self._rate.add(len(part))
         self.rate = self._rate.now()
-        self._session.tell_faults()  # folds may have noted some of their own
+        self._session.tell_faults()  # folds may have recorded some themselves
         self.version += 1
         yield

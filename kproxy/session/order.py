@@ -1,6 +1,6 @@
-"""By what the list can be ordered: a key for every exchange, as numbers.
+"""Orders of the list: a sort key for every exchange, as numbers.
 
-Texts are ordered without heeding case; what has no value comes last, whichever the direction.
+Texts are ordered without regard to case; missing values are last in both directions.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _STEP = 1000  # exchanges that are decoded at once
 
 
 def ordered(order: Order, numbers: Int64s, access: Access, context: Context) -> Steps[Int64s]:
-    """Return numbers of exchanges in an order; those of equal keys stay as they were.
+    """Return exchange numbers in an order; those with equal keys keep theirs.
 
-    :param numbers: rising
-    :raises LookupError: for a column by which nothing can be ordered
+    :param numbers: increasing
+    :raises LookupError: for a column that cannot be ordered by
     """
     keys = yield from _keys(order.column, numbers, access, context)
     missing = keys == _MISSING
@@ -59,13 +59,13 @@ def _keys(column: str, numbers: Int64s, access: Access, context: Context) -> Ste
 
 
 def _ranks(texts: Sequence[str | None]) -> Int64s:
-    """Return the place of each text among all of them, by code; equal texts have equal places."""
+    """Return the rank of each text by code; equal texts have equal ranks."""
     places = {text: place for place, text in enumerate(sorted({text.casefold() for text in texts if text}))}
     return np.array([places[text.casefold()] if text else _MISSING for text in texts] or [_MISSING], np.int64)
 
 
 def _field_keys(name: str, numbers: Int64s, access: Access, context: Context) -> Steps[Int64s]:
-    """Return keys by the first value of any field; every exchange has to be decoded for that."""
+    """Return keys by the first value of any field, for which every exchange has to be decoded."""
     field = FieldValues(name)
     values: list[object] = []
     for begin in range(0, len(numbers), _STEP):
@@ -106,4 +106,4 @@ _MESSAGES: Mapping[str, str] = {
 }
 
 COLUMNS: tuple[str, ...] = (*_NUMBERS, *_TEXTS, *_MESSAGES)
-"""What can be ordered by, besides every field of the filter language and every path into a message."""
+"""Columns to order by, besides every field of the filter language and every path into a message."""

@@ -1,4 +1,4 @@
-"""What a session publishes for those who show it: immutable, or safe to read from another thread at any time."""
+"""Values that a session publishes for display: immutable, or safe to read from another thread at any time."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _SECONDS = 3.0
 
 
 class Rate:
-    """Counts things as they come.
+    """A rate over the last seconds.
 
-    :param clock: seconds
+    :param clock: returns seconds
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -29,13 +29,13 @@ class Rate:
         self._begin = clock()
 
     def add(self, count: int) -> None:
-        """Take note of so many."""
+        """Add `count` events."""
         if count:
             self._came.append((self._clock(), count))
             self._total += count
 
     def now(self) -> float:
-        """Return how many a second there were in the last seconds."""
+        """Return the recent number of events per second."""
         now = self._clock()
         while self._came and self._came[0][0] < now - _SECONDS:
             self._total -= self._came.popleft()[1]
@@ -43,7 +43,7 @@ class Rate:
 
 
 class State(Enum):
-    """The one thing that most matters of an exchange; where several hold, the first in this order."""
+    """The most important state of an exchange; if several apply, the first in this order."""
 
     HELD = "held"
     IN_FLIGHT = "in flight"
@@ -63,23 +63,23 @@ class State(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What a line of the list shows of an exchange. Texts are as they came from the wire, not cleaned.
+    """A line of the list. Texts are as on the wire, not cleaned.
 
-    :ivar time: ns since the epoch, when it began
+    :ivar time: start, ns since the epoch
     :ivar latency: ns from the last byte of the request to the first of the response, None without one of them
-    :ivar wait: ns of it that are waiting by design
-    :ivar client: client ID, or name or address where there is none
+    :ivar wait: ns of the latency that are a designed wait
+    :ivar client: client ID, or name or address if there is none
     :ivar client_address: ``host:port``, with the host's name if it has one
-    :ivar broker: likewise
+    :ivar broker: ``host:port``, with the host's name if it has one
     :ivar api: name of the API with its version, ``Fetch v12``
-    :ivar request: the request in a few words
-    :ivar response: the response in a few words
-    :ivar said: what is special about it, in words; empty if nothing is
+    :ivar request: summary of the request
+    :ivar response: summary of the response
+    :ivar said: peculiarities, in words; empty if there are none
     :ivar errors: names of the errors that are not expected
     :ivar request_size: bytes, 0 if there is none
-    :ivar response_size: likewise
-    :ivar running_since: ns since the epoch, when the last byte of a request came that is still to be answered
-    :ivar color: of its line, by its name in the theme; empty for that of plain text
+    :ivar response_size: bytes, 0 if there is none
+    :ivar running_since: arrival of the last byte of an unanswered request, ns since the epoch
+    :ivar color: colour of the line, by its name in the theme; empty for plain text
     :ivar cells: texts of further columns, by the text that defines the column
     """
 
@@ -111,7 +111,7 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """By what the list is ordered.
+    """The order of the list.
 
     :ivar column: id of a column that can be ordered by, see :mod:`kproxy.session.order`
     """
@@ -122,12 +122,12 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class HeldMessage:
-    """A message that the proxy holds. It is no exchange of the capture before it continues.
+    """A message that the proxy holds. It becomes an exchange of the capture only when it continues.
 
     :ivar number: the proxy's number of it
     :ivar side: ``request`` or ``response``
-    :ivar since: ns since the epoch, when it came
-    :ivar until: ns since the epoch, when it continues by itself, before its client gives up
+    :ivar since: arrival, ns since the epoch
+    :ivar until: when it continues by itself, before its client gives up, ns since the epoch
     :ivar waiting_behind: messages that wait behind it on its connection
     """
 
@@ -148,29 +148,29 @@ class HeldMessage:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """How a session stands.
+    """The status of a session.
 
-    :ivar version: changes with anything here
-    :ivar exchanges: how many there are
-    :ivar shown: how many of them are in the list
-    :ivar in_flight: requests that are not answered yet, where the capture still grows
+    :ivar version: changes with any other attribute
+    :ivar exchanges: number of exchanges
+    :ivar shown: number of exchanges in the list
+    :ivar in_flight: requests that are not answered yet, if the capture still grows
     :ivar first: number of the oldest exchange that is kept
     :ivar read: bytes of the capture read so far
     :ivar size: bytes of the capture, None if unknown
-    :ivar finished: no more is to be read
+    :ivar finished: whether everything was read
     :ivar failure: why reading ended early, empty if it did not
-    :ivar filter: what is shown
-    :ivar filtering: share of the exchanges that the filter has been asked about, None when it is done
-    :ivar filter_rate: exchanges a second that it is asked about one by one
-    :ivar order: by what the list is ordered, None is by number
-    :ivar marked: how many exchanges are marked
-    :ivar rate: exchanges a second, lately
+    :ivar filter: current filter
+    :ivar filtering: share of the exchanges that the filter has decided, None when it is done
+    :ivar filter_rate: exchanges per second that are decided one by one
+    :ivar order: order of the list, None is by number
+    :ivar marked: number of marked exchanges
+    :ivar rate: recent exchanges per second
     :ivar dropped: packets, or bytes, that were seen and not recorded
     :ivar lost: bytes that are missing in the streams
-    :ivar latest: ns since the epoch, of the latest packet
-    :ivar begin: ns since the epoch, of the first exchange; 0 before it
-    :ivar notes: what there is to say of the capture: damage, what is not Kafka, what was skipped
-    :ivar faults: what went wrong in kproxy itself with something in it
+    :ivar latest: time of the latest packet, ns since the epoch
+    :ivar begin: time of the first exchange, ns since the epoch; 0 before it
+    :ivar notes: notes on the capture: damage, connections that are not Kafka, skipped bytes
+    :ivar faults: internal errors that the capture triggered
     """
 
     version: int = 0
@@ -198,10 +198,10 @@ class Status:
 
 
 class ShownExchanges:
-    """The numbers of the exchanges in the list, in its order.
+    """The numbers of the exchanges in the list, in list order.
 
-    :param numbers: in the order of the list; None for all from ``first`` on
-    :param rising: whether these rise
+    :param numbers: in list order; None for all from ``first`` on
+    :param rising: whether they increase
     """
 
     def __init__(
@@ -226,7 +226,7 @@ class ShownExchanges:
         return self._first + index if self._numbers is None else int(self._numbers[index])
 
     def numbers(self, begin: int, end: int) -> list[int]:
-        """Return the numbers on some lines, as far as these exist."""
+        """Return the numbers on lines [begin, end), as far as these exist."""
         begin = max(begin, 0)
         end = max(min(end, self._count), begin)
         if self._numbers is None:
@@ -252,7 +252,7 @@ class ShownExchanges:
         return int(found[0]) if len(found) else None
 
     def nearest(self, number: int) -> int:
-        """Return the line of an exchange, or of what is nearest to it where it has none; 0 if the list is empty."""
+        """Return the line of an exchange, or the nearest line if it has none; 0 if the list is empty."""
         found = self.index_of(number)
         if found is not None:
             return found

@@ -1,7 +1,7 @@
-"""Questions about a whole capture, answered in the engine's thread: lines of text, and the exchanges they are about.
+"""Questions about a whole capture, answered in the engine's thread: lines of text, linked to exchanges.
 
-The same that the commands print (``kproxy journey``, ``follow``, ``clients --settings``, ``compat``), of what is there
-by now. Reading takes a while where there is much; what is more urgent goes first.
+The answers equal the output of commands (``kproxy journey``, ``follow``, ``clients --settings``, ``compat``) for the
+capture so far. Reading a large capture takes a while; more urgent jobs run first.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ if TYPE_CHECKING:
     from captures.analysis.comparison.side import Side
     from captures.analysis.groups.model import GroupTimeline
 
-_TURN = 0.01  # seconds of work between two looks at what is more urgent
-_TOGETHER = 64  # exchanges of another capture that are added at once
+_TURN = 0.01  # seconds of work before more urgent jobs may run
+_TOGETHER = 64  # exchanges of another capture that are added together
 _JOURNEYS = 50
 """Most records that are shown, if one was produced more than once."""
 _ANSWERING = "answering a question"
-"""What is being done, for faults."""
+"""The activity named in error reports."""
 _WINDOWS = re.compile(r"(\S*?)\.\.(\S*)\s+(\S*?)\.\.(\S*)")
 _DIFFERENCES = 100
 
 
 class QuestionError(Exception):
-    """There is no answer; its text says why."""
+    """There is no answer; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerStyle:
-    """How an answer is to be put.
+    """The format of an answer.
 
-    :ivar zone: of times; None is the local one
-    :ivar width: columns that there are for it
+    :ivar zone: time zone of times; None is the local one
+    :ivar width: available columns
     """
 
     zone: tzinfo | None
@@ -50,7 +50,7 @@ class AnswerStyle:
 
 
 Question = Callable[[Access, str, AnswerStyle], Steps[Iterable[Block]]]
-"""Makes the blocks of an answer; the text is as it was typed."""
+"""Returns the blocks of an answer; the text is as typed."""
 
 
 def answer(question: Question, text: str, asked: AnswerStyle) -> Callable[[Access], Steps[list[Line]]]:
@@ -76,7 +76,7 @@ def answer(question: Question, text: str, asked: AnswerStyle) -> Callable[[Acces
 def _through(access: Access, work: Iterable[object]) -> Steps[None]:
     """Do all of some work in turns.
 
-    :raises QuestionError: if exchanges were dropped meanwhile, as those that never end do with their oldest
+    :raises QuestionError: if exchanges were dropped meanwhile, as happens to the oldest ones of endless captures
     """
     first, began = access.plain.first, perf_counter()
     for _ in work:
@@ -119,7 +119,7 @@ def party(access: Access, text: str, asked: AnswerStyle) -> Steps[Iterable[Block
     if not found.ties:
         raise QuestionError(f"no client {text!r} was captured")
     log = PartyLog(found, access.capture, access.plain.knowledge.topic_name)
-    # numbers here are those of the session, whose order may be another than that of the table
+    # the session's numbers may be in another order than the table's
     rows = access.capture.table.order()[rows_of(access.capture, found)]
     indexes = np.flatnonzero(np.isin(access.plain.rows, rows)).tolist()
 
@@ -185,7 +185,7 @@ def diff(access: Access, text: str, asked: AnswerStyle) -> Steps[Iterable[Block]
     windows = _WINDOWS.fullmatch(text)
     found = yield from (_of_file(access, text) if windows is None else _of_windows(access, windows, asked))
     comparison = compare_sides(*found)
-    leading = ("good", "bad") if windows is not None else ("bad",)  # there is no way into the other capture
+    leading = ("good", "bad") if windows is not None else ("bad",)  # the UI cannot show the other capture
     return blocks(comparison, _DIFFERENCES, asked.zone, leading=leading)
 
 
@@ -226,7 +226,7 @@ def _of_windows(
         raise QuestionError(f"{wrong[0]!r} is not a time: write 5s after the first packet, or 09:14:03")
     good = Side(f"{windows[1]}..{windows[2]}", capture, names, Window(*moments[:2]))
     bad = Side(f"{windows[3]}..{windows[4]}", capture, names, Window(*moments[2:]))
-    # who was a member before tells more of a rebalance than its window alone does
+    # earlier membership explains a rebalance better than its window alone
     histories = GroupHistories(names, capture)
     keys = capture.table.column("api_key")[access.plain.rows]
     add = capture.faults.guarded(histories.add, HISTORIES)

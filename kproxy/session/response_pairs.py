@@ -1,4 +1,4 @@
-"""Two recorded responses to be compared: those of two exchanges, or of one and the last of its kind before it."""
+"""Two recorded responses to be compared: of two exchanges, or of one and the last of its kind before it."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from kproxy.session.access import Access
 
 
 class PairError(Exception):
-    """There are no two responses to compare; the text is for the user."""
+    """There are no two responses to compare; the message is for the user."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResponsePair:
     """Two exchanges whose responses were compared.
 
-    :ivar first: the earlier one; decoded as for counting
-    :ivar found: what differs
+    :ivar first: the earlier one, decoded for counting
+    :ivar found: the differences
     """
 
     first: Exchange
@@ -30,9 +30,9 @@ class ResponsePair:
 
 
 def response_pair(access: Access, numbers: tuple[int, ...]) -> ResponsePair:
-    """Return two responses compared; in the engine's thread.
+    """Return two compared responses; in the engine's thread.
 
-    :param numbers: of two exchanges, or of one that is compared with the last of its kind before it
+    :param numbers: numbers of two exchanges, or of one to be compared with the last of its kind before it
     :raises PairError: if there are no two responses of one API
     """
     if len(numbers) == 1:
@@ -56,7 +56,7 @@ def response_pair(access: Access, numbers: tuple[int, ...]) -> ResponsePair:
 
 
 def _before(access: Access, number: int) -> int:
-    """Return the last exchange before one that has a response of the same API, from the same broker to the same client.
+    """Return the last earlier exchange with a response of the same API, client and broker.
 
     :raises PairError: if there is none
     """

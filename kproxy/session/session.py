@@ -1,8 +1,8 @@
-"""A session: a capture that is read, and everything the UI asks of it.
+"""A session: a capture being read, and everything that the UI needs of it.
 
-Two threads work here. The reading thread takes packets into the capture, and may wait for them. The engine does all
-else, and all of it in jobs (:mod:`kproxy.session.engine`). What they have found out is published as a whole, so
-that the display never waits for either.
+Two threads work here. The reading thread feeds packets to the capture, and may wait for them. The engine does
+everything else, in jobs (:mod:`kproxy.session.engine`). Results are published as a whole, so that the display never
+waits for either.
 """
 
 from __future__ import annotations
@@ -45,26 +45,26 @@ from kproxy.text.summary import notes
 T = TypeVar("T")
 
 KEPT = 1_000_000
-"""Exchanges of live traffic that are kept; about 300 bytes each."""
+"""Most exchanges of live traffic that are kept; about 300 bytes each."""
 _FEW = 5_000
 _UPDATE_SECONDS = 0.25
-"""Between two looks at what was read of a file that is read as fast as it can be."""
+"""Seconds between updates while a file is read at full speed."""
 _LOOK_SECONDS = 1.0
 _TOGETHER = 128
-"""Exchanges that are asked at once whether they fit; some milliseconds of work."""
+"""Exchanges that are filtered together; some milliseconds of work."""
 _TELL_SECONDS = 0.1
 
 
 class Session:
     """One capture in the UI.
 
-    :param capture: nothing of which was read yet
-    :param title: what is viewed, for people
-    :param live: what comes is traffic of this moment: times run on between packets
-    :param zone: zone of the times; None is the local one
-    :param kept: exchanges that are kept of a source that never ends
-    :ivar held: what the proxy holds now; set from outside
-    :ivar summaries: what lines of the list show
+    :param capture: a capture that was not read yet
+    :param title: what is viewed, for users
+    :param live: whether it is live traffic: time continues between packets
+    :param zone: time zone of the times; None is the local one
+    :param kept: most exchanges that are kept of an endless source
+    :ivar held: messages that the proxy holds now; set from outside
+    :ivar summaries: content of the lines of the list
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Session:
         kept: int = KEPT,
     ) -> None:
         if isinstance(capture, GrowingCapture):
-            capture.remembered = None  # how much is kept is decided here
+            capture.remembered = None  # the session decides how much is kept
         self.title = title
         self.live = live
         self.zone = zone
@@ -103,9 +103,9 @@ class Session:
         self._closing = False
         self._failure = ""
         self._telling: deque[Int64s] = deque()
-        """Rows of the table that reveal something about others, and have to be learned from."""
+        """Rows of exchanges with facts about others, which have to be learned."""
         self._listed = 0
-        """Rows of the table that are in the list, or were."""
+        """Number of table rows that are or were in the list."""
         self._index_of_row = GrowingArray(np.int64)
         self._complete = GrowingArray(np.bool_)
         self._fits = GrowingArray(np.bool_)
@@ -124,7 +124,7 @@ class Session:
         self._noted = 0.0
         self._groups: GroupInference | None = None
         self._messages: ExchangeColumns | None = None
-        """Columns of the messages of all exchanges, once the capture is read to its end."""
+        """Message columns of all exchanges, once the capture was read completely."""
         self.summaries = Summaries(self._wish)
         self.status = Status(size=capture.source.expected)
         self.shown = ShownExchanges(0, 0)
@@ -132,11 +132,11 @@ class Session:
     # ------------------------------------------------------------ faults
     @property
     def faults(self) -> Faults:
-        """What went wrong in kproxy itself with something in the capture."""
+        """Internal errors that the capture triggered."""
         return self._capture.faults
 
     def contain(self, error: Exception, doing: str, number: int = 0) -> None:
-        """Take note of a fault, and have it shown; from any thread.
+        """Record an internal error, and show it; from any thread.
 
         :raises Exception: as :meth:`~captures.faults.Faults.note` does
         """
@@ -144,23 +144,23 @@ class Session:
         self.tell_faults()
 
     def tell_faults(self) -> None:
-        """Show the faults that were noted."""
+        """Publish the recorded errors."""
         told = tuple(self.faults.lines())
         if told != self.status.faults:
             self.status = replace(self.status, version=self.status.version + 1, faults=told)
 
-    # ------------------------------------------------------------ beginning and end
+    # ------------------------------------------------------------ start and end
     def start(self) -> None:
-        """Begin to read."""
+        """Start reading."""
         self._engine.start()
         self._reading.start()
 
     def stop_reading(self) -> None:
-        """Take no more packets; what was taken stays."""
+        """Accept no more packets; those read stay."""
         self._capture.source.stop()
 
     def close(self) -> None:
-        """End everything; of a file that is still being read the rest is left unread."""
+        """End everything; the rest of a file that is still being read is left unread."""
         self._closing = True
         self._capture.source.stop()
         if self._reading.is_alive():
@@ -181,7 +181,7 @@ class Session:
         self._take(np.empty(0, np.int64))
 
     def _take(self, rows: Int64s) -> None:
-        """Hand rows that have become complete to the engine; in the reading thread, with its turn."""
+        """Pass completed rows to the engine; in the reading thread, with turns held."""
         now = time.monotonic()
         with self._inbox_lock:
             self._inbox.append(rows)
@@ -198,7 +198,7 @@ class Session:
     @overload
     def submit(self, job: Callable[[Access], T], priority: Priority) -> Future[T]: ...
     def submit(self, job: Callable[[Access], Any], priority: Priority) -> Future[Any]:
-        """Have a job done; from any thread."""
+        """Submit a job; from any thread."""
         return self._engine.submit(lambda: job(self._access), priority)
 
     def do(self, job: Callable[[Access], Any], priority: Priority = Priority.LOOK) -> None:
@@ -216,7 +216,7 @@ class Session:
     @overload
     async def run(self, job: Callable[[Access], T], priority: Priority = Priority.ASKED) -> T: ...
     async def run(self, job: Callable[[Access], Any], priority: Priority = Priority.ASKED) -> Any:
-        """Have a job done, and return what it returns. Being cancelled cancels it.
+        """Run a job, and return its result. Being cancelled cancels it.
 
         :raises ClosedError: if the session has ended
         """
@@ -224,26 +224,26 @@ class Session:
 
     @property
     def filter(self) -> Filter | None:
-        """What exchanges have to fit; for the engine's thread, where the status may not tell of it yet."""
+        """The current filter; for the engine's thread, where the status may not have it yet."""
         return self._filter
 
     @property
     def at_rest(self) -> bool:
-        """Whether all was read that there is, and nothing is left to do."""
+        """Whether everything was read, and no job is left."""
         reads = self._reading.is_alive() and not self._capture.source.live
         return not reads and self._engine.idle and not self._inbox
 
     async def idle(self) -> None:
-        """Wait until that is so."""
+        """Wait until the session is at rest."""
         while not self.at_rest:
             await asyncio.sleep(0.005)
 
-    # ------------------------------------------------------------ taking in what was read
+    # ------------------------------------------------------------ new exchanges
     def _update(self, access: Access) -> Steps[None]:
         with self._inbox_lock:
             batches, self._update_due = list(self._inbox), False
             self._inbox.clear()
-        # read before: what is appended after that comes with another update
+        # checked first: rows appended later trigger another update
         ended = self._read_all and not self._inbox
         table, reader = self._capture.table, self._reader
         new = table.in_order(np.arange(self._listed, len(table)))
@@ -262,7 +262,7 @@ class Session:
         self._rate.add(len(new))
         if self._filter is not None:
             yield from self._decide(np.union1d(np.arange(begin, len(reader)), settled))
-        # what came while it was decided has its own update
+        # exchanges that arrived meanwhile have their own update
         self.summaries.outdate(settled + reader.first)
         fitting = settled[self._fits.array[settled]]
         for folding in self._folds.values():
@@ -274,7 +274,7 @@ class Session:
         self._publish(finished=ended)
 
     def _learn_soon(self, rows: Int64s) -> None:
-        """Learn what exchanges reveal about others, such as the names of topic IDs, before filtering."""
+        """Learn facts about other exchanges, such as the names of topic IDs, before filtering."""
         telling = rows[np.isin(self._capture.table.column("api_key")[rows], sorted(OBSERVED_APIS))]
         if len(telling):
             self._telling.append(telling)
@@ -294,7 +294,7 @@ class Session:
         self._publish()
 
     def _list(self, rows: Int64s) -> None:
-        """Put rows of the table at the end of the list."""
+        """Append rows of the table to the list."""
         reader, table = self._reader, self._capture.table
         begin = len(reader)
         reader.extend(rows)
@@ -337,7 +337,7 @@ class Session:
         done = rows[table.is_complete(rows)]
         if not len(done):
             return
-        # what is kept ended after this, or continues
+        # kept exchanges ended after this, or continue
         before = np.maximum(table.column("request_last")[done], table.column("response_last")[done]).min()
         renumbered = self._capture.forget(int(before))
         if renumbered is None:
@@ -364,9 +364,9 @@ class Session:
         self._marked = {number for number in self._marked if number >= reader.first}
         self._renew_context()
 
-    # ------------------------------------------------------------ what is shown
+    # ------------------------------------------------------------ the list
     async def set_filter(self, wanted: Filter | None) -> None:
-        """Show what fits; returns when that is done. A filter that is set meanwhile takes its place."""
+        """Show matching exchanges; return when that is done. A filter set meanwhile replaces it."""
         if self._filter_job is not None:
             self._filter_job.cancel()
         job = self._filter_job = self.submit(lambda _: self._apply(wanted), Priority.FILTER)
@@ -381,7 +381,7 @@ class Session:
             self._renew_context()
             yield
             self._filtering, self._filter_rate = 0.0, 0.0
-            yield from self._arrange()  # from here on the list holds what was found so far
+            yield from self._arrange()  # from here on the list contains the matches so far
             self._publish()
             if wanted.needs_groups and self._groups is None:
                 yield from self._learn_groups()
@@ -392,10 +392,10 @@ class Session:
         self._publish()
 
     def _decide(self, indexes: Int64s, *, tell: bool = False) -> Steps[None]:
-        """Find out which exchanges fit the filter: by columns at once, those that these leave undecided one by one.
+        """Find the exchanges that match the filter: by columns at once, the undecided ones one by one.
 
-        :param indexes: rising
-        :param tell: publish how far it is
+        :param indexes: increasing
+        :param tell: whether to publish progress
         """
         wanted = self._filter
         if wanted is None or not len(indexes):
@@ -417,7 +417,7 @@ class Session:
                 self._filtering = 1 - (len(undecided) - begin) / len(indexes)
                 self._filter_rate = begin / (now - started)
                 self._publish()
-            # by number: the oldest may have been dropped meanwhile
+            # by number, because the oldest may have been dropped meanwhile
             part = undecided[begin : begin + _TOGETHER] - self._plain.first
             part = part[part >= 0]
             self._fits.array[list(wanted.decide(self._plain, part, self._context))] = True
@@ -429,7 +429,7 @@ class Session:
         self._renew_context()
 
     def _observe_members(self, settled: Int64s) -> None:
-        """Learn who belongs to which group from exchanges that have become complete."""
+        """Learn group memberships from completed exchanges."""
         if self._groups is None:
             return
         keys = self._capture.table.column("api_key")[self._reader.rows[settled]]
@@ -440,7 +440,7 @@ class Session:
             observe(exchange)
 
     def _messages_for(self, wanted: Filter) -> Steps[ExchangeColumns]:
-        """Return columns of the messages of all exchanges, with those that decide a filter; they are kept."""
+        """Return the message columns of all exchanges, with those that a filter needs; they are cached."""
         if self._messages is None:
             names = self._reader.knowledge.topic_name
             self._messages = ExchangeColumns(self._capture, self._reader.rows, names=names)
@@ -455,10 +455,10 @@ class Session:
     async def set_order(self, order: Order | None) -> None:
         """Order the list; by number if None.
 
-        :raises FilterError: if there is no such column
+        :raises FilterError: if the column does not exist
         """
         if order is not None:
-            # tried before it is kept: the caller learns of a column that does not exist
+            # tried first, so that the caller gets the error for an unknown column
             await self.run(lambda access: ordered(order, np.empty(0, np.int64), access, self._context))
 
         def apply(_: Access) -> Steps[None]:
@@ -469,7 +469,7 @@ class Session:
         await self.run(apply, Priority.FILTER)
 
     async def set_marked_only(self, on: bool) -> None:
-        """Show only what is marked, of what fits the filter."""
+        """Show only marked exchanges among those that match the filter."""
 
         def apply(_: Access) -> Steps[None]:
             self._marked_only = on
@@ -480,7 +480,7 @@ class Session:
         await self.run(apply, Priority.FILTER)
 
     def _arrange(self) -> Steps[None]:
-        """Make the list: what fits, in its order."""
+        """Build the list: the matching exchanges, in order."""
         reader, version = self._reader, self.shown.version + 1
         if self._filter is None and not self._marked_only and self._order is None:
             self.shown = ShownExchanges(version, len(reader), first=reader.first)
@@ -491,7 +491,7 @@ class Session:
         self.shown = ShownExchanges(version, len(numbers), numbers=numbers, rising=self._order is None)
 
     def _chosen(self) -> Bools:
-        """Return which exchanges fit the filter, and are marked where only these are shown."""
+        """Return a mask of the exchanges that match the filter, and are marked if only these are shown."""
         fits = self._fits.array
         if not self._marked_only:
             return fits
@@ -501,7 +501,7 @@ class Session:
 
     # ------------------------------------------------------------ marks and comments
     async def mark(self, numbers: Sequence[int], marked: bool | None = None) -> None:
-        """Mark exchanges, or take their marks away; None does what was not so before."""
+        """Mark exchanges, or remove their marks; None toggles."""
 
         def mark(access: Access) -> Steps[None]:
             for number in numbers:
@@ -513,11 +513,11 @@ class Session:
         await self.run(mark, Priority.LOOK)
 
     async def unmark_all(self) -> None:
-        """Take all marks away."""
+        """Remove all marks."""
         await self.mark(sorted(self._marked), False)
 
     async def comment(self, number: int, text: str) -> None:
-        """Comment on an exchange, instead of any comment it has; an empty text takes it away."""
+        """Set the comment on an exchange; an empty text removes it."""
 
         def comment(access: Access) -> Steps[None]:
             self._capture.notes.comment(access.row(number), text)
@@ -530,11 +530,11 @@ class Session:
 
     @property
     def marked(self) -> list[int]:
-        """Numbers of the exchanges that are marked, rising."""
+        """Numbers of the marked exchanges, increasing."""
         return sorted(self._marked)
 
     def _noted_again(self, numbers: Iterable[int]) -> Steps[None]:
-        """Show what was noted on some exchanges."""
+        """Update the list for exchanges whose notes have changed."""
         changed = np.array(sorted(numbers), np.int64)
         self.summaries.outdate(changed)
         yield from self._decide(changed - self._reader.first)
@@ -543,7 +543,7 @@ class Session:
         self._publish()
 
     def _note_marks(self) -> None:
-        """Take note of marks and comments that came with the capture."""
+        """Add marks and comments from the capture."""
         if not self._read_all:
             return
         for row, note in self._capture.notes.all().items():
@@ -568,7 +568,7 @@ class Session:
         )
 
     def _note_interventions(self, indexes: Int64s) -> None:
-        """Note what the proxy did to some exchanges, which columns do not contain."""
+        """Record what the proxy did to some exchanges, which columns do not contain."""
         if self._context.start is None:
             self._renew_context()
         told, first = self._capture.notes, self._reader.first
@@ -628,9 +628,9 @@ class Session:
         return self.summaries.make(access, self._context)
 
     async def exchange(self, number: int) -> Exchange:
-        """Return an exchange with everything decoded.
+        """Return a fully decoded exchange.
 
-        :raises LookupError: if it is not kept any more, or never was
+        :raises LookupError: if it is no longer kept, or never existed
         """
         return await self.run(lambda access: access.exchange(number), Priority.LOOK)
 
@@ -642,7 +642,7 @@ class Session:
         annotated: bool = False,
         everything: bool = False,
     ) -> SessionFold[F]:
-        """Return the folding of this name; it is made when it is first asked for."""
+        """Return the fold of this name; it is created on first use."""
         known = self._folds.get(name)
         if known is None:
             known = SessionFold(self, name, make, annotated=annotated, everything=everything)
@@ -652,20 +652,20 @@ class Session:
         return known
 
     def observe(self, begin: Callable[[Access], Callable[[Exchange], None]]) -> None:
-        """Have every exchange looked at when it is complete, whatever is shown.
+        """Call a function with every exchange once it is complete, whatever is shown.
 
-        :param begin: called once; both it and what it returns are called in the engine's thread
+        :param begin: called once; both it and the function that it returns are called in the engine's thread
         """
         name = f"observer {len(self._folds)}"
         self.fold(name, lambda access: _Observer(begin(access)), annotated=True, everything=True).want(True)
 
     def countable(self, *, everything: bool) -> Int64s:
-        """Return the numbers of the exchanges that are complete, and shown unless everything is wanted."""
+        """Return the numbers of the complete exchanges, only shown ones unless everything is wanted."""
         complete = self._complete.array
         return np.flatnonzero(complete if everything else complete & self._chosen()) + self._reader.first
 
     def _open(self) -> Int64s:
-        """Return the numbers of the exchanges that are not complete."""
+        """Return the numbers of the incomplete exchanges."""
         return np.flatnonzero(~self._complete.array) + self._reader.first
 
     def _count_anew(self) -> None:
@@ -674,7 +674,7 @@ class Session:
                 folding.begin_anew(self.countable(everything=False))
 
     async def known(self, field: str) -> Sequence[str]:
-        """Return values of a field of the filter language that were met, for completion; none if unknown."""
+        """Return values of a filter field in the capture, for completion; none for other fields."""
         try:
             return await self.run(lambda access: access.known(field), Priority.ASKED)
         except ClosedError:
@@ -682,7 +682,7 @@ class Session:
 
 
 class _Observer:
-    """Hands on what is added to it."""
+    """A fold that passes exchanges to a function."""
 
     def __init__(self, look: Callable[[Exchange], None]) -> None:
         self.add = look

@@ -1,4 +1,4 @@
-"""What the lines of the list show, made for the lines that are viewed, and kept for a while."""
+"""The content of the list's lines, made for visible lines, and cached."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from kproxy.session.published import State, Summary
 from kproxy.text.interventions import marks
 
 SLOW = 100_000_000
-"""ns of latency, designed waiting left out, from which an exchange is called slow."""
+"""ns of latency without designed waits from which on an exchange is slow."""
 
 _MOST_KEPT = 20_000
-_TURN = 0.008  # seconds of work between two looks at what is more urgent
+_TURN = 0.008  # seconds of work before more urgent jobs may run
 
 
 class Summaries:
     """A cache that one thread fills and another reads.
 
-    :param ask: has the wish carried out
+    :param ask: schedules the latest request
     :ivar version: changes when some were made
-    :ivar slow: ns from which an exchange is slow
-    :ivar color: returns the colour of a line, empty for that of plain text
+    :ivar slow: ns from which on an exchange is slow
+    :ivar color: returns the colour of a line, empty for plain text
     """
 
     def __init__(self, ask: Callable[[], None]) -> None:
@@ -46,19 +46,19 @@ class Summaries:
         self.slow = SLOW
         self.color: Callable[[Exchange, Context, Faults], str] = no_color
 
-    # ------------------------------------------------------------ for those who show
+    # ------------------------------------------------------------ for the display
     def get(self, number: int) -> Summary | None:
-        """Return what is known of an exchange, which may be a little old; None before anything is."""
+        """Return the summary of an exchange, which may be outdated; None if there is none yet."""
         return self._made.get(number)
 
     def want(self, numbers: Sequence[int]) -> None:
-        """Have the summaries of these made; the latest wish goes before earlier ones."""
+        """Request the summaries of these; the latest request replaces earlier ones."""
         if any(number not in self._made or number in self._outdated for number in numbers):
             self._wish = numbers
             self._ask()
 
     def show_fields(self, names: Sequence[str]) -> None:
-        """Have the values of these fields in :attr:`Summary.cells`; names that are no fields have none."""
+        """Set the fields with values in :attr:`Summary.cells`; names of no field are ignored."""
         fields = []
         for name in names:
             try:
@@ -70,22 +70,22 @@ class Summaries:
 
     # ------------------------------------------------------------ for the engine
     def outdate(self, numbers: Int64s) -> None:
-        """Take note that these have changed."""
+        """Mark these as changed."""
         if self._made and len(numbers):
             made = np.fromiter(list(self._made), np.int64)
             self._outdated.update(made[np.isin(made, numbers)].tolist())
 
     def clear(self) -> None:
-        """Take note that all may have changed."""
+        """Mark all as changed."""
         self._outdated.update(self._made)
 
     def forget(self) -> None:
-        """Drop all: their numbers mean others now."""
+        """Drop all: their numbers now mean other exchanges."""
         self._made = {}
         self._outdated = set()
 
     def make(self, access: Access, context: Context) -> Steps[None]:
-        """Carry out the wish."""
+        """Make the requested summaries."""
         wish = self._wish
         wanted = [number for number in wish if number not in self._made or number in self._outdated]
         began = perf_counter()
@@ -101,7 +101,7 @@ class Summaries:
                 self.version += 1
                 yield
                 began = perf_counter()
-                if self._wish is not wish:  # what is viewed has changed meanwhile; another job has that
+                if self._wish is not wish:  # the visible lines have changed; another job serves them
                     return
         if len(self._made) > _MOST_KEPT:
             for number in list(self._made)[: _MOST_KEPT // 2]:
@@ -132,12 +132,12 @@ class Summaries:
 
 
 def no_color(_: Exchange, _context: Context, _faults: Faults) -> str:
-    """Leave a line in the colour of plain text."""
+    """Return no colour: a line stays in the colour of plain text."""
     return ""
 
 
 def _bare(exchange: Exchange) -> Summary:
-    """Return what is shown of an exchange of which more cannot be."""
+    """Return a minimal summary of an exchange that cannot be rendered."""
     return _shown(
         exchange,
         wait=0,
@@ -164,7 +164,7 @@ _SAME = (
     "connection",
     "correlation_id",
 )
-"""What a line shows of an exchange as it is."""
+"""Attributes that a line shows unchanged."""
 
 
 def _shown(exchange: Exchange, **more: Any) -> Summary:
@@ -183,9 +183,9 @@ def unexpected(exchange: Exchange) -> tuple[str, ...]:
 
 
 def state_of(exchange: Exchange, slow: int = SLOW) -> State:
-    """Return the one thing that most matters of an exchange.
+    """Return the most important state of an exchange.
 
-    :param slow: ns from which it is slow
+    :param slow: ns from which on it is slow
     """
     flag = exchange.flag
     if _pending(exchange):
@@ -208,7 +208,7 @@ def state_of(exchange: Exchange, slow: int = SLOW) -> State:
 
 
 def said_of(exchange: Exchange) -> str:
-    """Return what else is special about an exchange, in words."""
+    """Return other peculiarities of an exchange, in words."""
     flag, parts = exchange.flag, []
     if Flag.RESYNCHRONISED in flag:
         parts.append("found after bytes of no frame")

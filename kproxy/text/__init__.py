@@ -1,4 +1,4 @@
-"""Results as lines of text: what the commands print and the UI shows, from the same values and in the same words.
+"""Results as lines of text: printed by the commands and shown by the UI, from the same values in the same words.
 
-Nothing in here prints, knows options, or knows the UI. Names from the wire are made printable before they are measured.
+Nothing here prints, or depends on options or the UI. Names from the wire are made printable before they are measured.
 """

@@ -77,9 +77,9 @@ def client_table(matrix: Matrix, names: Names) -> Table:
 
 
 def use_table(matrix: Matrix, names: Names, *, unused: bool) -> Table:
-    """Versions in use; clients and brokers of which the same is to be said are in one row.
+    """Versions in use; equal rows of several clients and brokers are merged.
 
-    :param unused: whether APIs are shown that are offered and not used
+    :param unused: whether to show offered APIs that are not used
     """
     columns = [
         Column("API", least=16),
@@ -140,7 +140,7 @@ def _unused(matrix: Matrix, names: Names) -> list[tuple[int, Row]]:
 
 
 def warning_table(matrix: Matrix, names: Names) -> Table:
-    """What will not go well; what is said of several clients or brokers is said once."""
+    """Warnings; equal ones about several clients or brokers are merged."""
     alike: dict[tuple[object, ...], list[VersionWarning]] = {}
     for each in matrix.warnings:
         alike.setdefault((each.kind, each.api, each.version, each.sentence), []).append(each)

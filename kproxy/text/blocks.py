@@ -1,5 +1,6 @@
-"""What a command has to say, before it has a shape: headings, paragraphs and facts; tables are in
-:mod:`kproxy.text.tables`. :mod:`kproxy.text.formats` makes text and Markdown of the same blocks.
+"""Blocks of a command's output: headings, paragraphs and facts.
+
+Tables are in :mod:`kproxy.text.tables`. :mod:`kproxy.text.formats` renders the same blocks as text and Markdown.
 """
 
 from __future__ import annotations
@@ -17,24 +18,23 @@ from kproxy.text.cells import width as width_of
 INDENT = "  "
 GAP = "  "
 LEAST = 20
-"""Columns of text that are left however narrow the terminal is."""
+"""Minimum width of text in columns, however narrow the terminal is."""
 _LEAST_BESIDE = 40
-"""Columns of text that are left beside a wide label."""
+"""Minimum width of text beside a wide label."""
 WIDE = 100
-"""Columns of prose where nothing says how wide the terminal is."""
+"""Columns of prose if the width of the terminal is unknown."""
 
 
 class Line(str):
-    """A line of text that knows which exchange it is about, so that the UI can lead there.
+    """A line of text with the exchange that it is about, so that the UI can link to it.
 
-    :ivar number: of the first exchange that it names, None if it names none
+    :ivar number: number of the first exchange that it names, None if it names none
     """
 
     __slots__ = ("number",)
     number: int | None
 
     def __new__(cls, text: str, number: int | None = None) -> Self:
-        """Return the text as a line."""
         made = super().__new__(cls, text)
         made.number = number
         return made
@@ -43,11 +43,11 @@ class Line(str):
 def wrapped(
     text: str, width: int | None, indent: str = "", *, first: str | None = None, cuts_words: bool = False
 ) -> list[str]:
-    """Return a text in lines of some columns.
+    """Return a text wrapped into lines.
 
-    :param width: None for one line, however long
+    :param width: columns; None for one line of any length
     :param indent: before each line
-    :param first: before the first line, if not the same
+    :param first: before the first line, if different
     :param cuts_words: whether to cut words that are too long, instead of leaving topics and commands whole
     """
     first = indent if first is None else first
@@ -64,25 +64,25 @@ def wrapped(
 
 
 class Block(Protocol):
-    """A part of what a command says."""
+    """A part of a command's output."""
 
     def lines(self, width: int | None) -> Iterator[str]:
         """Yield it as text.
 
-        :param width: columns that there are; None if lines may have any length
+        :param width: available columns; None if lines may have any length
         """
 
     def markdown(self) -> Iterator[str]:
-        """Yield it as lines of Markdown, without those around it that are empty."""
+        """Yield it as lines of Markdown, without empty lines around it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """What the blocks after it are about.
+    """The heading of the blocks after it.
 
-    :ivar parts: texts beside each other; those that have no room continue below the first
-    :ivar level: in Markdown
-    :ivar indent: columns before it, and before what continues it
+    :ivar parts: texts side by side; those without room continue below the first
+    :ivar level: heading level in Markdown
+    :ivar indent: columns before the first line, and before continuation lines
     """
 
     parts: Sequence[str]
@@ -108,7 +108,7 @@ class Heading:
 class Paragraph:
     """A text.
 
-    :ivar level: of the heading that it is in Markdown, 0 for none
+    :ivar level: heading level in Markdown, 0 for none
     :ivar indent: columns before its first line, and before the others
     :ivar whole: whether it stays on one line
     """
@@ -134,12 +134,12 @@ class Paragraph:
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A text behind what it is: a label, or a time.
+    """A text after a label or a time.
 
     :ivar indent: columns before the label
-    :ivar room: columns of the label, and of the gap after it
-    :ivar code: whether it is to be copied, and stays on one line
-    :ivar color: of the text
+    :ivar room: columns of the label and the gap after it
+    :ivar code: whether it is for copying, and stays on one line
+    :ivar color: colour of the text
     :ivar dim: whether the label is dim
     """
 
@@ -170,7 +170,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """Lines that stay as they are, such as those of a file."""
+    """Lines that stay unchanged, such as those of a file."""
 
     content: Sequence[str]
 
@@ -188,17 +188,17 @@ BLANK = Paragraph("")
 
 # ---------------------------------------------------------------- Markdown
 def inline(text: str) -> str:
-    """Return text that Markdown shows as it is, within a line: names in it come from the wire."""
+    """Return text that Markdown shows literally within a line: names in it come from the wire."""
     return _SPECIAL.sub(r"\\\g<0>", printable(text).strip())
 
 
 def escaped(text: str) -> str:
-    """Return text that Markdown shows as it is, as a line: what it begins with may make a list."""
+    """Return text that Markdown shows literally as a line, even if it starts like a list item."""
     return _LIST.sub(r"\1\\\2", inline(text))
 
 
 def code(text: str) -> str:
-    """Return text as code; a longer fence holds what has backticks in it (CommonMark, 6.1)."""
+    """Return text as code; text with backticks gets a longer fence (CommonMark, 6.1)."""
     plain, longest = printable(text), _longest_fence(text)
     fence = "`" * (longest + 1)
     return f"{fence} {plain} {fence}" if longest else f"{fence}{plain}{fence}"
@@ -209,5 +209,5 @@ def _longest_fence(text: str) -> int:
 
 
 _SPECIAL = re.compile(r"[\\`*\[\]<>|~&#$]|(?<!\w)_|_(?!\w)")
-"""What would be markup in CommonMark and in the dialect of GitHub."""
+"""Markup of CommonMark and GitHub's dialect."""
 _LIST = re.compile(r"\A(\d*)((?<=\d)[.)]|(?<!\d)[+-])(?=\s|\Z)")

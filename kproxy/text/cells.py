@@ -1,4 +1,4 @@
-"""Text in the cells of a terminal: most characters take one, Chinese ones two, those that combine with others none."""
+"""Text in terminal cells: most characters take one cell, Chinese ones two, combining ones none."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dissectors.printable import ELLIPSIS, printable
 
 
 def width(text: str) -> int:
-    """Return the cells that clean text takes: two for each character of Chinese, and of some others."""
+    """Return the cells that clean text takes: two for each Chinese character, and for some others."""
     if text.isascii():
         return len(text)
     from rich.cells import cell_len
@@ -19,9 +19,9 @@ def width(text: str) -> int:
 
 @lru_cache(maxsize=16_384)
 def fit(text: str, room: int, *, right: bool = False) -> str:
-    """Return text cleaned and cut or padded to exactly so many cells; names are cut in the middle.
+    """Return text, cleaned and cut or padded to exactly `room` cells; names are cut in the middle.
 
-    :param right: pad on the left, as numbers are
+    :param right: pad on the left, as for numbers
     """
     if room <= 0:
         return ""
@@ -34,7 +34,7 @@ def fit(text: str, room: int, *, right: bool = False) -> str:
 
 
 def cut(text: str, room: int) -> str:
-    """Return clean text cut to so many cells at most, with an ellipsis where something is missing."""
+    """Return clean text cut to at most `room` cells, with an ellipsis if something is missing."""
     if width(text) <= room:
         return text
     if room <= 0:
@@ -52,7 +52,7 @@ def cut(text: str, room: int) -> str:
 
 
 def cut_name(text: str, room: int) -> str:
-    """Return clean text cut to so many cells: a name in its middle, as its end tells it apart, a sentence at its end.
+    """Return clean text cut to `room` cells: names in the middle, as their ends distinguish them, sentences at the end.
 
     A name is one word or two. The port of an address and the number of a partition stay whole if there is room.
     """
@@ -69,11 +69,11 @@ def cut_name(text: str, room: int) -> str:
 
 _NUMBER_AT_END = re.compile(r"[:-]\d+(@\d+)?$")
 _MIDDLE = 6
-"""Cells from which something of both ends can be shown."""
+"""Cells from which on a part of both ends can be shown."""
 
 
 def _last(text: str, room: int) -> str:
-    """Return the end of clean text, so many cells of it at most."""
+    """Return the end of clean text, at most `room` cells."""
     if text.isascii():
         return text[len(text) - room :]
     taken = 0

@@ -1,4 +1,4 @@
-"""What ``kproxy clients`` prints: a table of clients, and their settings as configuration files have them."""
+"""The output of ``kproxy clients``: a table of clients, and their settings in the notation of configuration files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _UNKNOWN = "?"
 
 
 def client_table(found: list[Client], names: Names) -> Table:
-    """The clients, one a row, those with the most exchanges first."""
+    """The clients, one per row, those with the most exchanges first."""
     unknown = sum(client.library is None for client in found)
     about = words.counted(len(found), "client")
     if unknown:
@@ -50,9 +50,9 @@ def _known(library: Library | None) -> str:
 
 
 def shown_settings(client: Client, *, changed: bool) -> list[DisplayedSetting]:
-    """Return the settings of a client that are to be shown.
+    """Return the settings of a client to be shown.
 
-    :param changed: leave out what was not seen, and what is the default of the release
+    :param changed: leave out settings that were not seen, and defaults of the release
     """
     if not changed:
         return client.settings
@@ -60,14 +60,14 @@ def shown_settings(client: Client, *, changed: bool) -> list[DisplayedSetting]:
 
 
 def _differs_from_default(told: DisplayedSetting) -> bool:
-    """Return whether a setting is not the default, or may not be; a bound tells nothing where no default is known."""
+    """Return whether a setting is not, or may not be, the default; a bound without a known default proves nothing."""
     if told.setting.how is How.NOT_SEEN or told.changed is False:
         return False
     return bool(told.changed) or not told.setting.at_least
 
 
 def properties(client: Client, names: Names, *, changed: bool) -> Iterator[str]:
-    """Yield the settings of a client as lines of a properties file, each below what tells where it comes from."""
+    """Yield the settings of a client as lines of a properties file, each after a comment with its source."""
     about = [
         _said(client.library),
         words.line(", ".join(client.roles)) or "neither producer nor consumer",
@@ -84,7 +84,7 @@ def properties(client: Client, names: Names, *, changed: bool) -> Iterator[str]:
         text = "# nothing was seen that is not the default" if changed else "# no settings"
         yield style(text, dim=True)
     for each in told:
-        # a line of its own: behind a value it would be part of it, in properties
+        # on its own line: after a value, a comment is part of the value in properties
         numbers = each.setting.evidence
         yield Line(style(f"# {_remark(each)}", dim=True), numbers[0] if numbers else None)
         if each.danger:
@@ -94,7 +94,7 @@ def properties(client: Client, names: Names, *, changed: bool) -> Iterator[str]:
 
 
 def _is_set(told: DisplayedSetting) -> bool:
-    """Return whether there is a value that could stand in a configuration."""
+    """Return whether there is a value that a configuration could contain."""
     setting = told.setting
     return setting.how is not How.NOT_SEEN and setting.value is not None and not setting.at_least
 
@@ -109,7 +109,7 @@ def _below(client: Client) -> list[str]:
 
 
 def _differs(client: Client) -> bool:
-    """Return whether what the client says is more than the library: a binding, or several releases."""
+    """Return whether the client states more than the library: a binding, or several releases."""
     return bool(client.software) and client.software != [str(client.library)]
 
 
@@ -125,7 +125,7 @@ def _said(library: Library | None) -> str:
 
 
 def _remark(told: DisplayedSetting) -> str:
-    """Say how a setting is known, from which exchanges, and what the default is."""
+    """Return how a setting is known, from which exchanges, and its default."""
     setting = told.setting
     parts = [setting.how.value]
     if setting.how is How.READ:

@@ -41,7 +41,7 @@ def _counts(verdicts: Iterable[Verdict], phrases: dict[Verdict, str]) -> str:
 
 
 def clients_sentence(report: Report) -> str:
-    """What would come of all clients, in one sentence."""
+    """The expected result for all clients, in one sentence."""
     if not report.clients:
         return "No client was seen, so there is nothing to compare."
     total = words.counted(len(report.clients), "client")
@@ -50,7 +50,7 @@ def clients_sentence(report: Report) -> str:
 
 
 def brokers_sentence(client: str, brokers: list[BrokerFit]) -> str:
-    """What would come of a client with all brokers, in one sentence."""
+    """The expected result of a client with all brokers, in one sentence."""
     if not brokers:
         return "No broker was seen, so there is nothing to compare."
     found = _counts((each.verdict for each in brokers), _OF_BROKERS)
@@ -58,7 +58,7 @@ def brokers_sentence(client: str, brokers: list[BrokerFit]) -> str:
 
 
 def client_table(report: Report, names: Names) -> Table:
-    """Clients, and what would come of them."""
+    """Clients, with the expected result."""
     return Table.of(
         "Clients",
         report.clients,
@@ -88,7 +88,7 @@ def _counted(verdict: Verdict) -> Callable[[ClientVerdict], str]:
 
 
 def _alike(found: Iterable[tuple[W, F]], order: Callable[[F], tuple[Any, ...]]) -> list[list[tuple[W, F]]]:
-    """Return what is said alike of several clients or brokers together, the worst verdicts first."""
+    """Return equal statements about several clients or brokers together, the worst verdicts first."""
     alike: dict[tuple[Any, str], list[tuple[W, F]]] = {}
     for who, each in found:
         key = (list(Verdict).index(each.verdict), *order(each))
@@ -97,9 +97,9 @@ def _alike(found: Iterable[tuple[W, F]], order: Callable[[F], tuple[Any, ...]]) 
 
 
 def verdict_table(report: Report, names: Names, *, served: bool) -> Table:
-    """APIs, and why; what is said of several clients is said once.
+    """APIs, with reasons; equal rows of several clients are merged.
 
-    :param served: whether unchanged clients are shown, too
+    :param served: whether to show unchanged clients, too
     """
     shown_ones = (
         (client, each)
@@ -148,7 +148,7 @@ def _first(found: list[tuple[ClientVerdict, ApiVerdict]]) -> int:
 
 
 def broker_table(brokers: list[BrokerFit], names: Names) -> Table:
-    """Brokers, and what would come of the client with them."""
+    """Brokers, with the expected result of the client."""
     return Table.of(
         "Brokers",
         brokers,
@@ -167,7 +167,7 @@ def broker_table(brokers: list[BrokerFit], names: Names) -> Table:
 
 
 def fit_table(brokers: list[BrokerFit], names: Names, *, everything: bool) -> Table:
-    """APIs that do not fit; what is said of several brokers is said once.
+    """APIs that do not match; equal rows of several brokers are merged.
 
     :param everything: whether to show APIs that match, or that no client uses here
     """

@@ -26,7 +26,7 @@ def lines_of(command: str, answer: Any) -> Iterator[str]:
 
 
 def held_line(hold: dict[str, Any]) -> str:
-    """Return a message that is held, in a line."""
+    """Return a held message in one line."""
     behind = f", {hold['waiting_behind']} wait behind it" if hold["waiting_behind"] else ""
     return (
         f"{hold['number']}  {hold['side']} {_api(hold)} of {_client(hold)}  goes on by itself in "
@@ -102,7 +102,7 @@ def _round_trips(tcp: dict[str, Any]) -> str:
 
 
 def brokers_table(answer: Sequence[Mapping[str, Any]]) -> Table:
-    """Return the brokers of an answer to ``brokers``, with why some cannot be reached below them."""
+    """Return the brokers in an answer to ``brokers``, with the reason below those that cannot be reached."""
     columns = [
         Column("role", rank=2),
         Column("broker", right=True),

@@ -1,4 +1,4 @@
-"""What ``kproxy diff`` tells: a sentence, the two sides, and the differences with examples."""
+"""The output of ``kproxy diff``: a sentence, the two sides, and the differences with examples."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def blocks(
     *,
     leading: Collection[str] = ("good", "bad"),
 ) -> Iterator[Block]:
-    """Yield what differs.
+    """Yield the differences.
 
-    :param most: differences shown at most, or None for all
-    :param leading: sides to whose exchanges lines lead
+    :param most: most differences shown, None for all
+    :param leading: sides whose exchanges lines link to
     """
     yield Paragraph(comparison.sentence)
     yield BLANK

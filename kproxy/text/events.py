@@ -9,13 +9,13 @@ from captures.meaning import words
 from dissectors.printable import printable
 
 _LONGEST_ADDRESS = 280
-"""Characters of an address: a host name has 253 at most (RFC 1035)."""
+"""Most characters of an address: a host name has at most 253 (RFC 1035)."""
 
 _LONGEST_REASON = 1000
 
 
 def sentence_of(event: dict[str, Any]) -> str | None:
-    """Return what an event of the data plane is for people; None if it is nothing for them."""
+    """Return a sentence about an event of the data plane; None if it is not for users."""
     made = _SENTENCES.get(event["event"])
     return None if made is None else made(event)
 

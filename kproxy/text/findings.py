@@ -1,4 +1,4 @@
-"""Findings for people: the gravest first, each with what to do and a command that shows what it rests on."""
+"""Findings as text: the most severe first, each with advice and a command that shows its evidence."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _COLORS = {Severity.HIGH: "red", Severity.MEDIUM: "yellow", Severity.LOW: "cyan"
 
 
 class FindingsText:
-    """Puts findings into words.
+    """Renders findings as text.
 
-    :param zone: of the times; None is the local one
+    :param zone: time zone of the times; None is the local one
     :param files: the captures, for commands to copy
-    :param options: how they are read, likewise: ``--keylog keys.log``
+    :param options: options for reading them, for commands to copy: ``--keylog keys.log``
     :param dated: whether times have their date
     """
 
@@ -37,13 +37,13 @@ class FindingsText:
     ) -> None:
         self._zone = zone
         self._clock = Clock(zone, dated)
-        # what came through a pipe cannot be read again
+        # a pipe cannot be read again
         self._files = "" if "-" in files or not files else f" {shlex.join([*options, *files])}"
 
     def blocks(self, found: Sequence[Finding], most: int | None = None) -> Iterator[Block]:
-        """Yield all of them, under a heading for each severity.
+        """Yield all findings, under a heading for each severity.
 
-        :param most: findings of one rule to list under a heading; the rest are counted. None for all
+        :param most: most findings per rule and heading; the rest are counted. None for all
         """
         for severity in sorted({each.severity for each in found}, reverse=True):
             of_it = [each for each in found if each.severity is severity]
@@ -86,7 +86,7 @@ class FindingsText:
         return f"{times(finding.count)}, {self.when(finding)}{shown}"
 
     def when(self, finding: Finding) -> str:
-        """Return from when to when it was seen."""
+        """Return the time range in which it was seen."""
         begin, end = self._clock(finding.first), self._clock(finding.last)
         return f"at {begin}" if begin == end else f"{begin} to {end}"
 
@@ -99,12 +99,12 @@ class FindingsText:
         return ""
 
     def notice(self, finding: Finding) -> str:
-        """Return a finding in one line, for findings that are reported while a capture is still growing."""
+        """Return a finding in one line, for findings reported while a capture is still growing."""
         seen = f"{finding.rule}, {self.when(finding)}"
         return printable(f"{finding.severity.word.upper()}: {finding.sentence} [{seen}]")
 
     def left_out(self, said: str) -> Iterator[Block]:
-        """Yield what is not a finding because kproxy did it.
+        """Yield a note on what is not a finding because kproxy did it.
 
         :param said: :attr:`~captures.analysis.findings.diagnosis.Diagnosis.left_out`
         """
@@ -112,7 +112,7 @@ class FindingsText:
             yield from (BLANK, Paragraph(f"{said} See kproxy read{self._files} -Y kproxy"))
 
     def blind(self, blind: Sequence[Blind]) -> Iterator[Block]:
-        """Yield what could not be judged, and why: one paragraph for each reason."""
+        """Yield what could not be judged: one paragraph per reason."""
         if not blind:
             return
         yield from (BLANK, Heading([style("Could not be judged, or not as a whole", bold=True)]))
@@ -120,7 +120,7 @@ class FindingsText:
             yield Paragraph(f"{', '.join(rules)}: {why}", indent=(2, 2))
 
     def span(self, first: int, last: int) -> str:
-        """Return from when to when exchanges were read."""
+        """Return the time range of the exchanges read."""
         return f"{self._clock(first)} to {self._clock(last)} {zone_name(first, self._zone)}"
 
 
@@ -129,7 +129,7 @@ def _fact(label: str, text: str, *, code: bool = False) -> Fact:
 
 
 def by_reason(blind: Sequence[Blind]) -> list[tuple[str, list[str]]]:
-    """Return why rules could not judge, with the names of those that say so."""
+    """Return the reasons why rules could not judge, with the names of the rules."""
     reasons: dict[str, list[str]] = {}
     for each in blind:
         reasons.setdefault(each.why, []).append(each.rule.name)
@@ -137,9 +137,9 @@ def by_reason(blind: Sequence[Blind]) -> list[tuple[str, list[str]]]:
 
 
 def verdict(found: Iterable[Finding], *, faulty: bool = False) -> str:
-    """Return how much was found, in a sentence.
+    """Return the number of findings, in a sentence.
 
-    :param faulty: whether faults of kproxy have kept rules from judging all there is
+    :param faulty: whether bugs in kproxy kept rules from judging everything
     """
     counts: dict[Severity, int] = {}
     for each in found:

@@ -1,4 +1,4 @@
-"""What ``kproxy follow`` tells: whom it follows and why, then what that party did, entry by entry under its phases."""
+"""The output of ``kproxy follow``: the party and its connections, then its log, line by line under its phases."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _QUIET = "bright_black"
 _GAP = "  "
 _DELTA, _NUMBERS, _NAME, _BROKER = 10, 13, 24, 24
 _KINDS = 12
-"""Kinds of ties that the head names; the connections of others are counted."""
+"""Most kinds of ties that the header names; the connections of others are counted."""
 
 _BY = {
     Bond.CLIENT_ID: "client ID",
@@ -41,10 +41,10 @@ _DOUBT = {
 
 
 class _Columns(NamedTuple):
-    """Which columns are worth their room.
+    """Optional columns.
 
-    :ivar clients: there are several clients
-    :ivar brokers: there are several brokers
+    :ivar clients: whether there are several clients
+    :ivar brokers: whether there are several brokers
     """
 
     clients: bool
@@ -52,10 +52,10 @@ class _Columns(NamedTuple):
 
 
 class FollowText:
-    """Puts the log of a party into words.
+    """Renders the log of a party as text.
 
-    :param zone: zone of the times; None is the local one
-    :param names: what addresses are called
+    :param zone: time zone of the times; None is the local one
+    :param names: names of addresses
     """
 
     def __init__(self, zone: tzinfo | None, names: Names) -> None:
@@ -63,7 +63,7 @@ class FollowText:
         self._names = names
 
     def blocks(self, party: Party, log: Sequence[Line]) -> Iterator[Block]:
-        """Yield who it is, and what it did."""
+        """Yield the header of the party, and its log."""
         yield from self._header(party)
         if not log:
             yield Paragraph("Nothing of it in this time.")
@@ -83,7 +83,7 @@ class FollowText:
             yield from self._line(line, clock, before, columns)
             before = line.time
 
-    # ------------------------------------------------------------ who it is
+    # ------------------------------------------------------------ header
     def _header(self, party: Party) -> Iterator[Block]:
         who = words.some([words.line(each) for each in party.client_ids] or ["a client without a client ID"])
         hosts = words.some(self._names.shown_host(host) for host in party.hosts)
@@ -121,7 +121,7 @@ class FollowText:
             text = f"{words.listed(parties)}: they are shown together; name one to follow it alone"
             yield _about(text, color=_UNSURE)
 
-    # ------------------------------------------------------------ what it did
+    # ------------------------------------------------------------ log
     def _line(self, line: Line, clock: Clock, before: int | None, columns: _Columns) -> Iterator[Fact]:
         delta = "" if before is None else f"+{span(max(line.time - before, 0))}"
         cells = [clock(line.time), f"{delta:>{_DELTA}}", f"{_numbers(line):<{_NUMBERS}}"]
@@ -143,7 +143,7 @@ class FollowText:
 
 
 def _about(text: str, number: int | None = None, *, color: str | None = None) -> Paragraph:
-    """Return a line of what is known of a party."""
+    """Return a line of the header."""
     return Paragraph(text, indent=(len(_GAP), 2 * len(_GAP)), color=color, number=number)
 
 
@@ -155,7 +155,7 @@ def _numbers(line: Line) -> str:
 
 
 def _alike(ties: Iterable[Tie]) -> list[list[Tie]]:
-    """Return ties together that are of one kind and name."""
+    """Return ties grouped by kind and name."""
     found: dict[tuple[object, ...], list[Tie]] = {}
     for tie in ties:
         found.setdefault((tie.bond, tie.value, tie.certainty), []).append(tie)

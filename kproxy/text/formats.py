@@ -14,7 +14,7 @@ def text_lines(blocks: Iterable[Block], width: int | None, *, prose: bool = Fals
     """Yield blocks as lines of text.
 
     :param width: columns of the terminal; None for a pipe
-    :param prose: whether lines are kept short enough to be read well, also in a pipe
+    :param prose: whether to keep lines short enough for reading, also in a pipe
     """
     if prose:
         width = WIDE if width is None else max(min(width, _WIDEST), _NARROWEST)
@@ -23,7 +23,7 @@ def text_lines(blocks: Iterable[Block], width: int | None, *, prose: bool = Fals
 
 
 def spaced(blocks: Iterable[Block]) -> Iterator[Block]:
-    """Yield blocks with an empty line between two."""
+    """Yield blocks separated by empty lines."""
     for index, each in enumerate(blocks):
         if index:
             yield BLANK
@@ -31,7 +31,7 @@ def spaced(blocks: Iterable[Block]) -> Iterator[Block]:
 
 
 def markdown_lines(blocks: Iterable[Block]) -> Iterator[str]:
-    """Yield blocks as lines of Markdown (CommonMark with GitHub's tables); facts in a row are one list."""
+    """Yield blocks as lines of Markdown (CommonMark with GitHub's tables); consecutive facts form one list."""
     before: Block | None = None
     for each in blocks:
         if each is BLANK:

@@ -1,7 +1,7 @@
-"""What ``kproxy groups`` prints: groups, their members, and their rebalances as stories.
+"""The output of ``kproxy groups``: groups, their members, and their rebalances as stories.
 
-A block for each rebalance: when, from which generation to which, how long, and why; below it the story in words and
-what it cost. The rebalances of a storm are one block.
+There is a block for each rebalance: when, between which generations, how long, and why; below it the story in words and
+its costs. The rebalances of a storm share one block.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ _COLORS = {Tone.PLAIN: None, Tone.QUIET: _QUIET, Tone.ODD: _ODD, Tone.TROUBLE: _
 
 
 class GroupText:
-    """Puts a group into words.
+    """Renders a group as text.
 
-    :param zone: zone of the times; None is the local one
-    :param names: what addresses are called
+    :param zone: time zone of the times; None is the local one
+    :param names: names of addresses
     :param show_all: whether to leave nothing out, and fold no storms
-    :param incidents: what happened in the capture; the header of a group names its incidents
+    :param incidents: incidents of the capture; the header of a group names its own
     """
 
     def __init__(
@@ -66,9 +66,9 @@ class GroupText:
         self._show_all = show_all
 
     def blocks(self, timeline: GroupTimeline, rebalances: Sequence[Rebalance]) -> Iterator[Block]:
-        """Yield what there is to say of a group.
+        """Yield the text about a group.
 
-        :param rebalances: those of it that are to be shown
+        :param rebalances: its rebalances to be shown
         """
         labels = Labels(timeline)
         self._clock = Clock.of(timeline.first, timeline.last, self._zone)
@@ -89,7 +89,7 @@ class GroupText:
             yield from (BLANK, Paragraph("no rebalance was seen", indent=(2, 2)))
 
     def story(self, timeline: GroupTimeline, told: Rebalance) -> Iterator[Block]:
-        """Yield one rebalance that stands alone, its group before it."""
+        """Yield one rebalance on its own, after the name of its group."""
         yield Heading([style(words.line(timeline.group), bold=True)])
         yield from self._rebalance(told, timeline, Labels(timeline))
 
@@ -121,7 +121,7 @@ class GroupText:
             Column("to"),
             Column("", least=4),
         ]
-        # those that are there now, then those that were last
+        # current members first, then the latest ones
         ordered = sorted(timeline.members, key=lambda each: (each.left is not None, -each.last, each.first))
         shown = ordered if len(ordered) > _MEMBERS else timeline.members
         rows = [self._member(member, labels) for member in shown]
@@ -183,7 +183,7 @@ class GroupText:
 
 
 def _title(told: Rebalance, *parts: str) -> Heading:
-    """Return what a block begins with."""
+    """Return the heading of a block."""
     return Heading(parts, 3, (2, 4), told.evidence[0] if told.evidence else None)
 
 

@@ -1,4 +1,4 @@
-"""Incidents for people: what happened, how sure that is, what followed from it, what to do."""
+"""Incidents as text: what happened, how certain it is, its consequences, and advice."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from kproxy.output import style
 from kproxy.text.blocks import BLANK, Block, Fact, Heading, Paragraph
 
 _SHOWN = 6
-"""Consequences of one incident that are printed."""
+"""Most consequences of one incident that are printed."""
 _NUMBERS = 10
 
 
 class IncidentText:
-    """Puts incidents into words.
+    """Renders incidents as text.
 
-    :param zone: of the times; None is the local one
-    :param show_all: whether to leave no consequence out
-    :param dated: whether times have their date, also where all are of one day
+    :param zone: time zone of the times; None is the local one
+    :param show_all: whether to show all consequences
+    :param dated: whether times have their date even if all are of one day
     """
 
     def __init__(self, zone: tzinfo | None, *, show_all: bool = False, dated: bool = False) -> None:
@@ -32,9 +32,9 @@ class IncidentText:
         self._clock = Clock(zone, dated)
 
     def blocks(self, found: Sequence[Incident], now: int) -> Iterator[Block]:
-        """Yield all of them, in the order of time.
+        """Yield all incidents, ordered by time.
 
-        :param now: ns since the epoch, up to which the capture goes
+        :param now: end of the capture, ns since the epoch
         """
         if not found:
             yield Paragraph("No incident was seen.")
@@ -48,7 +48,7 @@ class IncidentText:
             yield from self.story(each)
 
     def story(self, incident: Incident) -> Iterator[Block]:
-        """Yield one incident, with what followed from it."""
+        """Yield one incident with its consequences."""
         certainty = "" if incident.certainty is Certainty.OBSERVED else str(incident.certainty)
         parts = (self._when(incident), words.line(incident.id), certainty)
         number = incident.evidence[0] if incident.evidence else None
@@ -101,4 +101,4 @@ EFFECT_LABELS = {
     "duplicates": "twice",
     "coordinator_move": "moved",
 }
-"""What stands before a consequence, by its kind."""
+"""Labels of consequences, by kind."""

@@ -1,4 +1,4 @@
-"""What kproxy did to an exchange, in words: short ones for a line, and beside the fields of a tree."""
+"""What kproxy did to an exchange, in words: short for a line, and beside the fields of a tree."""
 
 from __future__ import annotations
 
@@ -60,10 +60,10 @@ def _held(done: Intervention) -> str:
 
 
 class Changes:
-    """The values of one side that kproxy replaced, to be shown beside those that were sent.
+    """The values of one side that kproxy replaced, to be shown beside the originals.
 
     :param masked: field paths, with their side, of values that must not be shown
-    :param show: makes a value text
+    :param show: formats a value
     """
 
     def __init__(self, exchange: Exchange, side: Side, show: Callable[[Any], str]) -> None:
@@ -74,12 +74,12 @@ class Changes:
         self._left = {f"{side}.{change.path}": change for done in self._done for change in done.changed}
 
     def beside(self, path: str) -> str:
-        """Return what stands behind the value of a field, empty if it continued as it was."""
+        """Return the text after the value of a field, empty if it was not changed."""
         change = self._left.pop(path, None) if self._left else None
         return "" if change is None else f" -> {self._value(path, change.got)} (changed by kproxy)"
 
     def lines(self) -> Iterator[str]:
-        """Yield, last, what else was done: changes whose fields were not shown, faults, holds."""
+        """Yield everything else, at the end: changes of fields that were not shown, faults, holds."""
         for path, change in self._left.items():
             yield f"~ {self._name(change)} {self._both(path, change)} (changed by kproxy)"
         unlisted = sum(done.unlisted for done in self._done)

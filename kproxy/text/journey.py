@@ -1,4 +1,4 @@
-"""What ``kproxy journey`` tells: the hops of a record one by one, and how long all records of a topic wait."""
+"""The output of ``kproxy journey``: the hops of single records, and the waits of all records of a topic."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _NAME = 15
 _WAIT = 10
 _ODD = "yellow"
 _RANGES = 10
-"""Ranges of a group that are listed, unless all are asked for."""
+"""Most ranges of a group that are listed, unless all are requested."""
 
 
 class JourneyText:
-    """Puts journeys into words.
+    """Renders journeys as text.
 
-    :param zone: zone of the times; None is the local one
+    :param zone: time zone of the times; None is the local one
     """
 
     def __init__(self, zone: tzinfo | None, *, show_all: bool) -> None:
@@ -67,7 +67,7 @@ class JourneyText:
 
     # ------------------------------------------------------------ all records
     def waits(self, name: str, waits: TopicWaits) -> Iterator[Block]:
-        """Yield what there is to say of all records of a topic together."""
+        """Yield the totals over all records of a topic."""
         yield self._hops_table(name, waits)
         for group in waits.groups:
             for title, ranges in (("delivered more than once", group.again), ("skipped", group.skipped)):
@@ -143,7 +143,7 @@ def _batch(journey: Journey) -> list[str]:
     batch = journey.batch
     if batch is None:
         return []
-    # an uncompressed message of magic 0 or 1 is a batch of its own, though sent with others
+    # an uncompressed message of magic 0 or 1 is its own batch, though sent with others
     of = f" of {batch.records}" if batch.records is not None and batch.index < batch.records else ""
     said = [f"record {batch.index + 1}{of} in its batch", *form_words(batch)]
     if batch.producer_id >= 0:

@@ -17,10 +17,10 @@ _UNKNOWN = "?"
 
 
 def lag_table(rows: list[LagRow], now: int, zone: tzinfo | None, *, picture: bool) -> Table:
-    """The partitions of one group, those with the greatest lag first, then those of which it is not known.
+    """The partitions of one group, those with the greatest lag first, those with unknown lag last.
 
-    :param now: ns since the epoch, the end of the capture
-    :param picture: whether to draw how the lag went
+    :param now: end of the capture, ns since the epoch
+    :param picture: whether to draw the lag over time
     """
     lag, unknown = total(rows)
     about = f"lag {lag:,} in {words.counted(len(rows) - unknown, 'partition')}"
@@ -66,7 +66,7 @@ def _end(row: LagRow, now: int) -> str:
 
 
 def _doubts(row: LagRow) -> list[str]:
-    """Say why a lag is not known."""
+    """Return why a lag is unknown."""
     if row.lag is not None:
         return []
     if row.end is None:
@@ -77,12 +77,12 @@ def _doubts(row: LagRow) -> list[str]:
 
 
 def sparkline(lags: list[int | None], most: int) -> str:
-    """Draw lags as bars against the highest one there is; where nothing is known there is a gap."""
+    """Draw lags as bars relative to the highest one; unknown lags are gaps."""
     return "".join(_bar(lag, most) for lag in lags)
 
 
 def _bar(lag: int | None, most: int) -> str:
     if lag is None:
         return " "
-    # any lag at all stands out from none
+    # any lag at all differs visibly from none
     return _BARS[0] if not lag else _BARS[max(1, lag * (len(_BARS) - 1) // max(most, 1))]

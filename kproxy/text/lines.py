@@ -1,7 +1,7 @@
 """One line per exchange, in columns.
 
-On a terminal lines are cut to its width, and values that repeat those of the line above are dimmed. In a pipe
-nothing is cut or coloured.
+On a terminal, lines are cut to its width, and values that repeat the line above are dimmed. In a pipe nothing is cut or
+coloured.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _NARROW = 100
 class Lines:
     """Formats exchanges.
 
-    :param width: columns of the terminal, or None for a pipe
-    :param zone: zone of the times; None is the local one
+    :param width: columns of the terminal, None for a pipe
+    :param zone: time zone of the times; None is the local one
     """
 
     def __init__(self, width: int | None, zone: tzinfo | None) -> None:
@@ -46,7 +46,7 @@ class Lines:
     def fit(self, exchanges: list[Exchange], *, more: bool = False) -> None:
         """Choose column widths by the first exchanges.
 
-        :param more: they are few, and others will come: leave room for longer names
+        :param more: whether these are few and others will follow: leave room for longer names
         """
         if self._width is not None and self._width < _NARROW:
             return
@@ -107,7 +107,7 @@ _SPECIAL = {
 
 
 def shown_client(exchange: Exchange) -> str:
-    """Return the client ID, fit for a line, or the client's name or address where it has none."""
+    """Return the client ID, made printable, or the client's name or address if it has none."""
     return words.line(exchange.client_id) if exchange.client_id else exchange.shown_client
 
 
@@ -124,16 +124,16 @@ def request_text(exchange: Exchange) -> str:
 
 
 def response_text(exchange: Exchange) -> tuple[str, str | None]:
-    """Return the summary of the response with what is special about it, and a colour or None."""
+    """Return the summary of the response with its peculiarities, and a colour or None."""
     flag, response, request = exchange.flag, exchange.response, exchange.request
     guess = (response is not None and response.guess) or (request is not None and request.guess) or ""
     special = flag or guess or exchange.errors or exchange.interventions
-    if not (special or exchange.problems or exchange.annotations.problems):  # nearly all are like this
+    if not (special or exchange.problems or exchange.annotations.problems):  # the usual case
         return exchange.summary[1], None
     said, colour, separator = exchange.summary[1], "cyan" if exchange.intervened else None, " "
     notes = [text for each, text in _SPECIAL.items() if each in flag]
     marked = [marks(exchange)] if exchange.interventions else []
-    if not exchange.intervened:  # what kproxy did to it comes first, so that no narrow line cuts it off
+    if not exchange.intervened:  # interventions come first, so that narrow lines do not cut them off
         notes, marked = [*marked, *notes], []
     if Flag.ORPHAN in flag:
         said = f"response to an unseen request, correlation ID {exchange.correlation_id}"

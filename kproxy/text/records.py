@@ -1,4 +1,4 @@
-"""What ``kproxy records`` prints: one line a record, or all of a record; the view of the UI shows the same."""
+"""The output of ``kproxy records``: one line per record, or everything about a record; also shown by the UI."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _MOST = {"place": 48, "seen": 18, "key": 32}
 _ODD = "yellow"
 _ESCAPES = str.maketrans({"\n": "\\n", "\r": "\\r", "\t": "\\t"})
 _LONGEST = 16_384
-"""Characters of a payload on one line: as many as a printed line has."""
+"""Most characters of a payload on one line: those of a printed line."""
 
 
 class RecordPayloads:
-    """What key, value and headers of records mean.
+    """Decodes keys, values and headers of records.
 
-    :param decoding: how they are read
+    :param decoding: how they are decoded
     """
 
     def __init__(self, decoding: PayloadDecoding) -> None:
@@ -55,14 +55,14 @@ class RecordPayloads:
 
     @staticmethod
     def headers(record: CapturedRecord) -> list[tuple[str, Payload]]:
-        """Return the headers in their order."""
+        """Return the headers in order."""
         return [(name, read_plain(data)) for name, data in record.record.headers]
 
 
 def one_line(payload: Payload, most: int = _LONGEST) -> str:
     """Return a payload on one line.
 
-    :param most: characters before it is cut
+    :param most: most characters
     """
     if payload.format == "null":
         return "null"
@@ -74,7 +74,7 @@ def one_line(payload: Payload, most: int = _LONGEST) -> str:
 
 
 def pretty(payload: Payload) -> list[str]:
-    """Return a payload on as many lines as it is read best."""
+    """Return a payload on as many lines as are best for reading."""
     if payload.format in ("null", "text", "int", "hex"):
         return ["null"] if payload.format == "null" else str(payload.data).splitlines() or [""]
     source = payload.source or msgspec.json.encode(payload.data).decode()
@@ -84,8 +84,8 @@ def pretty(payload: Payload) -> list[str]:
 class RecordLines:
     """Formats records.
 
-    :param width: columns of the terminal, or None for a pipe
-    :param zone: zone of the times; None is the local one
+    :param width: columns of the terminal, None for a pipe
+    :param zone: time zone of the times; None is the local one
     """
 
     def __init__(self, payloads: RecordPayloads, width: int | None, zone: tzinfo | None) -> None:
@@ -120,7 +120,7 @@ class RecordLines:
         return f"{head}{GAP}{style(rest, fg=_ODD) if remark else rest}".rstrip()
 
     def time(self, record: CapturedRecord) -> str:
-        """Return the timestamp, as wide as all are."""
+        """Return the timestamp, padded to a fixed width."""
         return f"{timestamp(record, self._zone):<{_TIME}}"
 
     def _cell(self, text: str, name: str) -> str:
@@ -140,7 +140,7 @@ class RecordLines:
 
     # ------------------------------------------------------------ all of it
     def whole(self, record: CapturedRecord) -> Iterator[str]:
-        """Yield the lines of all that is known of a record."""
+        """Yield the lines about everything known of a record."""
         yield GAP.join(
             filter(
                 None,
@@ -163,14 +163,14 @@ class RecordLines:
 
 
 def timestamp(record: CapturedRecord, zone: tzinfo | None) -> str:
-    """Return when a record was made or appended, as it says; ``no timestamp`` where it does not."""
+    """Return the timestamp of a record; ``no timestamp`` if it has none."""
     if record.timestamp is None:
         return "no timestamp"
     time = record.timestamp * MS
     try:
         return f"{day(time, zone)} {clock(time, zone)}"
     except (ValueError, OverflowError, OSError):
-        return f"{record.timestamp} ms"  # of no year that a calendar has
+        return f"{record.timestamp} ms"  # out of the calendar's range
 
 
 def seen(record: CapturedRecord) -> str:
@@ -179,7 +179,7 @@ def seen(record: CapturedRecord) -> str:
 
 
 def remarks(record: CapturedRecord) -> list[str]:
-    """Return what is special about a record, in words."""
+    """Return the peculiarities of a record, in words."""
     said = []
     if record.control is not None:
         said.append(f"control record {record.control}")
@@ -193,7 +193,7 @@ def remarks(record: CapturedRecord) -> list[str]:
 
 
 def form_words(batch: BatchSeen) -> Iterator[str]:
-    """Yield the size of a batch, and what of its form is not usual."""
+    """Yield the size of a batch, and what is unusual about its format."""
     yield words.size(batch.size)
     if batch.codec != "none":
         yield batch.codec
@@ -202,7 +202,7 @@ def form_words(batch: BatchSeen) -> Iterator[str]:
 
 
 def batch_words(record: CapturedRecord) -> list[str]:
-    """Return where a record stands in its batch, and what that says of it."""
+    """Return the position of a record in its batch, and facts from the batch."""
     batch = record.batch
     count = "" if batch.records is None else f" of {batch.records:,}"
     said = [f"record {batch.index + 1:,}{count} in its batch", *form_words(batch)]
@@ -223,7 +223,7 @@ def _by(record: CapturedRecord, zone: tzinfo | None) -> str:
 
 
 def _block(title: str, payload: Payload) -> Iterator[str]:
-    """Yield the lines of a payload, below each other, with its title before the first."""
+    """Yield the lines of a payload, one below the other, with its title before the first."""
     about: list[str] = [payload.format] if payload.format not in ("null", "text") else []
     about += filter(None, [payload.schema, payload.problem])
     if payload.format != "null":

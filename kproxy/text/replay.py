@@ -1,4 +1,4 @@
-"""What ``kproxy replay`` shows: the plan before, each exchange as it comes, and what it adds up to."""
+"""The output of ``kproxy replay``: the plan, each exchange as it arrives, and the totals."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _several(found: dict[str, int]) -> str:
 
 
 def plan_sentences(plan: Plan, speed: float | None) -> Iterator[str]:
-    """What is going to be done, in words."""
+    """The plan, in words."""
     connections = len({step.connection for step in plan.steps})
     requests = counted(len(plan.steps), "request")
     where = counted(connections, "connection")
@@ -81,7 +81,7 @@ def plan_sentences(plan: Plan, speed: float | None) -> Iterator[str]:
 
 # ------------------------------------------------------------ one exchange
 def outcome_lines(outcome: Outcome) -> Iterator[str]:
-    """An exchange with both responses, and what differs."""
+    """An exchange with both responses, and their differences."""
     version = f"v{outcome.version}"
     if outcome.sent_version != outcome.version:
         version += f" as v{outcome.sent_version}"
@@ -111,7 +111,7 @@ def _shown(value: Any) -> str:
     return clipped(msgspec.json.encode(value).decode(), _VALUE_LENGTH)
 
 
-# ------------------------------------------------------------ what it adds up to
+# ------------------------------------------------------------ totals
 def api_table(results: Results) -> Table:
     """Exchanges by API."""
     return Table.of(
@@ -157,7 +157,7 @@ def difference_table(results: Results) -> Table:
 
 
 def closing_sentences(results: Results, planned: int) -> Iterator[str]:
-    """What came of it, in words."""
+    """The result, in words."""
     for reason, count in results.failures.most_common():
         yield f"no answer to {counted(count, 'request')}: {reason}"
     if results.expected:

@@ -24,9 +24,9 @@ _ODD = "yellow"
 
 
 def api_table(rows: list[ApiRow], *, waits_known: bool = True) -> Table:
-    """APIs and versions, with broker time; below an API that waits, how long it did.
+    """APIs and versions, with broker time; designed waits are below an API that has some.
 
-    :param waits_known: False if only columns were counted, which do not tell waits from work
+    :param waits_known: False if only columns were counted, which do not separate waits from work
     """
     waits = "without" if waits_known else "with"
     intervened = any(row.intervened for row in rows)
@@ -69,7 +69,7 @@ def _worked(row: ApiRow) -> Percentiles | None:
 
 
 def _waited(row: ApiRow) -> list[list[str]]:
-    """Return the line of what was waited by design."""
+    """Return the line about designed waits."""
     if row.waited is None:
         return []
     times = [_time(row.waited, name) for name in ("p50", "p95", "p99", "max")]
@@ -81,7 +81,7 @@ def _time(times: Percentiles | None, name: str, nothing: str = "-") -> str:
 
 
 def latency_table(rows: list[ShareRow]) -> Table:
-    """Where the time of each API went; below it, why it was waited by design."""
+    """Shares of the time of each API; the reasons of its designed waits below it."""
     intervened = any(row.kproxy for row in rows)
     return Table.of(
         "Where the time went",
@@ -135,7 +135,7 @@ def error_table(rows: list[ErrorRow], names: Names) -> Table:
 
 
 def client_table(rows: list[ClientRow], names: Names) -> Table:
-    """Clients and what they asked for."""
+    """Clients and their requests."""
     return Table.of(
         "Clients",
         rows,
@@ -160,7 +160,7 @@ def client_table(rows: list[ClientRow], names: Names) -> Table:
 
 
 def topic_table(rows: list[TopicRow], names: Names, *, partitions: bool) -> Table:
-    """Topics and, if asked for, their partitions: what was produced and fetched, by whom."""
+    """Topics and optionally their partitions: produced and fetched data, by client."""
     columns = [
         Column("topic", least=14),
         Column("parts" if not partitions else "partition", right=True, rank=7),
@@ -204,13 +204,13 @@ def _topic_row(name: str, partition: str, row: PartitionRow, names: Names) -> Ro
 
 
 def records(flow: Flow) -> str:
-    """Records, and compressed sets that do not tell how many are in them."""
+    """Number of records, and of compressed message sets that do not announce theirs."""
     sets = f"{flow.uncounted:,} sets" if flow.uncounted else ""
     return "+".join(filter(None, [words.figure(flow.records), sets]))
 
 
 def throttle_table(rows: list[ThrottleRow], names: Names) -> Table:
-    """Who was throttled, and for how long."""
+    """Throttled clients, with durations."""
     return Table.of(
         "Throttling",
         rows,
@@ -247,7 +247,7 @@ def _how(row: ThrottleRow) -> str:
 
 
 def connection_table(rows: list[ConnectionRow], names: Names, zone: tzinfo | None, *, story: bool) -> Table:
-    """Connections by their numbers, for ``connection==N``, and, if asked for, the story of each in a line below it."""
+    """Connections by number, for ``connection==N``, and optionally the story of each below it."""
     return Table.of(
         "Connections",
         rows,
@@ -302,7 +302,7 @@ def _story(row: ConnectionRow) -> str:
 
 
 def introduced(intro: Introduction) -> Iterable[str]:
-    """Yield what a client said of itself: software, SASL."""
+    """Yield what a client stated about itself: software, SASL."""
     if intro.software:
         yield intro.software
     if not intro.mechanism:
@@ -316,7 +316,7 @@ def introduced(intro: Introduction) -> Iterable[str]:
 
 
 def troubles(row: ConnectionRow) -> list[str]:
-    """Return what wants to be looked at of a connection."""
+    """Return what deserves attention about a connection."""
     parts = []
     intro = row.introduction
     if row.foreign:
@@ -337,7 +337,7 @@ def troubles(row: ConnectionRow) -> list[str]:
 
 
 def sides(counts: tuple[int, int]) -> str:
-    """``1,200 from client``, ``1,200 from client + 90 from broker``."""
+    """Return counts by side: ``1,200 from client``, ``1,200 from client + 90 from broker``."""
     both = zip(counts, ("client", "broker"), strict=True)
     return " + ".join(f"{count:,} from {side}" for count, side in both if count)
 

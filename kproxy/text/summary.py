@@ -1,4 +1,4 @@
-"""The closing line: how much there was, and how much of it was decoded, paired, lost."""
+"""The closing line: number of exchanges, and how many were decoded, paired, lost."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MOST_OPAQUE = 20
 
 @dataclass(kw_only=True)
 class Tally(Counts):
-    """Counts exchanges as they go by."""
+    """Counts exchanges in passing."""
 
     clients: set[str] = field(default_factory=set)
     first: int | None = None
@@ -48,7 +48,7 @@ class Tally(Counts):
         self.last = max(self.last, last)
 
     def counting(self, exchanges: Iterable[Exchange]) -> Iterator[Exchange]:
-        """Count exchanges and hand them on, keeping none while the next one is decoded."""
+        """Count exchanges and pass them on, keeping none while the next one is decoded."""
 
         def count(exchange: Exchange) -> Exchange:
             self.add(exchange)
@@ -57,7 +57,7 @@ class Tally(Counts):
         return map(count, exchanges)
 
     def merge(self, other: Tally) -> None:
-        """Take in what was counted elsewhere."""
+        """Add another tally."""
         self.include(other)
         self.clients |= other.clients
         self.first = min((time for time in (self.first, other.first) if time is not None), default=None)
@@ -75,7 +75,7 @@ class Tally(Counts):
             return f"No Kafka exchanges{_in_files(capture, ' in')}."
         lost = int(capture.connections.streams.lost.sum())
         skipped = sum(skip.size for skip in capture.skipped if not skip.at_end)
-        # absence proves nothing where the capture itself has holes
+        # absence proves nothing if the capture has gaps
         doubt = " (may have been dropped by the capture)" if capture.statistics.dropped else ""
         ok = self.exchanges - self.errors - self.unanswered - self.not_recorded - self.orphans
         what = [f"{ok:,} ok"]
@@ -105,7 +105,7 @@ class Tally(Counts):
         return " ".join(parts)
 
     def clean(self, capture: Capture) -> bool:
-        """Whether there were exchanges, all that was there was read, and no fault of ours came in between."""
+        """Return whether there were exchanges, everything was read, and no internal error occurred."""
         trouble = (
             capture.faults
             or capture.foreign
@@ -121,7 +121,7 @@ class Tally(Counts):
 
 
 def unreadable(capture: Capture) -> list[CaptureError]:
-    """Return why files of a capture could not be read, or not to their end."""
+    """Return why files of a capture could not be read, or not completely."""
     return capture.source.unreadable if isinstance(capture.source, JoinedSource) else []
 
 
@@ -132,7 +132,7 @@ def _partly_decrypted(capture: Capture) -> list[int]:
 
 
 def notes(capture: Capture) -> list[str]:
-    """Return what the reader has to say about a capture, a line each."""
+    """Return the reader's notes on a capture, one per line."""
     lines = _file_notes(capture.source) if isinstance(capture.source, JoinedSource) else []
     lines += [
         f"{damage.path}: damaged at byte {damage.offset:,}: {damage.reason}"
@@ -147,7 +147,7 @@ def notes(capture: Capture) -> list[str]:
         client, broker = capture.shown_endpoints(connection)
         foreign.setdefault((broker, guess), []).append(client)
     for (broker, guess), clients in foreign.items():
-        tls = guess.startswith("TLS")  # what is inside may well be Kafka
+        tls = guess.startswith("TLS")  # its content may be Kafka
         what = "is" if tls else "is not Kafka: it looks like"
         if len(clients) > 1:
             are = "are" if tls else "are not Kafka: they look like"
@@ -195,7 +195,7 @@ def _file_notes(source: JoinedSource) -> list[str]:
 
 
 def _clock_note(file: CaptureFile, reference: CaptureFile, offset: ClockOffset, *, aligned: bool) -> str:
-    """Return what the clock of a file is beside that of another."""
+    """Return a note on the clock of a file in comparison with another's."""
     both = f"{words.counted(offset.packets, 'packet')} seen in both"
     if offset.uncertainty is None:
         both += ", in one direction only, so the delay of the network is in it"

@@ -1,8 +1,8 @@
-"""Tables in text: aligned columns that fit the terminal.
+"""Text tables: aligned columns that fit the terminal.
 
-On a terminal, texts are cut where there is no room, then the least important columns are left out, and what would be
-empty all the way down is not shown. In a pipe nothing is cut but what is endless. Cells hold names from the wire, so
-they are made printable before they are measured.
+On a terminal, texts are cut if there is no room, then the least important columns are left out, and empty columns are
+not shown. In a pipe nothing is cut except endless text. Cells contain names from the wire, so they are made printable
+before they are measured.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ T = TypeVar("T")
 class Column:
     """A column of a table.
 
-    :ivar title: what it is called
-    :ivar right: aligned to the right, as numbers are
+    :ivar title: its heading
+    :ivar right: whether it is aligned right, as numbers are
     :ivar least: characters that it can be cut to; 0 if it cannot be cut
-    :ivar rank: the columns with the highest rank are left out first where there is no room; 0 never
+    :ivar rank: the columns with the highest rank are left out first if there is no room; 0 never
     """
 
     title: str
@@ -37,12 +37,12 @@ class Column:
 
 @dataclass(slots=True)
 class Row:
-    """One line, and lines below it that belong to it.
+    """One line, and the lines below it that belong to it.
 
     :ivar more: further lines in the same columns
     :ivar below: text below them, across the columns
     :ivar color: colour of the first line, or None
-    :ivar number: of the exchange that it is about, None if it is about none
+    :ivar number: number of the exchange that it is about, None if it is about none
     """
 
     cells: list[str]
@@ -52,7 +52,7 @@ class Row:
     number: int | None = None
 
     def printable(self) -> Row:
-        """Return the row with its cells as they are printed."""
+        """Return the row with printable cells."""
         from captures.meaning import words
 
         cells, *more = ([words.line(cell) for cell in cells] for cells in (self.cells, *self.more))
@@ -63,8 +63,8 @@ class Row:
 class Table:
     """A title, columns, and rows.
 
-    :ivar about: what the columns count, beside the title
-    :ivar most: rows that are shown, the others are counted; None for all
+    :ivar about: explanation beside the title
+    :ivar most: most rows shown, the others are counted; None for all
     """
 
     title: str
@@ -89,8 +89,8 @@ class Table:
     ) -> Table:
         """Return a table with a row for each item.
 
-        :param columns: with what makes the cells in them
-        :param color: of a row, as in :class:`Row`; so are the others
+        :param columns: columns, each with the function that returns its cells
+        :param color: returns the colour of a row, as in :class:`Row`; likewise the others
         """
         rows = [
             Row([cell(each) for _, cell in columns], more(each), below(each), color(each), number(each))
@@ -124,7 +124,7 @@ class Table:
             yield f"{INDENT}… {len(self.rows) - len(shown):,} more, --all shows them"
 
     def markdown(self) -> Iterator[str]:
-        """Yield the table as lines of Markdown: a heading, the table in GitHub's form, and what stands below rows."""
+        """Yield the table as lines of Markdown: a heading, the table in GitHub's form, and the texts below rows."""
         yield from (f"### {inline(self.title)}", "")
         if self.about:
             yield from (escaped(self.about), "")
@@ -149,7 +149,7 @@ class Table:
         return f"{INDENT}{GAP.join(out)}".rstrip()
 
     def _fit(self, rows: list[Row], room: int | None) -> tuple[list[int], dict[int, int]]:
-        """Choose the columns that are shown, and their widths."""
+        """Choose the columns to show, and their widths."""
         longest = [0] * len(self.columns)
         for row in map(Row.printable, rows):
             for cells in (row.cells, *row.more):
@@ -163,12 +163,12 @@ def _table_row(cells: Iterable[str], *, plain: bool = False) -> str:
 
 
 def fitted(columns: Sequence[Column], longest: Sequence[int], room: int | None) -> dict[int, int]:
-    """Choose the columns that are shown: index -> width, in order.
+    """Choose the columns to show: index -> width, in order.
 
-    What does not fit is cut where columns can be cut, and left out by rank. It may be too wide all the same.
+    If there is no room, columns are cut where possible, and left out by rank. The result may still be too wide.
 
-    :param longest: width of the longest cell of each column; an empty column is left out, but for the first
-    :param room: width there is for all of them and the gaps between; None if there is no end to them
+    :param longest: width of the longest cell of each column; an empty column is left out, except the first
+    :param room: width available for all of them and the gaps between; None for no limit
     """
     widths = {
         index: max(size, width_of(columns[index].title))
@@ -195,7 +195,7 @@ def fitted(columns: Sequence[Column], longest: Sequence[int], room: int | None) 
 
 
 def _shrink(widths: dict[int, int], slack: dict[int, int], over: int) -> None:
-    """Take characters from the widest of the columns that have some to spare."""
+    """Take characters from the widest of the columns that can be cut."""
     for _ in range(min(over, sum(slack.values()))):
         index = max((index for index in slack if slack[index]), key=lambda index: widths[index])
         widths[index] -= 1

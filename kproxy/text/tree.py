@@ -53,7 +53,7 @@ def _bounded(lines: Iterator[str], pad: str) -> Iterator[str]:
 
 
 def comment_lines(exchange: Exchange) -> Iterator[str]:
-    """Yield what is noted of the exchange."""
+    """Yield the comment on the exchange."""
     for line in exchange.note.comment.splitlines():
         yield f"{INDENT}# {words.line(line)}"
 
@@ -71,14 +71,14 @@ def _about(body: Body) -> str:
 
 
 class _KnownValues(NamedTuple):
-    """What is known of fields, by path."""
+    """Facts about fields, by path."""
 
     decoded: Mapping[str, Any]
     masks: Masks
     changes: Changes | None = None
 
     def beside(self, path: str) -> str:
-        """Return what kproxy made of a value."""
+        """Return the text about kproxy's change of a value."""
         return "" if self.changes is None else self.changes.beside(path)
 
 
@@ -111,7 +111,7 @@ def _value(head: str, value: Any, path: str, depth: int, known: _KnownValues) ->
 
 
 def _inner(value: Any, path: str, depth: int, masks: Masks) -> Iterator[str]:
-    """Show what is known beyond the schema, marked by ``=``."""
+    """Yield what is known beyond the schema, marked by ``=``."""
     pad = INDENT * depth
     for name, item in parts_of(value):
         here = f"{path}{name}" if name[:1] == "[" else f"{path}.{name}"
@@ -147,9 +147,9 @@ def traced_frame(
     masks: Masks,
     changes: Changes | None = None,
 ) -> Iterator[str]:
-    """Yield the lines of a traced frame: byte range, field, type, value, and what the field means.
+    """Yield the lines of a traced frame: byte range, field, type, value, and the field's meaning.
 
-    :param changes: what kproxy made of the values
+    :param changes: kproxy's changes of the values
     """
     root = trace_body(body, response=side == "response", records=True)
     yield f"{side}: {root.end} bytes{_about(body)}"
@@ -167,7 +167,7 @@ def traced_frame(
 def _traced(
     node: Node, depth: int, width: int, path: str, known: _KnownValues, *, hidden: bool = False
 ) -> Iterator[str]:
-    # in records of which some are secret, bytes may be those that they were compressed to, or could not be read from
+    # if some records are secret, raw bytes may be their compressed or undecodable form
     hidden = hidden or path in known.masks or (node.kind == "records" and known.masks.within(path))
     place = (
         f"{node.start:>{width}}-{node.end - 1:>{width}}"

@@ -1,4 +1,4 @@
-"""Values of fields as text, and what they are made of: what every tree of fields shows, on paper or on a screen."""
+"""Values of fields as text, and their parts, for every tree of fields, on paper or on a screen."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from dissectors.printable import is_printable
 from dissectors.schema import Field
 
 MAX_TEXT = 160
-"""Characters of a value, as far as nothing else is asked for."""
+"""Most characters of a value by default."""
 
 _MAX_ITEMS = 50
 _HEX_SHARE = 5
-"""One in so many: a byte in hexadecimal takes three characters, and few want to read them."""
+"""Divisor of the limit for hexadecimal: a byte takes three characters, and few users read them."""
 
 
 def short(value: Any, most: int = MAX_TEXT) -> str:
     """Return a leaf as text.
 
-    :param most: characters of a text, or printable bytes, before it is cut
+    :param most: most characters of a text, or of printable bytes
     """
     if isinstance(value, bytes):
         return _bytes_text(value, most)
@@ -47,7 +47,7 @@ def _bytes_text(value: bytes, most: int) -> str:
 
 
 def _text_of(data: bytes, *, cut: bool) -> str | None:
-    """Return bytes as printable text, None if they are none; a character that is cut at the end is left out."""
+    """Return bytes as printable text, None if they are not; a truncated last character is dropped."""
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
@@ -58,7 +58,7 @@ def _text_of(data: bytes, *, cut: bool) -> str | None:
 
 
 def parts_of(value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield what a dict or list holds, with names: those of the fields, or ``[0]``."""
+    """Yield the parts of a dict or list, with names: field names, or ``[0]``."""
     if isinstance(value, dict):
         yield from ((str(name), item) for name, item in value.items())
     elif isinstance(value, list | tuple):
@@ -73,7 +73,7 @@ def has_parts(value: Any) -> bool:
 
 
 def advice_on(field: Field | None, value: Any) -> str:
-    """Return what someone who knows Kafka makes of an error code; empty if the field is none, or it means no error."""
+    """Return expert advice on an error code; empty if the field is not one, or there is no error."""
     if field is None or field.type.domain is not ERROR_CODE or not value:
         return ""
     error = BY_CODE.get(value)

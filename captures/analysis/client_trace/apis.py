@@ -1,4 +1,4 @@
-"""How a log speaks of each API: in which phase a client uses it, and what it does with it, in words."""
+"""The wording of a log for each API: the phase of a client, and its action."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ IN_TRANSACTION = frozenset(
 
 
 class Manner(NamedTuple):
-    """How a log speaks of an API.
+    """The wording for an API.
 
-    :ivar what: the word of its lines
-    :ivar phase: that it begins; None if it belongs to all of them
-    :ivar does: what the client does, in words
-    :ivar turn: whether it begins something new, so that what went on before is not put together with what comes after
+    :ivar what: kind of its lines
+    :ivar phase: phase that it begins; None if it belongs to all of them
+    :ivar does: action of the client, in words
+    :ivar turn: whether it begins something new, so that earlier and later exchanges are not merged
     """
 
     what: str
@@ -60,10 +60,10 @@ MANNERS: dict[int, Manner] = {
     ApiKey.SHARE_ACKNOWLEDGE: Manner("acknowledges", Phase.CONSUMING, "acknowledges records"),
     ApiKey.STREAMS_GROUP_HEARTBEAT: Manner("member", Phase.GROUP, "speaks as a member", turn=True),
 }
-"""API key -> how a log speaks of it."""
+"""API key -> wording."""
 
 
 def manner_of(key: int | None, name: str) -> Manner:
-    """Return how a log speaks of an API; those of administration and of brokers are called by their names."""
+    """Return the wording for an API; APIs of administration and of brokers use their names."""
     known = MANNERS.get(-1 if key is None else key)
     return Manner("request", Phase.ADMINISTRATION, name) if known is None else known

@@ -1,4 +1,4 @@
-"""How a party authenticated: one line for each time that it began to, on each connection."""
+"""Authentications of a party: one line for each on each connection."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Authentications:
         self._begun: dict[int, tuple[int, Line]] = {}
 
     def add(self, exchange: Exchange) -> bool:
-        """Look at one exchange; return whether it is part of an authentication."""
+        """Process one exchange; return whether it is part of an authentication."""
         self._introductions.add(exchange)
         token = Flag.SASL_TOKEN in exchange.flag
         if not token and exchange.api_key not in (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE):

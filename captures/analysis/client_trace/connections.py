@@ -1,13 +1,13 @@
-"""Finds the connections of a party: by columns of the exchange table first, then by the names that clients give.
+"""The search for the connections of a party: first by columns of the exchange table, then by names in messages.
 
-A connection belongs to one process, so a party is a set of connections. The first are those that were asked for. Others
-are the party's if the same member ID is on them, or the same producer ID and epoch at the same address: these are names
-that no two processes have. (Who takes over a transactional ID goes on with the producer ID, and another epoch.) The
-connections that say nothing of that kind, as those to brokers that are no coordinator, are attributed by client ID and
-address, and by when they were open if several processes share both.
+A connection belongs to one process, so a party is a set of connections. It starts with the connections that match the
+question. Others belong to the party if they have the same member ID, or the same producer ID and epoch at the same
+address: no two processes share these. (A process that takes over a transactional ID continues with the producer ID, and
+another epoch.) Connections without such names, such as those to brokers that are no coordinator, are attributed by
+client ID and address, and by when they were open if several processes share both.
 
-Of what comes often on a connection the first and the last exchanges are read; all are if that does not find a member,
-a transaction or a producer that was asked for.
+Of frequent requests on a connection, the first and the last are read; all are if that does not find the member,
+transaction or producer in question.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ from dissectors.api_keys import MEMBER_APIS, PRODUCER_APIS
 _NAMING = np.array(sorted(MEMBER_APIS | PRODUCER_APIS))
 _CHANGING = np.array(sorted(CHANGING))
 _FIRST, _LAST = 3, 2
-"""Exchanges of an API that are read of a connection."""
+"""Exchanges of an API that are read per connection."""
 _KEYS = np.int64(1 << 16)
 
 
 @dataclass(slots=True, eq=False)
 class _Connection:
-    """What is known of a connection.
+    """A connection.
 
-    :ivar names: identity -> number of the first exchange that tells it
+    :ivar names: identity -> number of the first exchange with it
     """
 
     id: int
@@ -55,7 +55,7 @@ class _Connection:
 
 
 def find_party(capture: Capture, question: Question) -> Party:
-    """Return the party that is asked for; without ties if there is none.
+    """Return the party in question; without ties if there is none.
 
     :param capture: read to its end
     """
@@ -65,7 +65,7 @@ def find_party(capture: Capture, question: Question) -> Party:
 
 
 def known_names(capture: Capture) -> list[str]:
-    """Return the client IDs of a capture, for one who asked for something else; addresses where there are none."""
+    """Return the client IDs of a capture, for a question without a match; addresses if there are none."""
     found = dict.fromkeys(name for name in capture.table.client_ids if name)
     if found:
         return list(found)
@@ -89,11 +89,12 @@ class _Finder:
         self._unclaimed = 0
 
     def find(self) -> None:
-        """Look for the connections."""
         self._learn_names(self._sampled(self._naming()))
         self._begin()
         if not self._ties and self._question.by in _BONDS:
-            self._learn_names(self._naming())  # it may be one of many on a connection
+            self._learn_names(
+                self._naming()
+            )  # it may be one of many on a connection, and not among the sample
             self._begin()
         if self._ties:
             self._follow_names()
@@ -102,7 +103,7 @@ class _Finder:
             self._follow_names()
             self._follow_silent()
 
-    # ------------------------------------------------------------ what there is
+    # ------------------------------------------------------------ all connections
     def _known(self) -> list[_Connection]:
         capture, columns = self._capture, self._capture.connections
         found = [
@@ -127,13 +128,13 @@ class _Finder:
         return found
 
     def _naming(self) -> Int64s:
-        """Return the rows in which clients may name themselves, in their order."""
+        """Return the rows in which clients may name themselves, in order."""
         keys = self._capture.table.column("api_key")[self._order]
         rows: Int64s = self._order[np.isin(keys, _NAMING)]
         return rows
 
     def _sampled(self, rows: Int64s) -> Int64s:
-        """Return the first and the last of some rows by connection and API; all with which names change."""
+        """Return the first and the last rows by connection and API, and all in which names change."""
         table = self._capture.table
         keys = table.column("api_key")[rows]
         which = table.column("connection")[rows].astype(np.int64) * _KEYS + keys
@@ -155,7 +156,7 @@ class _Finder:
             for name in self._capture.faults.whole(told, "finding out who it is of", number):
                 names.setdefault(name, number)
 
-    # ------------------------------------------------------------ whom was asked for
+    # ------------------------------------------------------------ the question
     def _begin(self) -> None:
         by, wanted = self._question
         if by is QuestionKind.CONNECTION:
@@ -174,7 +175,7 @@ class _Finder:
 
     def _begin_with_clients(self, wanted: str) -> None:
         exact = any(wanted in each.client_ids for each in self._connections)
-        # a client may be called app-[1], which is no pattern then
+        # a client ID such as app-[1] is not a pattern if it exists
         fits: Callable[[str], bool] = (
             (lambda name: name == wanted) if exact else (lambda name: fnmatchcase(name, wanted))
         )
@@ -204,12 +205,12 @@ class _Finder:
     ) -> None:
         self._ties.setdefault(each.id, Tie(each.id, bond, value, certainty, number))
 
-    # ------------------------------------------------------------ who else that is
+    # ------------------------------------------------------------ further connections
     def _mine(self) -> list[_Connection]:
         return [self._connections[connection] for connection in self._ties]
 
     def _follow_names(self) -> None:
-        """Take in the connections with a member ID of the party, or with a producer ID at an address of it."""
+        """Add the connections with a member ID of the party, or with its producer ID at one of its addresses."""
         grown = True
         while grown:
             before = len(self._ties)
@@ -225,7 +226,7 @@ class _Finder:
             grown = len(self._ties) > before
 
     def _adopt(self) -> None:
-        """Give a party that names itself nowhere the names of the process of its client ID that was there then."""
+        """Add the names of the only process with the client ID at that time, if the party names itself nowhere."""
         mine = self._mine()
         if any(_tells(name) for each in mine for name in each.names):
             return
@@ -245,7 +246,7 @@ class _Finder:
         self._follow_names()
 
     def _follow_clients(self) -> None:
-        """Take in the connections of the same client ID and address, if they are no other process's."""
+        """Add the connections with the same client ID and address, unless they belong to another process."""
         mine = self._mine()
         processes = dict.fromkeys((client, each.host) for each in mine for client in each.client_ids)
         own = {_of_a_process(name) for each in mine for name in each.names}
@@ -264,7 +265,7 @@ class _Finder:
                     self._tie(each, Bond.SAME_CLIENT, value, certainty, number)
 
     def _follow_silent(self) -> None:
-        """Take in connections without any exchange, such as refused ones, from addresses of no other client."""
+        """Add connections without any exchange, such as refused ones, from addresses without another client."""
         hosts = {each.host for each in self._mine()}
         others = {
             each.host for each in self._connections if each.id not in self._ties and not self._silent(each)
@@ -279,9 +280,8 @@ class _Finder:
     def _silent(self, each: _Connection) -> bool:
         return not self._exchanges[each.id]
 
-    # ------------------------------------------------------------ what came out
+    # ------------------------------------------------------------ result
     def party(self) -> Party:
-        """Return what was found."""
         party = Party(self._question, dict(sorted(self._ties.items())))
         mine = sorted(self._mine(), key=lambda each: each.begin)
         party.client_ids = list(dict.fromkeys(name for each in mine for name in each.client_ids))
@@ -311,22 +311,22 @@ _OF_A_GROUP = frozenset({Bond.MEMBER, Bond.INSTANCE})
 
 
 def _of_a_process(name: Identity) -> Identity:
-    """Return a name as it tells processes of one client ID and address apart: a producer's without its epoch."""
+    """Return a name as it distinguishes processes of one client ID and address: a producer's without its epoch."""
     return name._replace(within="") if name.bond is Bond.PRODUCER else name
 
 
 def _differs(own: set[Identity]) -> Callable[[Identity], bool]:
-    """Return a test for names of other processes than one."""
+    """Return a test for names of other processes."""
     return lambda name: _tells(name) and _of_a_process(name) not in own
 
 
 def _tells(name: Identity) -> bool:
-    """Return whether a name tells processes apart."""
+    """Return whether a name distinguishes processes."""
     return name.bond in (Bond.MEMBER, Bond.PRODUCER)
 
 
 class _Spans:
-    """When some connections were open."""
+    """The times in which connections were open."""
 
     def __init__(self, connections: Sequence[_Connection]) -> None:
         self._begin = np.array([each.begin for each in connections], np.int64)
@@ -336,12 +336,12 @@ class _Spans:
         return len(self._begin)
 
     def nearest(self, each: _Connection) -> int:
-        """Return the ns between a connection and the nearest of these; 0 if one of them was open at the same time."""
+        """Return the ns between a connection and the nearest of these; 0 if they overlap."""
         return max(int(np.maximum(each.begin - self._end, self._begin - each.end).min()), 0)
 
 
 def _belongs(each: _Connection, ours: _Spans, others: _Spans) -> Certainty | None:
-    """Tell how sure a connection is the party's: by which of the processes that share its client ID was there."""
+    """Return how certainly a connection belongs to the party, by which processes with its client ID were active."""
     if not len(others):
         return Certainty.INFERRED
     near, nearest = ours.nearest(each), others.nearest(each)

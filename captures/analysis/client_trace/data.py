@@ -1,7 +1,7 @@
-"""Records that a party fetches and produces: figures of a stretch, and where a consumer went back or ahead.
+"""Records that a party fetches and produces: figures of a stretch, and jumps of a consumer's position.
 
-Offsets are counted from batch headers. A consumer asks next for the offset behind the last batch that it got; if it
-asks for another one, it was told to (seek), starts anew from what it had committed, or its position was reset.
+Offsets come from batch headers. A consumer next requests the offset after its last batch; a different one means that it
+was told to seek, restarts from its committed offset, or had its position reset.
 """
 
 from __future__ import annotations
@@ -31,26 +31,26 @@ _Of = tuple[tuple[str, str], TopicPartition]
 
 @dataclass(slots=True)
 class Course:
-    """How far a stretch came in one partition.
+    """The offsets of a stretch in one partition.
 
-    :ivar first: offset of the first record; -1 if it is not known
-    :ivar behind: offset behind the last one; likewise
+    :ivar first: offset of the first record; -1 if unknown
+    :ivar behind: offset after the last record; -1 if unknown
     """
 
     first: int = -1
     behind: int = -1
 
     def add(self, first: int, behind: int) -> None:
-        """Take in records from one offset up to another."""
+        """Add records from `first` up to `behind`."""
         self.first = first if self.first < 0 else min(self.first, first)
         self.behind = max(self.behind, behind)
 
 
 class Jump(NamedTuple):
-    """A consumer asks for another offset than that behind what it got last.
+    """A consumer requests another offset than the one after its last batch.
 
-    :ivar expected: the offset behind the last batch
-    :ivar offset: that it asked for
+    :ivar expected: the offset after the last batch
+    :ivar offset: the requested offset
     """
 
     place: TopicPartition
@@ -59,9 +59,9 @@ class Jump(NamedTuple):
 
 
 class _Traffic(Stretch):
-    """What fetches and produces have in common: records, bytes, partitions.
+    """Common parts of fetches and produces: records, bytes, partitions.
 
-    :ivar uncounted: whether compressed message sets are among them, which do not tell how many records they hold
+    :ivar uncounted: whether there are compressed message sets, which do not announce their records
     :ivar manners: acks, isolation level, compression
     """
 
@@ -106,7 +106,7 @@ class _Traffic(Stretch):
         return places.said(by_topic)
 
     def _name(self, topic: str) -> str:
-        """Return the name of a topic, which may have been told only after its ID."""
+        """Return the name of a topic, which may have been revealed after its ID."""
         return words.line(self._names(topic) or topic)
 
     def _from_to(self) -> str:
@@ -124,7 +124,7 @@ class Produces(_Traffic):
     __slots__ = ()
 
     def take(self, exchange: Exchange, parts: Iterable[ProducedPartition]) -> None:
-        """Take one request in, with its partitions."""
+        """Add one request with its partitions."""
         self.add(exchange)
         acks = number(exchange.request_body, "acks", 1)
         self.manners[f"acks={_ACKS.get(acks, acks)}"] = None
@@ -148,8 +148,8 @@ class Produces(_Traffic):
 class Fetches(_Traffic):
     """Fetches or share fetches of a party.
 
-    :ivar empty: answers without records
-    :ivar as_before: whether it goes on with a session whose partitions were named before the capture began
+    :ivar empty: number of responses without records
+    :ivar as_before: whether it continues a session whose partitions were named before the capture began
     """
 
     __slots__ = ("as_before", "empty", "replica")
@@ -167,7 +167,7 @@ class Fetches(_Traffic):
         return Phase.REPLICATION if self.replica else self.manner.phase
 
     def take(self, exchange: Exchange, seen: FetchSeen | None, parts: Sequence[FetchedPartition]) -> None:
-        """Take one request in, with what it asks for and the partitions of its answer."""
+        """Add one request, with the partitions that it requests and those of its response."""
         named: Iterable[TopicPartition] = ()
         if seen is not None:
             named = [place for place, _ in seen.asked] if self.count else seen.session.partitions
@@ -208,7 +208,7 @@ class Fetches(_Traffic):
 class Consumer:
     """Follows the positions of a party's consumers.
 
-    :param names: tells names of topic IDs
+    :param names: returns names of topic IDs
     """
 
     def __init__(self, names: Names) -> None:
@@ -217,11 +217,11 @@ class Consumer:
         self._settled: set[_Of] = set()
 
     def joined(self, client: str) -> None:
-        """Forget which positions only this client can have moved: its group assigns partitions anew."""
+        """Forget which positions only this client can have moved: its group reassigns partitions."""
         self._settled = {key for key in self._settled if key[0][0] != client}
 
     def jumps(self, exchange: Exchange) -> Iterator[Jump]:
-        """Yield where a Fetch goes back or ahead, and learn from its answer."""
+        """Yield the jumps of a Fetch, and learn from its response."""
         seen = self.traffic.seen(exchange)
         if seen is None:
             return
@@ -230,7 +230,7 @@ class Consumer:
         for place, offset in seen.asked:
             key = process, place
             expected = self._next.get(key)
-            # what others consumed before a rebalance gave the partition back is no jump
+            # progress of other members before a rebalance returned the partition is not a jump
             if (
                 expected is not None
                 and 0 <= offset != expected

@@ -1,7 +1,7 @@
-"""By what names a client speaks of itself: as a member, under a transactional ID, as a producer.
+"""The names that a client uses for itself: as a member, under a transactional ID, as a producer.
 
-Only what it says of itself counts: the members in a leader's SyncGroup, those that an admin removes, and the
-transactions that brokers verify and end for each other are not the client's.
+Names of others do not count: the members in a leader's SyncGroup, those that an admin removes, and the transactions
+that brokers verify and end for each other.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from captures.meaning.exchange import Body, text
 from dissectors.api_keys import GROUP_HEARTBEATS, MEMBER_APIS, PRODUCER_APIS, ApiKey
 
 CHANGING = frozenset({ApiKey.JOIN_GROUP, ApiKey.LEAVE_GROUP, ApiKey.INIT_PRODUCER_ID})
-"""Those of them with which a client gets another name."""
+"""APIs that give a client another name."""
 
 _GIVEN = GROUP_HEARTBEATS | {ApiKey.JOIN_GROUP}
 """APIs whose response gives the member ID."""
@@ -38,7 +38,7 @@ _TRANSACTION_NEEDS = frozenset(
 class Identity(NamedTuple):
     """One name.
 
-    :ivar within: of a member or an instance its group, of a producer its epoch as text; empty for others
+    :ivar within: group of a member or an instance, epoch of a producer as text; empty for others
     """
 
     bond: Bond
@@ -47,7 +47,7 @@ class Identity(NamedTuple):
 
 
 def needs(key: int) -> frozenset[str]:
-    """Return the fields in which the names are, for :class:`~captures.exchanges.projected_reader.ProjectedReader`."""
+    """Return the fields with names, for :class:`~captures.exchanges.projected_reader.ProjectedReader`."""
     wanted: frozenset[str] = frozenset()
     if key in MEMBER_APIS:
         wanted |= _MEMBER_NEEDS
@@ -59,9 +59,10 @@ def needs(key: int) -> frozenset[str]:
 
 
 def identities(key: int, version: int, request: Body, response: Body) -> Iterator[Identity]:
-    """Yield the names by which a client speaks of itself in one exchange.
+    """Yield the names that a client uses for itself in one exchange.
 
-    :param request: its body with the fields of :func:`needs`; empty if it was not captured; so is ``response``
+    :param request: body with the fields of :func:`needs`; empty if it was not captured
+    :param response: body with the fields of :func:`needs`; empty if it was not captured
     """
     group = _string(request, "group_id")
     if key in MEMBER_APIS and group:

@@ -1,4 +1,4 @@
-"""The connections of a party, opened and closed, and how the party ended."""
+"""The connections of a party, opened and closed, and the end of the party."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _CRASHED = "; it did not leave its group: it crashed, was killed or cut off, or 
 class Lives:
     """Follows the connections of a party.
 
-    :param capture: whose exchanges are added
+    :param capture: capture of the added exchanges
     """
 
     def __init__(self, capture: Capture, party: Party) -> None:
@@ -49,7 +49,7 @@ class Lives:
         self._last: Exchange | None = None
 
     def add(self, exchange: Exchange) -> None:
-        """Look at one exchange of the party."""
+        """Process one exchange of the party."""
         connection = exchange.connection
         self._closings.add(exchange)
         if connection not in self._named:
@@ -60,25 +60,25 @@ class Lives:
         self._last = exchange
 
     def name_clients(self, lines: Iterable[Line]) -> None:
-        """Call clients by their client IDs where other exchanges of the connection tell these."""
+        """Set the client IDs of lines from other exchanges of the same connection."""
         for line in lines:
             known = self._clients.get(line.connections[0]) if len(line.connections) == 1 else None
             if known and line.client and line.client not in self._party.client_ids:
                 line.client = known
 
     def from_the_beginning(self) -> bool:
-        """Tell whether the beginning of the party's first connection was captured."""
+        """Return whether the start of the party's first connection was captured."""
         first = min(self._party.ties, key=lambda each: self._capture.connections.first_time[each])
         return self._stats.row(first).whole
 
     def waited_in_vain(self, exchange: Exchange) -> bool:
-        """Tell whether an answer was waited for; a client that leaves cuts off its own long polls."""
+        """Return whether the client waited for an answer; one that leaves cuts off its own long polls."""
         _, over, _ = self._end(exchange.connection)
         until = int(self._capture.observed_until(exchange.connection)) if over == _NEVER else over
         return until - exchange.time > LONG_UNANSWERED
 
     def lines(self) -> Iterator[Line]:
-        """Yield the lines of connections that were opened and closed."""
+        """Yield lines for opened and closed connections."""
         closings = {closing.connection: closing for closing in self._closings.result()}
         for connection in self._party.ties:
             row = self._stats.row(connection)
@@ -140,7 +140,7 @@ class Lives:
 
     # ------------------------------------------------------------ the end
     def _end(self, connection: int) -> tuple[int, int, str]:
-        """Return the connection, when it was ended, -1 if it was not, and by whom."""
+        """Return the connection, when it ended, -1 if it did not, and by which side."""
         streams, client = self._capture.connections.streams, self._capture.client_stream(connection)
         times = [
             (time, by)
@@ -154,7 +154,7 @@ class Lives:
     def ending(self, lines: Sequence[Line]) -> Line:
         """Return how the party ended, as far as the capture shows it.
 
-        :param lines: all others, in the order of time
+        :param lines: all other lines, ordered by time
         """
         ends = [self._end(connection) for connection in self._party.ties]
         still = [connection for connection, time, _ in ends if time == _NEVER]
@@ -189,7 +189,7 @@ class Lives:
         )
 
     def _parting(self, lines: Iterable[Line], *, cut_off: bool) -> tuple[str, Certainty]:
-        """Return how it took leave of its groups, and how sure that is.
+        """Return how it left its groups, and how certain that is.
 
         :param cut_off: whether brokers closed connections of it
         """

@@ -1,7 +1,7 @@
-"""What a party did, as a log: exchanges of its connections put together into lines, in the order of time.
+"""The log of a party: exchanges of its connections merged into lines, ordered by time.
 
-Exchanges alike are one line until something happens that begins anew: a join, a new identity, an error. Lines stand
-under the phase that they begin; what belongs to all phases stands where it comes up.
+Equal exchanges form one line until something new begins: a join, a new identity, an error. Lines are under the phase
+that they begin; lines of all phases are under the current one.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from dissectors.error_codes import ErrorCode
 _FIRST = attrgetter("first")
 
 IDLE = 10_000_000_000
-"""ns without any exchange, or without a Fetch or Produce that went on before, which the log tells."""
+"""ns without any exchange, or without a Fetch or Produce of a stretch, that the log reports."""
 MOST_STRETCHES = 20_000
-"""Stretches that are kept; what comes after is counted."""
+"""Most stretches that are kept; later exchanges are only counted."""
 
 _ERROR = apis.Manner("error", None, "")
 _TOLD = apis.Manner("rebalance_told", Phase.GROUP, "learns of a rebalance")
@@ -56,9 +56,9 @@ _Maker = Callable[[], Stretch]
 
 
 def rows_of(capture: Capture, party: Party) -> Int64s:
-    """Return the indexes of the exchanges that its log takes, as :meth:`ExchangeReader.exchange` takes them.
+    """Return the indexes, as for :meth:`ExchangeReader.exchange`, of the exchanges that its log takes.
 
-    Those of the party, and for the story of its groups what other members and the coordinators said.
+    These are the party's exchanges and, for the story of its groups, those of other members and the coordinators.
     """
     order = capture.table.order()
     connection = capture.table.column("connection")[order]
@@ -71,12 +71,13 @@ def rows_of(capture: Capture, party: Party) -> Int64s:
 
 
 class PartyLog:
-    """Collects what a party did, and tells it.
+    """Collects the actions of a party, and returns its log.
 
-    Exchanges may be those of the whole capture; of others than the party, only what its groups' members said counts.
+    Exchanges may be those of the whole capture; others than the party's count only if they belong to members of its
+    groups.
 
-    :param party: as :func:`~captures.analysis.client_trace.connections.find_party` found it
-    :param names: tells names of topic IDs
+    :param party: result of :func:`~captures.analysis.client_trace.connections.find_party`
+    :param names: returns names of topic IDs
     """
 
     def __init__(self, party: Party, capture: Capture, names: Names) -> None:
@@ -88,7 +89,7 @@ class PartyLog:
         self._stretches: list[Stretch] = []
         self._open: dict[tuple[object, ...], Stretch] = {}
         self._keys: dict[str, dict[str, set[tuple[object, ...]]]] = {}
-        """Client and kind of what it does -> keys of the open stretches."""
+        """Client and kind of action -> keys of the open stretches."""
         self._left_out = 0
         self._left_out_since = 0
         self._consumer = Consumer(names)
@@ -100,7 +101,7 @@ class PartyLog:
         self._busy_until = 0
 
     def add(self, exchange: Exchange) -> None:
-        """Look at one exchange."""
+        """Process one exchange."""
         key = exchange.api_key
         if exchange.connection in self._company and (key in OF_MEMBERS or key in OF_TOPICS):
             self._histories.add(exchange)
@@ -115,7 +116,7 @@ class PartyLog:
             self._tell(exchange)
 
     def result(self) -> list[Line]:
-        """Return the log, in the order of time, each line with its phase."""
+        """Return the log, ordered by time, each line with its phase."""
         lines = [stretch.line() for stretch in self._stretches]
         self._say_what_then(zip(self._stretches, lines, strict=True))
         lines += self._authentications.lines()
@@ -154,7 +155,7 @@ class PartyLog:
     def _unanswered(self, exchange: Exchange, manner: apis.Manner) -> None:
         known = Flag.UNANSWERED in exchange.flag
         how = "no answer came" if known else "its answer was not recorded"
-        if manner.turn and _is_turn(exchange):  # such as leaving: that it was said is what counts
+        if manner.turn and _is_turn(exchange):  # such as leaving: the request alone counts
             said = words.listed(summary(exchange, self._names)[0].split("  "))
             own = manner.what, client_name(exchange), exchange.number
             stretch = self._put(own, manner, exchange, f"{manner.does} ({said}): {how}")
@@ -166,12 +167,12 @@ class PartyLog:
 
     def _failed(self, exchange: Exchange, failures: list[ErrorFound]) -> None:
         codes = tuple(sorted({error.code for error in failures}))
-        # how a coordinator calls members to join anew
+        # this is how a coordinator tells members to rejoin
         called = exchange.api_key in OF_MEMBERS and codes == (ErrorCode.REBALANCE_IN_PROGRESS,)
         manner = _TOLD if called else _ERROR
         client = client_name(exchange)
         key = (manner.what, client, exchange.api, codes)
-        if key not in self._open:  # what went on before is not put together with what comes after
+        if key not in self._open:  # earlier and later exchanges are not merged
             self._break(client, apis.manner_of(exchange.api_key, exchange.api).what)
         said = words.line(f"{exchange.api}: {errors_text(failures, self._names)}")
         stretch = self._put(key, manner, exchange, f"{_TOLD.does} ({said})" if called else said)
@@ -226,7 +227,7 @@ class PartyLog:
         self._put((manner.what, client_name(exchange), topic), manner, exchange, said)
 
     def _talk(self, exchange: Exchange, manner: apis.Manner) -> None:
-        """Tell of an exchange that is neither about records nor in trouble."""
+        """Add an exchange without records and without trouble."""
         key, client = exchange.api_key, client_name(exchange)
         if key in apis.IN_TRANSACTION and not exchange.errors and self._transactions.add(exchange):
             return
@@ -268,7 +269,7 @@ class PartyLog:
             manner = _EXPECTED if manner.phase is None else manner._replace(what=_EXPECTED.what)
         # each of these counts by itself
         own = exchange.number if manner.turn else 0
-        # another coordinator is another thing, though only a number tells
+        # coordinators may differ only by a number
         like = done if exchange.api_key == ApiKey.FIND_COORDINATOR else alike(done)
         self._put((manner.what, client, exchange.api_key, like, own), manner, exchange, done)
 
@@ -285,7 +286,7 @@ class PartyLog:
         return self._open.get(key)
 
     def _going_on(self, key: tuple[object, ...], exchange: Exchange, new: _Maker) -> Stretch | None:
-        """Return the stretch of records that goes on; a new one after a gap."""
+        """Return the open stretch of records; a new one after a gap."""
         stretch = self._open.get(key)
         if stretch is not None and exchange.time - stretch.end < IDLE:
             return stretch
@@ -303,12 +304,12 @@ class PartyLog:
         return stretch
 
     def _break(self, client: str, what: str = "") -> None:
-        """Let what a client does begin new stretches from now on: all of it, or what is of one kind."""
+        """Start new stretches for a client from here on: for all of its actions, or for one kind."""
         of_client = self._keys.get(client, {})
         for kind in [what] if what else list(of_client):
             for key in of_client.pop(kind, ()):
                 stretch = self._open.get(key)
-                if stretch is not None and stretch.client == client:  # of a connection with several clients
+                if stretch is not None and stretch.client == client:  # connections may have several clients
                     del self._open[key]
         if not what:
             self._consumer.joined(client)
@@ -324,7 +325,7 @@ class PartyLog:
 
     # ------------------------------------------------------------ errors
     def _say_what_then(self, lines: Iterable[tuple[Stretch, Line]]) -> None:
-        """Put what was done after an error beside the line of the exchange with which it was first done."""
+        """Add the steps after an error to the line of the first exchange that they followed."""
         every: dict[tuple[object, int], list[AftermathRow]] = {}
         for row in sorted(self._aftermath.result(), key=_FIRST):
             every.setdefault((row.api, row.code), []).append(row)
@@ -349,7 +350,7 @@ def _then(row: AftermathRow) -> str:
 
 
 def _is_turn(exchange: Exchange) -> bool:
-    """Tell whether an exchange begins something new; heartbeats of the newer kinds do if things change with them."""
+    """Return whether an exchange begins something new; heartbeats of the newer protocols do if they change anything."""
     if exchange.api_key not in GROUP_HEARTBEATS:
         return True
     request, response = exchange.request_body, exchange.response_body
@@ -358,17 +359,17 @@ def _is_turn(exchange: Exchange) -> bool:
     return epoch <= 0 or told or (reached != -9 and reached != epoch)
 
 
-# ---------------------------------------------------------------- under which phase each line of a log stands
+# ---------------------------------------------------------------- phases
 _OF_THE_CLUSTER = frozenset({"metadata", "error", "unanswered"})
-"""What a client goes on with after it authenticated."""
+"""Kinds of lines that follow an authentication."""
 
 
 def settle_phases(lines: Sequence[Line], *, from_the_beginning: bool) -> None:
-    """Give each line its phase: what belongs to all of them stands in that which was reached.
+    """Set the phase of each line: lines of all phases get the current one.
 
-    :param lines: in the order of time; those that begin a phase have theirs
-    :param from_the_beginning: whether the first connection was seen from its beginning; else the party may be in the
-        middle of the phase that comes up first
+    :param lines: ordered by time; those that begin a phase have theirs
+    :param from_the_beginning: whether the start of the first connection was captured; otherwise the party may be in the
+        middle of the first phase
     """
     first = next((line.phase for line in lines if line.phase is not None), Phase.BOOTSTRAP)
     current = before = Phase.BOOTSTRAP if from_the_beginning else first

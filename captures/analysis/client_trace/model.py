@@ -1,6 +1,6 @@
-"""The trace of a client: who was asked for, what ties its connections together, and the lines of its log.
+"""The trace of a client: the question, the ties of its connections, and the lines of its log.
 
-Plain values: times are ns since the epoch, durations ns, exchanges are given by their numbers.
+Plain values: times are ns since the epoch, durations ns, exchanges are numbers.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from captures.analysis.groups.vocabulary import Certainty
 from captures.json_objects import OrNull, Time
 
 NUMBERS_SHOWN = 8
-"""Exchanges that a line names; the rest is counted."""
+"""Most exchanges that a line names; the rest is counted."""
 
 
 class QuestionKind(StrEnum):
-    """What a party is asked for by. The words are stable: programs may rely on them."""
+    """What identifies the party. The words are stable: programs may rely on them."""
 
     CLIENT = "client"
     """Client ID, instance ID, or address; a pattern of these."""
@@ -28,9 +28,9 @@ class QuestionKind(StrEnum):
 
 
 class Question(NamedTuple):
-    """Who is asked for.
+    """The party in question.
 
-    :ivar text: a number as text where it is one
+    :ivar text: the identifier; numbers as text
     """
 
     by: QuestionKind
@@ -38,7 +38,7 @@ class Question(NamedTuple):
 
 
 class Bond(StrEnum):
-    """What makes a connection one of the party. The words are stable: programs may rely on them."""
+    """Why a connection belongs to the party. The words are stable: programs may rely on them."""
 
     CLIENT_ID = "client_id"
     ADDRESS = "address"
@@ -48,17 +48,17 @@ class Bond(StrEnum):
     TRANSACTION = "transactional_id"
     PRODUCER = "producer_id"
     SAME_CLIENT = "client_id_and_address"
-    """It has the client ID and the address of a connection that is the party's."""
+    """It has the client ID and the address of one of the party's connections."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tie:
-    """Why a connection is the party's.
+    """Why a connection belongs to the party.
 
-    :ivar value: the client ID, member ID ..., by which it is
-    :ivar certainty: ``observed`` if a message says so; ``inferred`` by client ID and address; ``possible`` if there was
-        another process of this client ID at this address at the same time
-    :ivar number: of the first exchange of the connection that shows it; None where its endpoints do
+    :ivar value: the client ID, member ID etc. by which it does
+    :ivar certainty: ``observed`` if a message shows it; ``inferred`` by client ID and address; ``possible`` if another
+        process had this client ID at this address at the same time
+    :ivar number: number of the first exchange of the connection that shows it; None if its endpoints do
     """
 
     JSON = "connection by=bond value certainty exchange=number"
@@ -72,13 +72,14 @@ class Tie:
 
 @dataclass(slots=True)
 class Party:
-    """A party: its connections with what ties them, and what it is called.
+    """A party: its connections with their ties, and its names.
 
-    :ivar ties: connection -> why it is the party's; in the order of their IDs
-    :ivar client_ids: in the order in which they were seen; so are the others
-    :ivar groups: those in which it was a member
-    :ivar company: connections on which members of these groups were heard, its own included
-    :ivar unclaimed: connections from its addresses without any exchange, which may be its own or another client's there
+    :ivar ties: connection -> tie, in the order of connection IDs
+    :ivar client_ids: in the order in which they were seen, as are the other names
+    :ivar groups: groups in which it was a member
+    :ivar company: connections with members of these groups, its own included
+    :ivar unclaimed: number of connections from its addresses without any exchange, which may be its own or another
+        client's there
     """
 
     JSON = (
@@ -100,12 +101,12 @@ class Party:
 
     @property
     def all_ties(self) -> list[Tie]:
-        """Why each connection is the party's, in the order of their IDs."""
+        """The ties, in the order of connection IDs."""
         return list(self.ties.values())
 
 
 class Phase(StrEnum):
-    """What a party is about; the headings of its log. The words are stable: programs may rely on them."""
+    """The phase of a party; the headings of its log. The words are stable: programs may rely on them."""
 
     BOOTSTRAP = "bootstrap"
     AUTHENTICATION = "authentication"
@@ -122,21 +123,21 @@ class Phase(StrEnum):
 
 @dataclass(slots=True, kw_only=True)
 class Line:
-    """One line of the log: something that happened, or several alike put together.
+    """One line of the log: an event, or several equal ones merged.
 
     :ivar time: when it began
-    :ivar until: when it was over; of several the last
-    :ivar what: a word that says what it is about, see ``docs/follow.md``
-    :ivar phase: of the heading that it stands under; None while that is not settled
+    :ivar until: when it ended; for several events, the last one
+    :ivar what: kind of the line, see ``docs/follow.md``
+    :ivar phase: its heading; None while that is not settled
     :ivar text: in words
     :ivar client: client ID, or address without one
-    :ivar count: exchanges that it stands for; 0 if it is about none
-    :ivar numbers: of the first ones, :data:`NUMBERS_SHOWN` at most
-    :ivar last: number of the last; None if it is about none
+    :ivar count: number of exchanges that it represents; 0 if it is about none
+    :ivar numbers: numbers of the first ones, at most :data:`NUMBERS_SHOWN`
+    :ivar last: number of the last one; None if it is about none
     :ivar trouble: whether it is bad news
     :ivar then: what was done after an error, in words
-    :ivar certainty: ``observed`` if messages or packets say so
-    :ivar key: equal for lines that say the same of something that comes again; None for those that never do
+    :ivar certainty: ``observed`` if messages or packets show it
+    :ivar key: equal for lines that report the same kind of event again; None for lines that are never repeated
     """
 
     JSON = (

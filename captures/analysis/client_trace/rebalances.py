@@ -1,4 +1,4 @@
-"""The rebalances in which a party took part, as :mod:`captures.analysis.groups` tells them."""
+"""The rebalances in which a party took part, according to :mod:`captures.analysis.groups`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from captures.meaning import words
 
 
 def rebalance_lines(timelines: Iterable[GroupTimeline], party: Party) -> Iterator[Line]:
-    """Yield a line for each rebalance of a group in which the party was concerned."""
+    """Yield a line for each rebalance that involved the party."""
     mine = frozenset(party.members)
     for timeline in timelines:
         if timeline.group not in party.groups:

@@ -1,4 +1,4 @@
-"""What comes over and over in a log, said once: a client that reconnects in a loop, or crashes and starts again."""
+"""Repetitions in a log, folded: a client that reconnects in a loop, or crashes and restarts."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from captures.analysis.repetitions import repetitions
 from captures.meaning import words
 
 _LONGEST = 16
-"""Lines of one turn."""
+"""Most lines of one turn."""
 _LEAST_TURNS = 3
 
 
 def without_repeats(lines: Sequence[Line]) -> list[Line]:
-    """Return a log in which what repeats stands once, with a line that says how often it comes again.
+    """Return a log with each repetition shown once, followed by a line with the number of further turns.
 
-    :param lines: in the order of time, each with its phase
+    :param lines: ordered by time, each with its phase
     """
-    # a number is equal to no key of another line
+    # a number equals no other key
     keys: list[object] = [at if line.key is None else (line.what, line.key) for at, line in enumerate(lines)]
     found: list[Line] = []
     for at, length, turns in repetitions(keys, _LONGEST, _LEAST_TURNS):

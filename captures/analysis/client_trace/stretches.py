@@ -1,6 +1,6 @@
-"""What goes on for a while: exchanges alike, put together into one line of a log.
+"""Stretches: equal exchanges over some time, merged into one line of a log.
 
-A stretch keeps figures, and the numbers of its first exchanges, however many it stands for.
+A stretch keeps figures, and the numbers of its first exchanges, however many it represents.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from dissectors.units import SECOND
 
 _NUMBER = re.compile(r"m-[0-9A-Za-z_-]{4}\b|\d[\d,.]*")
 """Numbers, and members as :func:`captures.meaning.words.member` shortens their IDs."""
-_SHORT = 1_000_000  # ns; below, the answer came at once
-_AT_ONCE = 100_000_000  # ns; what came within this has no rhythm
+_SHORT = 1_000_000  # ns; shorter latencies are not mentioned
+_AT_ONCE = 100_000_000  # ns; shorter stretches have no rhythm
 
 
 @dataclass(slots=True)
 class Range:
-    """The least and the greatest of some times, in ns."""
+    """The minimum and maximum of some times, in ns."""
 
     low: int = -1
     high: int = -1
 
     def add(self, value: int) -> None:
-        """Take one in."""
+        """Add a time."""
         self.low = value if self.low < 0 else min(self.low, value)
         self.high = max(self.high, value)
 
     def text(self) -> str:
-        """Return them in words: ``0.8 ms to 12.0 s``; empty if there are none."""
+        """Return the range as text: ``0.8 ms to 12.0 s``; empty if there are no times."""
         if self.high < 0:
             return ""
         low, high = span(self.low), span(self.high)
@@ -44,12 +44,12 @@ class Range:
 
 @dataclass(slots=True, eq=False)
 class Stretch:
-    """Exchanges alike, of one thing or several in a row.
+    """Equal exchanges, single or several in a row.
 
-    :ivar key: of what it is about; the same for all of its exchanges
-    :ivar text: in words, of the first
-    :ivar end: when the last answer came
-    :ivar latency: of its answers, in ns
+    :ivar key: identifies the subject; equal for all of its exchanges
+    :ivar text: description of the first one
+    :ivar end: when the last answer arrived
+    :ivar latency: range of latencies, in ns
     """
 
     key: tuple[object, ...]
@@ -68,7 +68,7 @@ class Stretch:
     trouble: bool = False
 
     def add(self, exchange: Exchange) -> None:
-        """Take one exchange in."""
+        """Add one exchange."""
         self.count += 1
         self.time = min(self.time, exchange.time)
         self.last, self.last_time = exchange.number, exchange.time
@@ -82,7 +82,7 @@ class Stretch:
             self.latency.add(max(exchange.latency, 0))
 
     def include(self, other: Stretch) -> None:
-        """Take in what another stretch stands for, of the same and later."""
+        """Add another, later stretch of the same subject."""
         self.count += other.count
         self.time = min(self.time, other.time)
         self.last, self.last_time = other.last, max(self.last_time, other.last_time)
@@ -97,7 +97,7 @@ class Stretch:
 
     @property
     def every(self) -> str:
-        """How often it came, in words; empty for what came once, or at once."""
+        """Its frequency in words; empty for single exchanges, or a burst."""
         if self.count < 2 or self.last_time - self.time < _AT_ONCE:
             return ""
         apart = (self.last_time - self.time) / (self.count - 1)
@@ -113,7 +113,7 @@ class Stretch:
         return f"{self.text} — and {words.listed([f'{self.count - 1:,} more like it', self.every])}"
 
     def line(self) -> Line:
-        """Return it as a line of the log."""
+        """Return the line of the log."""
         return Line(
             time=self.time,
             until=max(self.end, self.time),
@@ -132,7 +132,7 @@ class Stretch:
 
     @property
     def phase(self) -> Phase | None:
-        """The heading that it stands under."""
+        """The heading of its line."""
         return self.manner.phase
 
 
@@ -148,7 +148,7 @@ class Heartbeats(Stretch):
 class Commits(Stretch):
     """Commits of a member.
 
-    :ivar latest: where the last one was, in words
+    :ivar latest: position of the last one, in words
     """
 
     __slots__ = ("latest",)
@@ -166,10 +166,10 @@ class Commits(Stretch):
 
 
 class Transactions(Stretch):
-    """Transactions of one transactional ID that ended alike.
+    """Transactions of one transactional ID with the same outcome.
 
-    :ivar ended: how many; ``count`` is that of their exchanges
-    :ivar lasted: from their first request to the answer to the last
+    :ivar ended: number of transactions; ``count`` is that of their exchanges
+    :ivar lasted: times from their first request to the response to the last
     """
 
     __slots__ = ("ended", "lasted")
@@ -185,5 +185,5 @@ class Transactions(Stretch):
 
 
 def alike(text: str) -> str:
-    """Return a text without its numbers and members: equal for those that say the same of something else."""
+    """Return a text without its numbers and members: equal for texts that differ only in these."""
     return _NUMBER.sub("#", text)

@@ -1,7 +1,7 @@
-"""The transactions of a party: those that ended alike in a row are one line.
+"""The transactions of a party; consecutive ones with the same outcome form one line.
 
 A transaction begins with the first request that names its transactional ID after the end of the one before, and ends
-with the answer to EndTxn. From Kafka 4.0 on, that may be a Produce or TxnOffsetCommit (KIP-890).
+with the response to EndTxn. From Kafka 4.0 on, the first request may be a Produce or TxnOffsetCommit (KIP-890).
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from dissectors.api_keys import ApiKey
 from dissectors.error_codes import error_name
 
 _MOST = 10_000
-"""Lines that are kept."""
+"""Most lines that are kept."""
 _Key = tuple[str, str]
-"""Client, and transactional ID: of two that share one, each has transactions of its own."""
+"""Client and transactional ID: clients that share an ID have separate transactions."""
 
 
 class TransactionsSeen:
-    """Collects the requests of transactions that went well; what fails is reported as an error."""
+    """Collects the successful requests of transactions; failures are reported as errors."""
 
     def __init__(self) -> None:
         self._open: dict[_Key, Stretch] = {}
@@ -33,13 +33,13 @@ class TransactionsSeen:
         self._latest: dict[_Key, Transactions] = {}
 
     def produced(self, exchange: Exchange) -> None:
-        """Look at a Produce, which may begin a transaction."""
+        """Process a Produce, which may begin a transaction."""
         key = _key(exchange)
         if key is not None and key not in self._open and not exchange.errors:
             self._begun(key, exchange)
 
     def add(self, exchange: Exchange) -> bool:
-        """Look at a request of a transaction that went well; return whether it is reported as part of one."""
+        """Process a successful request of a transaction; return whether it is reported as part of one."""
         key = _key(exchange)
         if key is None or exchange.api_key not in IN_TRANSACTION:
             return False
@@ -54,7 +54,7 @@ class TransactionsSeen:
         return True
 
     def failed(self, exchange: Exchange) -> None:
-        """Look at a request that failed; if it was to end a transaction, the client gives that up."""
+        """Process a failed request; if it was to end a transaction, the client gives that up."""
         key = _key(exchange)
         if key is not None and key in self._open and exchange.api_key == ApiKey.END_TXN and exchange.errors:
             self._end(key, exchange, f"not ended ({error_name(exchange.errors[0].code)})")
@@ -86,7 +86,7 @@ class TransactionsSeen:
     def lines(self, now: int) -> list[Line]:
         """Return a line for each stretch of transactions, and for those that are still open.
 
-        :param now: ns since the epoch, when the party was heard of last
+        :param now: when the party was last active, ns since the epoch
         """
         lines = [stretch.line() for stretch in self._done]
         for (_, name), known in self._open.items():

@@ -1,1 +1,1 @@
-"""Who the clients of a capture are: their libraries, and the settings that their requests and rhythms give away."""
+"""The identity of a capture's clients: their libraries, and the settings that their requests and timing reveal."""

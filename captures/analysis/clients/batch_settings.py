@@ -1,4 +1,4 @@
-"""How a producer makes batches: ``linger.ms``, ``batch.size`` and what can be said of no compression."""
+"""Batch settings of a producer: ``linger.ms``, ``batch.size``, and conclusions from missing compression."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from dissectors.units import MS
 
 _LEAST_BATCHES = 8
 _SMALL = 1000
-"""bytes; what is shorter may well grow when it is compressed."""
+"""bytes; shorter batches may grow when compressed."""
 _ALWAYS_COMPRESS = frozenset({JAVA, SARAMA})
 _CLOCKS_APART = 5 * MS
-"""ns by which a record may seem to be sent before it was made, while its clock still counts as the capture's."""
+"""ns by which a record may seem to be sent before its creation while the clocks still count as equal."""
 _SHARE = 0.6
 _ALIKE = 0.1
 _LEAST_ALIKE = 2 * MS
-"""Requests are alike whose records have waited equally long, but for a share of that or so many ns."""
+"""Tolerance, as a share or in ns, within which waits of requests' records count as equal."""
 _MOST_LINGER = 60_000 * MS
 _HALF_A_TICK = MS // 2
-"""Timestamps of records are whole milliseconds, cut off."""
+"""Timestamps of records are truncated to milliseconds."""
 
 
 def estimates(seen: BatchesSeen) -> Iterator[Setting]:
-    """Yield what the batches of a producer tell of its settings."""
+    """Yield the settings that a producer's batches reveal."""
     linger = _linger(seen)
     if linger is not None:
         yield linger
@@ -40,10 +40,10 @@ def estimates(seen: BatchesSeen) -> Iterator[Setting]:
 
 
 def compression(read: Setting, seen: BatchesSeen, library: Library | None) -> Setting:
-    """Return a setting that was read as what is known by that; it makes a difference for ``compression.type``.
+    """Return what a setting from requests really shows; this matters for ``compression.type``.
 
-    That batches are compressed is plain. That they are not may have other reasons than the setting: most libraries send
-    a batch as it is if compression does not make it smaller.
+    Compressed batches are certain. Uncompressed ones may have other reasons than the setting: most libraries send a
+    batch uncompressed if compression does not make it smaller.
     """
     if read.key != "compression.type" or read.value != "none":
         return read
@@ -58,19 +58,20 @@ def compression(read: Setting, seen: BatchesSeen, library: Library | None) -> Se
 
 
 def _linger(seen: BatchesSeen) -> Setting | None:
-    """Estimate how long batches wait for more records: how old the first one of a request is when it is sent.
+    """Estimate how long batches wait for more records: the age of a request's first record when it is sent.
 
-    With a batch that has waited long enough go those of other partitions on the same broker, whatever their age.
+    A batch that has waited long enough is sent together with those of other partitions on the same broker, whatever
+    their age.
     """
     if len(seen.ages) < _LEAST_BATCHES:
         return None
     ages = [age for age, _ in seen.ages]
     if min(ages) < -_CLOCKS_APART or min(ages) > _MOST_LINGER:
-        return None  # the clock of the client is not that of the capture, or timestamps are the application's
+        return None  # the client's clock differs from the capture's, or the application sets timestamps
     middle = median(ages)
     alike = [age for age in ages if abs(age - middle) <= max(_ALIKE * middle, _LEAST_ALIKE)]
     if len(alike) < _SHARE * len(ages):
-        return None  # batches go when they are full, or when the application says so
+        return None  # batches are sent when full, or when the application flushes
     value = max(middle - _HALF_A_TICK, 0)
     note = (
         f"{len(alike):,} of {len(ages):,} requests are sent about {value / MS:,.0f} ms after their first record was "

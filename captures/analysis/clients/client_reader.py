@@ -1,7 +1,7 @@
-"""Reads of a capture what :class:`~captures.analysis.clients.inventory.Clients` needs, and no more.
+"""A reader of exactly the exchanges that :class:`~captures.analysis.clients.inventory.Clients` needs.
 
-Requests that go on and on are alike: of Produce and Fetch, some of each connection are looked into, of other APIs those
-at its beginning, and the others are counted.
+Continuous requests resemble each other: some Produce and Fetch requests of each connection are decoded, and requests of
+other APIs at its start; the others are counted.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ NEEDS = fields.NEEDS | fingerprints.NEEDS | {"errors"}
 """The fields that are decoded."""
 
 _STEADY = (ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.SHARE_FETCH)
-"""Produce, Fetch, ShareFetch: what most of a capture consists of."""
+"""Produce, Fetch, ShareFetch: most of a capture."""
 _FIRST = 32
 _THEN_EVERY = 64
 _MOST = 2048
-"""Requests of one API and connection that are looked into where rhythms are made of them, which needs fewer."""
+"""Most requests decoded per API and connection, more than enough to find rhythms."""
 
 Mask = Bools
 
@@ -36,11 +36,11 @@ Mask = Bools
 def read_clients(
     reader: ExchangeReader, clients: Clients, indexes: Int64s | None = None
 ) -> Iterator[Exchange]:
-    """Add to ``clients`` exchanges of a capture that was read to its end; yield those that were looked into.
+    """Add exchanges of a completely read capture to ``clients``; yield the decoded ones.
 
-    They come in the order of their numbers, with those fields in their bodies that tell of clients.
+    They are in the order of their numbers, with the relevant fields in their bodies.
 
-    :param indexes: of the exchanges in the reader, rising; None for all
+    :param indexes: increasing indexes of the exchanges in the reader; None for all
     """
     indexes = np.arange(len(reader)) if indexes is None else indexes
     rows = reader.rows[indexes]
@@ -58,7 +58,7 @@ def read_clients(
 
 
 def _whole(reader: ExchangeReader, rows: Int64s) -> Mask:
-    """Return which exchanges are decoded in full, by place."""
+    """Return a mask of the exchanges that are decoded in full."""
     table = reader.capture.table
     full: Mask = np.isin(table.column("api_key")[rows], [*CONNECTING])
     full |= table.column("flags")[rows] & np.uint16(Flag.SASL_TOKEN) != 0
@@ -66,7 +66,7 @@ def _whole(reader: ExchangeReader, rows: Int64s) -> Mask:
 
 
 def _sample(reader: ExchangeReader, rows: Int64s) -> Mask:
-    """Return which exchanges are looked into, by place: of steady ones the first of each connection, and some later."""
+    """Return a mask of the decoded exchanges: of continuous APIs the first of each connection and some later ones."""
     table = reader.capture.table
     keys = table.column("api_key")[rows]
     connections = table.column("connection")[rows]
@@ -82,8 +82,8 @@ def _sample(reader: ExchangeReader, rows: Int64s) -> Mask:
 
 
 def _ordinals(connections: Int32s) -> Int64s:
-    """Return of each exchange the how manyth of its connection it is, from 0 on."""
-    # stable, so that those of a connection stay in their order
+    """Return the index of each exchange within its connection, from 0."""
+    # stable, so that the exchanges of a connection stay in order
     order = np.argsort(connections, kind="stable")
     ordered = connections[order]
     starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
@@ -93,7 +93,7 @@ def _ordinals(connections: Int32s) -> Int64s:
 
 
 def _rest(reader: ExchangeReader, indexes: Int64s) -> Iterator[Steady]:
-    """Yield what there is to count of some exchanges, by connection and client ID."""
+    """Yield the counts of exchanges by connection and client ID."""
     table = reader.capture.table
     if not len(indexes):
         return

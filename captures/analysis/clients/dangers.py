@@ -1,4 +1,4 @@
-"""Settings that have bitten others: what may come of them, in a sentence."""
+"""Dangerous settings, with their possible consequences in a sentence."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from captures.analysis.clients.settings import How, Setting
 
 _BROKER_LEAST_SESSION = 6000
-"""ms: ``group.min.session.timeout.ms`` of brokers, by default."""
+"""ms: default of the brokers' ``group.min.session.timeout.ms``."""
 _BROKER_MOST_TRANSACTION = 900_000
-"""ms: ``transaction.max.timeout.ms`` of brokers, by default."""
+"""ms: default of the brokers' ``transaction.max.timeout.ms``."""
 _HEARTBEATS_A_SESSION = 3
 _SHORT_POLL_INTERVAL = 30_000
 _SHORT_REQUEST_TIMEOUT = 5000
@@ -21,9 +21,9 @@ Known = Mapping[str, Setting]
 
 
 def danger_of(setting: Setting, known: Known) -> str:
-    """Return what may come of a setting; empty if nothing that is known of.
+    """Return the possible consequences of a setting; empty if none are known.
 
-    :param known: all settings of the client, since some are dangerous beside others only
+    :param known: all settings of the client, since some are dangerous only in combination
     """
     rule = _RULES.get(setting.key)
     if rule is None or setting.how is How.NOT_SEEN or setting.value is None:

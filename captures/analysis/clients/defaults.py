@@ -3,7 +3,7 @@
 Sources: ``ConsumerConfig.java`` and ``ProducerConfig.java`` of Apache Kafka with KIP-62 (poll interval), KIP-679 (acks
 and idempotence), KIP-735 (session timeout), KIP-726 (assignors) and KIP-1030 (linger); ``CONFIGURATION.md`` and
 changelog of librdkafka; ``DEFAULT_CONFIG`` of kafka-python and the signatures of aiokafka; ``config.go`` of sarama and
-franz-go; ``src/consumer/index.js`` of KafkaJS; ``ReaderConfig`` of kafka-go. What is not known is not here.
+franz-go; ``src/consumer/index.js`` of KafkaJS; ``ReaderConfig`` of kafka-go. Unknown defaults are missing.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Release = tuple[int, ...]
 class _Since(NamedTuple):
     """Defaults from a release on.
 
-    :ivar end: first release they are not of; empty for no end
+    :ivar end: first release without them; empty for no end
     """
 
     since: Release
@@ -70,9 +70,7 @@ _DEFAULTS: dict[str, tuple[_Since, ...]] = {
         _Since((0, 11), {"enable.idempotence": "false"}, (3, 0)),
         _Since((3, 0), {"session.timeout.ms": 45_000, "acks": "all"}),
         _Since((3, 0), {"partition.assignment.strategy": _JAVA_ASSIGNORS}),
-        _Since(
-            (3, 2), {"enable.idempotence": "true"}
-        ),  # 3.0 and 3.1 had it by mistake only in part (KAFKA-13598)
+        _Since((3, 2), {"enable.idempotence": "true"}),  # by mistake only partly in 3.0 and 3.1 (KAFKA-13598)
         _Since((4, 0), {"linger.ms": 5}),
     ),
     libraries.LIBRDKAFKA: (
@@ -225,7 +223,7 @@ _DEFAULTS: dict[str, tuple[_Since, ...]] = {
 
 
 def defaults_of(library: Library | None) -> dict[str, Value]:
-    """Return the defaults of a release that are known, by key; of a range of releases, those that all of it has."""
+    """Return the known defaults of a release by key; for a range of releases, those that all of them share."""
     if library is None:
         return {}
     known = _DEFAULTS.get(library.name, ())

@@ -1,4 +1,4 @@
-"""Settings that stand in the fields of requests."""
+"""Settings found in the fields of requests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ACKS = {-1: "all"}
 _CLOSES = -1
 _MAGIC_2 = 2
 _STREAMS_ASSIGNOR = "stream"
-"""What Kafka Streams calls its assignor (``StreamsPartitionAssignor.java``)."""
+"""Name of Kafka Streams' assignor (``StreamsPartitionAssignor.java``)."""
 
 _NEEDED = {
     "Produce": ("acks", "timeout_ms", "transactional_id", "topic_data.partition_data.records"),
@@ -33,17 +33,17 @@ _NEEDED = {
     "ConsumerGroupHeartbeat": ("instance_id", "server_assignor", "member_epoch"),
 }
 NEEDS = frozenset(f"request.{path}" for paths in _NEEDED.values() for path in paths)
-"""The fields that are looked at, for :class:`~captures.exchanges.projected_reader.ProjectedExchanges`."""
+"""The needed fields, for :class:`~captures.exchanges.projected_reader.ProjectedExchanges`."""
 
 
 @dataclass(slots=True)
 class Roles:
-    """What a client was seen to do.
+    """The observed roles of a client.
 
-    :ivar governs: whether it asked what only brokers and controllers ask each other
-    :ivar administers: whether it asked what administrators ask
+    :ivar governs: whether it used APIs between brokers and controllers
+    :ivar administers: whether it used APIs of administrators
     :ivar group_protocol: classic, consumer, share or streams; None if it was in no group
-    :ivar protocol_type: of JoinGroup: consumer, connect, or what an application calls it
+    :ivar protocol_type: of JoinGroup: consumer, connect, or an application's own
     :ivar streams_assignor: whether it joins with the assignor of Kafka Streams
     """
 
@@ -67,7 +67,7 @@ class Roles:
         return self.group_protocol == "streams" or self.streams_assignor
 
     def names(self) -> list[str]:
-        """Return them in words."""
+        """Return the roles in words."""
         if self.replicates or self.governs:
             return ["replica" if self.replicates else "broker"]
         found = ["producer"] if self.produces else []
@@ -81,11 +81,11 @@ class Roles:
 
 @dataclass(slots=True)
 class BatchesSeen:
-    """What the record batches of a client show.
+    """Facts about the record batches of a client.
 
-    :ivar largest: bytes of the largest batch, and the exchange it is in
-    :ivar ages: of requests, how many ns before them their first record was made, by the client's clock, with their
-        numbers; the first :data:`MOST_AGES`
+    :ivar largest: bytes of the largest batch, and the negative number of its exchange
+    :ivar ages: age of the first record in ns at the time of each request, by the client's clock, with the exchange
+        number; the first :data:`MOST_AGES`
     """
 
     count: int = 0
@@ -97,7 +97,7 @@ MOST_AGES = 1024
 
 
 class Fields:
-    """What the requests of one client say of its settings."""
+    """Settings of one client from its requests."""
 
     def __init__(self) -> None:
         self.roles = Roles()
@@ -129,7 +129,7 @@ class Fields:
             self._init(exchange, request)
 
     def settings(self) -> Iterator[Setting]:
-        """Yield what was read."""
+        """Yield the settings found."""
         for key, values in self._values.items():
             # a producer that compresses leaves some batches as they are
             yield values.setting(key, weakest="none" if key == "compression.type" else None)
@@ -250,7 +250,7 @@ class Fields:
         if protocol != "share":  # share consumers have no choice
             self._see("group.protocol", protocol, exchange)
         self._text("group.id", request, "group_id", exchange)
-        if number(request, "member_epoch", 1) != 0:  # later ones leave out what has not changed (KIP-848)
+        if number(request, "member_epoch", 1) != 0:  # later ones omit unchanged fields (KIP-848)
             return
         self._number("max.poll.interval.ms", request, "rebalance_timeout_ms", exchange)
         self._text("group.instance.id", request, "instance_id", exchange)
@@ -269,7 +269,7 @@ _ADMIN = frozenset(
 } | {
     ApiKey.OFFSET_DELETE, ApiKey.UPDATE_FEATURES, ApiKey.ADD_RAFT_VOTER, ApiKey.REMOVE_RAFT_VOTER,
 }  # fmt: skip
-"""APIs for topics, partitions, configurations, ACLs, quotas, groups and the like: what an ``Admin`` asks."""
+"""APIs of an ``Admin``: for topics, partitions, configurations, ACLs, quotas, groups and the like."""
 _GROUP_PROTOCOLS: dict[int | None, str] = {
     ApiKey.JOIN_GROUP: "classic",
     ApiKey.CONSUMER_GROUP_HEARTBEAT: "consumer",

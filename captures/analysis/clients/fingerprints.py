@@ -1,9 +1,8 @@
-"""Which library a client is, where it does not say so: from the versions it uses, and from what it does.
+"""Guesses of a client's library, if it does not state it: from the versions that it uses, and from its behaviour.
 
 A library uses of each API the highest version that both it and the broker know. So a version below what the broker
-offers is the library's own highest; one equal to it bounds that from below. A library is named only if no other known
-one would have used these versions; clients of libraries that are not known may be taken for one that is. That is why
-it is a guess.
+offers is the library's own highest; one equal to it is a lower bound. A library is named only if no other known one
+would have used these versions. Clients of unknown libraries may be taken for a known one: therefore it is a guess.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from captures.meaning.exchange import Body, number, rows, text
 from dissectors.api_keys import CONNECTING, ApiKey
 
 _ENOUGH = 3
-"""APIs; the versions of fewer fit many libraries."""
+"""Least number of APIs; the versions of fewer match many libraries."""
 
 _JAVA_REASONS = (
     "need to re-join with the given member-id",
@@ -37,14 +36,14 @@ _JAVA_REASONS = (
     "cached metadata has changed",
     "group is already rebalancing",
 )
-"""Beginnings of the reasons in JoinGroup v8 (KIP-800; ``AbstractCoordinator.java``, ``ConsumerCoordinator.java``)."""
+"""Starts of the reasons in JoinGroup v8 (KIP-800; ``AbstractCoordinator.java``, ``ConsumerCoordinator.java``)."""
 _FRANZ_GO_REASON = "beginning to manage the group lifecycle"
 _KAFKAJS_PROTOCOL = "RoundRobinAssigner"
 
 NEEDS = frozenset({"request.reason", "request.protocols.name", "request.member_id"}) | frozenset(
     {"request.topics.partitions.committed_metadata"}
 )
-"""The fields that are looked at, for :class:`~captures.exchanges.projected_reader.ProjectedExchanges`."""
+"""The needed fields, for :class:`~captures.exchanges.projected_reader.ProjectedExchanges`."""
 
 Used = tuple[str, int, int]
 """Broker, API key, version."""
@@ -52,11 +51,11 @@ Used = tuple[str, int, int]
 
 @dataclass(slots=True)
 class _ClientBehaviour:
-    """What a client did.
+    """The behaviour of a client.
 
-    :ivar used: with the number of the first exchange
-    :ivar marks: library -> what gave it away
-    :ivar whole: whether a connection was captured from its beginning
+    :ivar used: number of the first exchange by broker, API key and version
+    :ivar marks: library -> the telltale
+    :ivar whole: whether the start of a connection was captured
     """
 
     used: dict[Used, int] = field(default_factory=dict)
@@ -66,9 +65,9 @@ class _ClientBehaviour:
 
 
 class Fingerprints:
-    """Collects what gives clients away.
+    """Collects the fingerprints of clients.
 
-    :param capture: tells which connections were captured from their beginning; without it, that is not known
+    :param capture: knows which connections were captured from their start; without it, that is unknown
     """
 
     def __init__(self, capture: Capture | None = None) -> None:
@@ -76,7 +75,7 @@ class Fingerprints:
         self._offered: dict[str, dict[int, int]] = {}
         self._clients: dict[str, _ClientBehaviour] = {}
         self._fits_of: dict[tuple[bool, bool, frozenset[Used]], tuple[Speaks, ...]] = {}
-        """By behaviour, which many clients share: the releases that fit it, with what brokers have offered so far."""
+        """Matching releases by behaviour, which many clients share, given the brokers' offers so far."""
 
     def add(self, exchange: Exchange) -> None:
         """Learn from one exchange."""
@@ -113,9 +112,9 @@ class Fingerprints:
             }
 
     def guess(self, client: str, client_id: str | None) -> Library | None:
-        """Return the library that a client is likely to be; None if nothing tells.
+        """Return the likely library of a client; None if unknown.
 
-        :param client: its name, as :func:`~captures.analysis.client_identity.client_name` has it
+        :param client: its name, from :func:`~captures.analysis.client_identity.client_name`
         """
         seen = self._clients.get(client) or _ClientBehaviour()
         marks = dict(seen.marks)
@@ -154,7 +153,7 @@ class Fingerprints:
     def _fits(self, speaks: Speaks, broker: str, key: int, version: int) -> bool:
         if key in CONNECTING:
             return True
-        if key not in speaks.least:  # all that a Java client could use is known, of others only what was seen
+        if key not in speaks.least:  # all APIs of Java clients are known, of others only those seen
             return speaks.library != JAVA
         if (key, version) in speaks.may_use and version <= speaks.most[key]:
             return True
@@ -169,9 +168,10 @@ class Fingerprints:
 
 
 def _asks_alike(speaks: Speaks, seen: _ClientBehaviour) -> bool:
-    """Tell whether a release would have asked in this version of ApiVersions first.
+    """Return whether a release would have used this version of ApiVersions first.
 
-    A broker that does not know it is asked again in an older one (KIP-511); with SASL the Java client begins with 0.
+    A client retries with an older version if the broker does not know it (KIP-511); with SASL the Java client begins
+    with 0.
     """
     asked = max((version for _, key, version in seen.used if key == ApiKey.API_VERSIONS), default=0)
     most = speaks.most.get(ApiKey.API_VERSIONS)
@@ -200,7 +200,7 @@ def _committed(seen: _ClientBehaviour, request: Body) -> None:
 
 
 def _releases(fits: Sequence[Speaks]) -> str:
-    """Return the releases that fit, of one library, in order: ``2.1-2.8``; empty if that is not known."""
+    """Return the matching releases of one library as a range: ``2.1-2.8``; empty if unknown."""
     names = [name for name, _ in groupby(fits, lambda each: each.release)]
     if not names or "" in names:
         return ""

@@ -1,4 +1,4 @@
-"""The clients of a capture: who they are, what they run, and how they are configured, as far as that shows."""
+"""The clients of a capture: identity, library and settings, as far as the capture shows them."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ class Client:
     Frames without a client ID, such as raw SASL tokens, count for the client of their connection.
 
     :ivar name: the client ID, or the host
-    :ivar library: what it runs; None if that is not known
-    :ivar software: names and versions as ApiVersions tells them, most connections first
-    :ivar principals: what SASL shows, with the mechanism: ``alice (SCRAM-SHA-256)``
+    :ivar library: its library; None if unknown
+    :ivar software: names and versions from ApiVersions, most connections first
+    :ivar principals: principals with the SASL mechanism: ``alice (SCRAM-SHA-256)``
     :ivar hosts: its addresses, without ports
-    :ivar brokers: ``host:port`` of those it talked to
+    :ivar brokers: ``host:port`` of its brokers
     :ivar roles: producer, consumer, share consumer, connect group, replica ...
-    :ivar first: ns since the epoch, of its first exchange
-    :ivar last: of its last
+    :ivar first: time of its first exchange, ns since the epoch
+    :ivar last: time of its last exchange, ns since the epoch
     """
 
     JSON = (
@@ -66,11 +66,11 @@ class Client:
 
 
 class Steady(NamedTuple):
-    """Exchanges of one client on one connection that were not looked into.
+    """Exchanges of one client on one connection that were only counted.
 
-    :ivar first: ns since the epoch, when the first of them began
-    :ivar last: likewise, when the last of them was over
-    :ivar number: of the last of them
+    :ivar first: start of the first one, ns since the epoch
+    :ivar last: end of the last one, ns since the epoch
+    :ivar number: number of the last one
     """
 
     key: ConnectionKey
@@ -85,9 +85,9 @@ class Steady(NamedTuple):
 class _Contact:
     """One client ID on one connection.
 
-    :ivar number: of its first exchange
-    :ivar first: ns since the epoch, when it began
-    :ivar last: when the last of its exchanges was over, and the number of that
+    :ivar number: number of its first exchange
+    :ivar first: start of its first exchange, ns since the epoch
+    :ivar last: end of its last exchange, and the number of that
     """
 
     number: int
@@ -97,7 +97,7 @@ class _Contact:
 
 
 class _Span(NamedTuple):
-    """How long a client talked on a connection, in ns since the epoch, and the last exchange of that."""
+    """The active time of a client on a connection, in ns since the epoch, and its last exchange."""
 
     connection: int
     first: int
@@ -108,7 +108,7 @@ class _Span(NamedTuple):
 class Clients:
     """Collects clients and their settings.
 
-    :param capture: tells what TCP and TLS show; without it, that is not known
+    :param capture: shows TCP and TLS; without it, these are unknown
     """
 
     def __init__(self, capture: Capture | None = None) -> None:
@@ -121,7 +121,7 @@ class Clients:
         self._contacts: dict[ConnectionKey, dict[str | None, _Contact]] = {}
 
     def add(self, exchange: Exchange) -> None:
-        """Learn from one exchange; those of a connection in their order, each once."""
+        """Learn from one exchange; those of a connection must be in order, each once."""
         over = exchange.end
         key = connection_key(exchange)
         self.count(Steady(key, exchange.client_id, 1, exchange.time, over, exchange.number))
@@ -136,7 +136,7 @@ class Clients:
         self._rhythms[name].add(exchange)
 
     def count(self, seen: Steady) -> None:
-        """Count exchanges that are not looked into."""
+        """Count exchanges that are not decoded."""
         by_id = self._contacts.get(seen.key)
         if by_id is None:
             by_id = self._contacts[seen.key] = {}
@@ -175,7 +175,7 @@ class Clients:
         return clients
 
     def _describe(self, client: Client, links: Links) -> None:
-        """Tell library, roles and settings of a client."""
+        """Set library, roles and settings of a client."""
         fields = self._fields.get(client.name) or Fields()
         rhythm = self._rhythms.get(client.name) or Rhythm()
         if client.software:
@@ -194,7 +194,7 @@ class Clients:
         client.settings = told_settings(found, fields, client.library)
 
     def _links(self, clients: dict[str, Client]) -> dict[str, Links]:
-        """Return what connections tell, by client."""
+        """Return facts about connections by client."""
         links: dict[str, Links] = defaultdict(Links)
         capture = self._capture
         tls = set(capture.decryption.tls) if capture is not None else set()
@@ -224,7 +224,7 @@ class Clients:
 def _owners(
     key: ConnectionKey, by_id: dict[str | None, _Contact]
 ) -> dict[str, list[tuple[str | None, _Contact]]]:
-    """Return what was said on a connection by client; what has no client ID belongs to one that has."""
+    """Return the contacts of a connection by client; those without a client ID belong to a client with one."""
     alone = next((client_id for client_id in by_id if client_id), None)
     found: dict[str, list[tuple[str | None, _Contact]]] = {}
     for client_id, contact in by_id.items():
@@ -241,7 +241,7 @@ def _count(client: Client, contacts: list[_Contact]) -> None:
 
 
 def _alone(clients: Iterable[Client]) -> dict[str, str]:
-    """Return the hosts with a single client: attempts to connect that fail tell no more than the host."""
+    """Return the hosts with a single client: failed connection attempts identify only the host."""
     by_host: dict[str, list[str]] = {}
     for client in clients:
         for host in client.hosts:

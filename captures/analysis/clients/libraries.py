@@ -1,8 +1,8 @@
-"""Client libraries: what each calls itself, which versions its releases speak, and what gives it away.
+"""Client libraries: their names, the versions that their releases speak, and their telltales.
 
-Facts about versions: those of the Java client follow from the releases of Apache Kafka, since client and broker share
-the message definitions. Those of other libraries were seen in recordings of these very releases against brokers that
-offer more and less; an API that is not listed was not seen.
+Versions of the Java client follow from the releases of Apache Kafka, since client and broker share the message
+definitions. Those of other libraries were observed in recordings of these very releases against brokers that offer more
+and less; an API that is not listed was not observed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ KAFKAJS = "kafkajs"
 PLATFORMATIC = "platformatic-kafka"
 
 _ANY = 1 << 15
-"""As a highest version: nothing is known to bound it."""
+"""As a highest version: no known bound."""
 
 _TOLD = {"apache-kafka-java": JAVA, "kgo": FRANZ_GO}
 _BINDINGS = "confluent-kafka-"
@@ -36,10 +36,10 @@ _WITH_RDKAFKA = re.compile(r"(?:^|-)(?:lib)?rdkafka-v?(\d[\w.]*)")
 class Library:
     """A library and its release.
 
-    :ivar name: one of those above, or the name that the client told if it is none of them
-    :ivar release: as told, or as far as it can be guessed: ``2.1-2.8``; empty if not known
-    :ivar told: whether the client said so in ApiVersions (KIP-511); False for a guess
-    :ivar why: what it was told or guessed from
+    :ivar name: one of the names above, or the name that the client stated
+    :ivar release: as stated, or as far as it can be guessed: ``2.1-2.8``; empty if unknown
+    :ivar told: whether the client stated it in ApiVersions (KIP-511); False for a guess
+    :ivar why: source of the statement or guess
     """
 
     name: str
@@ -52,11 +52,11 @@ class Library:
 
 
 def told_library(software: str) -> Library:
-    """Return the library that a client named in ApiVersions.
+    """Return the library that a client stated in ApiVersions.
 
-    Bindings name themselves, and librdkafka behind: ``confluent-kafka-python 2.16.1-rdkafka-2.16.0``.
+    Bindings name themselves, followed by librdkafka: ``confluent-kafka-python 2.16.1-rdkafka-2.16.0``.
 
-    :param software: name and version, with a space between
+    :param software: name and version, separated by a space
     """
     name, _, version = software.partition(" ")
     why = f"ApiVersions names {software}"
@@ -70,11 +70,12 @@ def told_library(software: str) -> Library:
 class Speaks:
     """The highest version that a release of a library uses of each API.
 
-    :ivar release: one, or several that are alike
-    :ivar least: API key -> highest version, at least
-    :ivar most: likewise, at most; it differs from ``least`` for releases between two known ones
-    :ivar asks: whether it asks what the broker offers (KIP-35); one that does not uses ``least`` all the same
-    :ivar may_use: API key -> versions below the highest that it also uses, as the content of the request demands
+    :ivar release: one release, or several equal ones
+    :ivar least: API key -> lower bound of the highest version
+    :ivar most: API key -> upper bound of the highest version; differs from ``least`` for releases between two known
+        ones
+    :ivar asks: whether it asks for the broker's versions (KIP-35); one that does not always uses ``least``
+    :ivar may_use: API key and versions below the highest that it also uses, depending on the content of a request
     """
 
     library: str
@@ -108,7 +109,7 @@ _JAVA_MAY_USE = frozenset(
 
 @lru_cache(1)
 def java_releases() -> tuple[Speaks, ...]:
-    """Return what each release line of the Java client speaks.
+    """Return the versions that each release line of the Java client speaks.
 
     0.8.2 is the first with a Java producer, 0.9 with a consumer (KIP-28 and the new consumer's design).
     """
@@ -123,7 +124,7 @@ def java_releases() -> tuple[Speaks, ...]:
 
 
 def _speaks(library: str, release: str, text: str, *, asks: bool = True, open_end: bool = False) -> Speaks:
-    """Return a release by a text such as ``0:7 1:11``: API key and highest version."""
+    """Return a release from a text such as ``0:7 1:11``: API key and highest version."""
     pairs = (pair.split(":") for pair in text.split())
     highest = {int(key): int(version) for key, version in pairs}
     most = dict.fromkeys(highest, _ANY) if open_end else highest
@@ -167,7 +168,7 @@ OTHERS: tuple[Speaks, ...] = (
         "0:9 1:12 2:11 3:13 8:8 9:8 10:6 11:7 12:4 13:5 14:5 15:5 16:5 18:4 19:7 20:6 22:4 24:3 26:3 29:3 32:4 36:2",
     ),
     _speaks(AIOKAFKA, "0.14", "0:7 1:11 2:3 3:5 8:3 9:3 10:1 11:5 12:1 13:1 14:3 18:0 19:3 22:0 36:1"),
-    # of a version given in the configuration
+    # with a version given in the configuration
     _speaks(SARAMA, "", "0:0 1:0 2:0 3:0 8:1 9:1 10:0", asks=False),
     _speaks(SARAMA, "", "0:0 1:1 2:0 3:0 8:2 9:1 10:0 11:0 12:0 13:0 14:0", asks=False),
     _speaks(SARAMA, "", "0:2 1:3 2:1 3:2 8:2 9:2 10:0 11:1 12:0 13:0 14:0", asks=False),
@@ -190,7 +191,7 @@ OTHERS: tuple[Speaks, ...] = (
         open_end=True,
     ),
 )
-"""What releases of other libraries speak."""
+"""Versions that releases of other libraries speak."""
 
 _CLIENT_IDS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern), library)
@@ -207,11 +208,11 @@ _CLIENT_IDS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"kafkajs", KAFKAJS),
     )
 )
-"""Client IDs that libraries use where none is configured."""
+"""Default client IDs of libraries."""
 
 
 def by_client_id(client_id: str) -> Library | None:
-    """Return the library whose own client ID this is, as a guess; None if no library uses it."""
+    """Return the library with this default client ID, as a guess; None if no library has it."""
     for pattern, library in _CLIENT_IDS:
         found = pattern.fullmatch(client_id)
         if found:

@@ -1,4 +1,4 @@
-"""What connections tell of settings: security, idle ones that the client closes, and attempts that fail."""
+"""Settings from connections: security, idle connections that the client closes, and failed attempts."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from captures.analysis.clients.settings import Setting, Values
 from captures.exchanges import Capture
 
 _LEAST_IDLE = 30_000_000_000
-"""ns; what is closed sooner may have been closed for something else."""
+"""ns; connections closed sooner may have been closed for another reason."""
 _GOES_ON = 1_000_000_000
 _LONGEST_BACKOFF = 60_000_000_000
-"""ns; later attempts to connect are no repetitions."""
+"""ns; later attempts to connect are not retries."""
 
 
 @dataclass(slots=True)
 class Links:
-    """What the connections of one client tell.
+    """Facts about the connections of one client.
 
-    :ivar values: of ``security.protocol`` and ``sasl.mechanism``
-    :ivar idle: how long connections were idle when the client closed them
-    :ivar reconnects: how long after an attempt that was refused the next one came
+    :ivar values: values of ``security.protocol`` and ``sasl.mechanism``
+    :ivar idle: idle times of connections that the client closed
+    :ivar reconnects: times between a refused attempt and the next one
     """
 
     values: dict[str, Values] = field(default_factory=dict)
@@ -35,9 +35,9 @@ class Links:
     reconnects: Gaps = field(default_factory=Gaps)
 
     def secured(self, intro: Introduction, number: int, *, tls: bool) -> None:
-        """Note what one connection shows of its security.
+        """Add the security of one connection.
 
-        :param number: of its first exchange
+        :param number: number of its first exchange
         """
         protocol = ("SASL_" if intro.mechanism else "") + ("SSL" if tls else "PLAINTEXT")
         self.values.setdefault("security.protocol", Values()).add(protocol, number)
@@ -45,7 +45,7 @@ class Links:
             self.values.setdefault("sasl.mechanism", Values()).add(intro.mechanism, number)
 
     def settings(self) -> Iterator[Setting]:
-        """Yield what they come to."""
+        """Yield the settings that follow."""
         for key, values in self.values.items():
             yield values.setting(key)
         idle = steady("connections.max.idle.ms", self.idle, 1, "for which connections were idle when closed")
@@ -57,9 +57,9 @@ class Links:
 
 
 class Presence:
-    """When a client was there.
+    """The times in which a client was active.
 
-    :param spans: first and last time at which anything was said on each of its connections, in ns since the epoch
+    :param spans: first and last activity on each of its connections, in ns since the epoch
     """
 
     def __init__(self, spans: Iterable[tuple[int, int]]) -> None:
@@ -68,26 +68,26 @@ class Presence:
         self._until = list(accumulate((until for _, until in ordered), max))
 
     def spans(self, before: int, after: int) -> bool:
-        """Tell whether a connection was there before one time and is still after another."""
+        """Return whether one connection was active before `before` and still after `after`."""
         begun = bisect_left(self._first, before)
         return begun > 0 and self._until[begun - 1] > after
 
 
 def idle_before_close(capture: Capture, connection: int, last: int, presence: Presence) -> int | None:
-    """Return how long a connection was idle before its client closed it, in ns; None if that was not why it did.
+    """Return how long a connection was idle before its client closed it, in ns; None if that was not the reason.
 
-    :param last: ns since the epoch, when anything was said on it last
-    :param presence: of the client
+    :param last: last activity on it, ns since the epoch
+    :param presence: presence of the client
     """
     end = ended(capture, connection)
     if end is None or ended_by_broker(capture, connection) is not None or end - last < _LEAST_IDLE:
         return None
-    # a client that leaves closes all; one that goes on has another connection, before as after
+    # a client that leaves closes all connections; one that stays has another, before and after
     return end - last if presence.spans(last, end + _GOES_ON) else None
 
 
 def failed_attempts(capture: Capture) -> Iterator[tuple[str, int]]:
-    """Yield the host that tried to connect again after an attempt was refused, and how long after that, in ns."""
+    """Yield the host and the time in ns between a refused attempt to connect and the next one."""
     tries: dict[tuple[str, str], list[tuple[int, bool]]] = defaultdict(list)
     for attempt in attempts(capture):
         host = attempt.client.rpartition(":")[0]

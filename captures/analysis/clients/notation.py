@@ -1,8 +1,8 @@
-"""What libraries call their settings, and how values are written in their configurations.
+"""Libraries' own names of settings, and the notation of values in their configurations.
 
-Java, librdkafka and what is built on it take properties. The Python libraries take keyword arguments, the Go and
-JavaScript ones fields, options and functions: of these the names are the library's own, and durations are written as
-their configurations take them.
+Java, librdkafka and libraries built on it use properties. The Python libraries use keyword arguments, the Go and
+JavaScript ones fields, options and functions: their settings have the library's own names, and durations are written as
+their configurations expect them.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ _JAVA_PACKAGE = "org.apache.kafka.clients.consumer."
 
 
 def own_name(library: str | None, key: str) -> str:
-    """Return what a library calls a setting; the Java client's name where it has none of its own, or is not known."""
+    """Return a library's name of a setting; the Java client's name if it has none of its own, or is unknown."""
     name = _NAMES.get(library or "", {}).get(key)
     if name is not None:
         return name
@@ -144,7 +144,7 @@ def own_name(library: str | None, key: str) -> str:
 
 
 def written(library: str | None, key: str, value: Value) -> str:
-    """Return a value as the configuration of a library has it; empty if it is not set."""
+    """Return a value in the notation of a library's configuration; empty if it is not set."""
     if value is None:
         return ""
     if key == "partition.assignment.strategy" and library == libraries.JAVA:

@@ -1,7 +1,7 @@
-"""Settings that only show in when requests are sent: intervals, ages and back-offs.
+"""Settings that show only in the timing of requests: intervals, ages and back-offs.
 
-An interval counts as a setting only where most of its repetitions are alike: commits that an application makes, or
-metadata that errors ask for, come when they come.
+An interval counts as a setting only if most of its repetitions are equal: commits by an application, or metadata
+requests after errors, have no fixed interval.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from dissectors.error_codes import ErrorCode
 from dissectors.units import MS
 
 _MOST_GAPS = 1024
-"""Intervals kept of each kind and client: those at the beginning tell as much as all."""
+"""Most intervals kept per kind and client: the first ones are enough."""
 _ALIKE = 0.1
-"""Share of an interval by which others may differ to be alike."""
+"""Relative difference within which intervals count as equal."""
 _ROUND = 0.015
-"""Share by which a measured interval may be off from a round number to be taken for it."""
+"""Relative difference within which an interval is rounded to a round number."""
 _LEAST_COMMITS = 3
 _LEAST_HEARTBEATS = 3
 _LEAST_REFRESHES = 3
 _LEAST_RETRIES = 3
 _LEAST_BACKOFF = 10 * MS
 _SPREAD = 1.5
-"""How many times as long as another a back-off can be, with a fifth more or less at random (KIP-580)."""
+"""Largest ratio of two back-offs, which vary randomly by a fifth (KIP-580)."""
 _SHARE = 0.6
 _HEARTBEATS_SHARE = 0.7
 _REFRESHES_SHARE = 0.8
 _BURST = 1_000 * MS
 """Metadata requests that follow each other faster are not refreshes."""
 _FRESH = 1_000 * MS
-"""Neither are those at the beginning of a connection: the client has just been started."""
+"""Nor are those at the start of a connection: the client has just been started."""
 _LONGEST_RETRY = 30_000 * MS
 
 RETRIABLE = frozenset({
@@ -44,7 +44,7 @@ RETRIABLE = frozenset({
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR,
 })  # fmt: skip
 """Unknown topic or partition, leader not available, not leader, coordinator loading, not available, not coordinator:
-what clients ask again for after ``retry.backoff.ms``."""
+errors after which clients retry after ``retry.backoff.ms``."""
 _RETRIED = frozenset({ApiKey.METADATA, ApiKey.FIND_COORDINATOR, ApiKey.INIT_PRODUCER_ID, ApiKey.OFFSET_FETCH})
 
 
@@ -56,16 +56,16 @@ class Gaps:
     numbers: list[int] = field(default_factory=list)
 
     def add(self, gap: int, number: int) -> None:
-        """Add one, in ns."""
+        """Add an interval, in ns."""
         if gap > 0 and len(self.times) < _MOST_GAPS:
             self.times.append(gap)
             self.numbers.append(number)
 
     def steady(self, least: int, share: float) -> list[int]:
-        """Return where those are that are alike, if most are; nothing if they are not.
+        """Return the indexes of equal intervals, if most are equal; otherwise none.
 
-        :param least: how many there have to be
-        :param share: how many of all
+        :param least: least number of them
+        :param share: least share of all
         """
         if len(self.times) < least:
             return []
@@ -75,10 +75,10 @@ class Gaps:
 
 
 def configured(times: Sequence[int]) -> int:
-    """Return the interval in ms that may be configured where these were measured, in ns.
+    """Return the probable configured interval in ms for measured ones in ns.
 
-    What is due is done when the client comes to it, so the roundest number between the shortest and the middle one is
-    it, if there is one; otherwise the middle one.
+    Clients act when they get to it, after an interval is over. So it is the roundest number between the shortest
+    interval and the median, if there is one; otherwise the median.
     """
     low, middle = min(times) / MS * (1 - _ROUND), median(times) / MS
     high = middle * (1 + _ROUND)
@@ -92,7 +92,7 @@ def configured(times: Sequence[int]) -> int:
 
 
 class Rhythm:
-    """When one client sends what."""
+    """The timing of one client's requests."""
 
     def __init__(self) -> None:
         self._heartbeats, self._commits, self._refreshes, self._retries = Gaps(), Gaps(), Gaps(), Gaps()
@@ -102,21 +102,21 @@ class Rhythm:
         self._opened: dict[int, int] = {}
 
     def add(self, exchange: Exchange) -> None:
-        """Learn from one exchange; those of a connection in their order."""
+        """Learn from one exchange; those of a connection must be in order."""
         key = exchange.api_key
         if key is None or Flag.ORPHAN in exchange.flag:
             return
         place = exchange.connection
         if place not in self._opened:
             self._opened[place] = exchange.time
-            # maybe another client of the same name: its intervals begin later
+            # it may be another client of the same name, whose intervals begin later
             self._asked.pop(exchange.client.rpartition(":")[0], None)
         if key == ApiKey.HEARTBEAT:
             self._since(self._heartbeats, (place, key), exchange)
         elif key == ApiKey.OFFSET_COMMIT:
             self._since(self._commits, (place, key), exchange)
         elif key in (ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.LEAVE_GROUP):
-            # a rebalance is waited for, and commits come before it whatever the interval is
+            # clients wait for a rebalance, and commit before it regardless of the interval
             self._last.pop((place, ApiKey.HEARTBEAT), None)
             self._last.pop((place, ApiKey.OFFSET_COMMIT), None)
         elif key == ApiKey.METADATA:
@@ -125,9 +125,9 @@ class Rhythm:
             self._retry(key, exchange)
 
     def settings(self, *, streams: bool = False) -> list[Setting]:
-        """Return what can be estimated.
+        """Return the settings that can be estimated.
 
-        :param streams: whether it is Kafka Streams, which commits by a timer of its own
+        :param streams: whether it is Kafka Streams, which commits by its own timer
         """
         found = [
             steady(
@@ -161,7 +161,7 @@ class Rhythm:
         if before is not None and exchange.time - before >= _BURST:
             self._refreshes.add(exchange.time - before, exchange.number)
         fresh = exchange.time - self._opened[exchange.connection] < _FRESH
-        if not fresh and not exchange.errors:  # what follows an error, or comes of a start, is no refresh
+        if not fresh and not exchange.errors:  # a request after an error or a start is not a refresh
             self._asked[host] = exchange.time
 
     def _retry(self, key: int, exchange: Exchange) -> None:
@@ -187,11 +187,11 @@ class Rhythm:
 
 
 def steady(key: str, gaps: Gaps, least: int, what: str, share: float = _SHARE) -> Setting | None:
-    """Estimate a setting by the interval that most are alike to; None if they are not.
+    """Estimate a setting from equal intervals; None if most are not equal.
 
-    :param least: how many of them there have to be
-    :param what: the intervals are, for the note
-    :param share: how many of all have to be alike
+    :param least: least number of equal ones
+    :param what: description of the intervals, for the note
+    :param share: least share of equal ones
     """
     alike = gaps.steady(least, share)
     if not alike:
@@ -203,14 +203,14 @@ def steady(key: str, gaps: Gaps, least: int, what: str, share: float = _SHARE) -
 
 
 def backoff(key: str, gaps: Gaps, what: str) -> Setting | None:
-    """Estimate a back-off by the shortest one: later ones grow (KIP-580), and other things come between.
+    """Estimate a back-off from the shortest interval: later ones grow (KIP-580), or have other causes.
 
-    :param what: comes after it, for the note
+    :param what: what follows the interval, for the note
     """
     if len(gaps.times) < _LEAST_RETRIES:
         return None
     shortest, second = sorted(gaps.times)[:2]
-    # what is asked again at once is not waited for, and a single short wait had another reason
+    # an immediate retry has no back-off, and a single short one had another reason
     if shortest < _LEAST_BACKOFF or second > _SPREAD * shortest:
         return None
     note = (

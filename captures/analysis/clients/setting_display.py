@@ -1,4 +1,4 @@
-"""The settings of a client as they are shown: all that such a client has, in the words of its library."""
+"""The settings of a client for display: all that such a client has, in its library's notation."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ from captures.analysis.clients.settings import (
 from captures.json_objects import OrNull
 
 _NO_DEFAULT = frozenset({"group.id", "sasl.mechanism"})
-"""Settings without a default: one that is there was set."""
+"""Settings without a default: any value was set."""
 _NO_TIMERS = {
     KAFKAJS: frozenset({"heartbeat.interval.ms", "enable.auto.commit", "auto.commit.interval.ms"}),
     LIBRDKAFKA: frozenset({"reconnect.backoff.ms"}),
 }
-"""What an interval does not tell of a library: KafkaJS beats and commits between batches, and of librdkafka several
-threads connect to the same address."""
+"""Settings that intervals do not show: KafkaJS sends heartbeats and commits between batches, and several threads of
+librdkafka connect to the same address."""
 
 
 @dataclass(frozen=True, slots=True)
 class DisplayedSetting:
-    """A setting as it is shown: in the library's own words, with its default, and what may come of it.
+    """A setting for display: in the library's notation, with its default and possible consequences.
 
-    :ivar name: what the library calls it
-    :ivar text: its value as the library's configuration has it; empty if it is not set, or not seen
-    :ivar others: likewise, of further values, with how often these were seen
-    :ivar default: likewise; None if it is not known
-    :ivar changed: whether it is not the default; None if that cannot be told
-    :ivar danger: what may come of it, empty if nothing
+    :ivar name: the library's name of it
+    :ivar text: its value in the library's notation; empty if it is not set, or not seen
+    :ivar others: further values in the library's notation, with the number of times they were seen
+    :ivar default: default in the library's notation; None if unknown
+    :ivar changed: whether it differs from the default; None if unknown
+    :ivar danger: possible consequences, empty if none
     """
 
     JSON = (
@@ -65,9 +65,9 @@ class DisplayedSetting:
 def told_settings(
     found: Iterable[Setting], fields: Fields, library: Library | None
 ) -> list[DisplayedSetting]:
-    """Return the settings that a client of these roles has, seen or not, and what else was seen of it.
+    """Return the settings that a client of these roles has, seen or not, and any others seen.
 
-    :param found: what was seen; of one key, what comes last counts
+    :param found: seen settings; the last one of a key counts
     """
     known = by_key(_meant(found, library))
     settings = [known.get(key) or Setting(key, note=missing(key, fields)) for key in _keys(fields, known)]
@@ -75,13 +75,13 @@ def told_settings(
 
 
 def _meant(settings: Iterable[Setting], library: Library | None) -> list[Setting]:
-    """Leave out estimates of what a library does for other reasons."""
+    """Leave out estimates from behaviour that has other reasons in a library."""
     others = _NO_TIMERS.get(library.name, frozenset()) if library is not None else frozenset()
     return [each for each in settings if each.how is not How.ESTIMATED or each.key not in others]
 
 
 def _keys(fields: Fields, known: dict[str, Setting]) -> list[str]:
-    """Return the settings that such a client has, and those that were seen of it otherwise, in their order."""
+    """Return the settings that such a client has, then other seen ones, in order."""
     roles = fields.roles
     keys = list(COMMON)
     if roles.consumes:
@@ -111,7 +111,7 @@ def _told(settings: list[Setting], library: Library | None) -> Iterator[Displaye
 
 
 def _changed(setting: Setting, defaults: dict[str, Value]) -> bool | None:
-    """Tell whether a setting that was seen is not the default; None if that cannot be told."""
+    """Return whether a seen setting differs from the default; None if unknown."""
     if setting.key == "client.id":
         return by_client_id(str(setting.value)) is None
     if setting.key in _NO_DEFAULT:
@@ -121,9 +121,9 @@ def _changed(setting: Setting, defaults: dict[str, Value]) -> bool | None:
     return bool(setting.others) or not alike(setting, defaults[setting.key])
 
 
-# ---------------------------------------------------------------- why a setting was not seen
+# ---------------------------------------------------------------- settings not seen
 _BY_BROKER = frozenset({"session.timeout.ms", "heartbeat.interval.ms", "partition.assignment.strategy"})
-"""What brokers decide where ``group.protocol=consumer`` (KIP-848)."""
+"""Settings that brokers decide with ``group.protocol=consumer`` (KIP-848)."""
 
 _WHY = {
     "client.id": "it sends none",

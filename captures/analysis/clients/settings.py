@@ -1,8 +1,8 @@
-"""Settings of a client: which there are, and how each is known.
+"""Settings of clients, and how each is known.
 
-Settings go by the names of the Java client here (``ConsumerConfig.java``, ``ProducerConfig.java``), whatever the
-library; :mod:`~captures.analysis.clients.notation` has the names that the library itself uses. Values are those of
-properties files: durations in ms, sizes in bytes.
+Settings have the names of the Java client here (``ConsumerConfig.java``, ``ProducerConfig.java``), whatever the
+library; :mod:`~captures.analysis.clients.notation` has the libraries' own names. Values are those of properties files:
+durations in ms, sizes in bytes.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Annotated
 from captures.json_objects import KeyNames, OrNull
 
 MOST_EVIDENCE = 3
-"""Numbers of exchanges that are kept to show where a value comes from."""
+"""Most exchange numbers that are kept as evidence of a value."""
 _MOST_VALUES = 16
-"""Values of a setting that are told apart; a client has one, unless several are called the same."""
+"""Most values kept per setting; a client has one, unless several share its name."""
 
 GROUP = (
     "group.id",
@@ -60,10 +60,10 @@ COMMON = (
 
 CONSUMER_KEYS = (*GROUP, *COMMIT, *FETCH)
 SHARE_KEYS = ("group.id", "client.rack", "fetch.min.bytes", "fetch.max.wait.ms", "fetch.max.bytes")
-"""What share consumers have (KIP-932)."""
+"""Settings of share consumers (KIP-932)."""
 
 Value = str | int | None
-"""None: the client says that it is not set."""
+"""None: the client states that it is not set."""
 
 
 class How(Enum):
@@ -72,25 +72,25 @@ class How(Enum):
     READ = "read"
     """From a field of a request."""
     ESTIMATED = "estimated"
-    """From when requests are sent, and how large they are."""
+    """From the timing and size of requests."""
     NOT_SEEN = "not seen"
 
 
 ValueCount = Annotated[tuple[Value, int], KeyNames("value", "count")]
-"""A value, and how often it was seen."""
+"""A value, and the number of times it was seen."""
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
     """One setting of a client.
 
-    :ivar key: the name that the Java client has for it
-    :ivar value: the one seen most often; None if it is not set, or not seen
-    :ivar count: exchanges, or intervals, that the value comes from
+    :ivar key: the Java client's name
+    :ivar value: the most frequent value; None if it is not set, or not seen
+    :ivar count: number of exchanges, or intervals, with the value
     :ivar evidence: numbers of the first of these exchanges
-    :ivar others: further values that were seen, with how often: several clients of one name, or one that was restarted
-    :ivar note: what an estimate comes from, or why there is nothing
-    :ivar at_least: whether the value is only what the setting is not below
+    :ivar others: further values with their counts: several clients of one name, or one that was restarted
+    :ivar note: basis of an estimate, or why there is none
+    :ivar at_least: whether the value is only a lower bound of the setting
     """
 
     key: str
@@ -110,7 +110,7 @@ class _Observation:
 
 
 class Values:
-    """The values of one setting that fields showed."""
+    """The values of one setting in request fields."""
 
     __slots__ = ("_seen",)
 
@@ -120,7 +120,7 @@ class Values:
     def add(self, value: Value, number: int) -> None:
         """Count a value.
 
-        :param number: of the exchange that shows it
+        :param number: number of the exchange with it
         """
         seen = self._seen.get(value)
         if seen is None:
@@ -132,9 +132,9 @@ class Values:
             seen.evidence.append(number)
 
     def setting(self, key: str, *, weakest: Value = None) -> Setting:
-        """Return what they come to; the most frequent value counts, the first of several that are as frequent.
+        """Return the setting with the most frequent value, the first of equally frequent ones.
 
-        :param weakest: a value that counts only where there is no other
+        :param weakest: a value that counts only if there is no other
         """
         ordered = sorted(self._seen.items(), key=lambda item: (item[0] == weakest, -item[1].count))
         (value, best), *rest = ordered
@@ -149,13 +149,13 @@ def by_key(settings: Sequence[Setting]) -> dict[str, Setting]:
 
 _ESTIMATE_MARGIN = 0.1
 _JITTER = 0.25
-"""Back-offs are made longer or shorter at random by a fifth (KIP-144, KIP-580)."""
+"""Back-offs vary randomly by a fifth (KIP-144, KIP-580)."""
 _LEAST_MARGIN = 2
 """ms, or bytes."""
 
 
 def alike(setting: Setting, default: Value) -> bool:
-    """Tell whether a setting has a value, as far as that is known; an estimate has it if it is near."""
+    """Return whether a setting has a value, as far as known; an estimate has it if it is near."""
     value = setting.value
     if setting.how is not How.ESTIMATED or not isinstance(value, int) or not isinstance(default, int):
         return value == default

@@ -1,1 +1,1 @@
-"""Two captures, or two stretches of time of one: what differs, how surely, and what differs most."""
+"""Comparison of two captures, or of two time ranges of one: differences with certainty, the largest first."""

@@ -1,4 +1,4 @@
-"""Puts all differences of two sides in one order, with a sentence on top."""
+"""The comparison of two sides: all differences in one order, with a summary sentence."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from captures.time_format import span
 from dissectors.units import SECOND
 
 _LITTLE = 100
-"""Exchanges below which a side tells little."""
+"""Number of exchanges below which a side proves little."""
 _UNEQUAL = 10.0
 _IN_THE_SENTENCE = 2
 
 
 def compare_sides(good: Side, bad: Side, timelines: Sequence[GroupTimeline] | None = None) -> Comparison:
-    """Return all that differs.
+    """Return all differences.
 
-    :param timelines: groups of the whole capture, where both sides are of one; None: each side has its own
+    :param timelines: groups of the whole capture, if both sides are parts of it; None: each side has its own
     """
     if not (good.facts().exchanges and bad.facts().exchanges):
         return Comparison(good.facts(), bad.facts(), _nothing(good, bad), [])

@@ -1,4 +1,4 @@
-"""Differences of what is wrong, and of why groups rebalanced."""
+"""Differences of findings, and of rebalances by trigger."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from captures.meaning import words
 
 _SCORES = {Severity.INFO: 0.5, Severity.LOW: 1.5, Severity.MEDIUM: 4.0, Severity.HIGH: 8.0}
 _GONE = 0.5
-"""Weight of what was wrong in good only."""
+"""Weight of findings only in good."""
 _REBALANCE_WEIGHT = 1.5
 
 
 def finding_differences(good: Side, bad: Side) -> list[Difference]:
-    """Return what was found on one side only, or is graver on one."""
+    """Return findings on only one side, or with different severity."""
     sides = [{each.key: each for each in side.findings()} for side in (good, bad)]
     found = []
     for key in sorted(sides[0].keys() | sides[1].keys()):
@@ -65,7 +65,7 @@ def _found(finding: Finding | None) -> SideValue:
 def rebalance_differences(
     good: Side, bad: Side, rebalances: tuple[list[Rebalance], list[Rebalance]]
 ) -> list[Difference]:
-    """Return the differences of how often groups rebalanced, by what triggered it."""
+    """Return the differences in frequency of rebalances, by trigger."""
     sides = [_by_trigger(each) for each in rebalances]
     found = []
     for key in sorted(sides[0].keys() | sides[1].keys()):
@@ -95,7 +95,7 @@ def _by_trigger(rebalances: list[Rebalance]) -> dict[tuple[str, str], list[Rebal
 
 
 def _counted(rebalances: list[Rebalance], side: Side) -> EventCount:
-    # a storm of rebalances is few events: each is followed by the next, so they are no Poisson count
+    # a storm counts as few events: each rebalance leads to the next, so they are no Poisson process
     storms = {(each.group, each.trigger) for each in rebalances if each.storm}
     slices = [len(rebalances), *[0] * 7] if storms else []
     examples = tuple(each.evidence[0] for each in rebalances[:MOST_EXAMPLES] if each.evidence)

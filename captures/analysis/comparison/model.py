@@ -1,4 +1,4 @@
-"""What a comparison says: differences, how large and how sure they are, and examples of both sides."""
+"""Results of a comparison: differences with size and certainty, and examples of both sides."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from captures.json_objects import OrNull, Rounded, Time
 
 
 class Aspect(StrEnum):
-    """What differs. The words are stable."""
+    """The subject of a difference. The words are stable."""
 
     FINDINGS = "findings"
     ERRORS = "errors"
@@ -23,13 +23,13 @@ class Aspect(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SideValue:
-    """What there was on one side.
+    """The value of one side.
 
     :ivar text: in words, with figures
-    :ivar value: a rate in 1/s, a time in ns, or None where it is no number
-    :ivar count: what it rests on: exchanges, errors, rebalances
-    :ivar low: bound of the value at 99.9 %; None if there is none
-    :ivar high: likewise
+    :ivar value: a rate in 1/s, a time in ns, or None if it is not a number
+    :ivar count: number of its exchanges, errors, or rebalances
+    :ivar low: lower bound of the value at 99.9 %; None if there is none
+    :ivar high: upper bound of the value at 99.9 %; None if there is none
     :ivar examples: numbers of exchanges that show it
     """
 
@@ -43,16 +43,16 @@ class SideValue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """One thing that differs.
+    """One difference.
 
-    :ivar subject: what it is about, such as ``Produce`` or ``group orders``
-    :ivar what: which of its figures, such as ``p95`` or ``requests``
+    :ivar subject: its subject, such as ``Produce`` or ``group orders``
+    :ivar what: figure of the subject, such as ``p95`` or ``requests``
     :ivar sentence: in plain words
-    :ivar ratio: bad to good, as measured; None where it is no number, or one of them is 0
-    :ivar sure: at least so many times (or at most, if below 1), at 99.9 %; 1 if it may be none;
-        None where it is no number
-    :ivar certain: whether the data prove it; if not, it is listed after the others
-    :ivar score: what they are sorted by: the size of the sure difference, by its weight (``docs/diff.md``)
+    :ivar ratio: bad to good, as measured; None if there is no number, or one of them is 0
+    :ivar sure: ratio of at least so many times (or at most, if below 1), at 99.9 %; 1 if there may be no difference;
+        None if there is no number
+    :ivar certain: whether the data prove it; otherwise it is listed after the others
+    :ivar score: sort key: the size of the certain difference, multiplied by its weight (``docs/diff.md``)
     """
 
     JSON = "aspect subject what sentence certain ratio sure_ratio=sure score good bad"
@@ -73,9 +73,9 @@ class Difference:
 class SideFacts:
     """One side as a whole.
 
-    :ivar label: what it is called
-    :ivar first: ns since the epoch, where it begins; None if there is nothing
-    :ivar seconds: how long it goes on; 0 if it is one moment
+    :ivar label: its label
+    :ivar first: its start, ns since the epoch; None if it is empty
+    :ivar seconds: its duration; 0 if it has only one moment
     """
 
     label: str
@@ -88,11 +88,11 @@ class SideFacts:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """All that differs.
+    """All differences.
 
-    :ivar sentence: the summary of it
-    :ivar differences: the largest first; those that the data do not prove at the end
-    :ivar notes: what limits it, such as little data
+    :ivar sentence: summary
+    :ivar differences: the largest first; unproven ones at the end
+    :ivar notes: limitations, such as little data
     """
 
     JSON = "sentence good bad notes differences"

@@ -1,4 +1,4 @@
-"""Differences of who takes part, and of which versions are offered and used."""
+"""Differences of clients, and of offered and used versions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _APIS_SHOWN = 6
 
 
 def client_differences(good: Side, bad: Side) -> list[Difference]:
-    """Return the clients of one side only, and those with other software or another principal."""
+    """Return the clients that are on only one side, and those with other software or another principal."""
     sides = [{each.name: each for each in side.clients} for side in (good, bad)]
     totals = [sum(each.exchanges for each in clients.values()) for clients in sides]
     found = []
@@ -91,7 +91,7 @@ def _numbers(side: Side, client: str) -> tuple[int, ...]:
 
 # ------------------------------------------------------------ versions
 def version_differences(good: Side, bad: Side) -> list[Difference]:
-    """Return what brokers offer otherwise, and what clients of both sides use otherwise."""
+    """Return the differences in versions that brokers offer, and that clients on both sides use."""
     one, other = good.matrix(), bad.matrix()
     found = [*_of_offers(one, other)]
     clients = {each.name: each for each in one.clients}
@@ -129,7 +129,7 @@ def _of_offers(good: Matrix, bad: Matrix) -> list[Difference]:
 
 
 def _offered(matrix: Matrix) -> dict[int, frozenset[Range]]:
-    """Return which ranges the brokers offer, by API."""
+    """Return the version ranges that the brokers offer, by API."""
     found: dict[int, set[Range]] = {}
     for broker in matrix.brokers:
         for key, versions in broker.apis.items():

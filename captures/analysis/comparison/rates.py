@@ -1,4 +1,4 @@
-"""Differences of what is counted: requests by API, errors, requests without an answer, rebalances."""
+"""Differences of rates: requests by API, errors, requests without an answer, rebalances."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from captures.analysis.comparison.uncertainty import Interval, dispersion, rate_
 from captures.meaning import words
 
 NOTABLE = 2.0
-"""A ratio from which on a difference is reported although the data do not prove it."""
+"""Ratio from which on an unproven difference is reported."""
 _LEAST_COUNT = 3
-"""What is seen fewer times than that, and not proved, is not told."""
+"""Unproven differences with smaller counts are not reported."""
 _SMALL_SHARE = 0.05
-"""Of all requests a second: a difference of that size has half its weight."""
+"""Share of all requests per second: a difference of that size has half its weight."""
 _ZERO = 0.5
-"""What a count of 0 is taken for where a ratio is to be shown or weighed."""
+"""Stands for a count of 0 in a ratio that is shown or weighted."""
 _ERROR_WEIGHT, _EXPECTED_WEIGHT, _UNANSWERED_WEIGHT = 2.0, 0.3, 1.5
 
 
 @dataclass(frozen=True, slots=True)
 class EventCount:
-    """How often something was seen on one side.
+    """Number of events on one side.
 
-    :ivar slices: how it was spread over time
+    :ivar slices: their distribution over time
     """
 
     total: int
@@ -37,12 +37,12 @@ class EventCount:
 
     @property
     def rate(self) -> float:
-        """In 1/s."""
+        """Events per second."""
         return self.total / self.seconds
 
     @property
     def spread(self) -> float:
-        """How much more it varies than Poisson's."""
+        """Dispersion in comparison with a Poisson process."""
         return dispersion(self.slices)
 
     def shown(self, noun: str, plural: str = "") -> SideValue:
@@ -62,7 +62,7 @@ class EventCount:
 
 
 def counted(side: Side, rhythm: Rhythm[Key], key: Key) -> EventCount:
-    """Return how often a side has something."""
+    """Return the number of events of a side."""
     return EventCount(rhythm.total(key), side.seconds, rhythm.slices(key), rhythm.examples(key))
 
 
@@ -73,9 +73,9 @@ def ratio_of(good: EventCount, bad: EventCount) -> Interval:
 
 
 def rate(per_second: float, beside: float = 0.0) -> str:
-    """Return a rate for people: ``12/s``, ``3.5/min``.
+    """Return a rate as text: ``12/s``, ``3.5/min``.
 
-    :param beside: a rate that it is compared with, and has its unit from, if that is larger
+    :param beside: a rate it is compared with, which determines the unit if it is larger
     """
     largest = max(per_second, beside)
     factor, unit = next(
@@ -86,7 +86,7 @@ def rate(per_second: float, beside: float = 0.0) -> str:
 
 
 def times(ratio: float) -> str:
-    """Return how many times more or less, for people."""
+    """Return a ratio as the number of times more or less."""
     value = ratio if ratio >= 1 else 1 / ratio
     return f"{value:.2f}" if value < 1.95 else f"{value:.1f}" if value < 9.95 else f"{value:,.0f}"
 
@@ -101,10 +101,10 @@ def compare(
     noun: tuple[str, str],
     weight: Callable[[float], float],
 ) -> Difference | None:
-    """Compare two rates; None if they do not differ, or it is not worth to be told.
+    """Compare two rates; return None if they do not differ, or not notably.
 
-    :param noun: singular and plural of what was counted
-    :param weight: of a difference of rates in 1/s
+    :param noun: singular and plural of the events
+    :param weight: returns the weight of a difference of rates in 1/s
     """
     if not (good.seconds and bad.seconds) or not (good.total or bad.total):
         return None
@@ -143,7 +143,7 @@ def _sentence(subject: str, plural: str, good: EventCount, bad: EventCount, sure
 
 
 def proof(sure: float) -> str:
-    """Say how sure a ratio is."""
+    """Return a clause about the certainty of a ratio."""
     if sure == 1.0:
         return "; too little data to be sure"
     return "" if math.isinf(sure) or not sure else f" (at least {times(sure)} times, at 99.9 %)"
@@ -214,6 +214,6 @@ _LONG = 1e9
 
 
 def _poisson(count: float) -> tuple[float, float]:
-    """Return the interval of a Poisson count (Garwood 1936): that of a binomial one out of very many."""
+    """Return the interval of a Poisson count (Garwood 1936): the limit of binomial ones with many trials."""
     share = share_interval(count, _LONG)
     return share.low * _LONG, share.high * _LONG

@@ -1,4 +1,4 @@
-"""Counts of things over time, in bounded memory: how many there were, and how they were spread."""
+"""Counts over time, in bounded memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from captures.arrays import Int64s
 
 MOST_SLICES = 64
 _FIRST_WIDTH = 1_000_000
-"""ns."""
+"""Initial width of a slice in ns."""
 MOST_EXAMPLES = 5
 
 Key = TypeVar("Key", bound=Hashable)
@@ -26,9 +26,9 @@ class _IntervalCount:
 
 
 class Rhythm(Generic[Key]):
-    """Counts by key and slice of time; slices get wider as the time to be covered does.
+    """Counts by key and slice of time; slices get wider as the covered time does.
 
-    However long it goes on, a key takes at most :data:`MOST_SLICES` counts and :data:`MOST_EXAMPLES` numbers.
+    However long that is, a key takes at most :data:`MOST_SLICES` counts and :data:`MOST_EXAMPLES` numbers.
     """
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class Rhythm(Generic[Key]):
         self._keys: dict[Key, _IntervalCount] = {}
 
     def cover(self, time: int) -> None:
-        """Let the time go on to a moment, in ns since the epoch, whether anything is counted there or not."""
+        """Extend the covered time to `time`, in ns since the epoch, whether anything is counted there or not."""
         if not self._end:
             self._begin = self._end = time
         elif self._begin <= time <= self._end:
@@ -50,14 +50,14 @@ class Rhythm(Generic[Key]):
             self._widen(factor)
 
     def cover_all(self, times: Int64s) -> None:
-        """Let the time go on to each of some moments; there is at least one."""
+        """Extend the covered time to each of `times`; there is at least one."""
         self.cover(int(times.min()))
         self.cover(int(times.max()))
 
     def add(self, key: Key, time: int, number: int, count: int = 1) -> None:
-        """Count what an exchange shows.
+        """Count events of an exchange.
 
-        :param number: of the exchange
+        :param number: number of the exchange
         """
         self.cover(time)
         counted = self._keys.get(key)
@@ -70,7 +70,7 @@ class Rhythm(Generic[Key]):
             counted.examples.append(number)
 
     def extend(self, key: Key, times: Int64s, numbers: Int64s) -> None:
-        """Count what exchanges show, one each, in the order of their numbers."""
+        """Count one event of each exchange, in the order of their numbers."""
         if not len(times):
             return
         self.cover_all(times)
@@ -82,21 +82,21 @@ class Rhythm(Generic[Key]):
         counted.examples += numbers[: MOST_EXAMPLES - len(counted.examples)].tolist()
 
     def kinds(self) -> set[Key]:
-        """Return all that was counted."""
+        """Return all keys."""
         return set(self._keys)
 
     def total(self, key: Key) -> int:
-        """Return how many there were."""
+        """Return the number of events."""
         counted = self._keys.get(key)
         return 0 if counted is None else counted.total
 
     def examples(self, key: Key) -> tuple[int, ...]:
-        """Return numbers of the first exchanges that show it."""
+        """Return numbers of the first exchanges with such an event."""
         counted = self._keys.get(key)
         return () if counted is None else tuple(counted.examples)
 
     def slices(self, key: Key) -> list[int]:
-        """Return how many there were in each slice, from the first moment to the last that was covered."""
+        """Return the number of events in each slice of the covered time."""
         counted = self._keys.get(key)
         if counted is None:
             return []

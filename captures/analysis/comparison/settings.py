@@ -1,4 +1,4 @@
-"""Differences of the settings of clients that are on both sides, as far as they show on the wire."""
+"""Differences of the settings of clients on both sides, as far as the wire shows them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _NEVER = frozenset({"client.id"})
 
 
 def setting_differences(good: Side, bad: Side) -> list[Difference]:
-    """Return the settings that were seen on both sides, with other values.
+    """Return the settings that were seen on both sides, with different values.
 
-    Estimates from the rhythm of requests prove nothing, and are reported as what may differ.
+    Estimates from the timing of requests prove nothing, and are reported as possible differences.
     """
     clients = {each.name: each for each in good.configured()}
     found = []

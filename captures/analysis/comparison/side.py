@@ -1,4 +1,4 @@
-"""One side of a comparison: all that is counted of a capture, or of a stretch of its time."""
+"""One side of a comparison: everything that is counted for a capture, or for a time range of it."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ from dissectors.units import SECOND
 
 _TAKEN = (*DECISIVE, "wait_reason")
 _LEARNING = "learning what to compare"
-"""What is being done, for faults."""
+"""The activity named in error reports."""
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A stretch of time, in ns since the epoch; None where it has no end."""
+    """A time range, in ns since the epoch; None for an open end."""
 
     low: int | None = None
     high: int | None = None
@@ -66,17 +66,17 @@ class ErrorKind:
 
 
 class Side:
-    """What is counted of one side.
+    """The counts of one side.
 
-    :param label: what it is called
-    :param names: tells names of topic IDs
-    :param window: only what began in it is counted; the groups and findings learn from that only, too
-    :ivar requests: by API
-    :ivar shares: by API and client
-    :ivar errors: responses that have them
+    :param label: its label
+    :param names: returns names of topic IDs
+    :param window: count only exchanges that began in it; groups and findings learn from these only, too
+    :ivar requests: requests by API
+    :ivar shares: requests by API and client
+    :ivar errors: responses by error
     :ivar unanswered: requests without an answer, by API
-    :ivar groups: its exchanges, as statistics count them
-    :ivar faults: of its capture
+    :ivar groups: its exchanges, in groups for statistics
+    :ivar faults: internal errors of its capture
     """
 
     def __init__(self, label: str, capture: Capture, names: Names, window: Window | None = None) -> None:
@@ -99,7 +99,7 @@ class Side:
         self._last = 0
 
     def read(self, reader: ExchangeReader) -> Iterator[int]:
-        """Learn from the exchanges that began in the window; yields how far that is, as one of their numbers."""
+        """Learn from the exchanges that began in the window; yield the progress as exchange numbers."""
         indexes = self._indexes(reader)
         columns = ExchangeColumns(reader.capture, reader.rows[indexes])
         for block, _ in enumerate(columns.preparing(_TAKEN)):
@@ -147,7 +147,7 @@ class Side:
             self.shares.extend(share, times[requests], numbers[requests])
         for column, expected in (("error_codes", False), ("expected_error_codes", True)):
             errors = columns.ragged(column)
-            seen = np.unique(np.stack([errors.rows, errors.values]), axis=1)  # each error of a response once
+            seen = np.unique(np.stack([errors.rows, errors.values]), axis=1)  # each error once per response
             for row, code in seen.T.tolist():
                 kind = ErrorKind(apis[api[row]], error_name(code), expected)
                 self.errors.add(kind, int(times[row]), int(numbers[row]))
@@ -177,16 +177,16 @@ class Side:
             if learning[row]:
                 learn(exchange)
 
-    # ------------------------------------------------------------ what was counted
+    # ------------------------------------------------------------ results
     @property
     def seconds(self) -> float:
-        """How long it went on, from its first exchange to its last."""
+        """Time from its first exchange to its last."""
         if self._first is None:
             return 0.0
         return (self._last - self._first) / SECOND
 
     def facts(self) -> SideFacts:
-        """Return it as a whole."""
+        """Return the side as a whole."""
         return SideFacts(
             label=self.label,
             first=self._first,
@@ -201,12 +201,12 @@ class Side:
         return self._slowest.get(api, ())
 
     def time_shares(self) -> dict[str, ShareRow]:
-        """Return where the time of each API went."""
+        """Return the shares of time by API."""
         return {row.api: row for row in self._time_shares.result()}
 
     @cached_property
     def clients(self) -> list[ClientRow]:
-        """The clients, asked for once all exchanges were added."""
+        """The clients; to be read once all exchanges were added."""
         return self._clients.result()
 
     def configured(self) -> list[Client]:
@@ -214,11 +214,11 @@ class Side:
         return self._settings.result()
 
     def matrix(self) -> Matrix:
-        """Return who offers and uses which versions."""
+        """Return the versions that are offered and used."""
         return self._negotiation.result()
 
     def findings(self) -> list[Finding]:
-        """Return what is wrong in it; of what TCP shows, too, only what was in the window."""
+        """Return its findings; those about TCP only if they are in the window."""
         window = self.window
         return [
             each
@@ -230,7 +230,7 @@ class Side:
     def rebalances(self, timelines: Sequence[GroupTimeline] | None = None) -> list[Rebalance]:
         """Return the rebalances that began in it.
 
-        :param timelines: of the whole capture, which tell more than the window's own; None: those of this side
+        :param timelines: groups of the whole capture, which know more than the window's own; None: those of this side
         """
         told = self._diagnosis.groups.result() if timelines is None else timelines
         return [each for timeline in told for each in timeline.rebalances if each.time in self.window]

@@ -1,4 +1,4 @@
-"""Differences of latency without designed waiting, by API: the median, and the slow ones."""
+"""Differences of latency without designed waits, by API: the median and p95."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from captures.time_format import span
 
 _RANKS = {"median": 50, "p95": 95}
 _LEAST_COUNT = 20
-"""Exchanges on both sides from which on a difference is reported although the data do not prove it."""
+"""Number of exchanges on both sides from which on an unproven difference is reported."""
 _SMALL = 5_000_000
 """ns: a difference of that size has half its weight."""
 _WEIGHT = 1.5
@@ -55,7 +55,7 @@ class _Point:
 
 
 def latency_differences(good: Side, bad: Side) -> list[Difference]:
-    """Return the differences, at most one for an API: of the median or of p95, whichever differs more."""
+    """Return the differences, at most one per API: of the median or of p95, whichever differs more."""
     sides = [
         {
             each.label: each
@@ -77,7 +77,7 @@ def latency_differences(good: Side, bad: Side) -> list[Difference]:
 
 
 def _largest_part(good: ShareRow | None, bad: ShareRow | None) -> str:
-    """Say which part of the time makes up most of the difference; empty if that is not known.
+    """Return a clause about the part of the time that makes up most of the difference; empty if unknown.
 
     Means are compared, since only they add up.
     """
@@ -92,7 +92,7 @@ def _largest_part(good: ShareRow | None, bad: ShareRow | None) -> str:
 
 
 def _mean(row: ShareRow, part: str) -> float:
-    """Return the mean of a part of the time in ns, of all exchanges of an API that did more than wait."""
+    """Return the mean of a part of the time in ns, over all exchanges of an API that did not only wait."""
     of: Percentiles | None = getattr(row, part)
     return of.total / row.broker.count if of is not None and row.broker is not None else 0.0
 
@@ -128,7 +128,7 @@ def _difference(
 
 
 def _sure(good: Interval, bad: Interval) -> float:
-    """Return how many times more it is at least, or at most if that is below 1; 1 if the intervals meet."""
+    """Return the ratio of at least so many times, or at most if it is below 1; 1 if the intervals overlap."""
     if bad.low > good.high:
         return bad.low / good.high
     if bad.high < good.low:
@@ -145,7 +145,7 @@ def _point(side: Side, found: Distribution, rank: int) -> _Point:
 
 
 def _spread(side: Side, found: Distribution, rank: int) -> float:
-    """Return how much more exchanges slower than the percentile come together than by chance."""
+    """Return how much more often than by chance exchanges slower than the percentile occur together."""
     bucket = percentile(found.counts, rank)
     over_time = side.latency.over_time(Dimension.API, Measure.EXCESS, found.label, found.condition).merged(64)
     counts: Int64s = over_time.counts

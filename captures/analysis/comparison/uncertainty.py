@@ -1,19 +1,19 @@
-"""How surely two rates, or two distributions of times, differ.
+"""The certainty with which two rates, or two distributions of times, differ.
 
-**Rates.** Counts of requests are compared as Poisson counts: given how many there were in all, how many of them fall on
-one side is binomial, and the exact (Clopper-Pearson) interval of that share gives the interval of the ratio of the
-rates (Przyborowski and Wilenski 1940). Exact, since errors and rebalances are few. Requests come in bursts, which makes
-counts vary more than Poisson's: how much more is seen from slice to slice of time (the index of dispersion, variance by
-mean), and counts are divided by it (quasi-Poisson); of two sides, the one that varies more decides. Counts that vary
-less are taken as Poisson's.
+**Rates.** Counts of requests are compared as Poisson counts: given their sum, the number on one side is binomial, and
+the exact (Clopper-Pearson) interval of its share gives the interval of the ratio of the rates (Przyborowski and
+Wilenski 1940). It is exact, because errors and rebalances are few. Requests arrive in bursts, which makes counts vary
+more than Poisson's: the dispersion is measured between slices of time (the index of dispersion, variance by mean), and
+counts are divided by it (quasi-Poisson); the more dispersed side decides. Counts that vary less are treated as
+Poisson's.
 
-**Times.** Percentiles are compared by the interval that order statistics give: which rank the true percentile has is
-binomial, whatever the distribution of times is. That needs neither a model nor resampling, goes with counts in buckets,
-and two intervals that do not meet give a bound of the ratio. Slow exchanges come together, too, so the number of
-exchanges is divided by the dispersion of the slow ones among the slices.
+**Times.** Percentiles are compared by intervals from order statistics: the rank of the true percentile is binomial,
+whatever the distribution of times. This needs neither a model nor resampling, works with counts in buckets, and two
+disjoint intervals give a bound of the ratio. Slow exchanges occur together, too, so the number of exchanges is divided
+by the dispersion of the slow ones among the slices.
 
-The level is 99.9 % for each of the comparisons, of which two captures need some hundred: one in ten pairs of captures
-that are alike shows a difference that is not there.
+The level is 99.9 % for each comparison; two captures need some hundred of them: one in ten pairs of equal captures
+shows a false difference.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from captures.arrays import Int64s
 LEVEL = 0.999
 _ALPHA = 1 - LEVEL
 _Z = 3.290527
-"""Of the normal distribution, for :data:`LEVEL`."""
+"""Quantile of the normal distribution for :data:`LEVEL`."""
 _LARGE = 2_000
-"""Counts from which on the normal approximation is as good."""
+"""Counts from which on the normal approximation is good enough."""
 _LEAST_SLICES = 8
 _STEPS = 80
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """Where a value lies at :data:`LEVEL`.
+    """The interval of a value at :data:`LEVEL`.
 
     :ivar high: infinite if there is no bound
     """
@@ -50,14 +50,14 @@ class Interval:
 
     @property
     def sure(self) -> float:
-        """The bound of a ratio that is next to 1: at least so many times; 1 if it may be no difference."""
+        """The bound of a ratio that is nearest to 1: at least so many times; 1 if there may be no difference."""
         return self.low if self.low > 1 else self.high if self.high < 1 else 1.0
 
 
 def dispersion(counts: Sequence[int]) -> float:
-    """Return how much more counts of equal slices of time vary than Poisson's, at least 1.
+    """Return the dispersion of counts of equal slices of time in comparison with Poisson's, at least 1.
 
-    1 where there are too few slices to tell.
+    1 if there are too few slices.
     """
     total = sum(counts)
     if len(counts) < _LEAST_SLICES or total < 2:
@@ -68,10 +68,10 @@ def dispersion(counts: Sequence[int]) -> float:
 
 
 def binomial_dispersion(chosen: Int64s, totals: Int64s) -> float:
-    """Return how much more the share of chosen ones varies from slice to slice than by chance, at least 1.
+    """Return the dispersion of a share between slices in comparison with chance, at least 1.
 
-    :param chosen: how many of each slice
-    :param totals: out of how many; slices without any do not count
+    :param chosen: count in each slice
+    :param totals: total in each slice; empty slices do not count
     """
     kept = totals > 0
     chosen, totals = chosen[kept], totals[kept]
@@ -90,19 +90,19 @@ def rate_ratio(
     """Return the interval of the ratio of two rates, bad to good.
 
     :param good: count
-    :param good_time: s that it was counted for; above 0, as is ``bad_time``
-    :param overdispersion: of both counts, as :func:`dispersion` gives it; the larger one, where they differ
+    :param good_time: s in which it was counted; above 0, as is ``bad_time``
+    :param overdispersion: :func:`dispersion` of the counts; the larger one of both
     """
     share = share_interval(bad / overdispersion, (good + bad) / overdispersion)
     low, high = (each / (1 - each) if each < 1 else math.inf for each in (share.low, share.high))
     return Interval(low * good_time / bad_time, high * good_time / bad_time)
 
 
-@lru_cache(maxsize=4096)  # much of what is compared was seen as often
+@lru_cache(maxsize=4096)  # many compared counts are equal
 def share_interval(count: float, total: float) -> Interval:
-    """Return the Clopper-Pearson interval of a share; counts need not be whole.
+    """Return the Clopper-Pearson interval of a share; counts may be fractional.
 
-    Large counts take Wilson's interval, which is the same in all digits that matter.
+    Large counts use Wilson's interval, which is equal in all relevant digits.
     """
     if total <= 0:
         return Interval(0.0, 1.0)
@@ -117,11 +117,11 @@ def share_interval(count: float, total: float) -> Interval:
 def percentile_interval(
     counts: Int64s, scale: Sequence[int], rank: float, overdispersion: float
 ) -> Interval | None:
-    """Return between which bounds of buckets a percentile lies; None if nothing was counted.
+    """Return the bucket bounds between which a percentile lies; None if nothing was counted.
 
     :param counts: by bucket: bucket ``i`` is from ``scale[i - 1]`` on, below ``scale[i]``; the first has no lower bound
     :param rank: such as 0.95
-    :param overdispersion: of :func:`binomial_dispersion`
+    :param overdispersion: from :func:`binomial_dispersion`
     """
     total = int(counts.sum())
     if not total:
@@ -148,7 +148,7 @@ def _wilson(share: float, total: float) -> Interval:
 
 # ------------------------------------------------------------ the beta distribution
 def _quantile(probability: float, a: float, b: float) -> float:
-    """Return where the beta distribution reaches a probability, by bisection."""
+    """Return the quantile of the beta distribution, by bisection."""
     low, high = 0.0, 1.0
     for _ in range(_STEPS):
         middle = (low + high) / 2
@@ -170,7 +170,7 @@ def _beta(x: float, a: float, b: float) -> float:
 
 
 def _fraction(x: float, a: float, b: float) -> float:
-    """Evaluate the continued fraction from the front (Lentz's method)."""
+    """Return the value of the continued fraction, evaluated from the front (Lentz's method)."""
     tiny = 1e-300
     c, d = 1.0, 1 / (1 - (a + b) * x / (a + 1) or tiny)
     found = d

@@ -1,11 +1,12 @@
-"""The way of records through a cluster, from what a capture shows: sent, acknowledged, delivered, committed.
+"""Journeys of records through a cluster, as a capture shows them: sent, acknowledged, delivered, committed.
 
-:class:`~captures.analysis.journey.journeys.Journeys` is shown exchanges and tells in the end. What it notes on the way
-are ranges of offsets (:mod:`.ledger`); records are looked into only where those sought may be (:mod:`.found`).
+:class:`~captures.analysis.journey.journeys.Journeys` receives exchanges and reports at the end. Meanwhile it keeps
+    ranges of offsets (:mod:`.ledger`); batches are decoded only if they may contain wanted records
+    (:mod:`.found_records`).
 
-What is seen and what is inferred: requests, answers and what they hold are seen. Inferred are the group and the member
-of a Fetch, which names neither; that two requests sent the same batch, where the producer is not idempotent; and the
-offset of a batch whose answer is missing, by its checksum.
+Requests, responses and their content are observed. Inferred are the group and the member of a Fetch, which names
+neither; that two requests sent the same batch, if the producer is not idempotent; and the offset of a batch without a
+response, by its checksum.
 """
 
 from captures.analysis.journey.journeys import JourneyResult, Journeys

@@ -1,12 +1,12 @@
-"""Which Produce requests sent the same batch, and at which offsets it was written.
+"""Produce requests that sent the same batch, and the offsets at which it was written.
 
-A batch of an idempotent producer is the same if producer ID, epoch and base sequence are (KIP-98). Without them it is
-taken for the same if the client, the checksum and the size are (the checksum covers the records with their timestamps),
-and if there was a reason to send it again: the request before was refused or not answered, or was sent over another
-connection, as by a client that has given up waiting.
+Batches of an idempotent producer are the same if producer ID, epoch and base sequence are (KIP-98). Other batches count
+as the same if the client, the checksum and the size are (the checksum covers the records with their timestamps), and if
+there was a reason to resend: the request before was refused or not answered, or was sent over another connection, as by
+a client that stopped waiting.
 
-Where no answer told the offset (acks=0, a lost answer), a batch with the same checksum that a Fetch brought tells it:
-brokers write batches of magic 2 as they come, but for the offset, which the checksum leaves out
+If no response contains the offset (acks=0, a lost response), a fetched batch with the same checksum reveals it: brokers
+write batches of magic 2 unchanged except for the offset, which the checksum does not cover
 (``DefaultRecordBatch.java``).
 """
 
@@ -27,11 +27,11 @@ _NO_ANSWER_WANTED = 0
 
 
 class Attempts:
-    """What was sent to a partition, request by request.
+    """The Produce requests to a partition.
 
-    :ivar rows: of :data:`~captures.analysis.journey.ledger.SENDS`
-    :ivar base: by row, the offset of the first record; -1 if it is not known
-    :ivar told: by row, whether an answer told that
+    :ivar rows: rows of :data:`~captures.analysis.journey.ledger.SENDS`
+    :ivar base: by row, the offset of the first record; -1 if unknown
+    :ivar told: by row, whether a response contained that offset
     :ivar batch: by row, the first row that sent the same batch
     """
 
@@ -51,20 +51,20 @@ class Attempts:
         return found
 
     def of(self, row: int) -> list[int]:
-        """Return all rows that sent the batch that a row sent, in the order of time."""
+        """Return all rows that sent the batch of `row`, ordered by time."""
         return [int(each) for each in np.flatnonzero(self.batch == self.batch[row])]
 
     def holding(self, offset: int) -> int:
-        """Return a row that sent the record at an offset; -1 if there is none."""
+        """Return a row that sent the record at `offset`; -1 if there is none."""
         found = np.flatnonzero(
             (self.base >= 0) & (self.base <= offset) & (offset < self.base + self.rows["count"])
         )
         return int(found[0]) if len(found) else -1
 
     def first_times(self) -> tuple[Int64s, Int64s]:
-        """Return by row when its batch was sent first, and when it was confirmed first; -1 if never.
+        """Return by row the time when its batch was first sent, and when it was first confirmed; -1 if never.
 
-        Of a batch that was written twice, each copy has the confirmations that name its offset.
+        If a batch was written twice, each copy has the confirmations with its offset.
         """
         size = len(self.rows)
         sent, done = np.full(size, _NEVER), np.full(size, _NEVER)
@@ -76,7 +76,7 @@ class Attempts:
         return sent[self.batch], done[copy]
 
     def _copies(self) -> Int64s:
-        """Return by row the first row that sent the same batch and had it written at the same offset."""
+        """Return by row the first row that sent the same batch to the same offset."""
         copy = self.batch.copy()
         again = np.flatnonzero(self.batch != np.arange(len(self.batch)))
         first: dict[tuple[int, int], int] = {}
@@ -97,7 +97,7 @@ def _same_batches(rows: Rows, told: Bools, clients: list[str]) -> Int64s:
         changes[0] = True
         for key in keys:
             changes[1:] |= np.diff(key[order]) != 0
-        # the sort is stable, so the first of equal ones is the first row
+        # the sort is stable, so the first of equal rows is the lowest one
         same[numbered[order]] = numbered[order][np.flatnonzero(changes)[np.cumsum(changes) - 1]]
     for first, again in _sent_again(rows, told, clients):
         same[again] = same[first]
@@ -105,7 +105,7 @@ def _same_batches(rows: Rows, told: Bools, clients: list[str]) -> Int64s:
 
 
 def _sent_again(rows: Rows, told: Bools, clients: list[str]) -> Iterator[tuple[int, int]]:
-    """Yield rows without a sequence that repeat one before, with that one."""
+    """Yield the rows without a sequence that repeat an earlier one: that one, and the row."""
     plain = np.flatnonzero(
         ((rows["producer_id"] < 0) | (rows["sequence"] < 0)) & (rows["acks"] != _NO_ANSWER_WANTED)
     )
@@ -123,7 +123,7 @@ def _sent_again(rows: Rows, told: Bools, clients: list[str]) -> Iterator[tuple[i
 
 
 def _located(rows: Rows, told: Bools, same: Int64s, batches: Rows) -> Int64s:
-    """Return by row the offset of the first record: told by an answer, or by a batch of the same checksum."""
+    """Return by row the offset of the first record: from a response, or from a batch of the same checksum."""
     base: Int64s = rows["base"].astype(np.int64)
     open_rows = np.flatnonzero(~told)
     if not len(open_rows) or not len(batches):
@@ -148,5 +148,5 @@ def _located(rows: Rows, told: Bools, same: Int64s, batches: Rows) -> Int64s:
             found.remove(base[row])
             mine.add(int(base[row]))
         elif rows["sequence"][row] >= 0:
-            base[row] = min(mine & set(found))  # the broker has kept one of them
+            base[row] = min(mine & set(found))  # the broker kept only one of them
     return base

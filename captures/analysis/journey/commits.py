@@ -1,4 +1,4 @@
-"""What groups are done with: offsets that they commit, also within transactions, and records that share groups settle.
+"""What groups have finished: offsets that they commit, also within transactions, and records that share groups settle.
 
 Offsets of a transaction (TxnOffsetCommit) count once EndTxn has committed it.
 """
@@ -29,9 +29,9 @@ class _OpenTransaction(NamedTuple):
 
 
 class CommitTracker:
-    """Notes commits; exchanges in their order.
+    """Records commits; exchanges must be in order.
 
-    :param names: tells names of topic IDs
+    :param names: returns names of topic IDs
     """
 
     def __init__(self, sought: RecordQuery, names: Names, ledger: Ledger) -> None:
@@ -42,9 +42,9 @@ class CommitTracker:
         self._undecided: dict[str, dict[tuple[str, TopicPartition], _OpenTransaction]] = {}
 
     def add(self, exchange: Exchange, answered: int) -> None:
-        """Learn from one exchange, of whichever API.
+        """Learn from one exchange of any API.
 
-        :param answered: ns since the epoch, when it was; -1 if it was not
+        :param answered: time of the response, ns since the epoch; -1 if there was none
         """
         key = exchange.api_key
         request = exchange.request_body
@@ -59,7 +59,7 @@ class CommitTracker:
                 for (group, place), each in decided.items():
                     self._add(group, place, each, answered, exchange.number, Settlement.IN_TRANSACTION)
         elif key == ApiKey.INIT_PRODUCER_ID and response.get("error_code") == 0:
-            # aborts what the former producer with the same ID has left open
+            # aborts open transactions of the former producer with the same ID
             self._undecided.pop(text(request, "transactional_id"), None)
         elif key in (ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE):
             self._settle(exchange, request, response, answered)
@@ -87,7 +87,7 @@ class CommitTracker:
         kind: Settlement,
     ) -> None:
         if self._latest.get((group, place)) == each.offset:
-            return  # clients commit the same again and again while nothing comes
+            return  # idle clients commit the same offset repeatedly
         self._latest[group, place] = each.offset
         commits = self._ledger.of(place).commits_of(group)
         commits.add(-1, each.offset - 1, each.sent, answered, at, each.member, kind)
@@ -121,7 +121,7 @@ class CommitTracker:
 
 
 def _settled(batch: Body) -> Iterator[tuple[int, int, Settlement]]:
-    """Yield ranges of offsets with what was said of them; types are one for each offset, or one for all."""
+    """Yield ranges of offsets with their settlement; there is one type for each offset, or one for all."""
     first, last = number(batch, "first_offset"), number(batch, "last_offset")
     types = items(batch, "acknowledge_types")
     if first < 0 or last < first or not types:

@@ -1,4 +1,4 @@
-"""Ranges of offsets and when each offset was covered first: by a send, a delivery, a commit.
+"""Ranges of offsets, and what covered each offset first: a send, a delivery, a commit.
 
 All ranges include their last offset.
 """
@@ -14,7 +14,7 @@ from captures.arrays import Int64s
 
 
 class Overlap(NamedTuple):
-    """Offsets that were covered before, by which row, and by which row again."""
+    """Offsets that were covered twice, with the earlier row and the repeating one."""
 
     first: int
     last: int
@@ -23,7 +23,7 @@ class Overlap(NamedTuple):
 
 
 class Cover:
-    """Disjoint ranges in the order of their offsets; what covers an offset first keeps it."""
+    """Disjoint ranges ordered by offset; the first row to cover an offset keeps it."""
 
     __slots__ = ("firsts", "lasts", "rows")
 
@@ -33,7 +33,7 @@ class Cover:
         self.rows: list[int] = []
 
     def add(self, first: int, last: int, row: int) -> list[Overlap]:
-        """Cover what of a range is not covered yet; return the parts that were."""
+        """Cover the uncovered parts of a range; return the parts that were covered already."""
         if last < first:
             return []
         if not self.lasts or first > self.lasts[-1]:
@@ -60,7 +60,7 @@ class Cover:
 
 
 class Ranges:
-    """A set of offsets as few ranges: neighbours are put together."""
+    """A set of offsets as few ranges: adjacent ones are joined."""
 
     __slots__ = ("_ends", "_firsts")
 
@@ -73,7 +73,7 @@ class Ranges:
         return at >= 0 and offset < self._ends[at]
 
     def covers(self, first: int, last: int) -> bool:
-        """Return whether all of a range is in it."""
+        """Return whether a whole range is in the set."""
         at = bisect_right(self._firsts, first) - 1
         return at >= 0 and last < self._ends[at]
 
@@ -110,7 +110,7 @@ def first_cover(first: Int64s, last: Int64s) -> tuple[Cover, list[Overlap]]:
 
 
 def rows_at(cover: Cover, offsets: Int64s) -> Int64s:
-    """Return for each offset the row that covers it first; -1 where none does."""
+    """Return for each offset the row that covers it first; -1 if none does."""
     if not cover.firsts:
         return np.full(len(offsets), -1, np.int64)
     firsts, lasts = np.array(cover.firsts, np.int64), np.array(cover.lasts, np.int64)

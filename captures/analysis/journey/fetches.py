@@ -1,4 +1,4 @@
-"""What Fetch and ShareFetch responses bring of the partitions that are sought, and how far they say one may read."""
+"""Deliveries of wanted partitions by Fetch and ShareFetch responses, and how far consumers may read."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _READ_COMMITTED = 1
 
 
 class Deliveries:
-    """Notes what is fetched, by whom; exchanges of a connection in their order.
+    """Records deliveries with their readers; the exchanges of a connection must be in order.
 
-    :param names: tells names of topic IDs
+    :param names: returns names of topic IDs
     """
 
     def __init__(self, sought: RecordQuery, names: Names, ledger: Ledger, finds: Finds) -> None:
@@ -37,12 +37,12 @@ class Deliveries:
         self._inference = GroupInference(names)
         self._readers: dict[tuple[int, str, int, bool, str], int] = {}
         self._samples: dict[int, Exchange] = {}
-        """By reader, as long as its group is not known: a Fetch to ask for it again."""
+        """By reader without a known group: a Fetch to infer it from later."""
         self._asked_at: dict[int, int] = {}
         self._heard = 0
 
     def hear(self, exchange: Exchange) -> None:
-        """Learn who is in which group, from whichever API."""
+        """Learn group memberships from an exchange of any API."""
         if exchange.api_key in MEMBER_APIS:
             self._inference.observe(exchange)
             self._heard += 1
@@ -50,7 +50,7 @@ class Deliveries:
     def add(self, exchange: Exchange, answered: int) -> None:
         """Learn from a Fetch or ShareFetch.
 
-        :param answered: ns since the epoch, when it was; -1 if it was not
+        :param answered: time of the response, ns since the epoch; -1 if there was none
         """
         seen = self._sessions.add(exchange)
         if seen is None or answered < 0:
@@ -71,16 +71,16 @@ class Deliveries:
             self._note_batches(log, place, batches, answered, exchange.number)
 
     def close(self) -> None:
-        """Ask once more for the groups that were not known when their members fetched."""
+        """Infer once more the groups that were unknown when their members fetched."""
         for at, sample in self._samples.items():
             self._ledger.readers[at].group = self._inference.group_of(sample)[0] or ""
 
     def member_of(self, reader: Reader, place: TopicPartition) -> str:
-        """Return who fetched, for fetches from before the group was known; empty if it cannot be told."""
+        """Return the member that fetched, for fetches from before the group was known; empty if unknown."""
         client_id = None if reader.client == reader.host else reader.client
         return self._inference.member_of(reader.group, client_id, reader.host, place) if reader.group else ""
 
-    # ------------------------------------------------------------ who
+    # ------------------------------------------------------------ readers
     def _reader(self, exchange: Exchange, seen: FetchSeen) -> int:
         request = exchange.request_body
         committed = number(request, "isolation_level", 0) == _READ_COMMITTED
@@ -112,7 +112,7 @@ class Deliveries:
                 self._samples[at] = replace(exchange, response=None)
         return at
 
-    # ------------------------------------------------------------ what
+    # ------------------------------------------------------------ deliveries
     def _deliver(
         self,
         exchange: Exchange,
@@ -144,7 +144,7 @@ class Deliveries:
     ) -> None:
         first, last = batches[0].base_offset, batches[-1].last_offset
         if log.seen.covers(first, last) and (not self._sought.single or log.looked.covers(first, last)):
-            return  # another group had them before
+            return  # already delivered to another group
         for batch in batches:
             first, last = batch.base_offset, batch.last_offset
             if self._sought.single and log.looked.add(first, last):
@@ -153,7 +153,7 @@ class Deliveries:
                 continue
             if batch.control:
                 _note_marker(log, batch, self._finds, answered, number)
-            elif batch.count is not None:  # brokers write compressed message sets anew
+            elif batch.count is not None:  # brokers rewrite compressed message sets
                 log.batches.add(first, batch.crc, batch.size)
 
 

@@ -1,4 +1,4 @@
-"""Records that fit what is sought, where they were found first, and the search for them in batches."""
+"""Matching records, where they were first found, and the search for them in batches."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from dissectors.budget import LimitReached, of_message
 from dissectors.records import Batch, Record
 
 MOST_FOUND = 10_000
-"""Records that are reported one by one; more are only counted."""
+"""Most records that are reported one by one; further ones are only counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoundRecord:
-    """A record that fits.
+    """A matching record.
 
     :ivar send: row of :data:`~captures.analysis.journey.ledger.SENDS`; -1 if it was found in a Fetch
-    :ivar offset: -1 if it is not known from where it was found
+    :ivar offset: -1 if unknown where it was found
     """
 
     place: TopicPartition
@@ -31,11 +31,11 @@ class FoundRecord:
 
 @dataclass(frozen=True, slots=True)
 class BatchSeen:
-    """Where a record is in its batch, and what the header of that says; -1 where it says nothing.
+    """The position of a record in its batch, and the batch header; -1 for unknown numbers.
 
-    :ivar index: place among the records of what was sent, or in the batch, from 0
+    :ivar index: index among the sent records, or in the batch, from 0
     :ivar size: bytes, with the header
-    :ivar records: announced; None in a compressed message set, which does not tell
+    :ivar records: announced records; None in a compressed message set, which does not announce them
     """
 
     index: int
@@ -50,7 +50,7 @@ class BatchSeen:
 
     @classmethod
     def of(cls, batch: Batch, index: int) -> BatchSeen:
-        """Return it from a header."""
+        """Return it for a batch and a record's index."""
         return cls(
             index=index,
             magic=batch.magic,
@@ -65,10 +65,10 @@ class BatchSeen:
 
 
 class Finds:
-    """Collects records that fit.
+    """Collects matching records.
 
-    :ivar more: how many fitted beyond :data:`MOST_FOUND`
-    :ivar beyond: by the name of a limit, how many batches were not read to their end because of it
+    :ivar more: number of matches beyond :data:`MOST_FOUND`
+    :ivar beyond: number of batches that were not read completely, by the name of the limit
     """
 
     def __init__(self, sought: RecordQuery) -> None:
@@ -79,15 +79,15 @@ class Finds:
         self._budget = of_message()
 
     def begin(self) -> None:
-        """Begin with another message: what it may cost begins anew."""
+        """Begin another message, with a fresh budget."""
         self._budget = of_message()
 
     def counted(self, batch: Batch) -> int:
-        """Return how many records a batch holds; a compressed message set has to be read for that."""
+        """Return the number of records in a batch; a compressed message set has to be decoded for it."""
         return len(self.records(batch)) if batch.count is None else batch.count
 
     def records(self, batch: Batch) -> list[Record]:
-        """Return the records of a batch, as far as the message it is in may be read."""
+        """Return the records of a batch, within the budget of its message."""
         records, problems = batch.read(self._budget)
         for problem in problems:
             if isinstance(problem, LimitReached):
@@ -95,10 +95,10 @@ class Finds:
         return records
 
     def in_sent(self, place: TopicPartition, send: int, base: int, batches: list[Batch]) -> None:
-        """Look at the records that a Produce sends to a partition.
+        """Search the records that a Produce sends to a partition.
 
-        :param send: row of what it sends
-        :param base: offset of the first record, -1 if it is not known
+        :param send: row of the send
+        :param base: offset of the first record, -1 if unknown
         """
         sought, index = self._sought, 0
         for batch in batches:
@@ -118,7 +118,7 @@ class Finds:
         return self._sought.may_hold(batch)
 
     def in_fetched(self, place: TopicPartition, batch: Batch) -> None:
-        """Look at the records of a batch that a Fetch brought."""
+        """Search the records of a fetched batch."""
         sought = self._sought
         if sought.offset is not None:
             if (
@@ -134,9 +134,9 @@ class Finds:
                 self._add(FoundRecord(place, -1, record.offset, record, BatchSeen.of(batch, at)))
 
     def move(self, place: TopicPartition, to: TopicPartition, shift: int) -> None:
-        """Follow the rows of a partition to another name.
+        """Rename the partition of found records.
 
-        :param shift: how many rows were there before
+        :param shift: number of rows that the new partition had before
         """
         for at, each in enumerate(self.found):
             if each.place == place:
@@ -151,11 +151,12 @@ class Finds:
 
 
 def offsets_of(batches: list[Batch], asked: int) -> tuple[int, int] | None:
-    """Return the first and last offset that a Fetch brings; None if it brings no records.
+    """Return the first and last offset that a Fetch delivers; None if it delivers no records.
 
-    A compressed message set does not tell its first offset: then it is the one that was asked for.
+    A compressed message set does not show its first offset: it is assumed to be the requested one.
 
-    :param asked: what lies before it comes only because batches come whole, and is dropped by the client
+    :param asked: requested offset; earlier records are delivered only because batches are complete, and dropped by the
+        client
     """
     last = next((batch for batch in reversed(batches) if not batch.control), None)
     if last is None or last.last_offset < asked:

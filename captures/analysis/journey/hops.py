@@ -1,6 +1,6 @@
-"""The way of a record as a list of hops, each with its time, how long it took, and the exchange that shows it.
+"""The journey of a record as a list of hops, each with its time, its duration, and the exchange that shows it.
 
-What every view of a journey shows, on paper or on a screen. What is inferred says so.
+All views of a journey show these, on paper or on a screen. Inferences are marked as such.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from captures.meaning import words
 from dissectors.error_codes import ErrorCode, error_name
 
 MOST_DELIVERIES = 5
-"""Deliveries to a group that are listed one by one; if there are more, the last is listed, too."""
+"""Most deliveries to a group that are listed one by one; if there are more, the last is listed, too."""
 
 _ACKS = {0: "acks=0", 1: "acks=1", -1: "acks=all"}
 _DONE = {
@@ -31,12 +31,12 @@ class Hop:
     """One step.
 
     :ivar name: what happened, in a word or two
-    :ivar time: ns since the epoch; None where it was not seen
-    :ivar wait: ns since the step before on its branch; None if that is not known
-    :ivar text: who and how
-    :ivar number: of the exchange that shows it; None if none does
-    :ivar branch: the group or consumer whose step it is; empty for what happened at the brokers
-    :ivar odd: whether it is worth a second look
+    :ivar time: ns since the epoch; None if it was not captured
+    :ivar wait: ns since the step before on its branch; None if unknown
+    :ivar text: participants and details
+    :ivar number: number of the exchange that shows it; None if none does
+    :ivar branch: group or consumer of the step; empty for steps at the brokers
+    :ivar odd: whether it deserves attention
     """
 
     name: str
@@ -61,7 +61,7 @@ def hops(journey: Journey) -> list[Hop]:
 
 # ---------------------------------------------------------------- at the brokers
 def _at_brokers(journey: Journey) -> Iterator[tuple[int, Hop]]:
-    """Yield hops with the time by which they are put in order."""
+    """Yield hops with the time by which they are sorted."""
     confirmed = False
     for index, attempt in enumerate(journey.attempts):
         again = " again" if index else ""
@@ -183,7 +183,7 @@ def _done(commit: Commit, since: int | None, branch: str, more: str, *, odd: boo
 
 
 def branch_name(group: GroupStops | GroupWaits) -> str:
-    """Return what a branch is called."""
+    """Return the name of a branch."""
     if group.group is None:
         return f"consumer {words.line(group.client)}, no group known"
     return f"{'share group' if group.shares else 'group'} {words.line(group.group)}"

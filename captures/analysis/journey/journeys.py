@@ -1,4 +1,4 @@
-"""The way of records through a cluster: what is sought, and all that a capture shows of it."""
+"""Journeys of records through a cluster: the search for records, and everything that a capture shows about them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ MOST_ROWS = 4096
 """Produce exchanges that are read together."""
 _NOTHING: Body = {}
 FOLLOWING = "following records"
-"""What is being done, for faults."""
+"""The activity named in error reports."""
 
 
 _SHARES = frozenset(
@@ -98,11 +98,11 @@ _OTHERS = frozenset(
 READ = MEMBER_APIS | {
     ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.INIT_PRODUCER_ID, ApiKey.END_TXN, ApiKey.WRITE_TXN_MARKERS,
 }  # fmt: skip
-"""APIs that tell something of a record's way: the others need not be read."""
+"""APIs that may be part of a record's journey: others need not be read."""
 
 
 def needs(key: int) -> frozenset[str]:
-    """Return the needed parts of an API's bodies (:class:`~captures.exchanges.projected_reader.ProjectedExchanges`)."""
+    """Return the needed fields of an API (:class:`~captures.exchanges.projected_reader.ProjectedExchanges`)."""
     return _NEEDS.get(key, _OTHERS)
 
 
@@ -117,11 +117,12 @@ class FirstAndLast(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class JourneyResult:
-    """What was found.
+    """The result of a search.
 
-    :ivar journeys: of the records that fit, by partition and offset; empty if all of a topic are sought
-    :ivar more: how many others fit
-    :ivar waits: of all records sought; None if records are sought one by one
+    :ivar journeys: journeys of the matching records, by partition and offset; empty if the query is for all records of
+        a topic
+    :ivar more: number of further matches
+    :ivar waits: waits of all records; None if the query is for single records
     :ivar offsets: topic and partition -> first and last offset that the capture covers
     """
 
@@ -140,13 +141,13 @@ class JourneyResult:
 
     @property
     def groups(self) -> list[str]:
-        """Names of the groups that it mentions."""
+        """Names of the groups in the result."""
         named = {each.group for journey in self.journeys for each in journey.groups}
         named |= {each.group for each in self.waits.groups} if self.waits is not None else set()
         return sorted(name for name in named if name is not None)
 
     def of_groups(self, groups: set[str]) -> JourneyResult:
-        """Return it without what other groups, and consumers without one, did."""
+        """Return the result without other groups, and without consumers that have none."""
         journeys = [
             replace(journey, groups=[each for each in journey.groups if each.group in groups])
             for journey in self.journeys
@@ -158,11 +159,11 @@ class JourneyResult:
 
 
 class Journeys:
-    """Follows records; exchanges in the order of their numbers, each once.
+    """Follows records; exchanges must be in the order of their numbers, each once.
 
-    :param names: tells names of topic IDs; asked when the result is, too
-    :param table: where the exchanges come from: it tells when responses were complete. Without it, a response counts
-        from its first byte, as far as the latency of the exchange tells that
+    :param names: returns names of topic IDs; called for the result, too
+    :param table: table of the exchanges, which has the times of complete responses. Without it, a response counts from
+        its first byte, as far as the exchange's latency is known
     """
 
     def __init__(self, sought: RecordQuery, names: Names, table: ExchangeTable | None = None) -> None:
@@ -178,11 +179,11 @@ class Journeys:
 
     @property
     def beyond(self) -> Counter[str]:
-        """By the name of a limit, how many batches were not looked through to their end because of it."""
+        """Number of batches that were not searched completely, by the name of the limit."""
         return self._finds.beyond
 
     def add(self, exchange: Exchange) -> None:
-        """Learn from one exchange, of whichever API."""
+        """Learn from one exchange of any API."""
         key = exchange.api_key
         if key is None:
             return
@@ -206,10 +207,10 @@ class Journeys:
             self._transactions.add(exchange, answered)
 
     def read(self, reader: ExchangeReader) -> Iterator[int]:
-        """Learn from all of a capture, with no more of it decoded than that takes; yields how many are done.
+        """Learn from a whole capture, decoding only what is needed; yield the number of processed exchanges.
 
-        The same as :meth:`add` with each exchange, but Produce requests, of which there are most, come first, and no
-        exchanges are made of them.
+        Equals :meth:`add` with each exchange, but Produce requests, which are the most frequent, are processed first,
+        without creating exchanges.
         """
         rows = reader.rows
         keys = reader.capture.table.column("api_key")[rows]
@@ -253,9 +254,9 @@ class Journeys:
         return exchange.end
 
     def result(self, most: int | None = None) -> JourneyResult:
-        """Return what is known by now.
+        """Return the current result.
 
-        :param most: records that are listed one by one, at most
+        :param most: most records that are listed one by one
         """
         self._deliveries.close()
         partitions = self._partitions()
@@ -273,7 +274,7 @@ class Journeys:
         return JourneyResult(self._sought, journeys, more, waits, _offsets(partitions))
 
     def facts(self) -> LogFacts:
-        """Return what is known by now of the records of the partitions that are sought."""
+        """Return the current facts about the records of wanted partitions."""
         return LogFacts(self._ledger, self._partitions(), self._transactions)
 
     def _told(
@@ -286,7 +287,7 @@ class Journeys:
         return stories.of(found, most)
 
     def _partitions(self) -> dict[TopicPartition, PartitionLog]:
-        """Return the partitions that are sought, by name where that was told in the meantime."""
+        """Return the wanted partitions, by topic name if it was revealed in the meantime."""
         logs = self._ledger.partitions
         for place in list(logs):
             name = self._names(place.topic)

@@ -1,7 +1,7 @@
-"""What a capture says about each partition, row by row: what was sent, delivered and committed, and what can be read.
+"""The events of each partition as rows: sends, deliveries, commits, and readable ends.
 
-Rows are some dozen bytes each. They are kept to the end, because what belongs together comes in any order: a Fetch that
-waits for records is numbered before the Produce that brings them, and a group may come to a record hours later.
+Rows are some dozen bytes each. They are kept to the end, because related ones arrive in any order: a Fetch that waits
+for records has a lower number than the Produce that brings them, and a group may reach a record hours later.
 """
 
 from __future__ import annotations
@@ -31,33 +31,33 @@ SENDS = Layout(
     magic="i1",
     transaction="i4",
 )
-"""What one Produce sends to a partition. ``base``: offset of the first record as answered, -1 if it was not told;
-``answered``: ns since the epoch, -1 if it was not; ``sender``: index of :attr:`Ledger.senders`; ``crc``: of the first
-batch, which with magic 2 is the only one; ``transaction``: index of :attr:`Ledger.texts`, the
-transactional ID, -1 if none."""
+"""One Produce to a partition. ``base``: offset of the first record in the response, -1 if unknown;
+``answered``: ns since the epoch, -1 if it was not; ``sender``: index in :attr:`Ledger.senders`; ``crc``: checksum of
+the first batch, which with magic 2 is the only one; ``transaction``: index in :attr:`Ledger.texts`, the transactional
+ID, -1 if none."""
 
 DELIVERIES = Layout(
     first="i8", last="i8", time="i8", asked="i8", number="i8", reader="i4", member="i4", times="i2"
 )
-"""What one Fetch response brings of a partition. ``asked``: when it was asked for; ``reader``: index of
-:attr:`Ledger.readers`; ``member``: of :attr:`Ledger.texts`; ``times``: delivery count, of share groups only, else 0."""
+"""One delivery of a partition by a Fetch response. ``asked``: time of the request; ``reader``: index in
+:attr:`Ledger.readers`; ``member``: index in :attr:`Ledger.texts`; ``times``: delivery count of share groups, else 0."""
 
 BATCHES = Layout(base="i8", crc="u4", size="i4")
-"""Batches that a Fetch brought, each once as a rule."""
+"""Fetched batches, usually each once."""
 
 MARKERS = Layout(offset="i8", producer_id="i8", epoch="i2", committed="i1", time="i8", number="i8")
-"""Transaction markers in the log, as a Fetch brought them first."""
+"""Transaction markers in the log, at their first delivery by a Fetch."""
 
 ENDS = Layout(offset="i8", time="i8", number="i8")
-"""High watermarks or last stable offsets, as Fetch responses tell them."""
+"""High watermarks or last stable offsets in Fetch responses."""
 
 COMMITS = Layout(first="i8", last="i8", sent="i8", time="i8", number="i8", member="i4", kind="i1")
-"""What a group is done with. ``first``: -1 where all up to ``last`` is meant, as in commits; ``kind``: of
+"""Records that a group has finished. ``first``: -1 for all up to ``last``, as in commits; ``kind``: a
 :class:`~captures.analysis.journey.model.Settlement`."""
 
 
 class Ends(Log):
-    """When Fetch responses told first that one may read so far."""
+    """Times at which Fetch responses first allowed reading up to an offset."""
 
     __slots__ = ("_highest", "_time")
 
@@ -66,7 +66,7 @@ class Ends(Log):
         self._highest = self._time = -1
 
     def told(self, offset: int, time: int, number: int) -> None:
-        """Note an offset if it is further than any before, or was told earlier than that, as answers may overtake."""
+        """Add an offset if it is higher than all before, or was reported earlier than that: responses may overtake."""
         if offset > self._highest:
             self._highest, self._time = offset, time
         elif offset < 0 or time >= self._time:
@@ -79,7 +79,7 @@ class PartitionLog:
     """All rows of a partition.
 
     :ivar seen: offsets whose batches are in ``batches``
-    :ivar looked: offsets whose records were looked at for what is sought
+    :ivar looked: offsets whose records were searched
     :ivar commits: group -> commits
     """
 
@@ -94,14 +94,14 @@ class PartitionLog:
     looked: Ranges = field(default_factory=Ranges)
 
     def commits_of(self, group: str) -> Log:
-        """Return the commits of a group, to be added to."""
+        """Return the commits of a group, for adding to them."""
         found = self.commits.get(group)
         if found is None:
             found = self.commits[group] = Log(COMMITS)
         return found
 
     def include(self, other: PartitionLog) -> None:
-        """Take over the rows of the same partition under another name."""
+        """Add the rows of the same partition under another name."""
         for name in ("sends", "deliveries", "batches", "markers", "readable", "stable"):
             getattr(self, name).include(getattr(other, name))
         for group, log in other.commits.items():
@@ -110,10 +110,10 @@ class PartitionLog:
 
 @dataclass(frozen=True, slots=True)
 class Sender:
-    """Who produces, over which connection.
+    """A producing client on one connection.
 
     :ivar client: client ID, or address without one
-    :ivar address: of the client, with its port
+    :ivar address: address of the client, with its port
     """
 
     client: str
@@ -124,14 +124,14 @@ class Sender:
 
 @dataclass(slots=True, eq=False)
 class Reader:
-    """Who fetches, over which connection.
+    """A fetching client on one connection.
 
     :ivar client: client ID, or address without one
-    :ivar address: of the client, with its port
-    :ivar replica: node ID of a broker or controller; below 0 for a consumer
-    :ivar committed: whether it reads committed transactions only
-    :ivar group: whose member it is; empty as long as that is not known
-    :ivar shares: whether it is of a share group
+    :ivar address: address of the client, with its port
+    :ivar replica: node ID of a broker or controller; negative for a consumer
+    :ivar committed: whether it reads only committed transactions
+    :ivar group: its group; empty while unknown
+    :ivar shares: whether it is in a share group
     """
 
     client: str
@@ -150,7 +150,7 @@ class Reader:
 
 
 class TextNumbers:
-    """Numbers for texts that come again and again."""
+    """Numbers for repeated texts."""
 
     __slots__ = ("_numbers", "texts")
 
@@ -173,7 +173,7 @@ class TextNumbers:
 
 
 class Ledger:
-    """The rows of all partitions, and whom they name."""
+    """The rows of all partitions, with senders, readers and texts."""
 
     def __init__(self) -> None:
         self.partitions: dict[TopicPartition, PartitionLog] = {}
@@ -183,9 +183,9 @@ class Ledger:
         self._senders: dict[int, int] = {}
 
     def sender(self, connection: int, client: Callable[[], Sender]) -> int:
-        """Return the number of who produces over a connection.
+        """Return the number of the sender on a connection.
 
-        :param client: tells who that is, the first time
+        :param client: returns the sender; called the first time
         """
         found = self._senders.get(connection)
         if found is None:
@@ -194,7 +194,7 @@ class Ledger:
         return found
 
     def of(self, place: TopicPartition) -> PartitionLog:
-        """Return the rows of a partition, to be added to."""
+        """Return the rows of a partition, for adding to them."""
         found = self.partitions.get(place)
         if found is None:
             found = self.partitions[place] = PartitionLog()

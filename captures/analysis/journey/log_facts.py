@@ -1,6 +1,6 @@
-"""What a whole capture says about records beyond the messages with them: how transactions ended, where batches are.
+"""Facts about records from a whole capture, beyond their own messages: ends of transactions, and offsets of batches.
 
-Indexes are made when they are first asked for, so that each question about a record takes a binary search.
+Indexes are built when first needed, so that each question about a record takes a binary search.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from captures.meaning.places import TopicPartition
 
 
 class Ending(NamedTuple):
-    """How a transaction ended; what was not seen is None.
+    """The end of a transaction; parts that were not captured are None.
 
-    :ivar marker: row of :data:`~captures.analysis.journey.ledger.MARKERS`: the marker, as a Fetch brought it
-    :ivar ended: row of the EndTxn that succeeded
+    :ivar marker: row of :data:`~captures.analysis.journey.ledger.MARKERS`: the fetched marker
+    :ivar ended: row of the successful EndTxn
     :ivar written: row of the first WriteTxnMarkers to the partition
     """
 
@@ -30,7 +30,7 @@ class Ending(NamedTuple):
 
     @property
     def committed(self) -> bool | None:
-        """Whether it was committed; None if that was not seen."""
+        """Whether it was committed; None if unknown."""
         seen = next((each for each in self if each is not None), None)
         return None if seen is None else bool(seen["committed"])
 
@@ -38,7 +38,7 @@ class Ending(NamedTuple):
 class LogFacts:
     """Answers questions about the records of partitions.
 
-    :param partitions: by the names of topics, as far as these are known
+    :param partitions: by topic name, as far as known
     """
 
     def __init__(
@@ -54,9 +54,9 @@ class LogFacts:
         self._found: dict[TopicPartition, dict[int, int]] = {}
 
     def attempts(self, place: TopicPartition) -> Attempts:
-        """Return what was sent to a partition.
+        """Return the Produce requests to a partition.
 
-        :raises KeyError: if nothing is known of the partition
+        :raises KeyError: if nothing is known about the partition
         """
         found = self._attempts.get(place)
         if found is None:
@@ -64,9 +64,9 @@ class LogFacts:
         return found
 
     def base_offset(self, place: TopicPartition, number: int) -> int | None:
-        """Return the offset of the first record that an exchange sent to a partition, where no answer told it.
+        """Return the offset of the first record that an exchange sent to a partition, if no response contained it.
 
-        A batch with the same checksum that a Fetch brought tells it; None if there is none.
+        It is known from a fetched batch with the same checksum; None if there is none.
         """
         found = self._found.get(place)
         if found is None:
@@ -81,23 +81,23 @@ class LogFacts:
     def ending(
         self, place: TopicPartition, producer: int, epoch: int, offset: int, since: int, answered: int
     ) -> Ending:
-        """Return how the transaction of a record ended.
+        """Return the end of a record's transaction.
 
-        :param epoch: of the producer as it sent; an older one cannot end it
-        :param offset: of the record; -1 if it is not known
-        :param since: ns since the epoch, when it was sent; -1 if that was not seen
-        :param answered: when it was acknowledged; -1 if it was not
+        :param epoch: epoch of the producer when it sent; an older one cannot end it
+        :param offset: offset of the record; -1 if unknown
+        :param since: when it was sent, ns since the epoch; -1 if unknown
+        :param answered: when it was acknowledged, ns since the epoch; -1 if it was not
         """
         marker = self._marker(place, producer, offset) if offset >= 0 else None
         if since < 0:
             return Ending(marker, None, None)
         ended = self._end(producer, epoch, since)
-        # the marker of the transaction before may be on its way while the next one's records are sent already
+        # the marker of the previous transaction may still be on its way while the next one's records are sent
         begin = max(since, answered) if ended is None else int(ended["time"])
         return Ending(marker, ended, self._first_written(producer, place, begin))
 
     def _marker(self, place: TopicPartition, producer: int, offset: int) -> Rows | None:
-        """Return the marker that ends the transaction of a record: the producer's first behind it."""
+        """Return the marker that ends the transaction of a record: the producer's first one after it."""
         of_place = self._markers.get(place)
         if of_place is None:
             log = self._partitions.get(place)
@@ -129,7 +129,7 @@ def _at(rows: Rows, at: int) -> Rows | None:
 
 
 def _by_producer(rows: Rows) -> dict[int, Rows]:
-    """Return markers by producer, in the order of their offsets."""
+    """Return markers by producer, ordered by offset."""
     rows = rows[np.lexsort((rows["offset"], rows["producer_id"]))]
     if not len(rows):
         return {}

@@ -1,4 +1,4 @@
-"""What is noted of many batches, fetches and commits, in a few bytes each, and handed out as numpy arrays."""
+"""Compact logs of many batches, fetches and commits, with numpy access."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 Rows = NDArray[np.void]
-"""A structured array: fields by name, as columns."""
+"""A structured array, with fields as named columns."""
 
 _CODES = {"i8": "q", "i4": "i", "i2": "h", "i1": "b", "u4": "I"}
 
 
 class Layout:
-    """Names and numpy types (``i8`` ...) of the fields of a log; there are no gaps between them."""
+    """Names and numpy types (``i8`` ...) of the fields of a log; there is no padding between them."""
 
     __slots__ = ("dtype", "pack")
 
@@ -37,7 +37,7 @@ class Log:
         return len(self._data) // self._layout.dtype.itemsize
 
     def add(self, *values: Any) -> bool:
-        """Add a row, a value for each field; return False for garbage, of which a number is wider than its field."""
+        """Add a row, a value for each field; return False for garbage: a number too large for its field."""
         try:
             self._data += self._layout.pack(*values)
         except struct.error:
@@ -49,5 +49,5 @@ class Log:
         self._data += other._data
 
     def rows(self) -> Rows:
-        """Return all rows; a copy, as a buffer in use cannot grow."""
+        """Return all rows; a copy, because an exported buffer cannot grow."""
         return np.frombuffer(bytes(self._data), self._layout.dtype)

@@ -1,7 +1,7 @@
-"""The way of a record through the cluster.
+"""The journey of a record through the cluster.
 
-Times are ns since the epoch, as the capture has them: a request counts from its first byte, a response as it is
-complete. ``number`` is that of the exchange that shows it.
+Times are ns since the epoch in the capture: of a request's first byte, and of a complete response. ``number`` is the
+number of the exchange that shows the fact.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dissectors.records import Record
 
 
 class Settlement(IntEnum):
-    """How a group was done with records."""
+    """How a group finished records."""
 
     COMMITTED = 0
     IN_TRANSACTION = 1
@@ -27,13 +27,13 @@ class Settlement(IntEnum):
 
     @property
     def done(self) -> bool:
-        """Whether the records do not come again."""
+        """Whether the records will not be delivered again."""
         return self is not Settlement.RELEASED
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """Something at a time, shown by an exchange."""
+    """An event with its time and exchange."""
 
     JSON = "time exchange=number"
 
@@ -43,12 +43,12 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One Produce that held the record.
+    """One Produce with the record.
 
     :ivar answered: None if no response was captured
-    :ivar error: code of the answer; 0 if none
-    :ivar base_offset: offset of the first record sent, as answered; None if not told
-    :ivar found_at: the same, where no answer told it: a Fetch brought a batch of the same checksum from there
+    :ivar error: error code of the response; 0 if none
+    :ivar base_offset: offset of the first sent record in the response; None if unknown
+    :ivar found_at: the same offset if no response contains it: from a fetched batch with the same checksum
     """
 
     JSON = "exchange=number sent answered client address broker acks error=error_name base_offset found_at"
@@ -72,14 +72,14 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """The transaction that the record belongs to.
+    """The transaction of the record.
 
-    :ivar committed: True committed, False aborted, None if the capture does not tell
-    :ivar ended: when the producer asked for that (EndTxn), None if it was not captured, or it did not
+    :ivar committed: True committed, False aborted, None if unknown
+    :ivar ended: when the producer requested the end (EndTxn), None if it was not captured, or did not happen
     :ivar end_answered: when the coordinator confirmed it
     :ivar written: when the coordinator told the leader to write the marker, None if not captured
-    :ivar marker: when a Fetch brought the marker first
-    :ivar marker_offset: None if no Fetch brought it
+    :ivar marker: when a Fetch first delivered the marker
+    :ivar marker_offset: None if no Fetch delivered it
     """
 
     JSON = (
@@ -99,12 +99,12 @@ class Transaction:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """A response that brought the record.
+    """A response with the record.
 
-    :ivar asked: when it was asked for
-    :ivar member: member ID, inferred but for share groups; empty if it cannot be told
-    :ivar times: delivery count that the broker told, of share groups; 0 for others
-    :ivar committed_only: whether this consumer reads committed transactions only
+    :ivar asked: time of the request
+    :ivar member: member ID, inferred except for share groups; empty if unknown
+    :ivar times: delivery count from the broker, for share groups; 0 for others
+    :ivar committed_only: whether this consumer reads only committed transactions
     """
 
     JSON = "time asked exchange=number client address broker member delivery_count=times isolation_level"
@@ -121,16 +121,16 @@ class Delivery:
 
     @property
     def isolation_level(self) -> str:
-        """What it is called in clients."""
+        """Name of the isolation level in clients."""
         return "read_committed" if self.committed_only else "read_uncommitted"
 
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """What says that a group is done with the record.
+    """The sign that a group has finished the record.
 
-    :ivar offset: offset that was committed; None for share groups
-    :ivar sent: when; ``time`` is when it was confirmed, for a transaction by the answer to EndTxn
+    :ivar offset: committed offset; None for share groups
+    :ivar sent: time of the request; ``time`` is when it was confirmed, for a transaction by the response to EndTxn
     """
 
     JSON = "kind offset sent time exchange=number member"
@@ -145,12 +145,12 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class GroupStops:
-    """What a group, or a consumer without one, did with the record.
+    """The record at a group, or at a consumer without one.
 
-    :ivar group: None if none is known: then the deliveries are those of one client
-    :ivar deliveries: in the order of time
-    :ivar commit: the first above the record, from its first delivery on
-    :ivar committed_before: a commit above it from before its first delivery; None if there was none
+    :ivar group: None if unknown: then the deliveries are those of one client
+    :ivar deliveries: ordered by time
+    :ivar commit: the first one above the record, after its first delivery
+    :ivar committed_before: a commit above it before its first delivery; None if there was none
     """
 
     JSON = "group client=lone_client share_group=shares deliveries commit committed_before"
@@ -176,7 +176,7 @@ class RecordHeader(NamedTuple):
 
 
 class RecordContent(NamedTuple):
-    """What is in a record; its timestamp in ms."""
+    """The content of a record; its timestamp in ms."""
 
     key: bytes | None
     value: bytes | None
@@ -194,15 +194,16 @@ class ReplicaMoment(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Journey:
-    """The way of one record.
+    """The journey of one record.
 
-    :ivar offset: None if the capture does not tell at which it was written
-    :ivar base: offset of the first record that was sent with it; None if it is not known
-    :ivar attempts: the requests that held it, in the order of time; empty if none was captured
+    :ivar offset: None if unknown
+    :ivar base: offset of the first record that was sent with it; None if unknown
+    :ivar attempts: requests with the record, ordered by time; empty if none was captured
     :ivar copies: other offsets at which the same batch was written
-    :ivar readable: the first Fetch response whose high watermark is above it
-    :ivar stable: the first one whose last stable offset is: from then on read_committed consumers may have it
-    :ivar replicas: node ID -> the first Fetch response that brought it
+    :ivar readable: the first Fetch response with a high watermark above it
+    :ivar stable: the first Fetch response with a last stable offset above it: from then on read_committed consumers may
+        have it
+    :ivar replicas: node ID -> the first Fetch response that delivered it
     """
 
     JSON = (
@@ -226,12 +227,12 @@ class Journey:
 
     @property
     def sent(self) -> int | None:
-        """When it was sent first."""
+        """When it was first sent."""
         return self.attempts[0].sent if self.attempts else None
 
     @property
     def acknowledged(self) -> Attempt | None:
-        """The attempt whose answer says first that the record is where it is: not always the first that was sent."""
+        """The attempt that was first confirmed at the record's offset, which is not always the first one sent."""
         here = [
             each
             for each in self.attempts
@@ -243,13 +244,13 @@ class Journey:
 
     @property
     def acknowledge_ns(self) -> int | None:
-        """From when it was sent first until then, in ns; None if that was not seen."""
+        """From the first send to the acknowledgment, in ns; None if that was not captured."""
         answered = None if self.acknowledged is None else self.acknowledged.answered
         return None if answered is None else answered - self.attempts[0].sent
 
     @property
     def content(self) -> RecordContent | None:
-        """What is in the record."""
+        """The content of the record."""
         if self.record is None:
             return None
         headers = [RecordHeader(*header) for header in self.record.headers]
@@ -257,5 +258,5 @@ class Journey:
 
     @property
     def replica_moments(self) -> list[ReplicaMoment]:
-        """When each replica had it."""
+        """When each replica had fetched it."""
         return [ReplicaMoment(node, each.time, each.number) for node, each in self.replicas.items()]

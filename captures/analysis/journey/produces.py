@@ -1,4 +1,4 @@
-"""What Produce requests send to the partitions that are sought, and what brokers answer."""
+"""Produce requests to wanted partitions, and the brokers' responses."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from captures.meaning.places import TopicPartition, rows_by_place
 
 
 class SentProduce(NamedTuple):
-    """A Produce, but for its bodies.
+    """A Produce without its bodies.
 
-    :ivar time: ns since the epoch, when it was sent
-    :ivar answered: when it was answered; -1 if it was not
-    :ivar sender: index of :attr:`~captures.analysis.journey.ledger.Ledger.senders`
+    :ivar time: when it was sent, ns since the epoch
+    :ivar answered: when it was answered, ns since the epoch; -1 if it was not
+    :ivar sender: index in :attr:`~captures.analysis.journey.ledger.Ledger.senders`
     """
 
     time: int
@@ -28,9 +28,9 @@ class SentProduce(NamedTuple):
 
 
 class ProduceTracker:
-    """Notes what is sent.
+    """Records sends.
 
-    :param names: tells names of topic IDs
+    :param names: returns names of topic IDs
     """
 
     def __init__(self, sought: RecordQuery, names: Names, ledger: Ledger, finds: Finds) -> None:

@@ -1,4 +1,4 @@
-"""What records are sought: one by its place, those with a key or a text, or all of a topic."""
+"""Queries for records: one by its offset, those with a key or a text, or all of a topic."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _PLACE = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)@(?P<offset>\d+)")
 
 @dataclass(frozen=True, slots=True)
 class RecordQuery:
-    """Records that are sought; what is None may be anything.
+    """A query for records; None matches anything.
 
-    With neither an offset, a key nor a text, all records are meant together, and none is listed one by one.
+    Without offset, key and text, it is about all records together, and none is listed one by one.
 
-    :ivar contains: bytes that stand in the key, the value, or the value of a header
+    :ivar contains: bytes in the key, the value, or the value of a header
     """
 
     topic: str | None = None
@@ -29,26 +29,26 @@ class RecordQuery:
 
     @property
     def single(self) -> bool:
-        """Whether records are looked for one by one."""
+        """Whether single records are searched."""
         return self.offset is not None or self.by_content
 
     @property
     def by_content(self) -> bool:
-        """Whether records are known by what is in them: then batches have to be looked into."""
+        """Whether records are matched by content, so that batches have to be decoded."""
         return self.key is not None or self.contains is not None
 
     def place(self, topic: str, partition: int) -> bool:
-        """Return whether records of a partition may be meant."""
+        """Return whether records of a partition may match."""
         return self.topic in (None, topic) and self.partition in (None, partition)
 
     def may_be(self, topic: str, partition: int, names: Names) -> bool:
-        """Return whether records of a partition may be meant once all names of topic IDs are known."""
+        """Return whether records of a partition may match once all names of topic IDs are known."""
         if self.partition not in (None, partition) or topic == "?":
             return False
         return self.topic in (None, topic) or (len(topic) == _ID_LENGTH and names(topic) is None)
 
     def may_hold(self, batch: Batch) -> bool:
-        """Return whether a batch may hold such a record, by its bytes if they are not compressed."""
+        """Return whether a batch may contain a matching record; uncompressed batches are searched as bytes."""
         if batch.control:
             return False
         if batch.codec != Codec.NONE or not self.by_content:
@@ -57,7 +57,7 @@ class RecordQuery:
         return all(each in data for each in (self.key, self.contains) if each)
 
     def fits(self, record: Record) -> bool:
-        """Return whether a record has the key and the text; its offset is not looked at."""
+        """Return whether a record has the key and the text; its offset is ignored."""
         if self.key is not None and record.key != self.key:
             return False
         if self.contains is None:
@@ -67,9 +67,9 @@ class RecordQuery:
 
 
 def place_of(text: str) -> RecordQuery | None:
-    """Return the record that ``orders-3@120`` means, None if a text is nothing like that.
+    """Return the query for ``orders-3@120``, None if the text has another form.
 
-    Names of topics may have dashes: the last one before the ``@`` parts topic and partition.
+    Topic names may contain dashes: the last one before the ``@`` separates topic and partition.
     """
     found = _PLACE.fullmatch(text)
     if found is None:

@@ -1,4 +1,4 @@
-"""The way of single records, put together from the rows of their partition."""
+"""Journeys of single records, assembled from the rows of their partition."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ _NEVER = 1 << 63
 
 
 class Stories:
-    """Tells the way of records.
+    """Assembles the journeys of records.
 
-    :param partitions: by the names of topics, as far as these are known
+    :param partitions: by topic name, as far as known
     """
 
     def __init__(
@@ -52,9 +52,10 @@ class Stories:
         self._facts = LogFacts(ledger, partitions, transactions)
 
     def of(self, found: Iterable[FoundRecord], most: int | None = None) -> tuple[list[Journey], int]:
-        """Return the records that were found, each once, by partition and offset, and how many there are beyond.
+        """Return the journeys of found records, without repetitions, by partition and offset, and the number of further
+        ones.
 
-        :param most: how many are listed
+        :param most: most journeys to return
         """
         once: dict[tuple[TopicPartition, int, int, int], FoundRecord] = {}
         for each in found:
@@ -70,7 +71,7 @@ class Stories:
         return [self._story(key[0], key[1], once[key]) for key in told], len(once) - len(told)
 
     def at(self, sought: RecordQuery) -> list[Journey]:
-        """Return the record at an offset whose content is not in the capture, if anything else of it is."""
+        """Return the record at an offset if anything but its content is in the capture."""
         assert sought.topic is not None
         assert sought.partition is not None
         assert sought.offset is not None
@@ -87,7 +88,7 @@ class Stories:
         return base + found.batch.index if base >= 0 else self._later(found)
 
     def _later(self, found: FoundRecord) -> int:
-        """Return the offset that a later attempt at the same batch tells; -1 if there is none."""
+        """Return the offset according to a later attempt at the same batch; -1 if there is none."""
         attempts = self._facts.attempts(found.place)
         bases = [base for row in attempts.of(found.send) if (base := int(attempts.base[row])) >= 0]
         return bases[0] + found.batch.index if bases else -1
@@ -244,7 +245,7 @@ class Stories:
 
 
 def _came(group: GroupStops) -> int:
-    """Return when a group got the record; those that never did come last."""
+    """Return when a group first received the record; groups that never did sort last."""
     return group.deliveries[0].time if group.deliveries else _NEVER
 
 
@@ -258,7 +259,7 @@ def _copies(attempts: Attempts, tried: list[int], offset: int) -> list[int]:
 
 
 def _holding(rows: Rows, offset: int) -> Rows:
-    """Return the deliveries that hold an offset, in the order of time."""
+    """Return the deliveries of an offset, ordered by time."""
     found = rows[(rows["first"] <= offset) & (rows["last"] >= offset)]
     ordered: Rows = found[np.argsort(found["time"], kind="stable")]
     return ordered

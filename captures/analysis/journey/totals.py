@@ -1,4 +1,4 @@
-"""What groups make of all records of a topic: how long these wait, and which they get twice or not at all."""
+"""Groups' totals over all records of a topic: waits, and records delivered twice or not at all."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from captures.analysis.percentiles import Percentiles
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Offsets of a partition about which something is reported; the last is included.
+    """A reported range of offsets; the last one is included.
 
-    :ivar records: of them that are known to be records: not transaction markers, nor what compaction left out
+    :ivar records: number of known records in it, without transaction markers and compacted records
     :ivar times: how often they were delivered; 0 if never
-    :ivar first_number: of the exchange that brought them first; of skipped ones, the last before them
-    :ivar again_number: of the exchange that brought them again first; of skipped ones, the first behind them
+    :ivar first_number: number of the exchange that delivered them first; for skipped ones, of the last delivery before
+        them
+    :ivar again_number: number of the exchange that first delivered them again; for skipped ones, of the first delivery
+        after them
     """
 
     JSON = "topic partition first last records times exchanges"
@@ -36,17 +38,17 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class GroupWaits:
-    """How long the records of a topic wait on their way to a group, and which it gets twice or not at all.
+    """Waits of a topic's records on their way to a group, and records delivered twice or not at all.
 
-    Each distribution counts records, and only those whose both ends are in the capture; None if there are none.
+    Each distribution counts records, and only those with both ends in the capture; None if there are none.
 
-    :ivar group: None if none is known: then it is the consumer ``client``
-    :ivar records: offsets delivered to it
-    :ivar delivered: acknowledged -> first delivered; below 0 where a Fetch was answered before the Produce
+    :ivar group: None if unknown: then it is the consumer ``client``
+    :ivar records: number of delivered offsets
+    :ivar delivered: acknowledged -> first delivered; negative if a Fetch was answered before the Produce
     :ivar settled: first delivered -> first commit above (or accepted or rejected, in a share group)
     :ivar total: sent -> first delivered
-    :ivar again: delivered more than once
-    :ivar skipped: not delivered, though later ones were
+    :ivar again: ranges delivered more than once
+    :ivar skipped: ranges not delivered, though later ones were
     """
 
     JSON = (
@@ -72,13 +74,13 @@ class GroupWaits:
 
 @dataclass(frozen=True, slots=True)
 class TopicWaits:
-    """What happened to all records that are sought, together.
+    """Totals over all wanted records.
 
-    :ivar sent: records in Produce requests, each once however often it was sent
-    :ivar acknowledged: of them, with an answer
-    :ivar refused: of them, never written as far as answers tell
+    :ivar sent: records in Produce requests, each counted once however often it was sent
+    :ivar acknowledged: sent records with a response
+    :ivar refused: sent records that were never written, according to responses
     :ivar resent: records that were sent more than once
-    :ivar partitions: how many there are
+    :ivar partitions: number of partitions
     :ivar waits: sent -> acknowledged
     """
 

@@ -1,4 +1,4 @@
-"""Which transactions ended when and how, as producers (EndTxn) and coordinators (WriteTxnMarkers) say."""
+"""Ends of transactions, according to producers (EndTxn) and coordinators (WriteTxnMarkers)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _WRITTEN = Layout(time="i8", answered="i8", number="i8", epoch="i2", committed="
 
 
 class Transactions:
-    """Notes how transactions end; exchanges in their order."""
+    """Records the ends of transactions; exchanges must be in order."""
 
     def __init__(self) -> None:
         self._ended: dict[int, Log] = {}
@@ -21,9 +21,9 @@ class Transactions:
         """Producer ID -> transactional ID."""
 
     def add(self, exchange: Exchange, answered: int) -> None:
-        """Learn from one exchange, of whichever API.
+        """Learn from one exchange of any API.
 
-        :param answered: ns since the epoch, when it was; -1 if it was not
+        :param answered: time of the response, ns since the epoch; -1 if there was none
         """
         request = exchange.request_body
         response = exchange.response_body
@@ -55,9 +55,9 @@ class Transactions:
             self.ids[producer] = transactional_id
 
     def ends(self, producer: int) -> Rows:
-        """Return the EndTxn requests of a producer, in the order of their exchanges."""
+        """Return the EndTxn requests of a producer, in exchange order."""
         return self._ended.get(producer, Log(_ENDED)).rows()
 
     def written(self, producer: int, topic: str, partition: int) -> Rows:
-        """Return the WriteTxnMarkers to a partition, in the order of their exchanges."""
+        """Return the WriteTxnMarkers to a partition, in exchange order."""
         return self._written.get((producer, topic, partition), Log(_WRITTEN)).rows()

@@ -1,7 +1,7 @@
-"""How long the records of partitions wait at each hop, and which a group gets twice or not at all.
+"""Waits of partitions' records at each hop, and records that a group gets twice or not at all.
 
-Batches, deliveries and commits are ranges of offsets. Cut at each other's edges they make stretches of records that
-went the same way; each counts with as many records as it has.
+Batches, deliveries and commits are ranges of offsets. Cut at each other's edges they form stretches of records with the
+same journey; each is weighted with its number of records.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from captures.arrays import Int64s
 from captures.meaning.places import TopicPartition
 
 Consumer = tuple[str, str]
-"""Group, and the client ID where no group is known."""
+"""Group, and the client ID if no group is known."""
 
 
 @dataclass(slots=True)
 class _Samples:
-    """Times with the number of records that each counts for."""
+    """Times weighted with numbers of records."""
 
     times: list[Int64s] = field(default_factory=list)
     counts: list[Int64s] = field(default_factory=list)
@@ -67,7 +67,7 @@ class _Group:
 
 
 def consumers(ledger: Ledger) -> list[Consumer | None]:
-    """Return by reader whom it fetches for; None for replicas."""
+    """Return the consumer of each reader; None for replicas."""
     return [
         None if reader.replica >= 0 else (reader.group, "" if reader.group else reader.client)
         for reader in ledger.readers
@@ -75,7 +75,7 @@ def consumers(ledger: Ledger) -> list[Consumer | None]:
 
 
 def deliveries_of(log: PartitionLog, of: list[Consumer | None]) -> Iterator[tuple[Consumer, Rows]]:
-    """Yield the deliveries of a partition by consumer, in the order of time."""
+    """Yield the deliveries of a partition by consumer, ordered by time."""
     rows = log.deliveries.rows()
     if not len(rows):
         return
@@ -127,7 +127,7 @@ class Waits:
             group.total.add(got_at - sent_at, counts[both])
             acked = done_at >= 0
             group.delivered.add((got_at - done_at)[acked], counts[both][acked])
-            # what was committed before it came is no wait
+            # a commit before the delivery is not a wait
             over = np.flatnonzero((d >= 0) & (c >= 0))
             took = commits["time"][c[over]] - when[d[over]]
             group.settled.add(took[took >= 0], counts[over][took >= 0])
@@ -135,7 +135,7 @@ class Waits:
             group.skipped += _skipped(place, cover, rows, known, markers)
 
     def result(self) -> TopicWaits:
-        """Return what it adds up to, groups by name, then consumers without one."""
+        """Return the totals, groups by name, then consumers without one."""
         ordered = sorted(self._groups.items(), key=lambda item: (not item[0][0], item[0]))
         return TopicWaits(
             partitions=self._partitions,
@@ -151,7 +151,7 @@ class Waits:
         rows = attempts.rows
         once = attempts.batch == np.arange(len(rows))
         count = rows["count"].astype(np.int64)
-        # a batch is acknowledged with any of its copies
+        # a batch is acknowledged if any of its copies is
         confirmed = np.flatnonzero(done >= 0)
         first = np.full(len(rows), np.iinfo(np.int64).max)
         np.minimum.at(first, attempts.batch[confirmed], done[confirmed])
@@ -177,7 +177,7 @@ class _KnownOffsets:
         self._cover = cover
 
     def count(self, first: int, last: int) -> int:
-        """Return how many lie between two offsets, these included."""
+        """Return the number of known offsets from `first` to `last` inclusive."""
         cover = self._cover
         low = int(np.searchsorted(cover.lasts, first))
         total = 0
@@ -189,7 +189,7 @@ class _KnownOffsets:
 
 
 def _known(sends: Cover, log: PartitionLog) -> _KnownOffsets:
-    """Return what was sent, or delivered to anybody."""
+    """Return the offsets that were sent, or delivered to anyone."""
     rows = log.deliveries.rows()
     firsts, lasts = np.array(sends.firsts, np.int64), np.array(sends.lasts, np.int64)
     first, last = np.concatenate([firsts, rows["first"]]), np.concatenate([lasts, rows["last"]])
@@ -197,7 +197,7 @@ def _known(sends: Cover, log: PartitionLog) -> _KnownOffsets:
 
 
 def _union(first: Int64s, last: Int64s) -> Cover:
-    """Return ranges put together where they overlap or touch."""
+    """Return the ranges, joined where they overlap or touch."""
     cover = Cover()
     if not len(first):
         return cover
@@ -211,7 +211,7 @@ def _union(first: Int64s, last: Int64s) -> Cover:
 
 
 def _settled(log: PartitionLog, group: str) -> tuple[Cover, Rows]:
-    """Return the ranges that a group was done with first by each of its commits, and these in the order of time."""
+    """Return the ranges finished first by each commit of a group, and the commits, ordered by time."""
     commits = log.commits[group].rows() if group in log.commits else Log(COMMITS).rows()
     commits = commits[np.isin(commits["kind"], [kind for kind in Settlement if kind.done])]
     commits = commits[np.argsort(commits["time"], kind="stable")]
@@ -226,7 +226,7 @@ def _settled(log: PartitionLog, group: str) -> tuple[Cover, Rows]:
 
 
 def _edges(*covers: Cover) -> Int64s:
-    """Return all offsets at which a range begins, or another ended before."""
+    """Return all offsets at which a range begins, or before which one ends."""
     found = [np.array(each.firsts, np.int64) for each in covers]
     found += [np.array(each.lasts, np.int64) + 1 for each in covers]
     edges: Int64s = np.unique(np.concatenate(found))
@@ -234,7 +234,7 @@ def _edges(*covers: Cover) -> Int64s:
 
 
 def _again(place: TopicPartition, overlaps: list[Overlap], rows: Rows) -> Iterator[Range]:
-    """Yield what was delivered more than once; neighbours that came again together are one range."""
+    """Yield ranges delivered more than once; adjacent ranges are joined."""
     numbers, told = rows["number"], rows["times"]
     ranges = sorted(overlaps)
     at = 0
@@ -255,7 +255,7 @@ def _again(place: TopicPartition, overlaps: list[Overlap], rows: Rows) -> Iterat
 def _skipped(
     place: TopicPartition, cover: Cover, rows: Rows, known: _KnownOffsets, markers: Int64s
 ) -> Iterator[Range]:
-    """Yield what lies between deliveries and is known to be records."""
+    """Yield the known records between deliveries."""
     for at in range(1, len(cover.firsts)):
         first, last = cover.lasts[at - 1] + 1, cover.firsts[at] - 1
         if first > last:

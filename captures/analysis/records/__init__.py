@@ -1,7 +1,7 @@
-"""The records that messages of a capture carry, one by one: where they are in the log, when, and what is in them.
+"""The records in the messages of a capture, one by one: their places in the log, times, and contents.
 
-:class:`~captures.analysis.records.listing.RecordListing` is shown exchanges and yields their records. What they are in
-bytes is read by :mod:`captures.tables.batch_rows`, what the bytes mean is for :mod:`captures.payloads`.
+:class:`~captures.analysis.records.listing.RecordListing` takes exchanges and yields their records.
+    :mod:`captures.tables.batch_rows` reads them as bytes, and :mod:`captures.payloads` decodes the bytes.
 """
 
 from captures.analysis.records.listing import CARRIERS, RecordListing

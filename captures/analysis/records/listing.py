@@ -40,7 +40,7 @@ _FIELDS = (
     ("responses", "partitions", "records"),
     ("topics", "partitions", "unaligned_records"),
 )
-"""Where messages have their records: arrays of topics, of partitions, and the field."""
+"""Places of records in messages: array of topics, array of partitions, and the field."""
 _READ_COMMITTED = 1
 
 Facts = Callable[[], LogFacts]
@@ -49,15 +49,14 @@ Facts = Callable[[], LogFacts]
 class RecordListing:
     """Yields the records of exchanges.
 
-    :param selection: of which records
-    :param names: tells names of topic IDs
-    :param facts: makes what the whole capture says about its records, when that is first needed; None if only what one
-        exchange tells can be known, as of a capture that grows
-    :param wanted: which the exchanges fit: records that cannot be what it asks for are left out
+    :param selection: which records
+    :param names: returns names of topic IDs
+    :param facts: returns the whole capture's facts about its records, when first needed; None if each exchange can only
+        be judged alone, as in a growing capture
+    :param wanted: filter that the exchanges match: records that cannot be what it selects are left out
     :param show_secrets: leave credentials in records of internal topics readable
-
-    :ivar beyond: by the name of a limit, how many batches were not read to their end because of it
-    :ivar damaged: batches that could not be read to their end
+    :ivar beyond: number of batches that were not read completely, by the name of the limit
+    :ivar damaged: number of batches that could not be read completely
     """
 
     def __init__(
@@ -80,7 +79,7 @@ class RecordListing:
         self.damaged = 0
 
     def of(self, exchange: Exchange) -> Iterator[CapturedRecord]:
-        """Yield the records of one exchange that are wanted.
+        """Yield the wanted records of one exchange.
 
         :param exchange: decoded with ``annotate=False``
         """
@@ -98,9 +97,9 @@ class RecordListing:
                 yield from self._of_field(carrier, place, sent, budget)
 
     def at(self, exchange: Exchange, path: str) -> CapturedRecord | None:
-        """Return the record of an exchange that a field belongs to; None if that is in no record.
+        """Return the record of an exchange that contains a field; None if the field is in no record.
 
-        :param path: of the field: ``request.topic_data[0].partition_data[2].records[0].records[5].value``
+        :param path: path of the field: ``request.topic_data[0].partition_data[2].records[0].records[5].value``
         """
         return next(
             (each for each in self.of(exchange) if path == each.path or path.startswith(f"{each.path}.")),
@@ -108,7 +107,7 @@ class RecordListing:
         )
 
     def announced(self, exchange: Exchange) -> int:
-        """Return how many records an exchange has, by the headers of its batches: nothing is decompressed."""
+        """Return the number of records in an exchange, by the headers of its batches: nothing is decompressed."""
         totals = self._partitions.of(exchange).totals if exchange.api_key in CARRIERS else None
         return 0 if totals is None else totals.records
 
@@ -176,11 +175,11 @@ class RecordListing:
                 path=f"{carrier.paths.get(place, '')}[{read.number}].records[{at}]",
             )
 
-    # ------------------------------------------------------------ what is known beyond the bytes
+    # ------------------------------------------------------------ facts beyond the bytes
     def _meaning(
         self, topic: str, batch: Batch, record: Record
     ) -> tuple[str | None, dict[str, Any] | None, bool]:
-        """Return what a control record is for, the fields of Kafka's own records, and whether the value is secret."""
+        """Return a control record's type, the fields of an internal record, and whether the value is masked."""
         if batch.control:
             try:
                 control = control_record(record.key, record.value)
@@ -202,7 +201,7 @@ class RecordListing:
         return error_name(code) if code else ""
 
     def _located(self, carrier: _Carrier, place: TopicPartition, sent: FieldBatches) -> FieldBatches:
-        """Return what was produced with the offset of its first record, where no answer but something else tells it."""
+        """Return the produced batches with their base offset, if it is known although no response contains it."""
         if not carrier.produces or sent.row[ERROR_CODE] is not None:
             return sent
         facts = self._known()
@@ -247,12 +246,12 @@ class RecordListing:
 
 
 class _AbortedBatches:
-    """Which batches of a partition in a Fetch response are of aborted transactions, as a consumer finds it out.
+    """Recognises batches of aborted transactions in a Fetch response, as a consumer does.
 
     Only with read_committed: then all transactions in the response are decided, and those not aborted are committed
     (``CompletedFetch.java``).
 
-    :param aborted: first offset and producer ID of the transactions that the response says were aborted
+    :param aborted: first offset and producer ID of the aborted transactions in the response
     """
 
     def __init__(self, aborted: list[tuple[int, int]]) -> None:
@@ -260,13 +259,13 @@ class _AbortedBatches:
         self._now: set[int] = set()
 
     def aborts(self, batch: Batch) -> bool:
-        """Return whether the transaction of a batch was aborted; batches in the order of the log."""
+        """Return whether the transaction of a batch was aborted; batches must be in log order."""
         while self._waiting and self._waiting[-1][0] <= batch.last_offset:
             self._now.add(self._waiting.pop()[1])
         return batch.producer_id in self._now
 
     def pass_over(self, read: DecompressedBatch) -> None:
-        """Take note of a marker."""
+        """Process a marker."""
         if read.batch.control and read.records:
             try:
                 marker = control_record(read.records[0].key, read.records[0].value)
@@ -279,9 +278,9 @@ class _AbortedBatches:
 class _Carrier(NamedTuple):
     """An exchange that carries records.
 
-    :ivar paths: of the records field of each partition
-    :ivar aborted: of a Fetch with read_committed: the aborted transactions by partition, first offset and producer ID;
-        None of all else
+    :ivar paths: path of the records field of each partition
+    :ivar aborted: for a Fetch with read_committed: first offset and producer ID of aborted transactions, by partition;
+        None otherwise
     """
 
     exchange: Exchange
@@ -297,7 +296,7 @@ class _Carrier(NamedTuple):
 
     @classmethod
     def of(cls, exchange: Exchange, key: int, names: Names) -> _Carrier:
-        """Return it for an exchange."""
+        """Return the carrier for an exchange."""
         request = exchange.request_body
         response = exchange.response_body
         produces = key == ApiKey.PRODUCE
@@ -314,7 +313,7 @@ class _Carrier(NamedTuple):
         return cls(exchange, key, Origin.FETCHED, paths, aborted)
 
     def aborting(self, place: TopicPartition) -> _AbortedBatches | None:
-        """Return what tells batches of aborted transactions; None if the exchange does not."""
+        """Return the recogniser of aborted batches; None if the exchange does not show them."""
         return None if self.aborted is None else _AbortedBatches(self.aborted.get(place, []))
 
 

@@ -1,4 +1,4 @@
-"""A record, with all that the exchange that carries it says about it."""
+"""A record, with everything that its exchange says about it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dissectors.records import Record
 
 
 class Origin(Enum):
-    """How an exchange comes to carry a record."""
+    """How an exchange carries a record."""
 
     PRODUCED = "produced"
     FETCHED = "fetched"
@@ -27,18 +27,18 @@ class Origin(Enum):
 class CapturedRecord:
     """A record in a message.
 
-    :ivar place: topic and partition; the topic's ID where its name is not known
-    :ivar offset: in the log; None if no answer, and no Fetch of the same batch, tells it
-    :ivar record: as in its batch; of what is produced the offset counts in the request
+    :ivar place: topic and partition; the topic's ID if its name is unknown
+    :ivar offset: offset in the log; None if neither a response nor a Fetch of the same batch contains it
+    :ivar record: as in its batch; the offset of a produced record counts in the request
     :ivar timestamp_type: ``create`` or ``log_append``; None in magic 0, which has no timestamps
-    :ivar number: of the exchange
-    :ivar time: ns since the epoch, when that began
-    :ivar control: of a control record, what it is for: ``COMMIT``, ``ABORT``, ``LEADER_CHANGE`` ...; else None
-    :ivar committed: whether its transaction was committed; None outside of transactions, and where that was not seen
-    :ivar error: why the broker refused it; empty if it did not, or was not seen to
-    :ivar decoded: the record of an internal topic, or the value of a control record, in fields; None of others
+    :ivar number: number of the exchange
+    :ivar time: start of the exchange, ns since the epoch
+    :ivar control: type of a control record: ``COMMIT``, ``ABORT``, ``LEADER_CHANGE`` ...; None for others
+    :ivar committed: whether its transaction was committed; None outside of transactions, and if unknown
+    :ivar error: why the broker refused it; empty if it did not, or that was not captured
+    :ivar decoded: fields of a record of an internal topic, or of the value of a control record; None for others
     :ivar masked: whether the value is left out because it holds secrets
-    :ivar path: where its fields are in the exchange: ``request.topic_data[0].partition_data[2].records[0].records[5]``
+    :ivar path: path of its fields in the exchange: ``request.topic_data[0].partition_data[2].records[0].records[5]``
     """
 
     place: TopicPartition
@@ -67,24 +67,24 @@ class CapturedRecord:
 
     @property
     def name(self) -> str:
-        """Its place in the log, as ``kproxy journey`` takes it: ``orders-3@120``; ``orders-3@?`` if it is not known."""
+        """Its place in the log, as for ``kproxy journey``: ``orders-3@120``; ``orders-3@?`` if unknown."""
         offset = "?" if self.offset is None else self.offset
         return f"{self.place.topic}-{self.place.partition}@{offset}"
 
 
-# ---------------------------------------------------------------- which records
+# ---------------------------------------------------------------- selection
 WILDCARDS = frozenset("*?[")
 EVERYTHING = RecordQuery()
 
 
 @dataclass(frozen=True, slots=True)
 class RecordSelection:
-    """Records that are wanted; what is empty or None may be anything.
+    """Wanted records; empty or None matches anything.
 
     :ivar topics: names, or patterns such as ``orders-*``
-    :ivar offsets: first and last in the log, either of them None for no bound
-    :ivar timestamps: ms since the epoch, likewise
-    :ivar content: the key, and what stands in key, value or a header
+    :ivar offsets: first and last offset in the log, None for no bound
+    :ivar timestamps: first and last timestamp, ms since the epoch, None for no bound
+    :ivar content: the key, and bytes in key, value or a header
     """
 
     topics: tuple[str, ...] = ()
@@ -95,7 +95,7 @@ class RecordSelection:
 
     @property
     def topic_names(self) -> tuple[str, ...]:
-        """The topics, if all of them are named; empty if any may be meant."""
+        """The topics, if all of them are named; empty if any may match."""
         return () if any(WILDCARDS & set(each) for each in self.topics) else self.topics
 
     @property
@@ -104,7 +104,7 @@ class RecordSelection:
         return self.offsets != (None, None)
 
     def place(self, place: TopicPartition) -> bool:
-        """Return whether records of a partition may be wanted."""
+        """Return whether records of a partition may match."""
         if self.partitions and place.partition not in self.partitions:
             return False
         return not self.topics or any(
@@ -112,9 +112,9 @@ class RecordSelection:
         )
 
     def fits(self, record: Record, offset: int | None) -> bool:
-        """Return whether a record of a partition that may be meant is wanted.
+        """Return whether a record of a matching partition is wanted.
 
-        :param offset: in the log; None if it is not known, which lies within no bounds
+        :param offset: offset in the log; None if unknown, which is within no bounds
         """
         if self.by_offset and (offset is None or not _within(offset, self.offsets)):
             return False

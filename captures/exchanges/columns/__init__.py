@@ -1,15 +1,15 @@
-"""Typed columns of the exchange table, those of the messages too, each filled when it is first asked for.
+"""Typed columns of exchanges, including columns of message fields, each filled when first requested.
 
 ::
 
     columns = ExchangeColumns(capture)            # all exchanges there are; nothing is read yet
     columns.prepare(["error_codes", "topics"])    # both in one pass over the capture
     errors = columns["error_codes"]               # Ragged: values and offsets
-    names = columns.texts("topics")               # what the codes of columns["topics"] stand for
+    names = columns.texts("topics")               # texts by the codes in columns["topics"]
     columns.extend(rows)                          # live: more exchanges have become complete
 
-Message columns are decoded by projection (:mod:`captures.exchanges.projected_reader`): values are those that the full
-decode and :mod:`captures.meaning` give. :data:`COLUMNS` says what there is.
+Message columns are decoded by projection (:mod:`captures.exchanges.projected_reader`): their values equal those of the
+full decode and :mod:`captures.meaning`. :data:`COLUMNS` lists them.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ __all__ = ["COLUMNS", "NO_VALUE", "Column", "ExchangeColumns", "RaggedArray", "r
 
 
 class ColumnKind(NamedTuple):
-    """What a column holds.
+    """The content of a column.
 
-    :ivar dtype: of its numbers
-    :ivar ragged: whether a row has several, as a :class:`RaggedArray`
-    :ivar coded: whether they are codes of texts (:meth:`ExchangeColumns.texts`); -1 is none
+    :ivar dtype: type of its numbers
+    :ivar ragged: whether a row has several numbers, as a :class:`RaggedArray`
+    :ivar coded: whether the numbers are codes of texts (:meth:`ExchangeColumns.texts`); -1 is none
     :ivar doc: meaning and unit
     """
 
@@ -136,10 +136,10 @@ COLUMNS: Mapping[str, ColumnKind] = {
     "intervened": ColumnKind("int8", "1 if kproxy did more than to rewrite addresses, 2 if errors are of its making"),
     "response_told": ColumnKind("int8", "1 if the response has fields that could be read"),
 }  # fmt: skip
-"""The columns besides those of the table (:data:`captures.exchanges.table.COLUMNS`), which can be had by name too.
+"""The columns besides those of the table (:data:`captures.exchanges.table.COLUMNS`), which are available by name too.
 
-One element a row, in the order of :attr:`ExchangeColumns.rows`; :data:`NO_VALUE` stands in columns of int64 where a
-row has no value, -1 in those of codes. Ragged columns have as many values a row as there are.
+One element per row, in the order of :attr:`ExchangeColumns.rows`. A missing value is :data:`NO_VALUE` in int64 columns
+and -1 in columns of codes. Ragged columns have any number of values per row.
 """
 
 
@@ -154,14 +154,14 @@ def reference() -> str:
 
 _CODES_OF = {"partition_topics": "topics"}
 _BY_NAME = frozenset({"topics", "flows", "offsets"})
-"""Needs of columns with topics by their names, which other exchanges may tell."""
+"""Needs of columns with topic names, which other exchanges may contain."""
 
 
 class ExchangeColumns:
     """Columns of some exchanges of a capture.
 
-    :param rows: their rows in the exchange table, complete ones; all there are now if None
-    :param names: gives the names of topic IDs besides those that the exchanges themselves tell
+    :param rows: rows of complete exchanges in the exchange table; None for all current ones
+    :param names: names of topic IDs besides those found in the exchanges themselves
     """
 
     def __init__(self, capture: Capture, rows: Int64s | None = None, *, names: Names | None = None) -> None:
@@ -181,22 +181,22 @@ class ExchangeColumns:
         return self._rows.array
 
     def prepare(self, names: Iterable[str]) -> None:
-        """Fill some columns, all of them in one pass over the capture."""
+        """Fill columns, all in one pass over the capture."""
         self._fill([self._maker(need) for name in names if (need := _NEEDS.get(name))])
 
     def preparing(self, names: Iterable[str]) -> Iterator[None]:
-        """Fill some columns as :meth:`prepare` does, step by step: each some milliseconds of work."""
+        """Fill columns as :meth:`prepare` does, in steps of some milliseconds."""
         yield from self._filling([self._maker(need) for name in names if (need := _NEEDS.get(name))])
 
     def extend(self, rows: Int64s) -> None:
-        """Add rows of the table, such as :meth:`Capture.updates` yields; columns in use are filled at once."""
+        """Add rows of the table, such as those of :meth:`Capture.updates`; columns in use are filled at once."""
         self._rows.append(rows)
         self._fill(list(self._makers.values()))
 
     def keep(self, renumbered: Int64s) -> None:
         """Follow the table in dropping rows.
 
-        :param renumbered: new row for each old row of the table, -1 for one that was dropped
+        :param renumbered: new row for each old row of the table, -1 for a dropped one
         """
         moved = renumbered[self.rows]
         chosen = moved >= 0
@@ -206,9 +206,9 @@ class ExchangeColumns:
             maker.keep(chosen)
 
     def __getitem__(self, name: str) -> Column:
-        """Return a column; fill it before if need be.
+        """Return a column, filled first if needed.
 
-        :raises KeyError: for a name that no column has
+        :raises KeyError: for the name of no column
         """
         derived = _DERIVED.get(name)
         if derived is not None:
@@ -223,19 +223,19 @@ class ExchangeColumns:
         return maker.column(name)
 
     def flat(self, name: str) -> Int64s:
-        """Return a column that has one value a row."""
+        """Return a column with one value per row."""
         column = self[name]
         assert not isinstance(column, RaggedArray), f"{name} has several values a row"
         return column
 
     def ragged(self, name: str) -> RaggedArray:
-        """Return a column that has several values a row."""
+        """Return a column with several values per row."""
         column = self[name]
         assert isinstance(column, RaggedArray), f"{name} has one value a row"
         return column
 
     def texts(self, name: str) -> Sequence[str | None]:
-        """Return the texts that the codes of a column stand for, by code."""
+        """Return the texts of a column by code."""
         match _CODES_OF.get(name, name):
             case "client" | "broker" as end:
                 return self._ends(("client", "broker").index(end))
@@ -298,7 +298,7 @@ class ExchangeColumns:
             yield from self._pass([maker for maker in behind.values() if maker.filled == start], start)
 
     def _pass(self, makers: list[Builder], start: int) -> Iterator[None]:
-        """Fill some columns from a row on, all in one pass; yields between blocks of rows."""
+        """Fill some columns from row `start` on, in one pass; yield between blocks of rows."""
         wanted = _ColumnDemand(makers)
         reader = ProjectedReader(self._capture, wanted.needs)
         blocks = [self.rows[begin : begin + BLOCK_ROWS] for begin in range(start, len(self), BLOCK_ROWS)]
@@ -320,7 +320,7 @@ class ExchangeColumns:
             yield
 
     def _fill_block(self, wanted: _ColumnDemand, reader: ProjectedReader, rows: Int64s) -> None:
-        """Fill some columns with a block of rows."""
+        """Fill some columns for a block of rows."""
         versions = self._capture.table.column("version")[rows].tolist()
         latencies = self._latency(rows)
         for maker in wanted.makers:
@@ -337,7 +337,7 @@ class ExchangeColumns:
         for maker in wanted.makers:
             maker.end()
 
-    # ------------------------------------------------------------ made of other columns
+    # ------------------------------------------------------------ derived columns
     def _latency(self, rows: Int64s) -> Int64s:
         latency, there = self._capture.table.latency(rows)
         return np.where(there, latency, NO_VALUE)
@@ -347,7 +347,7 @@ class ExchangeColumns:
         return np.where(asked, self.flat("request_first"), self.flat("response_first"))
 
     def _told_by_records(self, name: str) -> Column:
-        """Return what batch headers tell; nothing where the records are left out of a log."""
+        """Return a column of batch header facts, with no value for exchanges whose records a request log left out."""
         maker = self._maker("records")
         assert isinstance(maker, ColumnBuilder)
         self._fill([maker])
@@ -384,18 +384,18 @@ class ExchangeColumns:
 
 
 class _ColumnDemand:
-    """Which makers get which exchanges."""
+    """Decides which builders get which exchanges."""
 
     def __init__(self, makers: list[Builder]) -> None:
         self.makers = makers
         self._adders: dict[tuple[int, int], list[Callable[..., None]]] = {}
 
     def needs(self, key: int) -> frozenset[str]:
-        """Return what is needed of the exchanges of an API."""
+        """Return the needs for exchanges of an API."""
         return frozenset(maker.need for maker in self.makers if _told(maker, key))
 
     def adders(self, key: int, version: int) -> list[Callable[..., None]]:
-        """Return what takes in the exchanges of an API in a version."""
+        """Return the ``add`` methods for exchanges of an API in a version."""
         found = self._adders.get((key, version))
         if found is None:
             found = self._adders[key, version] = [
@@ -410,7 +410,7 @@ def _told(maker: Builder, key: int) -> bool:
 
 
 def _has(need: str, key: int, version: int) -> bool:
-    """Return whether messages of an API have fields that are needed."""
+    """Return whether messages of an API have needed fields."""
     known = api(key)
     if known is None or need == PROBLEMS:
         return need == PROBLEMS
@@ -464,7 +464,7 @@ _NEEDS: Mapping[str, str] = {
     "software_name": "software",
     "software_version": "software",
 }
-"""Column -> what has to be read of the messages for it."""
+"""Column -> the need that it is filled by."""
 
 _DERIVED: Mapping[str, Callable[[ExchangeColumns], Column]] = {
     "time": ExchangeColumns._time,

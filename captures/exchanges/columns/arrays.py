@@ -1,4 +1,4 @@
-"""Arrays that grow, ragged arrays, and dictionaries of texts: what columns of messages are kept in."""
+"""Storage of message columns: growing arrays, ragged arrays, and dictionaries of texts."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from captures.arrays import Bools, Int32s, Int64s
 
 NO_VALUE = np.iinfo(np.int64).min
-"""Stands in columns of int64 where a row has no value."""
+"""A missing value in int64 columns."""
 Index: TypeAlias = "int | Int64s"
-"""Of a row, or of several."""
+"""Index of a row, or indexes of several."""
 
 
 class GrowingArray:
-    """A numpy array to which more is appended; room grows by half, so that appending costs no copy each time."""
+    """A numpy array that supports appending; capacity grows by half, so that most appends copy nothing else."""
 
     def __init__(self, dtype: Any) -> None:
         self._room = np.empty(64, dtype)
@@ -29,16 +29,15 @@ class GrowingArray:
 
     @property
     def array(self) -> NDArray[Any]:
-        """What is there, without a copy; later appending does not change it."""
+        """The current values, without a copy; later appends do not change it."""
         return self._room[: self._size]
 
     @property
     def content(self) -> tuple[NDArray[Any]]:
-        """What :meth:`append` of another one takes."""
+        """The arguments that make another array's :meth:`append` add these values."""
         return (self.array,)
 
     def append(self, values: Any) -> None:
-        """Add some values."""
         end = self._size + len(values)
         if end > len(self._room):
             room = np.empty(max(end, len(self._room) * 3 // 2), self._room.dtype)
@@ -48,18 +47,18 @@ class GrowingArray:
         self._size = end
 
     def keep(self, chosen: Bools) -> None:
-        """Drop all values but some."""
+        """Keep only the chosen values."""
         self._room = self.array[chosen]
         self._size = len(self._room)
 
 
 class RaggedArray:
-    """Several values a row: those of row ``i`` are ``values[offsets[i] : offsets[i + 1]]``.
+    """Several values per row: those of row ``i`` are ``values[offsets[i] : offsets[i + 1]]``.
 
     The layout of Arrow's LargeList: ``pyarrow.LargeListArray.from_arrays(offsets, values)`` takes it without a copy.
 
-    :ivar values: of all rows, one after another
-    :ivar offsets: int64, one more than there are rows; the first is 0
+    :ivar values: values of all rows, concatenated
+    :ivar offsets: int64, one more than rows; the first is 0
     """
 
     def __init__(self, values: NDArray[Any], offsets: Int64s) -> None:
@@ -74,12 +73,12 @@ class RaggedArray:
 
     @property
     def counts(self) -> Int64s:
-        """How many values each row has."""
+        """Number of values in each row."""
         return np.diff(self.offsets)
 
     @property
     def filled(self) -> Bools:
-        """Return where a row has values."""
+        """Mask of the rows that have values."""
         found: Bools = self.offsets[1:] != self.offsets[:-1]
         return found
 
@@ -89,7 +88,7 @@ class RaggedArray:
         return np.repeat(np.arange(len(self), dtype=np.int32), self.counts)
 
     def any(self, chosen: Bools) -> Bools:
-        """Return where at least one value of a row is chosen.
+        """Return a mask of the rows with at least one chosen value.
 
         :param chosen: a mask over ``values``
         """
@@ -106,34 +105,34 @@ class RaggedArray:
 
 
 class GrowingRagged:
-    """A ragged array to which rows are appended."""
+    """A ragged array that supports appending rows."""
 
     def __init__(self, dtype: Any) -> None:
         self._values = GrowingArray(dtype)
         self._offsets = GrowingArray(np.int64)
         self._offsets.append([0])
-        self._made: RaggedArray | None = None  # also keeps what a ragged array works out about itself
+        self._made: RaggedArray | None = None  # also keeps its cached properties
 
     @property
     def content(self) -> tuple[NDArray[Any], Int64s]:
-        """What :meth:`append` of another one takes."""
+        """The arguments that make another array's :meth:`append` add these rows."""
         return self.ragged.values, self.ragged.counts
 
     def append(self, values: Sequence[int] | NDArray[Any], counts: Sequence[int] | Int64s) -> None:
-        """Add some rows: all their values, and how many each has."""
+        """Add rows: all their values, and the number of values of each."""
         self._values.append(values)
         self._offsets.append(int(self._offsets.array[-1]) + np.cumsum(counts))
         self._made = None
 
     @property
     def ragged(self) -> RaggedArray:
-        """What is there, without a copy."""
+        """The current rows, without a copy."""
         if self._made is None:
             self._made = RaggedArray(self._values.array, self._offsets.array)
         return self._made
 
     def keep(self, chosen: Bools) -> None:
-        """Drop all rows but some."""
+        """Keep only the chosen rows."""
         kept = self.ragged.take(np.flatnonzero(chosen))
         self._values, self._offsets = GrowingArray(kept.values.dtype), GrowingArray(np.int64)
         self._values.append(kept.values)
@@ -142,7 +141,7 @@ class GrowingRagged:
 
 
 class Dictionary(dict[str, int]):
-    """Texts by code: ``dictionary[text]`` is the code of a text, a new one for a new text.
+    """Codes of texts: ``dictionary[text]`` is the code of a text, a new one for a new text.
 
     :ivar texts: text by code
     """
@@ -158,14 +157,14 @@ class Dictionary(dict[str, int]):
 
 
 def without_repeats(ragged: RaggedArray, *keys: NDArray[Any]) -> Bools:
-    """Return a mask over the values of a ragged array: the first of each that is the same within its row.
+    """Return a mask over the values of a ragged array that drops repetitions within a row.
 
-    :param keys: what has to be the same, one element a value
+    :param keys: arrays parallel to the values; values are equal if all their keys are
     """
     if not len(ragged.values):
         return np.zeros(0, np.bool_)
     by: list[NDArray[Any]] = [*reversed(keys), ragged.rows]
-    order = np.lexsort(by)  # stable: the first comes first
+    order = np.lexsort(by)  # stable, so the first of equal values stays first
     new = np.diff(ragged.rows[order], prepend=-1) != 0
     for key in keys:
         new[1:] |= np.diff(key[order]) != 0
@@ -175,7 +174,7 @@ def without_repeats(ragged: RaggedArray, *keys: NDArray[Any]) -> Bools:
 
 
 class FlatBlocks:
-    """A column of one number a row, filled block by block."""
+    """A column with one number per row, filled block by block."""
 
     def __init__(self, blank: int = NO_VALUE, dtype: Any = np.int64) -> None:
         self.grown = GrowingArray(dtype)
@@ -190,7 +189,7 @@ class FlatBlocks:
 
 
 class ListBlocks:
-    """A column of several numbers a row, filled block by block."""
+    """A column with several numbers per row, filled block by block."""
 
     def __init__(self, dtype: Any) -> None:
         self.grown = GrowingRagged(dtype)
@@ -201,7 +200,7 @@ class ListBlocks:
         self._values: list[int] = []
         self._counts = [0]
         self._which = np.zeros(count, np.int64)
-        """For each row which of the lists it has; the first is empty."""
+        """For each row the index of its list; list 0 is empty."""
 
     def add(self, index: Index, values: list[int]) -> None:
         self._which[index] = len(self._counts)
@@ -215,7 +214,7 @@ class ListBlocks:
 
 
 class TableBlocks:
-    """A column of several numbers a row, of as many for each value, filled block by block."""
+    """A column with several tuples of `width` numbers per row, filled block by block."""
 
     def __init__(self, width: int) -> None:
         self.grown = GrowingRagged(np.int64)
@@ -227,7 +226,7 @@ class TableBlocks:
         self._found: list[tuple[Int64s, Int64s]] = []
 
     def add(self, index: Index, numbers: Int64s) -> None:
-        """Add numbers: by row, value, and number of the value."""
+        """Add numbers by row, tuple, and position in the tuple."""
         self._counts[index] = numbers.shape[1] * self._width
         self._found.append((np.atleast_1d(index), numbers.reshape(len(numbers), -1)))
 

@@ -1,7 +1,7 @@
-"""What columns take from the bodies of exchanges: one builder for the columns that are found in one place.
+"""Builders of columns from the bodies of exchanges: one builder for the columns found in one place.
 
 A builder gets the exchanges of a block one by one, then closes the block. It does not get exchanges of APIs for which
-it has no :data:`paths <captures.exchanges.projected_reader.NEEDS>`: their rows have no value unless one is added.
+it has no :data:`paths <captures.exchanges.projected_reader.NEEDS>`: their rows keep the blank value.
 """
 
 from __future__ import annotations
@@ -39,62 +39,62 @@ Column = NDArray[Any] | RaggedArray
 
 
 def bodies(parts: Parts) -> Iterator[tuple[int, dict[str, Any], Side]]:
-    """Yield version and fields of the bodies that could be read, with their side."""
+    """Yield version, fields and side of the bodies that could be read."""
     for side, part in zip(SIDES, (parts.request, parts.response), strict=True):
         if part is not None and part.version is not None and part.value:
             yield part.version, part.value, side
 
 
 class Builder(ABC):
-    """Gets exchanges, block by block.
+    """Receives exchanges, block by block.
 
-    :ivar need: the fields that it needs (:data:`captures.exchanges.projected_reader.NEEDS`)
-    :ivar filled: how many rows it has
+    :ivar need: the need that selects its fields (:data:`captures.exchanges.projected_reader.NEEDS`)
+    :ivar filled: number of its rows
     """
 
     need: str
     filled = 0
 
     def apis(self) -> frozenset[int] | None:
-        """Return the APIs that it needs; None for all that have its fields."""
+        """Return the APIs that it needs; None for all with its fields."""
         return None
 
     def begin(self, count: int) -> None:
-        """Begin a block of rows."""
+        """Begin a block of `count` rows."""
         self.filled += count
 
     @abstractmethod
     def add(self, index: Index, parts: Parts, latency: Index) -> None:
-        """Take in one exchange, or several whose parts are the same.
+        """Add one exchange, or several with equal parts.
 
-        :param index: of the row in the block, or of the rows
-        :param latency: in ns, :data:`NO_VALUE` if there is none; of each row
+        :param index: index of the row in the block, or indexes
+        :param latency: latency of each row in ns, :data:`NO_VALUE` if there is none
         """
 
-    def end(self) -> None:  # noqa: B027  # not all have something to do
+    def end(self) -> None:  # noqa: B027  # optional
         """Close the block."""
 
     def keep(self, chosen: Bools) -> None:
-        """Drop all rows but some."""
+        """Keep only the chosen rows."""
         self.filled = int(np.count_nonzero(chosen))
 
     @abstractmethod
     def content(self) -> Any:
-        """Return what it has found, for :meth:`extend` of a builder in another process."""
+        """Return its results, for :meth:`extend` of a builder in another process."""
 
     @abstractmethod
     def extend(self, content: Any) -> None:
-        """Add what another builder has found in the rows that come next."""
+        """Append the results of another builder for the next rows."""
 
 
 class ColumnBuilder(Builder):
-    """Fills the columns that belong together.
+    """Fills columns that belong together.
 
-    :ivar dictionary: of the columns that have codes of texts
+    :ivar dictionary: texts of the coded columns
     """
 
     coded: frozenset[str] = frozenset()
-    """Columns whose values are codes, -1 for none."""
+    """Columns whose values are codes of texts, -1 for none."""
 
     def __init__(self, **columns: FlatBlocks | ListBlocks | TableBlocks) -> None:
         self._columns = columns
@@ -110,7 +110,6 @@ class ColumnBuilder(Builder):
             column.end()
 
     def column(self, name: str) -> Column:
-        """Return a column."""
         grown = self._columns[name].grown
         return grown.ragged if isinstance(grown, GrowingRagged) else grown.array
 
@@ -131,9 +130,9 @@ class ColumnBuilder(Builder):
         self.filled += count
 
     def _recoded(self, name: str, values: NDArray[Any], codes: Int64s) -> NDArray[Any]:
-        """Return values of a column with codes of the dictionary here.
+        """Return values of a column with codes of this builder's dictionary.
 
-        :param codes: by code of the dictionary there
+        :param codes: own code by code of the other dictionary
         """
         return codes[values] if name in self.coded else values
 
@@ -169,7 +168,7 @@ class Errors(ColumnBuilder):
 
 
 class Waits(ColumnBuilder):
-    """Designed waiting."""
+    """Designed waits."""
 
     need = "waits"
     coded = frozenset({"wait_reason"})
@@ -200,7 +199,7 @@ class Waits(ColumnBuilder):
 
 
 class Throttle(ColumnBuilder):
-    """Throttle time from the response."""
+    """Throttle times of responses."""
 
     need = "throttle"
 
@@ -216,7 +215,7 @@ class Throttle(ColumnBuilder):
 
 
 class Replica(ColumnBuilder):
-    """Who asks: the ID of a broker, or a negative number for a consumer (KIP-903 moved it)."""
+    """The requester: the ID of a broker, or a negative number for a consumer (KIP-903 moved the field)."""
 
     need = "replica"
 
@@ -229,13 +228,13 @@ class Replica(ColumnBuilder):
 
     def add(self, index: Index, parts: Parts, latency: Index) -> None:
         request = parts.request
-        # one that was read is that of a consumer even if nothing is in it: since v15 only replicas say who they are
+        # a request without the field is a consumer's: since v15 only replicas send it
         if request is not None and request.value is not None and (request.value or not request.problem):
             self._replica.block[index] = replica_of(request.value)
 
 
 class Acks(ColumnBuilder):
-    """How many replicas a producer waits for."""
+    """Acks of Produce requests: the number of replicas that a producer waits for."""
 
     need = "acks"
 
@@ -253,7 +252,7 @@ class Acks(ColumnBuilder):
 
 
 class ProblemsColumn(ColumnBuilder):
-    """Whether messages could be read."""
+    """Whether messages could be decoded."""
 
     need = PROBLEMS
 
@@ -277,7 +276,7 @@ class ProblemsColumn(ColumnBuilder):
 
 
 class FetchLimits(ColumnBuilder):
-    """For how much a Fetch waits, and how much it allows."""
+    """The bytes that a Fetch waits for, and the bytes that it allows."""
 
     need = "fetch limits"
 
@@ -300,7 +299,7 @@ class FetchLimits(ColumnBuilder):
 
 
 class Records(ColumnBuilder):
-    """What batch headers tell of the records; nothing is decompressed."""
+    """Record counts from batch headers; nothing is decompressed."""
 
     need = "records"
 
@@ -323,7 +322,7 @@ class Records(ColumnBuilder):
 
 
 class TextBuilder(ColumnBuilder):
-    """Texts that the messages of an exchange name, each once a row, as codes of a dictionary."""
+    """Texts mentioned in the messages of an exchange, each once per row, as codes of a dictionary."""
 
     def __init__(self, need: str, find: Callable[[int, int, Any, Side], list[str]]) -> None:
         self.need = need
@@ -341,12 +340,12 @@ class TextBuilder(ColumnBuilder):
 
 
 def groups() -> TextBuilder:
-    """Return the maker of the groups that messages name."""
+    """Return the builder of the groups mentioned in messages."""
     return TextBuilder("groups", groups_in)
 
 
 def members() -> TextBuilder:
-    """Return the maker of the member IDs that messages name."""
+    """Return the builder of the member IDs mentioned in messages."""
     return TextBuilder("members", members_in)
 
 
@@ -355,9 +354,9 @@ def _unnamed(_: str) -> None:
 
 
 class Topics(ColumnBuilder):
-    """Topics and partitions, by name where the name is known by now, else by ID (KIP-516).
+    """Topics and partitions, by name if it is known at read time, else by ID (KIP-516).
 
-    :param names: gives the names of topic IDs that the exchanges themselves do not tell
+    :param names: names of topic IDs besides those found in the exchanges themselves
     """
 
     need = "topics"
@@ -378,7 +377,7 @@ class Topics(ColumnBuilder):
             named = topics_in(parts.key, version, value, _unnamed, side)
             if not found:
                 found = named
-            elif named != found:  # a response mostly names what the request did
+            elif named != found:  # a response mostly names the topics of its request
                 _merge(found, named)
         codes: list[int] = []
         partitions: list[int] = []
@@ -406,7 +405,7 @@ class Topics(ColumnBuilder):
 
     @property
     def texts(self) -> list[str]:
-        """The names by code; those of several codes may be the same, of which only the first is in use then."""
+        """The names by code; if several codes have the same name, only the first is in use."""
         return [self._names(topic) or topic for topic in self.dictionary.texts]
 
     def column(self, name: str) -> Column:
@@ -416,7 +415,7 @@ class Topics(ColumnBuilder):
         return self._resolved[1][name]
 
     def _resolve(self, texts: list[str]) -> dict[str, Column]:
-        """Give a topic that was met by name and by ID one code."""
+        """Return the columns with a single code for each topic that was met by name and by ID."""
         columns = {name: super(Topics, self).column(name) for name in self._columns}
         first: dict[str, int] = {}
         codes = np.array([first.setdefault(text, code) for code, text in enumerate(texts)], np.int32)
@@ -444,13 +443,13 @@ def _merge(found: dict[str, list[int]], more: dict[str, list[int]]) -> None:
 
 
 def _only(ragged: RaggedArray, chosen: Bools) -> RaggedArray:
-    """Leave out values that are not chosen."""
+    """Return the ragged array without the values that are not chosen."""
     counts = np.bincount(ragged.rows[chosen], minlength=len(ragged))
     return RaggedArray(ragged.values[chosen], np.concatenate(([0], np.cumsum(counts))))
 
 
 class TopicNames(Builder):
-    """Learns names of topic IDs from the exchanges that tell them. It has no columns."""
+    """Learns names of topic IDs from exchanges. It has no columns."""
 
     need = "topic names"
 
@@ -476,7 +475,8 @@ class TopicNames(Builder):
 class Software(Builder):
     """Name and version of the client's software, by connection (KIP-511).
 
-    ApiVersions tells it at the beginning of a connection; the last that did counts for all exchanges of it.
+    ApiVersions requests at the start of a connection contain it; the last one counts for all exchanges of the
+    connection.
     """
 
     need = "software"
@@ -512,7 +512,7 @@ class Software(Builder):
         self.filled += count
 
     def of(self, connections: NDArray[Any]) -> tuple[Int32s, Int32s]:
-        """Return the codes of name and version for connections; -1 where none was given."""
+        """Return the codes of name and version for connections; -1 if unknown."""
         met, inverse = np.unique(connections, return_inverse=True)
         codes = np.array([self._told.get(each, (-1, -1)) for each in met.tolist()], np.int32).reshape(-1, 2)
         return codes[inverse, 0], codes[inverse, 1]

@@ -1,4 +1,4 @@
-"""What columns take from the bodies of Produce, Fetch and OffsetCommit by partition."""
+"""Builders of columns by partition, from the bodies of Produce, Fetch and OffsetCommit."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from dissectors.codec import CODEC_LABELS
 from dissectors.sides import Side
 
 Place: TypeAlias = "tuple[str | None, int | None]"
-"""Topic, or its ID where it has no name, and partition; None for what was not read."""
+"""Topic, or its ID if it has no name, and partition; None for a field that was not read."""
 
 
 class PlaceBuilder(ColumnBuilder):
-    """Numbers by partition: of each a code of the topic, the number of the partition, and others.
+    """Numbers by partition: a code of the topic, the partition, and further numbers.
 
-    :param tables: the columns of each table by what they begin with, in a row for each partition
+    :cvar TABLES: the columns of each table, by the prefix of their names; a table has one entry per partition
     """
 
     TABLES: Mapping[str, tuple[str, ...]]
@@ -45,9 +45,9 @@ class PlaceBuilder(ColumnBuilder):
         return [f"{table}_{column}" for table, columns in cls.TABLES.items() for column in columns]
 
     def _fill(self, table: str, index: Index, places: Sequence[Place], *numbers: Any) -> None:
-        """Add the partitions of some exchanges, but those of which not all was read.
+        """Add the partitions of some exchanges, except those with unread fields.
 
-        :param numbers: those behind the place: of each partition, or of each exchange and partition
+        :param numbers: the columns after topic and partition: one number per partition, or per exchange and partition
         """
         rows = 1 if isinstance(index, int) else len(index)
         coded = [(-1 if name is None else self.dictionary[name], number) for name, number in places]
@@ -67,7 +67,7 @@ class PlaceBuilder(ColumnBuilder):
 
     @property
     def texts(self) -> list[str]:
-        """The names by code; those of several codes may be the same."""
+        """The names by code; several codes may have the same name."""
         return [self._names(topic) or topic for topic in self.dictionary.texts]
 
     def column(self, name: str) -> Column:
@@ -77,7 +77,7 @@ class PlaceBuilder(ColumnBuilder):
 
 
 class Flows(PlaceBuilder):
-    """Record data by partition: what Produce requests and Fetch responses carry, and what a Fetch asks for."""
+    """Record data by partition: carried by Produce requests and Fetch responses, and requested by a Fetch."""
 
     need = "flows"
     TABLES = MappingProxyType(
@@ -106,7 +106,7 @@ class Flows(PlaceBuilder):
 
 
 class Offsets(PlaceBuilder):
-    """How far Produce, Fetch and OffsetCommit are in each partition."""
+    """Positions of Produce, Fetch and OffsetCommit in each partition."""
 
     need = "offsets"
     TABLES = MappingProxyType(
@@ -191,19 +191,19 @@ class Offsets(PlaceBuilder):
 
 
 def _partitions(body: Body, outer: str, inner: str) -> tuple[list[Place], list[Body]]:
-    """Return the partition structs of a body, with their places."""
+    """Return the places of the partition structs of a body, and the structs."""
     structs = [(named(holder), row) for holder in rows(body, outer) for row in rows(holder, inner)]
     return [(name, partition_of(row)) for name, row in structs], [row for _, row in structs]
 
 
 def _numbers_of(part: Part | None, field: str, structs: Sequence[Body]) -> Int64s:
-    """Return a number of each struct of a message, -1 where it has none: of all exchanges that share the message."""
+    """Return field `field` of each struct for all exchanges that share the message, -1 where it is missing."""
     own = (part.own or {}).get(field) if part is not None else None
     return np.array([[number(row, field) for row in structs]], np.int64) if own is None else own
 
 
 def _behind(tallies: RecordTallies | None, structs: Sequence[Body]) -> Int64s:
-    """Return the offset behind the last batch that is sent to each partition, counted from the first one sent."""
+    """Return the offset after the last batch that is sent to each partition, counted from the first one sent."""
     if tallies is None:
         return np.array([[offset_behind(headers(row.get("records"))) for row in structs]], np.int64)
     sent = np.array([row.get("records") is not None for row in structs], np.bool_)
@@ -216,7 +216,7 @@ _TALLIED = ("size", "batches", "records", "uncounted", "markers", "codec")
 
 
 def _flow(data: Any) -> tuple[int, ...]:
-    """Return what a records field holds."""
+    """Return size, batches, records, uncounted, markers and codec of a records field."""
     found = payload([data])
     whole = found.batches and found.magics == [2] and len(found.codecs) == 1
     codec = CODEC_LABELS.index(found.codecs[0]) if whole and not (found.partial or found.damaged) else -1
@@ -224,7 +224,7 @@ def _flow(data: Any) -> tuple[int, ...]:
 
 
 class BatchHeaders(ColumnBuilder):
-    """What batch headers tell besides, and what stands beside record data."""
+    """Further facts from batch headers, and fields beside record data."""
 
     need = BATCH_HEADERS
 

@@ -1,4 +1,4 @@
-"""The designed wait of many exchanges whose messages are the same but for the records in them."""
+"""The designed waits of many exchanges whose messages are equal except for their records."""
 
 from __future__ import annotations
 
@@ -30,10 +30,11 @@ def designed_waits(
     latency: Int64s,
     tallies: RecordTallies | None,
 ) -> Iterator[tuple[Int64s, Int64s, str]]:
-    """Yield which of some exchanges waited by design, how long in ns, and why: :func:`designed_wait_ns` of each.
+    """Yield indexes of exchanges that waited by design, the waits in ns, and the reason: :func:`designed_wait_ns` of
+    each.
 
-    :param latency: of each, negative where there is none
-    :param tallies: what their records fields hold, None if there are none
+    :param latency: of each exchange in ns, negative if there is none
+    :param tallies: contents of their records fields, None if there are none
     """
     request = request or _NOTHING
     throttled = throttle_ns(response)
@@ -53,13 +54,13 @@ def designed_waits(
 def _reads(
     key: int, request: Body, response: Body, count: int, tallies: RecordTallies | None
 ) -> Iterator[tuple[Bools, Read | None]]:
-    """Yield exchanges by what a poll depends on: how much was read, and whether it was only just written."""
+    """Yield masks of exchanges by the facts that end a poll: bytes read, and whether they were only just written."""
     if tallies is None:
         yield np.ones(count, np.bool_), None
         return
     least = least_bytes(request, response)
     last, end = tallies.last, tallies.high_watermark
-    # ShareFetch tells no high watermark
+    # ShareFetch responses have no high watermark
     new = (tallies.batches == 1) & ((key == ApiKey.SHARE_FETCH) | (last >= end) | (last == end - 1))
     at_the_end = ((tallies.size == 0) | new).all(1)
     enough = tallies.size.sum(1) >= least

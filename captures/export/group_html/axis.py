@@ -1,7 +1,7 @@
-"""The axis of a picture: where a moment is, with quiet time folded, and the whole broken into rows.
+"""The time axis of a picture: positions of times, folded quiet time, and the break into rows.
 
-Time in which something continues has one scale throughout, so that lengths can be compared. Quiet time that is long
-beside it is folded to a gap of a fixed width, which is marked as such.
+All busy time has one scale, so that lengths can be compared. Quiet time that is long in comparison is folded to a
+marked gap of fixed width.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from dataclasses import dataclass
 from dissectors.units import SECOND
 
 WIDTH = 960.0
-"""Of a row, in the units of the picture."""
+"""Width of a row, in the units of the picture."""
 FOLDED = 44.0
-"""Of a gap."""
+"""Width of a folded gap."""
 MOST_ROWS = 24
 
 _READABLE = 10.0
-"""Units that a rebalance of usual length has to take, for nothing to be folded."""
+"""If a rebalance of usual length takes this many units, nothing is folded."""
 _LEAST_SHOWN = 22.0
-"""Units that it takes at least where something is."""
+"""Units that a rebalance of usual length takes at least, once quiet time is folded."""
 _LEAST_FOLDED = 3 * FOLDED
-"""Units that quiet time would take, for it to be folded."""
+"""Quiet time that would take more units is folded."""
 _LEAST_SPAN = SECOND
 STEPS = tuple(
     step * unit
@@ -35,7 +35,7 @@ STEPS = tuple(
     )
     for step in steps
 )
-"""Round stretches of time, in ns."""
+"""Round durations, in ns."""
 _BETWEEN_TICKS = 70.0
 
 
@@ -45,7 +45,7 @@ class Piece:
 
     :ivar begin: ns since the epoch
     :ivar x: where it begins on its row
-    :ivar folded: whether it is quiet time that takes no room
+    :ivar folded: whether it is quiet time, folded to a gap
     """
 
     begin: int
@@ -55,43 +55,43 @@ class Piece:
     folded: bool
 
     def at(self, time: int) -> float:
-        """Return where a moment is; what is outside of it is at its end."""
+        """Return the position of a time, clamped to the piece."""
         share = (time - self.begin) / max(self.end - self.begin, 1)
         return self.x + self.width * min(max(share, 0.0), 1.0)
 
 
 @dataclass(frozen=True, slots=True)
 class AxisRow:
-    """One row of the picture: pieces that follow each other."""
+    """One row of the picture: consecutive pieces."""
 
     pieces: Sequence[Piece]
 
     @property
     def begin(self) -> int:
-        """When it begins."""
+        """Start of its first piece, in ns since the epoch."""
         return self.pieces[0].begin
 
     @property
     def end(self) -> int:
-        """When it ends."""
+        """End of its last piece, in ns since the epoch."""
         return self.pieces[-1].end
 
     @property
     def width(self) -> float:
-        """How far its pieces reach."""
+        """Width of all its pieces."""
         return self.pieces[-1].x + self.pieces[-1].width
 
     def x(self, time: int) -> float:
-        """Return where a moment is; what is outside of the row is at its end."""
+        """Return the position of a time, clamped to the row."""
         place = bisect_right(self.pieces, time, key=lambda piece: piece.begin) - 1
         return self.pieces[max(place, 0)].at(time)
 
     def holds(self, time: int) -> bool:
-        """Return whether a moment is on it."""
+        """Return whether a time is on this row."""
         return self.begin <= time <= self.end
 
     def ticks(self) -> list[int]:
-        """Return round moments that are not folded away, far enough from each other to be labelled."""
+        """Return round times that are not folded away, far enough from each other to be labelled."""
         shown = [piece for piece in self.pieces if not piece.folded and piece.width > 0]
         if not shown:
             return []
@@ -106,7 +106,7 @@ class AxisRow:
 
 
 def _round(piece: Piece, step: int) -> range:
-    """Return the multiples of a step in a piece; where there is none, the roundest moment."""
+    """Return the multiples of `step` in a piece; if there are none, the first multiple of the largest smaller step."""
     smaller = (each for each in reversed(STEPS) if each <= step)
     for each in smaller:
         found = range(-(-piece.begin // each) * each, piece.end + 1, each)
@@ -116,10 +116,10 @@ def _round(piece: Piece, step: int) -> range:
 
 
 def axis(begin: int, end: int, busy: Iterable[tuple[int, int]], usual: int) -> list[AxisRow]:
-    """Lay time out in rows.
+    """Lay out time in rows.
 
-    :param busy: stretches in which something continues, in any order
-    :param usual: ns, how long such a stretch usually is
+    :param busy: stretches in which something happens, in any order
+    :param usual: usual duration of such a stretch, in ns
     """
     end = max(end, begin + 1)
     usual = max(usual, _LEAST_SPAN)
@@ -129,7 +129,7 @@ def axis(begin: int, end: int, busy: Iterable[tuple[int, int]], usual: int) -> l
     scale = _LEAST_SHOWN / usual
     stretches = _stretches(begin, end, _with_room(busy, usual, begin, end), _LEAST_FOLDED / scale)
     needed = sum(FOLDED if folded else (last - first) * scale for first, last, folded in stretches)
-    if needed < WIDTH:  # there is room to spare: all of it is for what continues
+    if needed < WIDTH:  # spare room goes to busy time
         gaps = sum(FOLDED for *_, folded in stretches if folded)
         scale *= (WIDTH - gaps) / max(needed - gaps, 1.0)
     elif needed > WIDTH * MOST_ROWS:
@@ -138,7 +138,7 @@ def axis(begin: int, end: int, busy: Iterable[tuple[int, int]], usual: int) -> l
 
 
 def _with_room(busy: Iterable[tuple[int, int]], usual: int, begin: int, end: int) -> list[tuple[int, int]]:
-    """Return stretches with something before them, and more after them, those that touch being one."""
+    """Return stretches with a margin before and a larger one after each; touching stretches are merged."""
     found: list[tuple[int, int]] = []
     for first, last in sorted(busy):
         low, high = max(first - usual // 2, begin), min(last + 3 * usual // 2, end)
@@ -154,7 +154,7 @@ def _with_room(busy: Iterable[tuple[int, int]], usual: int, begin: int, end: int
 def _stretches(
     begin: int, end: int, busy: Iterable[tuple[int, int]], least: float
 ) -> list[tuple[int, int, bool]]:
-    """Return all of the time: begin, end, and whether it is folded; what is not folded is put together."""
+    """Return all of the time as stretches (begin, end, whether it is folded), with adjacent unfolded ones merged."""
     found: list[tuple[int, int, bool]] = []
 
     def add(first: int, last: int, folded: bool) -> None:
@@ -183,7 +183,7 @@ def _rows(stretches: Iterable[tuple[int, int, bool]], scale: float) -> list[Axis
             whole = FOLDED if folded else (last - begin) * scale
             room = WIDTH - x
             if x and whole > room and (folded or whole <= WIDTH or room < _LEAST_SHOWN):
-                rows.append([])  # on a row of its own it is in one piece
+                rows.append([])  # a row of its own keeps it in one piece
                 x = 0.0
                 continue
             width = min(whole, room)

@@ -1,4 +1,4 @@
-"""The numbers of rebalances above the lanes of a picture: where each is, and what has room beside it."""
+"""The numbers of rebalances above the lanes of a picture: their positions, and the room for text beside them."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from captures.export.markup import Markup, tag
 from captures.meaning import words
 
 LEVEL = 18.0
-"""Height of a level of numbers."""
+"""Height of one level of numbers."""
 LETTER = 5.7
-"""Width of a character of the texts in the picture."""
+"""Width of a character in the picture."""
 
 _LEVELS = 3
 _RADIUS = 8.0
@@ -21,7 +21,7 @@ _LEAST_WORDS = 8
 
 @dataclass(frozen=True, slots=True)
 class NumberedRebalance:
-    """A rebalance with its number on the page, and the name of its story's place."""
+    """A rebalance with its number on the page and the anchor of its story."""
 
     number: int
     anchor: str
@@ -30,11 +30,11 @@ class NumberedRebalance:
 
 @dataclass(slots=True)
 class Marker:
-    """A number.
+    """The number of a rebalance.
 
     :ivar x: where its rebalance begins
     :ivar level: 0 is just above the lanes
-    :ivar room: units beside it up to the next one, or its stem
+    :ivar room: free units beside it, up to the next number or its stem
     """
 
     each: NumberedRebalance
@@ -44,15 +44,15 @@ class Marker:
 
     @property
     def width(self) -> float:
-        """Of the box with the number."""
+        """Width of the box with the number."""
         return 2 * _RADIUS + max(len(str(self.each.number)) - 2, 0) * LETTER
 
     def draw(self, top: float, title: str, what: str) -> Markup:
-        """Return it, as a link to its story.
+        """Return the marker as a link to its story.
 
-        :param top: of the lanes
-        :param title: told where the mouse rests
-        :param what: said beside it, if there is room
+        :param top: top of the lanes
+        :param title: tooltip
+        :param what: text beside the number, if there is room
         """
         left, y = self.x - _RADIUS, top - (self.level + 1) * LEVEL
         parts = [
@@ -70,12 +70,12 @@ class Marker:
 
 
 def placed(found: Sequence[tuple[NumberedRebalance, float]], end: float) -> list[Marker]:
-    """Return numbers on as many levels as they need, as far as there is room for them.
+    """Return markers on as many levels as needed, as far as there is room.
 
-    Of those that are left out, the band is to be seen, and the story is on the page.
+    Rebalances without a marker still have their band in the picture and their story on the page.
 
     :param found: rebalances and where they begin, in order
-    :param end: of the row
+    :param end: right edge of the row
     """
     ends = [0.0] * _LEVELS
     markers: list[Marker] = []
@@ -87,7 +87,7 @@ def placed(found: Sequence[tuple[NumberedRebalance, float]], end: float) -> list
             markers.append(marker)
     nearest = [end] * _LEVELS
     for marker in reversed(markers):
-        # what is higher has a stem that comes down here
+        # the stems of higher levels pass through this one
         marker.room = min(nearest[marker.level :]) - (marker.x + marker.width - _RADIUS) - 8
         nearest[marker.level] = marker.x - _RADIUS
     return markers

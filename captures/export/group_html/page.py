@@ -1,4 +1,4 @@
-"""The page: for each group what is known of it, its picture, the stories of its rebalances, and tables."""
+"""The page: for each group its facts, its picture, the stories of its rebalances, and tables."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from captures.names import Names
 from captures.time_format import Clock, clock, day, span, zone_name
 
 Told = tuple[GroupTimeline, Sequence[Rebalance]]
-"""A group, and those of its rebalances that are to be shown."""
+"""A group, and its rebalances to be shown."""
 
 
 def page(
@@ -48,12 +48,12 @@ def page(
 ) -> str:
     """Return the page.
 
-    :param names: what addresses are called
-    :param zone: of the times; None is the local one
-    :param source: what it was made from, for its title
-    :param incidents: those of each group stand with what is known of it
-    :param begin: ns since the epoch, when the pictures begin; None for all
-    :param end: likewise
+    :param names: names of addresses
+    :param zone: time zone of the times; None is the local one
+    :param source: what the page was made from, for its title
+    :param incidents: shown among the facts of their groups
+    :param begin: start of the pictures, ns since the epoch; None for all
+    :param end: end of the pictures, ns since the epoch; None for all
     """
     groups = [_Group(each, f"g{number}", names, zone, incidents) for number, each in enumerate(told, 1)]
     for group in groups:
@@ -70,7 +70,7 @@ def _when(told: Sequence[Told], zone: tzinfo | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Storm:
-    """Rebalances of one cause, put together."""
+    """Rebalances of one cause, shown as one story."""
 
     title: str
     when: str
@@ -78,9 +78,9 @@ class _Storm:
 
 
 class _Group:
-    """What the page says of one group, for ``groups.html``.
+    """The content of one group for ``groups.html``.
 
-    :ivar anchor: name of its place
+    :ivar anchor: name of its anchor
     :ivar numbered: its rebalances
     :ivar members: rows of a table
     """
@@ -104,11 +104,10 @@ class _Group:
         self.counter = counter_of(self._timeline.kind)
 
     def draw(self, begin: int | None, end: int | None) -> None:
-        """Make its picture."""
         self.picture = picture(self._timeline, self.numbered, self._labels, self._clock.zone, begin, end)
 
     def about(self) -> Iterator[Fact]:
-        """Yield what is known of it."""
+        """Yield the facts about the group."""
         timeline = self._timeline
         yield Fact("group", in_brief(timeline))
         yield from about(timeline, self._names, self._clock)
@@ -117,13 +116,13 @@ class _Group:
 
     # ------------------------------------------------------------ stories
     def blocks(self) -> Iterator[list[NumberedRebalance]]:
-        """Yield its rebalances, those of a storm together."""
+        """Yield its rebalances; those of a storm together."""
         numbered = {id(each.told): each for each in self.numbered}
         for block in storms([each.told for each in self.numbered]):
             yield [numbered[id(told)] for told in block]
 
     def storm(self, block: Sequence[NumberedRebalance]) -> _Storm:
-        """Return what is said of a storm."""
+        """Return the story of a storm."""
         told = [each.told for each in block]
         first, last = told[0], told[-1]
         when = f"{self._clock(first.time)} to {self._clock(last.end or last.time)} {step(first, last)}"
@@ -137,17 +136,16 @@ class _Group:
         return f"{told.trigger}{' ' + name if name else ''}{doubt}"
 
     def how(self, told: Rebalance) -> str:
-        """Return when a rebalance was, and how it went."""
+        """Return when a rebalance happened, and how it went."""
         emptied = " (now empty)" if told.emptied else ""
         how = words.listed([f"{step(told)}{emptied}", took(told, self._timeline), manner(told)])
         return f"{self._clock(told.time)} {how}"
 
     def tone(self, told: Rebalance) -> str:
-        """Return how the story of a rebalance is shown."""
+        """Return the tone in which the story of a rebalance is shown."""
         return tone(told).value
 
     def facts(self, told: Rebalance) -> list[Fact]:
-        """Return what is known of a rebalance."""
         return list(facts(told, self._timeline, self._labels, shown=None))
 
     # ------------------------------------------------------------ tables
@@ -174,7 +172,7 @@ class _Group:
         ]
 
     def failures(self) -> list[list[str]]:
-        """Return a row for each commit that failed."""
+        """Return a row for each failed commit."""
         return [
             [
                 self._clock(failure.time),

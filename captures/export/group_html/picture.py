@@ -1,7 +1,7 @@
 """The picture of a group: members as lanes, time across, one SVG for each row of time.
 
-Boxes are what members do; a shaded band is a rebalance, with its number above it, which leads to its story. Lengths
-are units of the SVG's own, which is as wide as the page lets it be.
+Boxes show what members do; a shaded band is a rebalance, with its number above it as a link to its story. Lengths are
+in units of the SVG, which is as wide as the page allows.
 """
 
 from __future__ import annotations
@@ -45,18 +45,18 @@ _OF_WORKERS = {
     "idle": "runs none",
     "unseen": "is a member; what it runs was not captured",
 }
-"""The same of workers of Kafka Connect."""
+"""Legend texts for workers of Kafka Connect."""
 
 
 def class_of(each: Span) -> str:
-    """Return the class that the box of a span has in the style sheet."""
+    """Return the CSS class of a span's box."""
     if each.phase is Phase.STABLE and not each.assigned:
         return "unseen" if each.assigned is None else "idle"
     return _CLASSES[each.phase]
 
 
 def lone_topic(timeline: GroupTimeline) -> str:
-    """Return the topic of which the members of a group have partitions; empty if there are several, or tasks."""
+    """Return the only topic assigned to members of the group; empty if there are several, or tasks instead."""
     found = {
         place.topic for member in timeline.members for each in member.spans for place in each.assigned or ()
     }
@@ -66,11 +66,11 @@ def lone_topic(timeline: GroupTimeline) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Legend:
-    """What the colours of a picture mean, of those that it has.
+    """The meaning of the colours that a picture uses.
 
-    :ivar colours: class of each, and what it means
+    :ivar colours: class and meaning of each
     :ivar failures: whether commits failed
-    :ivar topic: of the partitions whose numbers stand in boxes; empty if they are of several
+    :ivar topic: topic of the partition numbers in boxes; empty if there are several
     """
 
     colours: list[tuple[str, str]]
@@ -79,7 +79,7 @@ class Legend:
 
     @classmethod
     def of(cls, timeline: GroupTimeline) -> Legend:
-        """Return the legend of the picture of a group."""
+        """Return the legend for the picture of a group."""
         used = {class_of(each) for member in timeline.members for each in member.spans}
         return cls(
             [
@@ -98,13 +98,13 @@ _LANE = 24.0
 _BAR = 16.0
 _BOTTOM = 22.0
 MOST_LANES = 60
-"""Of a row; where there are more members, those are drawn to whom something happened, and the rest is counted."""
+"""Lanes of a row; of more members, those with events are drawn first, and the rest is counted."""
 _LABEL = 23
 """Characters of a lane's label."""
 _EDGE = 3.0
-"""Units that a box is wide at least: what took a moment is to be seen as well."""
+"""Least width of a box, so that short spans are visible."""
 _MARKS = {"cause": "m0-7l5 7l-5 7l-5-7z", "fail": "m-4-4l8 8m0-8l-8 8"}
-"""Paths of a diamond and a cross, around a point."""
+"""SVG paths of a diamond and a cross around a point."""
 _QUIET = frozenset({Phase.STABLE})
 
 
@@ -118,9 +118,9 @@ def picture(
 ) -> Markup:
     """Return the rows of the picture.
 
-    :param rebalances: those that are shown
-    :param begin: when the picture begins; None for the beginning of the group
-    :param end: likewise
+    :param rebalances: rebalances to be shown
+    :param begin: start of the picture, ns since the epoch; None for the start of the group
+    :param end: end of the picture, ns since the epoch; None for the end of the group
     """
     first = timeline.first if begin is None else max(begin, timeline.first)
     last = timeline.last if end is None else min(end, timeline.last)
@@ -130,7 +130,7 @@ def picture(
 
 
 def _usual(rebalances: Sequence[Rebalance]) -> int:
-    """Return the median time that a rebalance took."""
+    """Return the median duration of the rebalances, in ns."""
     found = sorted(told.duration for told in rebalances if told.duration is not None)
     return found[len(found) // 2] if found else 0
 
@@ -154,7 +154,7 @@ class _Picture:
         self._marked = self._marks_of_lanes()
 
     def busy(self) -> Iterator[tuple[int, int]]:
-        """Yield the stretches of time in which there is something to see."""
+        """Yield the stretches of time with something to see."""
         for each in self._rebalances:
             yield each.told.time, self._end(each.told)
         for member in self._timeline.members:
@@ -163,7 +163,6 @@ class _Picture:
                     yield known.begin, known.end
 
     def row(self, row: AxisRow) -> Markup:
-        """Return one row as an SVG."""
         there = [lane for lane in self._lanes if lane.within(row.begin, row.end)]
         shown = self._chosen(there, row)
         here = [each for each in self._rebalances if self._shows(each.told, row)]
@@ -213,7 +212,6 @@ class _Picture:
             )
 
     def _markers(self, here: Sequence[NumberedRebalance], row: AxisRow) -> list[Marker]:
-        """Return the numbers above the lanes."""
         found = [(each, self._x(row, each.told.time)) for each in here if row.holds(each.told.time)]
         return placed(found, _LEFT + WIDTH + _RIGHT)
 
@@ -225,7 +223,7 @@ class _Picture:
 
     # ------------------------------------------------------------ lanes
     def _chosen(self, there: list[Lane], row: AxisRow) -> list[Lane]:
-        """Return the lanes that are drawn: if not all of them, those first in which something is marked."""
+        """Return the lanes to draw: all, or at most MOST_LANES of them, those with marks first."""
         if len(there) <= MOST_LANES:
             return there
         marked = {lane for lane, marks in self._marked.items() if any(row.holds(time) for time, *_ in marks)}
@@ -280,9 +278,9 @@ class _Picture:
             yield from self._has(known, row, middle)
 
     def _has(self, known: Span, row: AxisRow, middle: float) -> Iterator[Markup]:
-        """Yield the partitions of a member, written where the box is not folded away."""
+        """Yield the partitions of a member as text, at the first unfolded piece of its box with enough room."""
         has = known.assigned or ()
-        # its name, in each of the boxes, would leave no room for what differs
+        # repeating the topic in each box would leave no room for the partitions
         text = words.ranges(place.partition for place in has) if self._alone else partitions(has)
         text = "?" if known.assigned is None else text or "none"
         for piece in row.pieces:
@@ -293,14 +291,14 @@ class _Picture:
                 return
 
     def _marks(self, lane: Lane, row: AxisRow, middle: float) -> Iterator[Markup]:
-        """Yield what happened in a lane at a moment: triggers, and commits that failed."""
+        """Yield the events of a lane: triggers and failed commits."""
         for time, mark, title in self._marked.get(id(lane), ()):
             if row.holds(time):
                 x = self._x(row, time)
                 yield tag("path", tag("title", title), d=f"M{x:.1f} {middle:.1f}{_MARKS[mark]}", class_=mark)
 
     def _marks_of_lanes(self) -> dict[int, list[tuple[int, str, str]]]:
-        """Return what there is to be marked: lane -> time, kind and words."""
+        """Return the marks by ``id`` of the lane: time, kind and title."""
         lane_of = {
             known: id(lane)
             for lane in self._lanes
@@ -328,7 +326,7 @@ class _Picture:
             text = self._clock(time).removesuffix(".000")
             half = len(text) * LETTER / 2
             middle = min(x, _LEFT + WIDTH + _RIGHT - half)
-            if middle - half >= taken:  # with a date, or milliseconds, not all of them have room
+            if middle - half >= taken:  # labels with a date or milliseconds may not all have room
                 yield tag("text", text, x=middle, y=bottom + 16, class_="time")
                 taken = middle + half + LETTER
 
@@ -377,7 +375,7 @@ def _described(member: GroupMember) -> str:
 class Lane:
     """One line of the picture.
 
-    :ivar members: one after another
+    :ivar members: members that follow each other in time
     """
 
     label: str
@@ -385,15 +383,15 @@ class Lane:
 
     @property
     def end(self) -> int:
-        """When its latest member was over."""
+        """End of its last member, in ns since the epoch."""
         return _end(self.members[-1])
 
     def within(self, begin: int, end: int) -> bool:
-        """Return whether one of them was there at some time between two moments."""
+        """Return whether one of its members existed at some time between `begin` and `end`."""
         return any(member.first <= end and _end(member) >= begin for member in self.members)
 
     def spans(self, begin: int, end: int) -> list[tuple[GroupMember, Span]]:
-        """Return what they did between two moments."""
+        """Return the spans of its members between `begin` and `end`."""
         return [
             (member, span)
             for member in self.members

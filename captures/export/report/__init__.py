@@ -1,7 +1,7 @@
-"""A folder of tables as one self-contained page of pictures, with the SQL that made each of them.
+"""A report on a folder of tables: one self-contained page of pictures and tables, with the SQL behind each of them.
 
-:func:`report` makes the page. :mod:`.statements` has the SQL, which DuckDB runs here (:mod:`.database`) and Spark SQL
-takes as well; sections (:mod:`.section`) make pictures (:mod:`.plots`) and tables of what it returns.
+:func:`report` returns the page. :mod:`.statements` has the SQL, which runs in DuckDB here (:mod:`.database`) and also
+    in Spark SQL; sections (:mod:`.section`) turn its results into pictures (:mod:`.plots`) and tables.
 """
 
 from captures.export.report.database import DuckdbMissing, ReportError

@@ -1,6 +1,6 @@
-"""A folder of tables as a database: DuckDB reads the Parquet files, a view for each table, or a copy of small files.
+"""A folder of tables as a database: DuckDB reads the Parquet files through a view per table, or copies small files.
 
-DuckDB is imported when a folder is opened. Statements aggregate; what they return is bounded, however large the tables
+DuckDB is imported when a folder is opened. Statements aggregate: their results are bounded, however large the tables
 are.
 """
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 _SMALL = 64 << 10
-"""Bytes of a Parquet file whose footer is much of it."""
+"""Size in bytes below which much of a Parquet file is its footer."""
 Row = dict[str, Any]
-"""Values by the names that a statement gives them."""
+"""Values by column name of the statement."""
 
 
 class ReportError(Exception):
-    """A report cannot be made of a folder: why, in words."""
+    """No report can be made from a folder; the message says why."""
 
 
 class DuckdbMissing(ImportError):  # noqa: N818  # says what is wrong
@@ -40,7 +40,7 @@ class DuckdbMissing(ImportError):  # noqa: N818  # says what is wrong
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A statement that DuckDB and Spark SQL understand alike.
+    """A statement that runs in DuckDB and in Spark SQL.
 
     :ivar needs: columns that it reads, by table
     """
@@ -53,8 +53,8 @@ class Tables:
     """The tables in a folder, open for reading.
 
     :param folder: as ``kproxy tables`` writes it: ``FOLDER/TABLE/**/*.parquet``
-    :raises DuckdbMissing: if there is no DuckDB
-    :raises ReportError: if there is no table in it, or one cannot be read
+    :raises DuckdbMissing: if DuckDB is not installed
+    :raises ReportError: if the folder has no tables, or one cannot be read
     """
 
     def __init__(self, folder: Path) -> None:
@@ -75,7 +75,7 @@ class Tables:
             )
         with ExitStack() as opened:
             scratch = opened.enter_context(tempfile.TemporaryDirectory(prefix="kproxy-report-"))
-            # nothing is looked for on the network, and what does not fit into memory goes to a folder that is removed
+            # DuckDB must not use the network, and spills to a folder that is removed
             settings: dict[str, str | bool | int | float | list[str]] = {}
             settings |= {"autoinstall_known_extensions": "false", "temp_directory": scratch}
             settings |= {"preserve_insertion_order": "false"}  # it would keep a row group for each small file
@@ -96,11 +96,11 @@ class Tables:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The tables that there are."""
+        """Names of the tables in the folder."""
         return tuple(self._columns)
 
     def missing(self, needs: Mapping[str, Iterable[str]]) -> list[str]:
-        """Return what is not there of some tables: ``rebalances``, or ``exchanges.errors`` for a column."""
+        """Return the missing tables and columns: ``rebalances`` for a table, ``exchanges.errors`` for a column."""
         found = []
         for table, columns in needs.items():
             if table not in self._columns:
@@ -110,7 +110,7 @@ class Tables:
         return found
 
     def rows(self, statement: Statement) -> list[Row]:
-        """Run a statement.
+        """Run a statement; return its rows.
 
         :raises ReportError: if the tables cannot be read
         """
@@ -122,9 +122,9 @@ class Tables:
             raise ReportError(self._problem("the tables", error)) from None
 
     def reading(self, name: str) -> str:
-        """Return the SELECT with which DuckDB reads a table; the date and hour of the paths are columns."""
+        """Return the SELECT with which DuckDB reads a table; the date and hour in the paths become columns."""
         pattern = f"{escape(str(self.folder.resolve() / name))}/**/*.parquet".replace("'", "''")
-        # twice as slow where there are many files, and only needed where runs have written different columns
+        # twice as slow with many files, and needed only if runs wrote different columns
         differing = ", union_by_name = true" if _differ(self._files[name]) else ""
         return f"SELECT * FROM read_parquet('{pattern}', hive_partitioning = true{differing})"  # noqa: S608
 
@@ -132,7 +132,7 @@ class Tables:
         try:
             kind = "TABLE" if _small(self._files[name]) else "VIEW"
             self._database.execute(f"CREATE {kind} {name} AS {self.reading(name)}")
-            done = self._database.execute(f"SELECT * FROM {name} LIMIT 0")  # noqa: S608  # a name of ours
+            done = self._database.execute(f"SELECT * FROM {name} LIMIT 0")  # noqa: S608  # the name is ours
             return tuple(column[0] for column in done.description or ())
         except self._error as error:
             raise ReportError(self._problem(f"the table {name}", error)) from None
@@ -142,15 +142,15 @@ class Tables:
 
 
 def _small(files: Sequence[Path]) -> bool:
-    """Return whether the files of a table are so small that to open them is what a question of it costs.
+    """Return whether the files of a table are so small that opening them is most of the cost of a statement.
 
-    They are read once then: a report of 10,000 files of two rows takes 45 s of the processor instead of 80 s.
+    Such files are read once: a report of 10,000 files of two rows takes 45 s of processor time instead of 80 s.
     """
     return sum(path.stat().st_size for path in files) < _SMALL * len(files)
 
 
 def _differ(files: Iterable[Path]) -> bool:
-    """Return whether the files of a table have different columns; those of one run have the same."""
+    """Return whether the files of a table have different columns; files of the same run have the same."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -158,4 +158,4 @@ def _differ(files: Iterable[Path]) -> bool:
     try:
         return len({tuple(pq.read_schema(path)) for path in of_runs.values()}) > 1
     except (pa.ArrowInvalid, OSError):
-        return False  # DuckDB tells which file is broken
+        return False  # DuckDB reports which file is broken

@@ -1,4 +1,4 @@
-"""How TCP fared: connections over time, what was lost or sent again, round trips."""
+"""TCP health: connections over time, lost and retransmitted bytes, round trips."""
 
 from __future__ import annotations
 

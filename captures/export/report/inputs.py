@@ -1,4 +1,4 @@
-"""What was read into a folder of tables, as the runs that wrote them have noted it."""
+"""The inputs of a folder of tables, as its runs recorded them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MOST_FAULTS = 6
 
 
 def inputs(folder: Path) -> list[Markup]:
-    """Return what the runs into a folder have read, and what they could not; nothing where none has left a note."""
+    """Return what each run into the folder read and what it could not read; nothing if no run left a manifest."""
     try:
         runs = read_manifests(str(folder))
     except FolderError as error:
@@ -49,7 +49,7 @@ def _run(run: Manifest) -> dict[str, Any]:
 
 
 def _faults(run: Manifest) -> Iterator[str]:
-    """Yield what a run could not read, decode or find, in words."""
+    """Yield sentences about what a run could not read, decode or find."""
     summary = run.summary
     yield from _some(
         "Not read", [f"{each['path']}: {each['reason']}" for each in summary.get("unreadable", ())]

@@ -1,4 +1,4 @@
-"""The beginning of a report: what was read, when, what is missing; and what is wrong."""
+"""The start of a report: what was read, when, and what is missing; then the findings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from captures.time_format import clock, day, span, zone_name
 
 _SEVERITIES = ("high", "medium", "low", "info")
 _SHOWN = 10
-"""Findings that are shown at once; if there are many more, the others are folded away."""
+"""Findings that are shown unfolded; the others are folded away if there are many more."""
 _FEW = 3
 
 

@@ -1,7 +1,7 @@
-"""The page: sections one after another, what is left out and why, and how to continue with the tables.
+"""The page: its sections, what is left out and why, and how to query the tables further.
 
-It needs no network: no script, style or picture from elsewhere, and its content policy allows none. Its one script
-copies SQL. Whatever came off the wire is escaped.
+The page needs no network: it has no external script, style or picture, and its content security policy allows none. Its
+only script copies SQL. All text off the wire is escaped.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from captures.meaning import words
 from captures.time_format import Clock, zone_name
 
 GENERATOR = "kproxy report"
-"""Written into the page, so that a report can be recognised."""
+"""Written into the page, so that reports can be recognised."""
 
 _SECTIONS = (
     SUMMARY,
@@ -44,7 +44,7 @@ _SECTIONS = (
 )
 _OVER_TIME = ("exchanges", "connections", "rebalances")
 _LEAST_SPAN = 1_000_000
-"""ns that a picture shows at least."""
+"""Least time in ns that a picture shows."""
 
 
 def report(
@@ -53,11 +53,11 @@ def report(
     """Return a report on a folder of tables as one page.
 
     :param folder: as ``kproxy tables`` writes it
-    :param title: of the page; None for one that names the folder
-    :param zone: of the times; None is the local one
-    :param faults: where to note sections that cannot be made by a fault of ours; without it, that is raised
-    :raises DuckdbMissing: if there is no DuckDB
-    :raises ReportError: if there is no table in it, or one cannot be read
+    :param title: title of the page; None for one that names the folder
+    :param zone: time zone of the times; None is the local one
+    :param faults: collects sections that could not be made because of a bug; without it, the error is raised
+    :raises DuckdbMissing: if DuckDB is not installed
+    :raises ReportError: if the folder has no tables, or one cannot be read
     """
     with Tables(folder) as tables:
         context = _context(tables, zone)
@@ -90,7 +90,7 @@ def report(
 
 
 def _body(section: Section, context: Context, faults: Faults | None) -> list[Markup]:
-    """Return what a section says; if that fails, that it does."""
+    """Return the content of a section, or a note that it failed."""
     try:
         return list(section.body(context))
     except ReportError:
@@ -101,7 +101,10 @@ def _body(section: Section, context: Context, faults: Faults | None) -> list[Mar
 
 
 def _context(tables: Tables, zone: tzinfo | None) -> Context:
-    """Return what sections need; time is that of what is drawn over time, or of all tables where that is empty."""
+    """Return the context of the sections.
+
+    Its time range is that of the tables drawn over time, or of all tables if these are empty.
+    """
     first, last = _bounds(tables, [name for name in _OVER_TIME if name in tables.names])
     if first is None or last is None:
         first, last = _bounds(tables, list(tables.names))

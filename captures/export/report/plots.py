@@ -1,7 +1,7 @@
 """Pictures over time as SVG: stacked amounts, lines and heat maps on a logarithmic scale, lanes.
 
-All have one frame: time across, named ticks below, the scale at the left. Lengths are units of the SVG's own, which is
-as wide as the page lets it be. Colours are classes of the style sheet; hovering shows figures.
+All have the same frame: time across, labelled ticks below, the scale at the left. Lengths are in units of the SVG,
+which is as wide as the page allows. Colours are classes of the style sheet; hovering shows figures.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from captures.export.report.scales import Slices, TimeAxis, amount, logarithmic_
 from captures.time_format import latency
 
 LEFT = 150.0
-"""Where time begins: in all pictures alike, so that one can be held against the other."""
+"""Where time begins: the same in all pictures, so that they can be compared."""
 _RIGHT = 24.0
 FULL = LEFT + WIDTH + _RIGHT
 """Width of all pictures."""
@@ -29,21 +29,21 @@ _HEAT_HEIGHT = 240.0
 _LANE = 20.0
 _BAR = 12.0
 _LEAST = 3.0
-"""Units that a bar is wide at least: what took a moment is to be seen as well."""
+"""Least width of a bar, so that short ones are visible."""
 _LINE = 1.5
 _WIDER = 1.2
-"""Widths of the line on top, and how much wider each below it is."""
+"""Width of the topmost line, and by how much each line below is wider."""
 HEATS = 7
-"""Shades of a heat map."""
+"""Number of shades of a heat map."""
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
     """Amounts over time.
 
-    :ivar name: what they are of
-    :ivar colour: class of its colour
-    :ivar values: by the begin of their slices
+    :ivar name: what they count
+    :ivar colour: CSS class of its colour
+    :ivar values: amount by start of slice, in ns since the epoch
     """
 
     name: str
@@ -53,10 +53,12 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """Something that took a while.
+    """Something with a duration.
 
     :ivar begin: ns since the epoch
-    :ivar title: told where the mouse rests
+    :ivar end: ns since the epoch
+    :ivar colour: CSS classes
+    :ivar title: tooltip
     """
 
     begin: int
@@ -67,7 +69,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """Bars one after another."""
+    """A labelled lane of bars."""
 
     label: str
     bars: Sequence[Bar] = field(default_factory=tuple)
@@ -76,10 +78,10 @@ class Lane:
 def stacked(
     axis: TimeAxis, slices: Slices, series: Sequence[Series], shown: Callable[[float], str], *, about: str
 ) -> Markup:
-    """Return amounts per slice, one on the other, the first at the bottom.
+    """Return amounts per slice, stacked, with the first series at the bottom.
 
-    :param shown: tells an amount with its unit
-    :param about: what the picture shows, for those who do not see it
+    :param shown: formats an amount with its unit
+    :param about: text alternative of the picture
     """
     begins = [each for each in slices.begins if any(each in one.values for one in series)]
     highest = max((sum(one.values.get(each, 0.0) for one in series) for each in begins), default=0.0)
@@ -114,14 +116,14 @@ def stacked(
 
 
 def whole(value: float) -> str:
-    """Return a count; a scale of counts has no ticks between whole numbers."""
+    """Return a count as text. Pass it as `shown` for scales without ticks between whole numbers."""
     return f"{value:,.0f}" if value < 100_000 else amount(value)
 
 
 def lines(axis: TimeAxis, slices: Slices, series: Sequence[Series], *, about: str) -> Markup:
-    """Return durations per slice as lines on a logarithmic scale; a line ends where slices have none.
+    """Return durations per slice as lines on a logarithmic scale; a line breaks at slices without a value.
 
-    Those that come first are wider, so that they show where another one lies on them.
+    The first lines are wider, so that they remain visible beneath others.
     """
     every = [value for one in series for value in one.values.values()]
     low, high = _bounds(every)
@@ -159,10 +161,10 @@ def heat(
     *,
     about: str,
 ) -> Markup:
-    """Return how many there are by slice and step of duration.
+    """Return a heat map of counts by slice and step of duration.
 
-    :param cells: (begin of the slice, step) -> how many
-    :param bounds: from where to where a step goes, in ns
+    :param cells: (start of the slice, step) -> count
+    :param bounds: returns the lower and upper bound of a step, in ns
     """
     steps = {step for _, step in cells}
     low, high = bounds(min(steps))[0], bounds(max(steps))[1]
@@ -187,14 +189,14 @@ def heat(
 
 
 def shade(count: int, most: int) -> int:
-    """Return which shade a count has, from 0 to ``HEATS - 1``, on a logarithmic scale."""
+    """Return the shade of a count, from 0 to ``HEATS - 1``, on a logarithmic scale."""
     if most <= 1:
         return HEATS - 1
     return min(int(log10(count) / log10(most) * HEATS), HEATS - 1)
 
 
 def shade_from(at: int, most: int) -> int:
-    """Return the least count that has a shade, or a darker one."""
+    """Return the smallest count with shade `at` or a darker one."""
     count = max(int(most ** (at / HEATS)) - 1, 1)
     while count < most and shade(count, most) < at:
         count += 1
@@ -202,7 +204,7 @@ def shade_from(at: int, most: int) -> int:
 
 
 def lanes(axis: TimeAxis, found: Sequence[Lane], *, about: str) -> Markup:
-    """Return bars in lanes with names."""
+    """Return labelled lanes with their bars."""
     height = _LANE * len(found)
     shapes: list[Markup] = []
     for at, lane in enumerate(found):
@@ -274,7 +276,7 @@ def _told(axis: TimeAxis, begin: int, parts: Iterable[tuple[str, str]]) -> str:
 
 
 def _bounds(values: Sequence[float]) -> tuple[float, float]:
-    """Return the powers of ten around values: a scale of a decade at least."""
+    """Return the powers of ten around the values: at least one decade."""
     low, high = 10.0 ** int(log10(max(min(values), 1.0))), 10.0
     while high < max(values) or high <= low:
         high *= 10
@@ -291,7 +293,7 @@ def _logarithmic(low: float, high: float, height: float) -> Callable[[float], fl
 
 
 def _line(axis: TimeAxis, slices: Slices, values: Mapping[int, float], y: Callable[[float], float]) -> str:
-    """Return a path through the middles of slices; one that stands alone is a short stroke."""
+    """Return a path through the middles of slices; an isolated slice is a short stroke."""
     out: list[str] = []
     before: int | None = None
     for begin in slices.begins:

@@ -32,7 +32,7 @@ _KINDS = (
     ("c4", "a member left", "member_left removed_by_admin"),
     ("c3", "what is consumed changed, or how", _CHANGED),
 )
-"""Colours, what they mean, and the triggers of docs/json-groups.md that have them."""
+"""Colours, their meanings, and the triggers of docs/json-groups.md with that colour."""
 _COLOURS = {trigger: colour for colour, _, triggers in _KINDS for trigger in triggers.split()}
 _UNKNOWN = "rest"
 

@@ -1,4 +1,4 @@
-"""Numbers, stretches of time and moments on the axes of a report's pictures. Lengths are units of the SVG's own."""
+"""Scales of a report's pictures: numbers, durations and times on axes. Lengths are in units of the SVG."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from captures.time_format import Clock, clock, day, span
 from dissectors.units import SECOND
 
 MOST_SLICES = 180
-"""Slices of time that a picture has at most."""
+"""Most slices of time in a picture."""
 
 _MILLISECOND = SECOND // 1000
 _DAY = 24 * 3600 * SECOND
@@ -26,10 +26,10 @@ _PREFIXES = ("", "k", "M", "G", "T", "P", "E")
 
 @dataclass(frozen=True, slots=True)
 class Slices:
-    """Time cut into slices of one width, which begin at multiples of it, as ``t - t % width`` does.
+    """Time cut into slices of one width, which begin at multiples of it: at ``t - t % width``.
 
-    :ivar first: ns since the epoch, of the first exchange
-    :ivar last: likewise of the last
+    :ivar first: time of the first exchange, ns since the epoch
+    :ivar last: time of the last exchange, ns since the epoch
     :ivar width: ns of a slice
     """
 
@@ -39,7 +39,7 @@ class Slices:
 
     @classmethod
     def of(cls, first: int, last: int) -> Slices:
-        """Return the narrowest round slices that are not too many."""
+        """Return the narrowest slices of a round width that are at most ``MOST_SLICES``."""
         width = next(
             (each for each in _ROUND if last // each - first // each < MOST_SLICES),
             _ROUND[-1] * (1 + (last - first) // (_ROUND[-1] * MOST_SLICES)),
@@ -48,35 +48,36 @@ class Slices:
 
     @property
     def begins(self) -> range:
-        """Where slices begin, ns since the epoch."""
+        """Starts of the slices, ns since the epoch."""
         return range(self.first - self.first % self.width, self.last + 1, self.width)
 
     def covered(self, begin: int) -> tuple[int, int]:
-        """Return what of a slice is between the first and the last exchange: begin and end in ns.
+        """Return the part of a slice between the first and the last exchange: begin and end in ns.
 
-        All of it where that is less than half, so that a few exchanges at an edge do not look like a high rate.
+        The whole slice if that is less than half of it, so that a few exchanges at an edge do not look like a high
+        rate.
         """
         low, high = max(begin, self.first), min(begin + self.width, self.last)
         return (low, high) if 2 * (high - low) >= self.width else (begin, begin + self.width)
 
     @property
     def edges(self) -> tuple[int, int]:
-        """Return where the first slice begins and the last one ends, as far as they are covered."""
+        """Covered start of the first slice and covered end of the last one, in ns since the epoch."""
         return self.covered(self.begins[0])[0], self.covered(self.begins[-1])[1]
 
     @property
     def words(self) -> str:
-        """Return the width for people: ``5 s``."""
+        """The width in words: ``5 s``."""
         return span(self.width)
 
 
 @dataclass(frozen=True, slots=True)
 class TimeAxis:
-    """Where a moment is across a picture.
+    """Maps times to positions across a picture.
 
-    :ivar begin: ns since the epoch, at the left
-    :ivar end: at the right
-    :ivar zone: in which times are shown; None is the local one
+    :ivar begin: left edge, ns since the epoch
+    :ivar end: right edge, ns since the epoch
+    :ivar zone: time zone of the labels; None is the local one
     """
 
     begin: int
@@ -84,12 +85,12 @@ class TimeAxis:
     zone: tzinfo | None
 
     def x(self, time: int) -> float:
-        """Return where a moment is, from 0 to ``WIDTH``; what is outside is at its end."""
+        """Return the position of a time, clamped to 0 to ``WIDTH``."""
         share = (time - self.begin) / max(self.end - self.begin, 1)
         return WIDTH * min(max(share, 0.0), 1.0)
 
     def ticks(self) -> list[tuple[float, str, str]]:
-        """Return round moments: where they are, what they are called, and their date where another day begins."""
+        """Return round times: position, label, and the date where a new day begins."""
         shift = self._shift()
         row = AxisRow([Piece(self.begin + shift, self.end + shift, 0.0, WIDTH, False)])
         moments = [time - shift for time in row.ticks()]
@@ -107,7 +108,7 @@ class TimeAxis:
         return out
 
     def named(self, time: int) -> str:
-        """Return a moment in words, with its date where the picture is of several days."""
+        """Return a time in words, with its date if the picture covers several days."""
         return Clock.of(self.begin, self.end, self.zone)(time)
 
     def _shift(self) -> int:
@@ -116,7 +117,7 @@ class TimeAxis:
 
 
 def _shortest(text: str, steps: set[int]) -> str:
-    """Return a time of day (``09:51:00.250``) without the digits that all of some moments have as zeros."""
+    """Return a time of day (``09:51:00.250``) without the trailing digits that are zero at all steps."""
     for digits, unit in (
         (5, 60 * SECOND),
         (8, SECOND),
@@ -129,9 +130,9 @@ def _shortest(text: str, steps: set[int]) -> str:
 
 
 def rounded_up(value: float, least: float = 0.0) -> tuple[float, float]:
-    """Return a round number that is not less than a value, and the distance of the ticks up to it.
+    """Return a round number not less than `value`, and the distance of the ticks up to it.
 
-    :param least: the distance is not smaller
+    :param least: least distance of the ticks
     """
     if value <= 0:
         return 1.0, 1.0
@@ -146,9 +147,9 @@ def rounded_up(value: float, least: float = 0.0) -> tuple[float, float]:
 
 
 def amount(value: float, unit: str = "") -> str:
-    """Return a number of at most three digits with the prefix that it takes: ``12``, ``1.25k``, ``340 MB/s``.
+    """Return a number of at most three digits with its decimal prefix: ``12``, ``1.25k``, ``340 MB/s``.
 
-    :param unit: what is counted, or ``/s`` and the like for how often; bytes are decimal, as rates are
+    :param unit: unit of the value, or ``/s`` and the like for a rate; bytes have decimal prefixes, as rates do
     """
     power = 0
     while abs(value) >= 999.5 and power < len(_PREFIXES) - 1:
@@ -159,7 +160,7 @@ def amount(value: float, unit: str = "") -> str:
 
 
 def logarithmic_ticks(low: float, high: float) -> Iterator[float]:
-    """Yield powers of ten from one value to another, both included, and round values between them if they are few."""
+    """Yield the powers of ten from `low` to `high` inclusive, and round values between them if they are few."""
     between = (1, 2, 5) if high / low <= 200 else (1,)
     power = 1.0
     while power * 10 <= low:

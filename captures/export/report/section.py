@@ -1,4 +1,4 @@
-"""What the sections of a report have in common: a heading, pictures and tables, and under each the SQL that made it."""
+"""Common parts of a report's sections: headings, pictures and tables, each with the SQL behind it."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from captures.meaning import words
 from captures.time_format import Clock, latency
 
 COLOURS = 7
-"""Series of a picture that have a colour of their own; the others are put together."""
+"""Series of a picture with a colour of their own; the others are merged."""
 _NAME = 60
-"""Characters of a name that are shown."""
+"""Characters of the longest name that is shown in full."""
 OTHER = "other"
-"""What they are called, in statements and on the page."""
+"""Name of the merged series, in statements and on the page."""
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What all sections are made from.
+    """The data that all sections use.
 
-    :ivar slices: how time is cut; None where no table tells a time
-    :ivar axis: how it is drawn
+    :ivar slices: how time is cut
+    :ivar axis: how time is drawn
     :ivar clock: how times are shown
     """
 
@@ -39,9 +39,9 @@ class Context:
 class Section:
     """A part of the page.
 
-    :ivar anchor: name of its place
-    :ivar needs: tables without which it is left out
-    :ivar body: makes what is in it
+    :ivar anchor: name of its anchor
+    :ivar needs: tables and columns without which it is left out
+    :ivar body: returns its content
     """
 
     title: str
@@ -51,9 +51,9 @@ class Section:
 
 
 def block(title: str, statement: Statement | Sequence[Statement], *inside: Markup, note: str = "") -> Markup:
-    """Return a picture or table with its heading, and the statements that made it.
+    """Return a picture or table with its heading and the statements behind it.
 
-    :param note: how it is to be read
+    :param note: how to read it
     """
     ran = [statement] if isinstance(statement, Statement) else statement
     return PARTS.figure(title, ";\n\n".join([each.sql for each in ran]), inside, note)
@@ -62,8 +62,8 @@ def block(title: str, statement: Statement | Sequence[Statement], *inside: Marku
 class Column(NamedTuple):
     """A column of a table.
 
-    :ivar cell: returns what is in it for a row
-    :ivar right: whether it is set flush right, as numbers are
+    :ivar cell: returns the content for a row
+    :ivar right: whether it is aligned right, as numbers are
     """
 
     title: str
@@ -74,7 +74,7 @@ class Column(NamedTuple):
 def count(name: str, title: str | None = None, *, zero: str = "0") -> Column:
     """Return a column of counts.
 
-    :param zero: what stands for none
+    :param zero: text for zero
     """
     return Column(
         name if title is None else title,
@@ -84,17 +84,17 @@ def count(name: str, title: str | None = None, *, zero: str = "0") -> Column:
 
 
 def size(name: str, title: str, *, zero: str = "0 B") -> Column:
-    """Return a column of bytes; ``zero`` stands for none."""
+    """Return a column of bytes, with the text `zero` for none."""
     return Column(title, lambda row: words.volume(int(row[name])) if row[name] else zero, right=True)
 
 
 def duration(name: str, title: str) -> Column:
-    """Return a column of latencies; empty where there is none."""
+    """Return a column of latencies; empty for null."""
     return Column(title, lambda row: "" if row[name] is None else latency(float(row[name])), right=True)
 
 
 def share(rows: Sequence[Row], name: str, colour: str = "c0") -> Column:
-    """Return a column of bars, which compare a number with the largest one."""
+    """Return a column of bars that compare each number with the largest."""
     most = max((int(row[name] or 0) for row in rows), default=0)
     return Column("", lambda row: PARTS.share(int(row[name] or 0), most, colour))
 
@@ -108,12 +108,12 @@ def table(rows: Sequence[Row], columns: Sequence[Column]) -> Markup:
 
 
 def called(text: str) -> str:
-    """Return a name from the wire as it is shown."""
+    """Return a name from the wire, made printable and shortened."""
     return words.clipped(words.line(text), _NAME)
 
 
 def coloured(rows: Iterable[Row], name: str, by: str) -> dict[str, str]:
-    """Return the names in some rows with their colours: those with the most first, what is put together last."""
+    """Return the names in `rows` with their colours: the largest sums first, ``OTHER`` last."""
     sums: dict[str, int] = {}
     for row in rows:
         sums[row[name]] = sums.get(row[name], 0) + int(row[by])
@@ -122,9 +122,9 @@ def coloured(rows: Iterable[Row], name: str, by: str) -> dict[str, str]:
 
 
 def evidence(row: Row, *, several: bool) -> str:
-    """Return the numbers of the exchanges that show something: ``#3 #17``.
+    """Return the numbers of the exchanges that are evidence: ``#3 #17``.
 
-    :param several: whether there are several runs, which count exchanges again
+    :param several: whether there are several runs, each of which counts exchanges from 1
     """
     numbers = " ".join(f"#{number}" for number in row["evidence"])
     return f"run {row['run']}: {numbers}" if several and numbers else numbers

@@ -1,15 +1,15 @@
-"""The SQL of a report. Each statement is understood by DuckDB and by Spark SQL, unchanged.
+"""The SQL of a report. Each statement runs unchanged in DuckDB and in Spark SQL.
 
-What both understand alike:
+The common dialect:
 
-- slices of time are ``time_ns - time_ns % width``: whole numbers, no function of either;
+- slices of time are ``time_ns - time_ns % width``: integer arithmetic instead of functions of either system;
 - ``LATERAL unnest(...)`` for arrays, ``count_if``, ``min_by``, ``array_contains``;
-- a column that is named as a word of SQL (``group``, ``count``) is written behind the name of its table;
-- percentiles are read off a histogram with 100 steps for each power of ten, so that they take the same memory for any
-  number of exchanges. A value is the longest latency in its step, which was measured, and at most 2.4% too long.
+- a column whose name is an SQL keyword (``group``, ``count``) is qualified with its table;
+- percentiles come from a histogram with 100 steps per power of ten, so that memory does not depend on the number of
+  exchanges. A percentile is the longest latency in its step: a measured value, at most 2.4% too long.
 
-Each returns a bounded number of rows: slices times names, of which all but the most frequent are put together, or the
-first of an order.
+Each statement returns a bounded number of rows: slices times names, with all but the most frequent names merged, or the
+first rows of an order.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from captures.export.report.database import Statement
 from captures.export.report.section import COLOURS, OTHER
 
 TOP = 12
-"""Rows of a table of talkers."""
+"""Rows of a table of top talkers."""
 MOST_APIS = 20
 MOST_ERRORS = 30
 MOST_FINDINGS = 200
@@ -44,7 +44,7 @@ def _text(sql: str) -> str:
 
 # ---------------------------------------------------------------- summary
 def bounds(tables: list[str]) -> Statement:
-    """Return the first and the last moment of some tables."""
+    """Return the statement for the first and the last time in each of the tables."""
     parts = [
         f"SELECT min(time_ns) AS first_ns, max(time_ns) AS last_ns FROM {table}"  # noqa: S608
         for table in tables
@@ -100,7 +100,7 @@ LIMIT {MOST_FINDINGS}
 
 # ---------------------------------------------------------------- over time
 def traffic(width: int) -> Statement:
-    """Return exchanges and bytes by slice and API.
+    """Return the statement for exchanges and bytes by slice and API.
 
     :param width: of a slice, in ns
     """
@@ -122,7 +122,7 @@ ORDER BY 1, 2
 
 
 def latency(width: int) -> Statement:
-    """Return percentiles of the latency by slice.
+    """Return the statement for percentiles of the latency by slice.
 
     :param width: of a slice, in ns
     """
@@ -130,7 +130,7 @@ def latency(width: int) -> Statement:
 
 
 def latency_by_api() -> Statement:
-    """Return percentiles of the latency by API, those first on which most time was spent."""
+    """Return the statement for percentiles of the latency by API, ordered by the time spent."""
     needs = {"exchanges": (*_TIMED, "api")}
     return _percentiles("api", "api", f"spent_ns DESC, api\nLIMIT {MOST_APIS}", needs)
 
@@ -174,10 +174,10 @@ ORDER BY {order}
 
 
 def heat(width: int, steps: int) -> Statement:
-    """Return exchanges by slice and step of latency.
+    """Return the statement for exchanges by slice and step of latency.
 
     :param width: of a slice, in ns
-    :param steps: for each power of ten
+    :param steps: number of steps per power of ten
     """
     return Statement(
         _text(f"""
@@ -205,7 +205,7 @@ _ERROR_COLUMNS = (
 
 
 def errors(width: int) -> Statement:
-    """Return exchanges with errors by slice and error.
+    """Return the statement for exchanges with errors by slice and error.
 
     :param width: of a slice, in ns
     """
@@ -421,7 +421,7 @@ LIMIT {MOST_WARNINGS}
 
 # ---------------------------------------------------------------- TCP
 def openings(width: int) -> Statement:
-    """Return connections by the slice in which they began, and how they ended.
+    """Return the statement for connections by the slice in which they began, and by how they ended.
 
     :param width: of a slice, in ns
     """

@@ -1,4 +1,4 @@
-"""Who talks most: clients, brokers, topics, partitions, connections."""
+"""Top talkers: clients, brokers, topics, partitions, connections."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Traffic over time by API, how long brokers took to answer, and errors over time."""
+"""Traffic over time by API, the latency of brokers, and errors over time."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def series_of(
 ) -> list[Series]:
     """Return series for a picture from rows by slice and name.
 
-    :param rate: by what an amount is multiplied
+    :param rate: returns the factor of a row's amount
     """
     made: dict[str, dict[int, float]] = {each: {} for each in colours}
     for row in rows:
@@ -50,7 +50,7 @@ def series_of(
 
 
 def keys_of(series: Sequence[Series]) -> list[tuple[str, str]]:
-    """Return the keys of a legend: what is on top first."""
+    """Return the keys of a legend, the topmost series first."""
     return [(one.colour, one.name) for one in reversed(series)]
 
 
@@ -76,9 +76,9 @@ def _stacked(
     value: str,
     colours: Mapping[str, str],
 ) -> Markup:
-    """Return amounts by API, in a unit of time in which the rate is no fraction.
+    """Return amounts by API, per the shortest unit of time in which the highest rate is at least 1.
 
-    :param unit: of the amounts
+    :param unit: unit of the amounts
     """
 
     def rate(row: Row) -> float:

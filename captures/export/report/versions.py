@@ -1,4 +1,4 @@
-"""Which client libraries there are, which versions of each API they use, and what brokers offer."""
+"""Client libraries, the API versions they use, and the versions that brokers offer."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _versions(context: Context) -> Sequence[Markup]:
 
 
 def _matrix(rows: Sequence[Row]) -> Markup:
-    """Return the picture: a lane for each API, a cell for each version."""
+    """Return the picture: a lane per API, a cell per version."""
     apis: dict[str, list[Row]] = {}
     for row in rows:
         apis.setdefault(row["api"], []).append(row)

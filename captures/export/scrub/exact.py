@@ -1,12 +1,12 @@
-"""Compression to an exact size: blanked records must fill the bytes that the original records filled.
+"""Compression to an exact size: blanked records must fill the bytes of the original records.
 
-Blanked data compresses better than what it stands for, so a codec's output has to be made longer without becoming
-something that a client would not read. No padding behind the end is used: clients differ in what they make of it.
+Blanked data compresses better than the original, so a codec's output has to be lengthened and still be readable by
+every client. Padding after the end is not used, because clients treat it differently.
 
 * gzip: empty stored blocks (RFC 1951 section 3.2.4), five bytes each; a comment in the header for the rest.
 * zstd: empty raw blocks (RFC 8878 section 3.1.1.2), three bytes each; a content checksum, or a dictionary ID of 0,
   which means none, for the rest.
-* snappy, LZ4: copies of earlier bytes are spelled out as literals again, until the size is met.
+* snappy, LZ4: copies of earlier bytes are written as literals again, until the size matches.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _ZSTD_LEVELS = (3, 19)
 
 
 def compress_exactly(codec: Codec, plain: bytes, size: int, *, magic: int = 2) -> tuple[Codec, bytes] | None:
-    """Compress to exactly ``size`` bytes, by another codec of the same magic if this one cannot.
+    """Compress to exactly ``size`` bytes, with another codec of the same magic if this one cannot.
 
-    :returns: the codec that was used, and the bytes; None if no codec makes it that short
+    :returns: the codec used, and the bytes; None if no codec compresses to that size
     """
-    # an LZ4 frame of magic 0 has the checksum of old clients, which newer ones refuse: it replaces no other codec
+    # an LZ4 frame of magic 0 has the checksum of old clients, which newer ones reject: it replaces no other codec
     others = (
         other for other in _COMPRESSORS if other.oldest_magic <= magic and (magic or other is not Codec.LZ4)
     )
@@ -62,7 +62,7 @@ def _zstd(plain: bytes, size: int) -> bytes | None:
             extra = size - len(frame)
             if extra >= 0 and extra % len(_EMPTY_RAW) == 0:
                 return _lengthened(frame, extra // len(_EMPTY_RAW), 0)
-        # of 0, 1 and 2 bytes too many, the checksum's four take care of one case, this of the other
+        # of a remainder of 0, 1 or 2 bytes, the four bytes of the checksum handle one case; a dictionary ID the other
         frame = zstandard.ZstdCompressor(level=level, write_checksum=False).compress(plain)
         extra = size - len(frame)
         if extra >= 0:
@@ -87,4 +87,4 @@ _COMPRESSORS: dict[Codec, Callable[[bytes, int, int], bytes | None]] = {
     Codec.LZ4: lambda plain, size, magic: lz4_exact.compress(plain, size, magic=magic),
     Codec.SNAPPY: lambda plain, size, _magic: snappy_exact.compress(plain, size),
 }
-"""Best compressing first. A codec that is not here is replaced by one that is."""
+"""The best compressors first. A codec that is missing here is replaced by one of these."""

@@ -1,7 +1,7 @@
-"""Frames blanked at equal size: record sets, SASL tokens, secret fields, and whatever was not understood.
+"""Frames blanked at equal size: record sets, SASL tokens, secret fields, and all bytes that were not decoded.
 
-A frame is traced, so that the bytes of every field are known; what no field accounts for is zeroed. So nothing
-passes that was not looked at.
+A frame is traced, so that the bytes of every field are known; bytes that belong to no field are zeroed. So no byte
+passes without having been examined.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _REQUEST_HEAD = 8
 
 @dataclass(frozen=True, slots=True)
 class _Walk:
-    """The message that is walked through.
+    """The message being scrubbed.
 
-    :ivar inner: API key and version of the request inside, where it is the response of an Envelope
-    :ivar enveloped: whether it is inside an Envelope itself
+    :ivar inner: API key and version of the inner request, if this is the response of an Envelope
+    :ivar enveloped: whether the message itself is inside an Envelope
     """
 
     budget: Budget
@@ -39,7 +39,7 @@ class _Walk:
 class FrameScrubber:
     """Blanks frames.
 
-    :ivar counts: what was done, as :attr:`RecordScrubber.counts` has it, and ``secrets``
+    :ivar counts: counts of :attr:`RecordScrubber.counts`, and ``secrets``
     """
 
     def __init__(self) -> None:
@@ -47,11 +47,11 @@ class FrameScrubber:
 
     @property
     def counts(self) -> Counter[str]:
-        """What was done so far."""
+        """Counts so far."""
         return self._records.counts
 
     def request(self, payload: bytes, *, complete: bool = True) -> bytes:
-        """Return a request of the same size.
+        """Return a blanked request of the same size.
 
         :param payload: the frame without its size field
         :param complete: False if the capture lacks its end
@@ -67,22 +67,23 @@ class FrameScrubber:
         complete: bool = True,
         inner: tuple[int, int] | None = None,
     ) -> bytes:
-        """Return a response of the same size.
+        """Return a blanked response of the same size.
 
-        :param key: API key and version of its request
-        :param inner: those of the request inside, if it is an Envelope
+        :param key: API key of its request
+        :param version: version of its request
+        :param inner: API key and version of the inner request, if it is an Envelope
         """
         body = decode_response(payload, key, version, complete=complete)
         return self._frame(body, _Walk(of_message(), response=True, inner=inner))
 
     def head(self, payload: bytes, *, response: bool) -> bytes:
-        """Return a frame of which nothing but API, version and correlation ID stays."""
+        """Return a frame in which only API, version and correlation ID remain."""
         kept = min(_CORRELATION_ID if response else _REQUEST_HEAD, len(payload))
         self.counts["zeroed"] += len(payload) - kept
         return payload[:kept] + bytes(len(payload) - kept)
 
     def token(self, payload: bytes) -> bytes:
-        """Return a raw SASL token of the same size."""
+        """Return a blanked raw SASL token of the same size."""
         self.counts["secrets"] += 1
         return scrub_token(payload)
 
@@ -111,7 +112,7 @@ class FrameScrubber:
     def _leaf(self, leaf: Node, holder: Node, out: bytearray, walk: _Walk, *, secret: bool) -> None:
         if leaf.field is None:
             if isinstance(leaf.name, int) and leaf.kind == "bytes" and holder.kind != "array":
-                self._zero(out, leaf.end - len(leaf.value), leaf.end)  # a tag that is not known
+                self._zero(out, leaf.end - len(leaf.value), leaf.end)  # an unknown tagged field
             return
         type_ = leaf.field.type
         value = leaf.value.encode() if isinstance(leaf.value, str) else leaf.value
@@ -132,7 +133,7 @@ class FrameScrubber:
         out[end - len(value) : end] = blanked
 
     def _enveloped(self, value: bytes, walk: _Walk) -> bytes:
-        """Return the message inside an Envelope. One inside that again is not read: brokers refuse it too."""
+        """Return the message inside an Envelope, blanked. A nested Envelope is not decoded: brokers reject it too."""
         inside = _Walk(walk.budget, response=walk.response, enveloped=True)
         if not walk.response:
             if walk.enveloped:
@@ -143,13 +144,13 @@ class FrameScrubber:
         return self._frame(decode_response(value, *walk.inner), inside)
 
     def _zero(self, out: bytearray, start: int, end: int) -> None:
-        """Zero a stretch, given as offsets in the frame."""
+        """Zero the bytes between two offsets in the frame."""
         out[start - SIZE_BYTES : end - SIZE_BYTES] = bytes(end - start)
         self.counts["zeroed"] += end - start
 
 
 def _sound_end(node: Node) -> int:
-    """Return where the last whole field of an incomplete tree ends, -1 for a complete tree."""
+    """Return the end of the last complete field of an incomplete tree, -1 for a complete tree."""
     if node.end >= 0:
         return -1
     while node.children:
@@ -161,18 +162,18 @@ def _sound_end(node: Node) -> int:
 
 
 def _is_secret_config(node: Node, root: Node) -> bool:
-    """Return whether a struct is about a configuration whose value is secret, here and in the structs inside."""
+    """Return whether a struct describes a configuration whose value is secret, also in nested structs."""
     entry = {str(child.name): child.value for child in node.children or () if child.children is None}
     if "value" not in entry:
         return False
     name = next((str(child.value or "") for child in root.children or () if child.name == "name"), "")
-    # of a declaration that has it, the flag may be cut off
+    # the declaration may have the flag, but the capture may have cut it off
     cut = node.end < 0 and SENSITIVITY not in entry
     return secret_config(entry, name, flagged=cut or SENSITIVITY in entry)
 
 
 def enveloped(payload: bytes) -> tuple[int, int] | None:
-    """Return key and version of the request inside an Envelope request, None if it has none."""
+    """Return the key and version of the request inside an Envelope request, None if it has none."""
     body = decode_request(payload)
     data = (body.value or {}).get("request_data")
     if not isinstance(data, bytes) or len(data) < _CORRELATION_ID:
@@ -189,14 +190,14 @@ _OAUTH = re.compile(rb"(" + _GS2 + rb")(?=.*\x01auth=bearer )\x01.*\x01\x01", re
 _PLAIN = re.compile(rb"[^\0]*\0[^\0]+\0[^\0]*", re.DOTALL)
 
 _AUTHORIZATION_ID = re.compile(rb"(?<=,a=)[^,]+")
-# base64 padding stays, or what is blanked would be no base64
+# base64 padding stays, or the blanked value would not be base64
 _SCRAM_VALUE = re.compile(rb"(?<=[A-Za-z]=)(?!(?<=,i=)[0-9]+(?:,|$))[^,=]+")
 _OAUTH_VALUE = re.compile(rb"(?<=\x01auth=bearer )[^\x01]+|(?<!\x01auth=)(?<==)[^\x01]+", re.IGNORECASE)
 _PLAIN_VALUE = re.compile(rb"[^\0]+")
 
 
 def scrub_token(token: bytes) -> bytes:
-    """Return a token of the same size without what it said."""
+    """Return a token of the same size with its values blanked."""
     if token in (b"", b"\x01"):  # PLAIN's success, OAUTHBEARER's abort
         return token
     for message, value in ((_OAUTH, _OAUTH_VALUE), (_SCRAM, _SCRAM_VALUE)):
@@ -210,7 +211,7 @@ def scrub_token(token: bytes) -> bytes:
 
 
 def _json(token: bytes) -> bytes | None:
-    """Blank the values of a flat JSON object: errors of OAUTHBEARER, and AWS_MSK_IAM."""
+    """Return a flat JSON object with blanked values: errors of OAUTHBEARER, and AWS_MSK_IAM. None for other tokens."""
     try:
         fields = json.loads(token)
     except (ValueError, RecursionError):

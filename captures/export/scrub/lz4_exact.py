@@ -1,7 +1,7 @@
 """LZ4 frames of an exact size (https://github.com/lz4/lz4/blob/dev/doc/lz4_Block_format.md and Frame_format.md).
 
-A frame holds blocks of at most 64 KiB here, each compressed or stored. To make a frame longer, whole blocks are
-stored; in the one that is left, matches are spelled out as literals, the last of them in part.
+A frame here holds blocks of at most 64 KiB, each compressed or stored. To lengthen a frame, whole blocks are stored; in
+one of the remaining blocks, matches are written as literals, the last of them in part.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ _BLOCK = 64 * 1024
 _STORED = 1 << 31
 _MIN_MATCH = 4
 _END_MARK = bytes(4)
-_PARTIAL = 64  # matches that are inspected for the last few bytes
+_PARTIAL = 64  # matches tried for the last few bytes
 _MOST_OF_MATCH = 600
 
 
 class _Frame(NamedTuple):
-    """What stands around the blocks."""
+    """The header and trailer around the blocks."""
 
     header: bytes
     trailer: bytes
 
 
 def compress(plain: bytes, size: int, *, magic: int = 2) -> bytes | None:
-    """Compress to an LZ4 frame of ``size`` bytes; None if it does not get that short.
+    """Compress to an LZ4 frame of ``size`` bytes; None if it cannot be that short.
 
     :param magic: 0 has the header checksum of old clients (KIP-57)
     """
@@ -56,7 +56,7 @@ def compress(plain: bytes, size: int, *, magic: int = 2) -> bytes | None:
 
 
 def _frames(plain: bytes, magic: int) -> Iterator[_Frame]:
-    """Yield the ways to begin and end a frame, the shortest first."""
+    """Yield possible headers and trailers of a frame, the shortest first."""
     yield _Frame(compress_records(Codec.LZ4, b"", magic=magic)[:7], _END_MARK)
     if magic == 0:
         return
@@ -75,7 +75,7 @@ def _stored(chunk: bytes) -> bytes:
 
 
 def _grown(chunks: list[bytes], packed: list[bytes], blocks: list[bytes], extra: int) -> list[bytes] | None:
-    """Make blocks ``extra`` bytes longer, or return None."""
+    """Return blocks that are ``extra`` bytes longer, None if that is impossible."""
     made = list(blocks)
     left = []
     for index, chunk in enumerate(chunks):
@@ -106,13 +106,12 @@ class _Sequence:
 
     @property
     def size(self) -> int:
-        """Bytes of its encoding."""
         size = 1 + _extension(self.literals) + self.literals
         return size if not self.match else size + 2 + _extension(self.match - _MIN_MATCH)
 
 
 def _extension(length: int) -> int:
-    """Return the bytes that a length takes beyond its half of the token."""
+    """Return the number of bytes that a length takes beyond its half of the token."""
     return 0 if length < 15 else 1 + (length - 15) // 255
 
 
@@ -124,7 +123,7 @@ class _Block:
 
     @classmethod
     def parse(cls, data: bytes) -> _Block:
-        """Read a block that is known to be sound."""
+        """Parse a block that is known to be valid."""
         sequences = []
         pos = 0
         while pos < len(data):
@@ -140,7 +139,7 @@ class _Block:
         return cls(sequences)
 
     def grown(self, extra: int) -> _Block | None:
-        """Return a block for the same bytes that is ``extra`` bytes longer, or None."""
+        """Return a block that decodes to the same bytes and is ``extra`` bytes longer, or None."""
         sequences = [_Sequence(one.literals, one.match, one.offset) for one in self._sequences]
         while extra and len(sequences) > 1:
             before, last = sequences[-2:]
@@ -171,16 +170,16 @@ class _Block:
 
 
 def _shorten(sequences: list[_Sequence], extra: int) -> bool:
-    """Take bytes from the end of one match or two, so that the block grows by ``extra``; tell if that is possible."""
+    """Shorten one or two matches at their ends, so that the block grows by ``extra``; return whether it did."""
     seen: dict[int, tuple[int, int]] = {}
     first = max(len(sequences) - 1 - _PARTIAL, 0)
     for index in range(len(sequences) - 2, first - 1, -1):
-        # the last match makes the big step, the others take care of what remains
+        # the last match makes the big step, the others the rest
         most = sequences[index].match if not seen else _MOST_OF_MATCH
         growths = list(_growths(sequences[index], sequences[index + 1], extra, most))
         for growth, taken in growths:
             other = seen.get(extra - growth)
-            if growth == extra or (other is not None and other[0] > index + 1):  # not of neighbours
+            if growth == extra or (other is not None and other[0] > index + 1):  # never two neighbours
                 _take(sequences, index, taken)
                 if growth != extra and other is not None:
                     _take(sequences, *other)
@@ -191,10 +190,11 @@ def _shorten(sequences: list[_Sequence], extra: int) -> bool:
 
 
 def _growths(sequence: _Sequence, following: _Sequence, extra: int, most: int) -> Iterator[tuple[int, int]]:
-    """Yield by how much a block grows if bytes of a match become literals of the next sequence, and how many.
+    """Yield the growth of a block if bytes at the end of a match become literals of the next sequence, and how many
+    bytes.
 
     :param extra: largest growth of interest
-    :param most: largest number of bytes to take
+    :param most: most bytes to take from the match
     """
     extension = _extension
     match, literals = sequence.match - _MIN_MATCH, following.literals

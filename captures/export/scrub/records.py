@@ -1,7 +1,7 @@
-"""Records blanked at equal size: keys, values and headers become filler, everything around them stays as it was.
+"""Records blanked at equal size: keys, values and headers become filler, everything around them stays.
 
-Compressed records are decompressed, blanked and compressed to the very size they had; checksums fit again, unless
-they did not fit before. Control records stay: the protocol wrote them. What cannot be read is zeroed.
+Compressed records are decompressed, blanked and compressed to the exact size they had. Checksums are recomputed; those
+that were wrong stay wrong. Control records stay: the protocol wrote them. Unreadable bytes are zeroed.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ Checksum = Callable[[bytes], int]
 class RecordScrubber:
     """Blanks ``records`` fields.
 
-    :ivar counts: what was done: ``records``, ``batches``, ``recoded`` (batches that another codec had to take),
-        ``zeroed`` (bytes that could not be read, or not be compressed to their size)
+    :ivar counts: ``records``, ``batches``, ``recoded`` (batches compressed with another codec), ``zeroed`` (bytes that
+        could not be read, or not be compressed to their size)
     """
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
 
     def scrub(self, data: bytes, budget: Budget | None = None, *, aligned: bool = True) -> bytes:
-        """Return a records field of the same size with its records blanked; what is beyond a limit is zeroed.
+        """Return a records field of the same size with its records blanked; data beyond a limit is zeroed.
 
-        :param budget: of the message that the field is in; None: as if it were all of it
+        :param budget: budget of the message that contains the field; None for a fresh one
         """
         budget = of_message() if budget is None else budget
         found = record_set(data, budget, aligned=aligned)
@@ -62,7 +62,7 @@ class RecordScrubber:
             out[batch.start : batch.end] = blank(batch, bytes(data[batch.start : batch.end]), budget)
             done = batch.end
         if found.trailing is not None:
-            # of an entry that was cut off, what its header says stays
+            # the header of an entry that was cut off stays
             magic = data[done + 16] if len(data) > done + 16 else 2
             kept = min(_HEADER_SIZE.get(magic, 0), len(data) - done)
             out[done : done + kept] = data[done : done + kept]
@@ -72,7 +72,7 @@ class RecordScrubber:
 
     # ------------------------------------------------------------ magic 2
     def _batch(self, batch: Batch, data: bytes, budget: Budget) -> bytes:
-        if batch.control and batch.crc_valid:  # else the bit may be the damage
+        if batch.control and batch.crc_valid:  # otherwise the control bit itself may be damaged
             return data
         head, payload = bytearray(data[: HEADER.size]), data[HEADER.size :]
         plain = self._blanked(batch, budget)
@@ -85,7 +85,7 @@ class RecordScrubber:
         return _with_crc(head + blanked, batch, crc32c.crc32c)
 
     def _blanked(self, batch: Batch, budget: Budget) -> bytes | None:
-        """Return the decompressed records of a batch, blanked; None if they cannot be read to the end."""
+        """Return the decompressed records of a batch, blanked; None if they cannot be read completely."""
         count = batch.count or 0
         if count > most_records(budget)[0]:
             return None
@@ -96,7 +96,7 @@ class RecordScrubber:
         return blank_records(plain, count)
 
     def _packed(self, batch: Batch, plain: bytes, packed: bytes, head: bytearray) -> bytes:
-        """Compress what was blanked to the size it had; note the codec in the header if it is another one."""
+        """Compress blanked records to the size they had; if that takes another codec, set it in the header."""
         if batch.codec == Codec.NONE or not packed:
             return plain
         made = compress_exactly(batch.codec, plain, len(packed), magic=batch.magic)
@@ -135,7 +135,7 @@ class RecordScrubber:
         return _with_crc(out, batch, isal_zlib.crc32)
 
     def _inner(self, batch: Batch, packed: bytes, budget: Budget) -> bytes | None:
-        """Blank the messages inside a wrapper; None if they cannot be read to the end."""
+        """Return the blanked messages inside a wrapper; None if they cannot be read completely."""
         magic = batch.magic
         plain = inflate(batch.codec, packed, budget, magic=magic).data
         messages, fault = legacy.read_messages(plain, magic, budget)
@@ -151,7 +151,7 @@ class RecordScrubber:
 
 
 def blank_records(plain: bytes, count: int) -> bytes | None:
-    """Return records with keys, values and headers blanked; None unless they are exactly ``count``."""
+    """Return records with keys, values and headers blanked; None unless there are exactly ``count``."""
     out = bytearray(plain)
     pos = 0
     try:
@@ -172,10 +172,10 @@ def blank_records(plain: bytes, count: int) -> bytes | None:
 
 
 def _blank_run(out: bytearray, plain: bytes, pos: int, end: int, *, nullable: bool = True) -> int:
-    """Blank what has a varint length; return the position after it.
+    """Blank bytes with a varint length; return the position after them.
 
-    :param end: of the record
-    :raises DecodeError: if the length is not possible
+    :param end: end of the record
+    :raises DecodeError: if the length is impossible
     """
     size, pos = read_varint(plain, pos)
     if size > end - pos or size < (-1 if nullable else 0):
@@ -197,7 +197,7 @@ def _with_crc(out: bytearray, batch: Batch, crc: Checksum) -> bytes:
 
 
 def _put_crc(out: bytearray, original: bytes, start: int, end: int, magic: int, crc: Checksum) -> None:
-    """Make a checksum fit. One that did not fit the original does not fit afterwards either."""
+    """Write the checksum. A checksum that was wrong in the original stays wrong."""
     at, covered = start + _CRC_AT[magic], start + _CRC_AT[magic] + 4
     wrong = int.from_bytes(original[at:covered]) ^ crc(original[covered:end])
     out[at:covered] = (crc(bytes(out[covered:end])) ^ wrong).to_bytes(4)

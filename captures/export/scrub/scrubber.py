@@ -1,7 +1,7 @@
-"""A capture's streams, blanked: frame by frame where there are frames, zeroed everywhere else.
+"""A capture's streams, blanked: frame by frame within frames, zeroed elsewhere.
 
-What a packet carries is looked up by its place in the stream. So bytes that were sent twice are blanked twice, and
-alike, and bytes whose place is not known are zeroed.
+The bytes of a packet are looked up by their place in the stream. So retransmitted bytes are blanked in the same way
+each time, and bytes with unknown place are zeroed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FAILURES_TOLD = 3
 
 
 class _Frame(NamedTuple):
-    """A frame of a stream; ``row`` is its exchange's, or -1 where the capture ends inside the frame."""
+    """A frame of a stream; ``row`` is the row of its exchange, or -1 if the capture ends inside the frame."""
 
     position: int
     size: int
@@ -53,10 +53,10 @@ class Scrubber:
         self._outside = 0
         self._failures: list[str] = []
         self.failed = 0
-        """How many frames and packets were blanked whole, because scrubbing them failed."""
+        """Number of frames and packets that were blanked whole because scrubbing them failed."""
 
     def notes(self) -> list[str]:
-        """Return what was blanked, and what could not be decoded and was zeroed, in words."""
+        """Return sentences about what was blanked, and what could not be decoded and was zeroed."""
         counts = self._scrub.counts
         records, batches, secrets = (f"{counts[name]:,}" for name in ("records", "batches", "secrets"))
         notes = [f"scrubbed {records} records in {batches} batches, and {secrets} secrets"]
@@ -73,7 +73,7 @@ class Scrubber:
         return notes
 
     def _blank_whole(self, size: int, what: str, error: Exception) -> bytes:
-        """Return zeros instead of what could not be scrubbed: no byte of it is known to be harmless."""
+        """Return zeros in place of bytes that could not be scrubbed: none of them is known to be harmless."""
         self.failed += 1
         if len(self._failures) < _FAILURES_TOLD:
             self._failures.append(f"{what}: {type(error).__name__}: {error}")
@@ -82,7 +82,7 @@ class Scrubber:
 
     # ------------------------------------------------------------ frames
     def pieces(self, row: int, side: Side, position: int, size: int) -> list[Piece]:
-        """Return what there is of a frame, blanked; fits :data:`captures.export.synthetic.ReadFrame`."""
+        """Return the captured bytes of a frame, blanked. Matches :data:`captures.export.synthetic.ReadFrame`."""
         connection = int(self._capture.table.column("connection")[row])
         stream = self._capture.client_stream(connection) ^ SIDES.index(side)
         places = self._capture.decryption.index_of(connection).pieces(stream, position, position + size)
@@ -92,7 +92,7 @@ class Scrubber:
         ]
 
     def stream(self, stream: int, start: int, end: int) -> bytes:
-        """Return the bytes [start, end) of a stream, blanked. What belongs to no frame is zeros."""
+        """Return the bytes [start, end) of a stream, blanked. Bytes that belong to no frame are zeroed."""
         out = bytearray(end - start)
         frames = self._frames.get(stream, [])
         index = max(bisect_right(self._positions.get(stream, []), start) - 1, 0)
@@ -101,7 +101,7 @@ class Scrubber:
             frame = frames[index]
             low, high = max(start, frame.position), min(end, frame.position + frame.size)
             if low < high:
-                # what the frame announces beyond its captured bytes stays zeros
+                # announced bytes of the frame that were not captured stay zero
                 data = self._frame(stream, frame)[low - frame.position : high - frame.position]
                 out[low - start : low - start + len(data)] = data
                 covered += high - low
@@ -117,7 +117,7 @@ class Scrubber:
             return found
         before = self._scrub.counts.copy()
         made = self._blanked(frame, stream)
-        if key in self._counted:  # blanked before, and forgotten
+        if key in self._counted:  # blanked before and evicted from the cache: count it once
             self._scrub.counts.clear()
             self._scrub.counts.update(before)
         self._counted.add(key)
@@ -128,14 +128,14 @@ class Scrubber:
         return made
 
     def _blanked(self, frame: _Frame, stream: int) -> bytes:
-        """Return a frame with its size field, up to the first byte that was not captured: never what it announces."""
+        """Return a frame with its size field, up to the first byte that was not captured."""
         index = self._capture.decryption.index_of(stream >> 1)
         data = index.read_captured(stream, frame.position, frame.position + frame.size)
         size, payload = data[:_SIZE], data[_SIZE:]
         before = self._scrub.counts.copy()
         try:
             return size + self._payload(frame, payload, complete=len(data) == frame.size)
-        except Exception as error:  # no fault of one frame may end the export, or leave that frame in clear
+        except Exception as error:  # a bug must neither end the export nor leave this frame in clear
             self._scrub.counts.clear()
             self._scrub.counts.update(before)
             what = "the end of a stream" if frame.row < 0 else f"exchange {self._number(frame.row)}"
@@ -168,15 +168,15 @@ class Scrubber:
 
     # ------------------------------------------------------------ packets
     def rewrite(self, placed: PlacedPackets, at: int) -> bytes:
-        """Return the frame of a packet with its payload blanked; fits :data:`captures.export.packets.Rewrite`.
+        """Return the frame of a packet with its payload blanked. Matches :data:`captures.export.packets.Rewrite`.
 
-        The TCP checksum is made right again if it was right. It was wrong where the network card computes it, and
-        it cannot be checked where the packet was cut.
+        The TCP checksum is recomputed if it was right. It was wrong if the network card computes it, and cannot be
+        checked if the packet was cut.
         """
         frame = bytearray(placed.frame(at))
         try:
             return self._rewritten(placed, at, frame)
-        except Exception as error:  # likewise of one packet
+        except Exception as error:  # as for frames
             what = f"packet {int(placed.packets.number[at])}"
             return self._blank_whole(len(frame), what, error)
 
@@ -184,7 +184,7 @@ class Scrubber:
         block = placed.packets
         start = placed.payload_start(at)
         length, captured = int(block.length[at]), int(block.captured[at])
-        if start < 0:  # a datagram put together from fragments: what of it is in this frame is not told
+        if start < 0:  # reassembled from IP fragments: which part is in this frame is unknown
             self._outside += len(frame)
             return bytes(len(frame))
         captured = min(captured, max(len(frame) - start, 0))
@@ -192,7 +192,7 @@ class Scrubber:
         right = (
             captured == length and header >= 0 and _checksum_fits(placed, at, frame, header, start + length)
         )
-        # padding may hold anything; a packet that was cut inside its headers ends before its payload begins
+        # padding may contain anything; a packet that was cut inside its headers ends before its payload begins
         frame[start + captured :] = bytes(max(len(frame) - start - captured, 0))
         if captured:
             frame[start : start + captured] = self._carried(placed, at, captured)
@@ -210,7 +210,7 @@ class Scrubber:
 
 
 def _frames_by_stream(capture: Capture) -> dict[int, list[_Frame]]:
-    """Return all frames of a capture, those at whose end it ends included, in the order of their streams."""
+    """Return all frames of a capture in stream order, including those cut off by the end of the capture."""
     table = capture.table
     found: dict[int, list[_Frame]] = {}
     connections = table.column("connection").tolist()
@@ -230,9 +230,9 @@ def _frames_by_stream(capture: Capture) -> dict[int, list[_Frame]]:
 
 
 def _tcp_header(placed: PlacedPackets, at: int, frame: bytearray, start: int) -> int:
-    """Return where the TCP header is that ends at ``start``, -1 if there is none to be found.
+    """Return the offset of the TCP header that ends at ``start``, -1 if none is found.
 
-    Its length stands in it, so every length is tried; ports and sequence number tell the right one.
+    The header's length is inside it, so every length is tried; ports and sequence number identify the right one.
     """
     block = placed.packets
     ports = (block.addresses.port(int(block.src[at])), block.addresses.port(int(block.dst[at])))

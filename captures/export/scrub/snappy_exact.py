@@ -1,8 +1,8 @@
 """Raw snappy of an exact size (https://github.com/google/snappy/blob/main/format_description.txt).
 
-A block is a length and elements: literals, and copies of earlier bytes. A copy can be written as a literal, a
-literal can be cut in two, and its length may be written in more bytes than it needs; so any size can be met from
-the best compression up to well beyond none.
+A block is a length and elements: literals, and copies of earlier bytes. A copy can be written as a literal, a literal
+can be split in two, and a literal's length may take more bytes than needed. So every size can be met, from the best
+compression to well beyond none.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class _Element:
     """One element.
 
     :ivar start: position of its first byte in the plain data
-    :ivar length: bytes it stands for
+    :ivar length: bytes it decodes to
     :ivar copy: its encoding if it is a copy, empty for a literal
     :ivar header: bytes of a literal's tag and length
     """
@@ -34,7 +34,7 @@ class _Element:
 
 
 def compress(plain: bytes, size: int) -> bytes | None:
-    """Compress to raw snappy of ``size`` bytes; None if it does not get that short."""
+    """Compress to raw snappy of ``size`` bytes; None if it cannot be that short."""
     packed = bytes(cramjam.snappy.compress_raw(plain))
     extra = size - len(packed)
     if extra < 0:
@@ -52,7 +52,7 @@ def compress(plain: bytes, size: int) -> bytes | None:
 
 
 def _parse(packed: bytes) -> tuple[int, list[_Element]]:
-    """Return where the elements begin, and the elements of a block that is known to be sound."""
+    """Return the offset of the elements, and the elements, of a block that is known to be valid."""
     pos = 0
     while packed[pos] & 0x80:
         pos += 1
@@ -77,7 +77,7 @@ def _parse(packed: bytes) -> tuple[int, list[_Element]]:
 
 
 def _spell_out(elements: list[_Element], extra: int) -> int:
-    """Turn copies into literals while that does not take more than ``extra`` bytes; return what is left."""
+    """Turn copies into literals while that takes at most ``extra`` bytes; return the bytes still missing."""
     for element in reversed(elements):
         if element.copy:
             header = _least_header(element.length)
@@ -89,7 +89,7 @@ def _spell_out(elements: list[_Element], extra: int) -> int:
 
 
 def _widen(elements: list[_Element], extra: int) -> int:
-    """Write lengths of literals in more bytes than they need."""
+    """Encode the lengths of literals in more bytes than needed; return the bytes still missing."""
     for element in elements:
         if not extra:
             break
@@ -101,7 +101,7 @@ def _widen(elements: list[_Element], extra: int) -> int:
 
 
 def _split(elements: list[_Element], extra: int) -> tuple[list[_Element], int]:
-    """Cut single bytes off literals, each with a header of its own."""
+    """Split single bytes off literals, each with its own header; return the elements and the bytes still missing."""
     made: list[_Element] = []
     for element in elements:
         while extra and not element.copy and element.length > 1:
