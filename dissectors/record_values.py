@@ -102,9 +102,7 @@ class RecordValues:
             one
         """
         if not batch.crc_valid:
-            notes.problems.append(
-                DecodeError("the checksum of the batch does not fit its bytes", batch.start)
-            )
+            notes.problems.append(DecodeError("the batch's checksum does not match its bytes", batch.start))
         codec, timestamp_type, transactional, control = batch.traits
         records: list[Record] = []
         count = batch.count

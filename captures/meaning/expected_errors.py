@@ -106,7 +106,7 @@ EXPECTED: dict[tuple[int, int], ExpectedError] = {
     ),
     **{(key, ErrorCode.CONCURRENT_TRANSACTIONS): _CONCURRENT for key in PRODUCER_APIS},
     (ApiKey.CONSUMER_GROUP_DESCRIBE, ErrorCode.GROUP_ID_NOT_FOUND): ExpectedError(
-        "The admin client asks for a new-protocol group first and, told that it is none, describes it as a classic"
+        "The admin client asks for a new-protocol group first and, if there is none, describes it as a classic"
         " group (KIP-848).",
         _always,
     ),

@@ -209,7 +209,7 @@ def _find(path: str, found: FoundFiles, quota: Quota, succession: Succession | N
     captures = sum(_look_at(name, found, quota, named=named) for name in _wanted(path, succession))
     if not captures and not named:
         folder = is_folder(path)
-        what = "there is no capture in this folder" if folder else "no capture fits this pattern"
+        what = "there is no capture in this folder" if folder else "no capture matches this pattern"
         found.unreadable.append(CaptureError(path, 0, what))
 
 

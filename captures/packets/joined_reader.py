@@ -369,7 +369,9 @@ def _by_one_clock(found: FoundFiles, quota: Quota) -> JoinedSource:
     """
     pipe = next((file for file in found.files if file.source is not None), None)
     if pipe is not None:
-        raise CaptureError(pipe.path, 0, "its clock cannot be aligned: for that it has to be read twice")
+        raise CaptureError(
+            pipe.path, 0, "its clock cannot be aligned, because that requires reading it twice"
+        )
     first = JoinedSource(replace(found, unreadable=[]), quota)
     for _ in JoinedReader(first, BLOCK_SIZE, PacketReader):
         pass

@@ -125,7 +125,7 @@ class _OpenFiles:
         except OSError as error:
             raise FileGone(file.path, error.strerror or str(error)) from error
         if now.identity != file.identity or now.size < file.size:
-            raise FileGone(file.path, "another file took its place while it was read")
+            raise FileGone(file.path, "another file replaced it while it was read")
         try:
             return open_source(file.path, spool=self._quota)
         except CaptureError as error:

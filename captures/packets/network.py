@@ -194,7 +194,7 @@ class NetworkDecoder:
             at[index] += offset
         known = ethertypes >= 0
         moved = LinkFrames(frames.row, at, frames.end, frames.wire_end)
-        moved = self._select(moved, known, f"link type {link_type} without IP that can be found")
+        moved = self._select(moved, known, f"link type {link_type} without recognisable IP")
         self._network(moved, ethertypes[known], depth)
 
     def _network(self, frames: LinkFrames, ethertype: Int64s, depth: int) -> None:
@@ -333,7 +333,7 @@ class NetworkDecoder:
         if datagram is None:
             self._statistics.fragments_waiting = self._fragments.waiting
             return
-        self._count("IP fragment put together with others", waiting - self._fragments.waiting)
+        self._count("IP fragment reassembled with others", waiting - self._fragments.waiting)
         self._statistics.fragments_waiting = self._fragments.waiting
         self._whole_datagram(row, key, datagram)
 

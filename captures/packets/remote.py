@@ -140,7 +140,7 @@ def status(path: str) -> RemoteStatus:
     if told.get("type") == "directory":
         raise CaptureError(path, 0, "Is a directory")
     if told.get("size") is None:
-        raise CaptureError(path, 0, "its server does not tell how large it is: copy it to this machine first")
+        raise CaptureError(path, 0, "its server does not report its size: copy it to this machine first")
     size = int(told["size"])
     marks = [str(told[name]) for name in _MARKS if told.get(name) is not None]
     identity = _number(f"{files.protocol} {place}"), _number(" ".join([str(size), *marks]))
@@ -284,7 +284,7 @@ class RemoteFile:
         with _as_os_error():
             data: bytes = self._files.cat_file(self._place, start=begin, end=end)
         if len(data) != end - begin:
-            told = f"{len(data):,} bytes came where {end - begin:,} were asked for, from {begin:,} on"
+            told = f"received {len(data):,} of {end - begin:,} bytes from offset {begin:,}"
             raise OSError(
                 f"{told}: it has changed, or its server does not give parts of files (copy it here then)"
             )
@@ -309,12 +309,12 @@ def _found(path: str) -> tuple[Any, str]:
     except ImportError:
         extra = _EXTRAS.get(_scheme(path), _scheme(path))
         raise CaptureError(
-            path, 0, f"nothing is installed that reaches {_scheme(path)}://: pip install 'fsspec[{extra}]'"
+            path, 0, f"no installed package supports {_scheme(path)}://: pip install 'fsspec[{extra}]'"
         ) from None
     except ValueError as error:
         if "Protocol not known" not in str(error):
             raise
-        raise CaptureError(path, 0, f"there is no scheme {_scheme(path)}:// that fsspec knows") from None
+        raise CaptureError(path, 0, f"fsspec knows no scheme {_scheme(path)}://") from None
     return found
 
 

@@ -237,7 +237,7 @@ def open_source(
     quota = spool if isinstance(spool, Quota) else Quota(spool)
     if remote.is_remote(name):
         if follow:
-            raise CaptureError(name, 0, "a file that is elsewhere cannot be followed while it is written")
+            raise CaptureError(name, 0, "a remote file cannot be followed while it is written")
         return _elsewhere(name, quota)
     try:
         if is_pcap_over_ip(name):

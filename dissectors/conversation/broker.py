@@ -26,8 +26,8 @@ from dissectors.conversation.resync import MAX_CHAIN_STEP, MAX_ID_STEP, Response
 from dissectors.conversation.sasl import TokenPhase, handshake_error
 from dissectors.units import MIB
 
-NOT_A_RESPONSE = "no response that is due, and nothing that confirms the frame"
-IMPOSSIBLE_SIZE = "a size that no response has"
+NOT_A_RESPONSE = "no response is due, and nothing confirms the frame"
+IMPOSSIBLE_SIZE = "an impossible response size"
 
 
 class BrokerHalf(Half):
@@ -206,7 +206,7 @@ class BrokerHalf(Half):
         ):
             return self._wait()
         if not 0 <= size <= self.limits.max_token:
-            return self.lose_step("a size that no SASL token has")
+            return self.lose_step("an impossible size of a SASL token")
         stop = SIZE_BYTES + size
         if len(data) < stop:
             buffer.need = stop

@@ -45,9 +45,9 @@ MAX_CLIENT_IDS = 64
 #: largest first request that is decoded as evidence; clients start with ApiVersions
 _LARGEST_PROOF = 64 * KIB
 
-NOT_A_REQUEST = "no request header, and nothing that confirms the frame"
-IMPOSSIBLE_SIZE = "a size that no request has"
-NOT_KAFKA = "neither Kafka nor another protocol that is known"
+NOT_A_REQUEST = "no request header, and nothing confirms the frame"
+IMPOSSIBLE_SIZE = "an impossible request size"
+NOT_KAFKA = "neither Kafka nor another known protocol"
 
 
 class ClientHalf(Half):
@@ -114,7 +114,7 @@ class ClientHalf(Half):
         if mechanism is not None and not self.final:
             buffer.need = mechanism
             return False
-        return self.lose_step(f"{NOT_KAFKA}: the connection begins with {data[:8].hex(' ')}")
+        return self.lose_step(f"{NOT_KAFKA}: the connection starts with {data[:8].hex(' ')}")
 
     def read_frames(self) -> bool:
         buffer = self.buffer
@@ -190,7 +190,7 @@ class ClientHalf(Half):
         key, version = (int.from_bytes(data[i : i + 2], "big") for i in (at + 4, at + 6))
         newer = version > self._known.get(key, -1)
         self.odd_before = False
-        self._take(size, "newer than the APIs and versions known" if newer else "")
+        self._take(size, "newer than the known APIs and versions" if newer else "")
         return True
 
     def _read_odd_frame(self, size: int) -> bool:
@@ -213,7 +213,7 @@ class ClientHalf(Half):
             if grade <= IMPLAUSIBLE:
                 return self.lose_step(NOT_A_REQUEST)
         self.odd_before = True
-        self._take(size, "no request header that is known")
+        self._take(size, "no known request header")
         return True
 
     def read_waiting(self) -> bool:
@@ -265,7 +265,7 @@ class ClientHalf(Half):
             return False
         size = int.from_bytes(data[:SIZE_BYTES], "big", signed=True)
         if not 0 <= size <= self.limits.max_token:
-            return self.lose_step("a size that no SASL token has")
+            return self.lose_step("an impossible size of a SASL token")
         stop = SIZE_BYTES + size
         if len(data) < stop:
             buffer.need = min(-grade, stop) if grade < 0 else stop

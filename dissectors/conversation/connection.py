@@ -26,7 +26,7 @@ from dissectors.conversation.limits import Limits
 from dissectors.conversation.pairing import Pairing
 from dissectors.conversation.sasl import TokenPhase
 
-MID_STREAM = "the capture began inside the connection"
+MID_STREAM = "the capture started inside the connection"
 
 
 @dataclass(slots=True, frozen=True)

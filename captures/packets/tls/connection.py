@@ -88,7 +88,7 @@ class TlsConnection:
         half = self._halves[side]
         items = half.reader.feed(data)
         if half.reader.foreign:
-            self._stop(half, f"the {half.side.value} does not begin with a TLS record", 0)
+            self._stop(half, f"the {half.side.value} does not start with a TLS record", 0)
         if not items:
             return self._take_events() if self._events else []
         half.queue += items
@@ -239,7 +239,7 @@ class TlsConnection:
         if half.lost:  # the ChangeCipherSpec is among the lost records
             self._change_cipher(half)
             return self._take_protected(half, record)
-        self._stop(half, "protected records before the handshake was over")
+        self._stop(half, "protected records before the end of the handshake")
         return True
 
     def _leave_clear(self, half: TlsHalf, negotiation: Negotiation, record: TlsRecord) -> bool:
@@ -329,13 +329,13 @@ class TlsConnection:
             half.passes -= 1
             return
         if not half.hopeless:
-            reason = half.hole_reason or "a record does not decrypt"
+            reason = half.hole_reason or "a record cannot be decrypted"
             half.lose(RecordHole(record.start, record.end, 1, reason))
             return
         if half.hole_start is None:
-            self._stop(half, "the secret in the key log does not fit the connection", record.start)
+            self._stop(half, "the secret in the key log does not match the connection", record.start)
         else:
-            self._stop(half, f"no record decrypts any more ({half.hole_reason})", half.hole_start)
+            self._stop(half, f"no more records can be decrypted ({half.hole_reason})", half.hole_start)
 
     # -- content -----------------------------------------------------------------------------------------------
 
