@@ -88,7 +88,6 @@ class Stop:
         return bool(_wait_readable([fd], max(self._deadline - monotonic(), 0)))
 
     def close(self) -> None:
-        """Close the file descriptors."""
         os.close(self._receiver)
         os.close(self._sender)
 

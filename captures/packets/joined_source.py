@@ -51,12 +51,10 @@ class _OpenFiles:
 
     @property
     def size(self) -> int:
-        """The end of the offsets."""
         return base_of(len(self._files))
 
     @property
     def expected(self) -> int | None:
-        """Approximate size of all files in bytes, None if unknown."""
         return None if self._unknown else self._total
 
     def file(self, number: int) -> Source:
@@ -83,7 +81,6 @@ class _OpenFiles:
             self._open.popitem(last=False)[1].close()
 
     def expect(self, number: int, size: int | None) -> None:
-        """Set the expected size of a file, None if unknown."""
         if size is None:
             self._unknown.add(number)
             return

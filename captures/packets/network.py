@@ -172,7 +172,6 @@ class NetworkDecoder:
             self._statistics.not_tcp[reason] += number
 
     def _select(self, frames: LinkFrames, mask: Bools, reason: str) -> LinkFrames:
-        """Return the frames selected by `mask`; count the others."""
         kept = frames.take(mask)
         self._count(reason, len(frames) - len(kept))
         return kept
@@ -198,7 +197,6 @@ class NetworkDecoder:
         self._network(moved, ethertypes[known], depth)
 
     def _network(self, frames: LinkFrames, ethertype: Int64s, depth: int) -> None:
-        """Decode frames at the header given by `ethertype`."""
         if not len(frames):
             return
         for kind in distinct(ethertype):
@@ -419,7 +417,6 @@ class NetworkDecoder:
         )
 
     def _enter(self, frames: LinkFrames, inside: int, depth: int, name: str) -> None:
-        """Decode the content of a tunnel: Ethernet frames, or packets of one ethertype."""
         if depth >= _MAX_TUNNELS:
             self._count("tunnels nested too deep", len(frames))
             return

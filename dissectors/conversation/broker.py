@@ -58,7 +58,7 @@ class BrokerHalf(Half):
         if not data:
             return False
         if self.client.tokens.active:
-            self._begin_tokens()
+            self._start_tokens()
             return True
         guess = guess_server(data, final=self.final)
         if isinstance(guess, Guess):
@@ -278,10 +278,10 @@ class BrokerHalf(Half):
         if request is not None and request.api_key == ApiKey.SASL_HANDSHAKE and request.api_version == 0:
             accepted = handshake_error(response.payload) == 0
             if accepted:
-                self._begin_tokens()
+                self._start_tokens()
             self.on_handshake(accepted)
 
-    def _begin_tokens(self) -> None:
+    def _start_tokens(self) -> None:
         """Read answers to the tokens after the client's latest handshake, until the client sends requests again."""
         self.tokens = self.client.tokens
         self.enter(State.TOKENS)

@@ -286,7 +286,7 @@ class ClientHalf(Half):
                 return self.speak_foreign(guess.protocol, guess.evidence, buffer.position)
         unknown = self.began_here and not self.spoke_kafka
         until = self.lost_from + self.limits.foreign_window if unknown else None
-        if self.find_frame(self._about(), until):
+        if self.find_frame(self._evidence(), until):
             if self.unbroken and not buffer.position and not self.broker.buffer.end:
                 self.pairing.begins_with(REQUEST_START.unpack_from(buffer.data, buffer.offset)[3])
             return True
@@ -325,7 +325,6 @@ class ClientHalf(Half):
             self.tokens.lose_client()
 
     def _take(self, size: int, suspicious: str) -> None:
-        """Consume the complete frame at the buffer's offset."""
         self.spoke_kafka = True
         request = self._request(*self.buffer.take(size))
         assert request is not None
@@ -381,7 +380,6 @@ class ClientHalf(Half):
     # -- judgement ---------------------------------------------------------------------------------------------
 
     def _judge(self, data: bytes, at: int) -> int:
-        """Judge a frame that may start at `at`."""
         most = self.limits.max_request_size
         return judge_request(data, at, self._known, self._believed, most, odd_ids=self._odd_ids)
 
@@ -400,10 +398,10 @@ class ClientHalf(Half):
             return IMPLAUSIBLE if self.final else -stop
         return WEAK if decodes(data[SIZE_BYTES:stop]) else IMPLAUSIBLE
 
-    def _about(self) -> Requests:
+    def _evidence(self) -> Requests:
         return Requests(
             self._known, self._believed, self.limits, self._client_ids, self._last_id, self._odd_ids
         )
 
     def _is_familiar(self, data: bytes, at: int) -> bool:
-        return self._about().familiar(data[at:])
+        return self._evidence().familiar(data[at:])

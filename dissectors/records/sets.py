@@ -184,5 +184,4 @@ def _plausible(view: bytes, pos: int) -> bool:
 
 
 def _may_be_cut_batch(view: bytes) -> bool:
-    """Return whether a batch starts at the first byte and is longer than the slice."""
     return _plausible(view, 0) and _ENTRY.size + _ENTRY.unpack_from(view, 0)[1] > len(view)

@@ -197,9 +197,9 @@ class TlsConnection:
                 return self._take_clear(half, item)
             return self._take_protected(half, item)
         except NoKeys as lack:
-            return self._lacks(half, lack)
+            return self._wait_for_keys(half, lack)
 
-    def _lacks(self, half: TlsHalf, lack: NoKeys) -> bool:
+    def _wait_for_keys(self, half: TlsHalf, lack: NoKeys) -> bool:
         """Wait for keys, or stop the side; return False if it waits."""
         keylog, other = self._keys.keylog, self._halves[_OTHER[half.side]]
         if lack.cure is Remedy.OTHER_SIDE:
@@ -264,7 +264,7 @@ class TlsConnection:
             self._look_up_cipher(half, record)
         opened = half.open(record, self._keys)
         if opened is None:
-            self._failed(half, record)
+            self._record_failed(half, record)
             return True
         missing = half.recover(record.start)
         if missing is not None:
@@ -323,8 +323,7 @@ class TlsConnection:
             self.info.note(lack.reason)
             half.enter(*following)
 
-    def _failed(self, half: TlsHalf, record: TlsRecord) -> None:
-        """Handle a record that cannot be decrypted."""
+    def _record_failed(self, half: TlsHalf, record: TlsRecord) -> None:
         if half.passes:
             half.passes -= 1
             return
