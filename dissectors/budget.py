@@ -61,7 +61,7 @@ LIMITS: Mapping[str, Limit] = {
             MIB,
             "bytes",
             "batch",
-            "decompressed bytes that a batch may have whatever their ratio to the compressed ones",
+            "decompressed bytes that a batch may have regardless of its compression ratio",
         ),
         Limit("batch_records", 1_000_000, "records", "batch", "records decoded from one batch"),
         Limit(
@@ -76,21 +76,21 @@ LIMITS: Mapping[str, Limit] = {
             1_000_000,
             "records",
             "message",
-            "records decoded from all batches of a request or response; of batches beyond it the headers are shown",
+            "records decoded from all batches of a request or response; batches beyond it show only their headers",
         ),
         Limit(
             "message_objects",
             1_200_000,
             "objects",
             "message",
-            "fields and array elements decoded from a request or response; one with more stays undecoded",
+            "fields and array elements decoded from a request or response; one with more is not decoded",
         ),
         Limit(
             "shown_fields",
             100_000,
             "objects",
             "message",
-            "fields of a request or response that read -V, read --exchange and the UI show; JSON has all",
+            "fields of a request or response shown by read -V, read --exchange and the UI; JSON has all",
         ),
         Limit(
             "telemetry_bytes",
@@ -104,18 +104,22 @@ LIMITS: Mapping[str, Limit] = {
             250_000,
             "objects",
             "message",
-            "values decoded of these metrics",
+            "values decoded from these metrics",
         ),
-        # ---- what is printed
+        # ---- output
         Limit(
-            "line_characters", 16_384, "characters", "line", "characters of a printed line; it is cut there"
+            "line_characters",
+            16_384,
+            "characters",
+            "line",
+            "characters of a printed line; the rest is cut off",
         ),
         Limit(
             "notice_characters",
             2_048,
             "characters",
             "line",
-            "characters of a line on standard error; it is cut there",
+            "characters of a line on standard error; the rest is cut off",
         ),
         # the live proxy
         Limit(
@@ -123,29 +127,29 @@ LIMITS: Mapping[str, Limit] = {
             1_000,
             "objects",
             "process",
-            "brokers and controllers behind a live proxy; clients get others at an address on which nothing listens",
+            "brokers and controllers behind a live proxy; others are announced at an address on which nothing listens",
         ),
         Limit(
             "addresses",
             10_000,
             "objects",
             "message",
-            "addresses in one answer that a live proxy rewrites; a connection with a longer one is closed",
+            "addresses that a live proxy rewrites in one response; a response with more closes the connection",
         ),
         Limit(
             "elements",
             50_000,
             "objects",
             "message",
-            "array elements of a frame that a live proxy looks into: rules and holds are undecided of one with more, "
-            "and it goes on; where addresses have to be found behind them, the connection is closed",
+            "array elements of a frame that a live proxy inspects: a frame with more is forwarded, with rules and "
+            "holds undecided; if addresses follow these elements, the connection is closed",
         ),
         Limit(
             "inspected_bytes",
             256 * MIB,
             "bytes",
             "process",
-            "bytes of all frames together that are collected for rules and holds; one that would go over it passes "
+            "bytes of all frames together that are collected for rules and holds; a frame that would exceed it passes "
             "uninspected",
         ),
         Limit(
@@ -153,22 +157,22 @@ LIMITS: Mapping[str, Limit] = {
             16 * MIB,
             "bytes",
             "message",
-            "decompressed bytes of the records of a frame that rules and holds look at; of one with more they are "
-            "undecided, and it goes on",
+            "decompressed bytes of a frame's records that rules and holds inspect; a frame with more is forwarded, "
+            "with rules and holds undecided",
         ),
         Limit(
             "rule_records",
             20_000,
             "records",
             "message",
-            "records of a frame that rules and holds look at; of one with more they are undecided, and it goes on",
+            "records of a frame that rules and holds inspect; a frame with more is forwarded, with both undecided",
         ),
         Limit(
             "file_ratio",
             200,
             "times",
             "file",
-            "bytes that one byte of a compressed capture may decompress to, on average; reading the file ends there."
+            "bytes that one byte of a compressed capture may decompress to, on average; reading ends there."
             " Packets have headers, numbers and times that differ: captures seldom reach 100, bombs 1,000 (deflate)"
             " or 30,000 (zstd)",
         ),
@@ -177,7 +181,7 @@ LIMITS: Mapping[str, Limit] = {
             256 * MIB,
             "bytes",
             "file",
-            "decompressed bytes of a capture up to which it may have any ratio",
+            "decompressed bytes up to which a capture may have any ratio",
         ),
         Limit(
             "file_sections",
@@ -198,97 +202,99 @@ LIMITS: Mapping[str, Limit] = {
             1000,
             "objects",
             "file",
-            "damaged places of a capture file behind which records are looked for; reading the file ends there",
+            "damaged places skipped in a capture file; reading ends at the next one",
         ),
         Limit(
             "file_secrets",
             64 * MIB,
             "bytes",
             "file",
-            "TLS secrets kept of a pcapng file; the ones behind are passed over",
+            "TLS secrets kept from a pcapng file; later ones are ignored",
         ),
         Limit(
             "log_line_bytes",
             16 * MIB,
             "bytes",
             "line",
-            "bytes of one line of a broker's request log, also of one that a container has cut into parts; a longer one"
-            " is left out",
+            "bytes of one line of a broker's request log, also if a container has split it; longer lines are skipped",
         ),
         Limit(
             "log_waiting_bytes",
             128 * MIB,
             "bytes",
             "file",
-            "what the lines of a request log take that wait for lines of earlier requests; beyond that they are not"
-            " waited for",
+            "memory of request log lines that wait for lines of earlier requests; beyond it, they no longer wait",
         ),
         Limit(
             "waiting_bytes",
             16 * MIB,
             "bytes",
             "connection",
-            "payload of one direction that waits behind bytes that are missing; those are given up then",
+            "payload of one direction that waits behind missing bytes; beyond it, these are given up",
         ),
         Limit(
             "waiting_packets",
             16_384,
             "objects",
             "connection",
-            "packets of one direction that wait behind bytes that are missing; those are given up then",
+            "packets of one direction that wait behind missing bytes; beyond it, these are given up",
         ),
         Limit(
             "waiting_packets_in_all",
             1_000_000,
             "objects",
             "process",
-            "packets of the capture, of any connection, that may come while one waits behind bytes that are missing;"
-            " those are given up then, so that no more packets wait in all directions together",
+            "packets of all connections that may arrive while one waits behind missing bytes; beyond it, these are"
+            " given up, so that no more packets wait in all directions together",
         ),
         Limit(
             "frame_bytes",
             100 * MIB,
             "bytes",
             "message",
-            "bytes kept of one frame; of a longer one `frame_prefix` is kept",
+            "bytes kept of one frame; a longer one keeps only `frame_prefix`",
         ),
         Limit(
             "frame_prefix",
             4 * KIB,
             "bytes",
             "message",
-            "bytes kept of a frame that is too long to be kept whole",
+            "bytes kept of a frame that is too long to keep whole",
         ),
         Limit(
             "request_size",
             100 * MIB,
             "bytes",
             "message",
-            "size of a request that is believed from any client ID; a longer one only from one seen before",
+            "size of a request that is accepted from any client ID; longer ones only from a client ID seen before",
         ),
         Limit(
             "response_size",
             1024 * MIB,
             "bytes",
             "message",
-            "size of a response that is believed whatever its correlation ID; a longer one only where that is due",
+            "size of a response that is accepted with any correlation ID; longer ones only if the ID is due",
         ),
         Limit(
             "pending_requests",
             65_536,
             "objects",
             "connection",
-            "requests in flight; beyond that the oldest one is given up as unanswered",
+            "requests in flight; beyond it, the oldest one counts as unanswered",
         ),
         Limit(
             "pending_bytes",
             256 * MIB,
             "bytes",
             "connection",
-            "payload of the requests in flight; beyond that `frame_prefix` of each is kept",
+            "payload of the requests in flight; beyond it, only `frame_prefix` of each is kept",
         ),
         Limit(
-            "token_bytes", 512 * KIB, "bytes", "message", "one raw SASL token, and what waits to be explained"
+            "token_bytes",
+            512 * KIB,
+            "bytes",
+            "message",
+            "one raw SASL token, and bytes that wait to be identified",
         ),
         Limit("resync_bytes", MIB, "bytes", "connection", "how far a search for the next frame looks ahead"),
         Limit(
@@ -310,21 +316,21 @@ LIMITS: Mapping[str, Limit] = {
             256 * MIB,
             "bytes",
             "process",
-            "ciphertext of all connections that waits for secrets; the one that holds most is given up",
+            "ciphertext of all connections that waits for secrets; the connection with the most is given up",
         ),
         Limit(
             "datagrams",
             1024,
             "objects",
             "process",
-            "IP datagrams that wait for fragments; the oldest one is given up for the next",
+            "IP datagrams that wait for fragments; the oldest one is given up for a new one",
         ),
         Limit(
             "datagram_bytes",
             64 * MIB,
             "bytes",
             "process",
-            "fragments of all datagrams that wait; the oldest datagram is given up for the next fragment",
+            "fragments of all waiting datagrams; the oldest datagram is given up for a new fragment",
         ),
     )
 }
@@ -445,11 +451,11 @@ def changed(**values: int) -> Iterator[None]:
 def _parsed(setting: str) -> tuple[str, int]:
     name, _, value = (part.strip() for part in setting.partition("="))
     if name not in LIMITS:
-        raise LimitSettingError(f"no limit is called {name!r}: there are {', '.join(LIMITS)}")
+        raise LimitSettingError(f"there is no limit {name!r}: the limits are {', '.join(LIMITS)}")
     digits = value.rstrip("KMGiIbBkmg")
     factor = _MULTIPLES.get(value[len(digits) :].upper().removesuffix("B"))
     if not digits.isdecimal() or factor is None:
-        raise LimitSettingError(f"limit {name}: {value!r} is no number such as 500000, 64M or 64MiB")
+        raise LimitSettingError(f"limit {name}: {value!r} is not a number such as 500000, 64M or 64MiB")
     return name, int(digits) * factor
 
 

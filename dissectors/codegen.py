@@ -164,7 +164,6 @@ def _unit(con: wire.WireType, wanted: Tree | None) -> int | None:
 
 
 def _plus(expression: str, number: int) -> str:
-    """Return the source of a sum, without adding zero."""
     if not number:
         return expression
     return f"{expression} {'+' if number > 0 else '-'} {abs(number)}"
@@ -196,7 +195,6 @@ class _Generator(SourceWriter):
         self._run: list[tuple[str, str]] = []
 
     def function(self, con: wire.WireType, wanted: Tree | None = None) -> _Generator:
-        """Write ``decode(buf, pos)``."""
         with self._block("def decode(buf, pos):"):
             value = self._value(con, wanted) or "{}"
             self._flush()
@@ -270,7 +268,6 @@ class _Generator(SourceWriter):
             self._line(f"pos += {by}")
 
     def _no_value(self, target: str, con: wire.WireType, skip: int) -> None:
-        """Emit the null case."""
         if con.nullable:
             self._assign(target, "None")
             self._advance(skip)
@@ -311,7 +308,6 @@ class _Generator(SourceWriter):
         return value
 
     def _content_of(self, con: wire.WireType, start: str, end: str) -> str:
-        """Return the expression of the content between two positions."""
         if isinstance(con, wire.Array):
             return f"numbers(buf, {start}, {end}, {self._bind('element', con.element)})"
         return f"buf[{start}:{end}]{'.decode()' if isinstance(con, wire.String) else ''}"
@@ -347,7 +343,6 @@ class _Generator(SourceWriter):
         self._line(f"spend(min({count}, len(buf) - {at}), {at})")
 
     def _array(self, con: wire.Array, wanted: Tree | None) -> str:
-        """Emit the reading of an array; return the expression of its value."""
         value = "" if wanted == {} else self._name("a")
         count = self._read("B" if con.compact else "i", "n")
         size = self._flush(advance=False)

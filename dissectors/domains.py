@@ -88,7 +88,6 @@ class FlagDomain(Domain):
 
 
 def _list(*names: str, first: int = 0) -> dict[int, str]:
-    """Number names from `first` on."""
     return dict(enumerate(names, first))
 
 

@@ -193,7 +193,6 @@ def _read_response(response: Message, version: int, body: Body, *, complete: boo
 
 @lru_cache(maxsize=_LAYOUTS)
 def _response_layouts(response: Message, version: int) -> tuple[MessageVersion, MessageVersion]:
-    """Return the layouts of header and body of a response."""
     return response_header(response, version), response[version]
 
 

@@ -39,11 +39,11 @@ class MessageVersion(Construct):  # type: ignore[misc]  # construct ships no typ
         return self.message.struct.bound(self.version, flexible=self.flexible)
 
     @cached_property
-    def _fast(self) -> codegen.Decoder:
+    def _decode_fast(self) -> codegen.Decoder:
         return codegen.decoder(self.struct)
 
     @cached_property
-    def _counted(self) -> codegen.Decoder:
+    def _decode_counted(self) -> codegen.Decoder:
         return codegen.CountingDecoder(codegen.decoder(self.struct, counting=True))
 
     def parse(self, data: bytes, **contextkw: Any) -> dict[str, Any]:
@@ -55,7 +55,7 @@ class MessageVersion(Construct):  # type: ignore[misc]  # construct ships no typ
         # the common case saves two calls: a heartbeat is decoded in a microsecond
         if not self.older and len(data) <= IN_FORCE["message_objects"]:
             try:
-                fast, end = self._fast(data, 0)
+                fast, end = self._decode_fast(data, 0)
             except codegen.MALFORMED as error:
                 raise self._explained(data, 0, error) from None
             if end == len(data):
@@ -77,7 +77,8 @@ class MessageVersion(Construct):  # type: ignore[misc]  # construct ships no typ
 
     def _decode(self, buf: bytes, pos: int) -> tuple[dict[str, Any], int]:
         try:
-            value, end = (self._fast if len(buf) <= IN_FORCE["message_objects"] else self._counted)(buf, pos)
+            few = len(buf) <= IN_FORCE["message_objects"]
+            value, end = (self._decode_fast if few else self._decode_counted)(buf, pos)
         except LimitReached:
             raise
         except codegen.MALFORMED as error:

@@ -15,7 +15,7 @@ REPLACEMENT = "�"
 
 ELLIPSIS = "…"
 
-_MOST_MARKS = 2
+_MAX_MARKS = 2
 """Combining marks allowed on one character: more only hide or deface text."""
 
 # Variation selectors are marks to Unicode and printable to Python; their effect on the width is uncertain.
@@ -23,12 +23,12 @@ _VARIATION = range(0xFE00, 0xFE10)
 
 # Blocks without combining marks and variation selectors, as far as kproxy's own sentences and tables need them.
 # `str.isprintable` decides about each character inside them.
-_PLAIN = re.compile("[ -\u02ff\u2010-\u20cf\u2100-\u2bff]*")
+_SIMPLE = re.compile("[ -\u02ff\u2010-\u20cf\u2100-\u2bff]*")
 
 
 def is_printable(text: str) -> bool:
     """Return whether :func:`printable` would leave the text unchanged; fast for nearly all text."""
-    return text.isprintable() and (text.isascii() or bool(_PLAIN.fullmatch(text)) or _cleaned(text) == text)
+    return text.isprintable() and (text.isascii() or bool(_SIMPLE.fullmatch(text)) or _cleaned(text) == text)
 
 
 def printable(text: str, most: int = 0) -> str:
@@ -42,21 +42,21 @@ def printable(text: str, most: int = 0) -> str:
     """
     if most and len(text) > most:
         text = f"{text[: most - 1]}{ELLIPSIS}"
-    if text.isprintable() and (text.isascii() or _PLAIN.fullmatch(text)):
+    if text.isprintable() and (text.isascii() or _SIMPLE.fullmatch(text)):
         return text
     return _cleaned(text)
 
 
 def _cleaned(text: str) -> str:
     out: list[str] = []
-    marks = _MOST_MARKS  # none without a base
+    marks = _MAX_MARKS  # none without a base
     for character in text:
         if not character.isprintable() or ord(character) in _VARIATION:
             out.append(REPLACEMENT)
-            marks = _MOST_MARKS
+            marks = _MAX_MARKS
         elif unicodedata.category(character) in ("Mn", "Me"):
             marks += 1
-            if marks <= _MOST_MARKS:
+            if marks <= _MAX_MARKS:
                 out.append(character)
             elif not out or out[-1] != REPLACEMENT:
                 out.append(REPLACEMENT)

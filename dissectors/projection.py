@@ -69,16 +69,16 @@ class Projection:
         return f"<projection of {self.layout!r}>"
 
     @cached_property
-    def _first(self) -> Decoder:
+    def _decode_wanted(self) -> Decoder:
         return decoder(up_to_the_last(self.layout.struct, self.wanted), self.wanted)
 
     @cached_property
-    def _first_counted(self) -> Decoder:
+    def _decode_wanted_counted(self) -> Decoder:
         struct = up_to_the_last(self.layout.struct, self.wanted)
         return CountingDecoder(decoder(struct, self.wanted, counting=True))
 
     @cached_property
-    def _whole(self) -> Decoder:
+    def _decode_whole(self) -> Decoder:
         return decoder(self.layout.struct, self.wanted)
 
     def parse(self, data: bytes, pos: int = 0) -> dict[str, Any]:
@@ -91,7 +91,7 @@ class Projection:
         if not self.layout.older:
             try:
                 few = len(data) <= IN_FORCE["message_objects"]
-                value, end = (self._first if few else self._first_counted)(data, pos)
+                value, end = (self._decode_wanted if few else self._decode_wanted_counted)(data, pos)
             except LimitReached:
                 raise
             except MALFORMED:
@@ -104,7 +104,7 @@ class Projection:
     def exactly(self, data: bytes, pos: int = 0) -> dict[str, Any] | None:
         """Decode the wanted fields if this layout accounts for every byte from ``pos`` on, else return None."""
         try:
-            value, end = self._whole(data, pos)
+            value, end = self._decode_whole(data, pos)
         except MALFORMED:
             return None
         return value if end == len(data) else None

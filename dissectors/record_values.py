@@ -102,9 +102,7 @@ class RecordValues:
             one
         """
         if not batch.crc_valid:
-            notes.problems.append(
-                DecodeError("the checksum of the batch does not fit its bytes", batch.start)
-            )
+            notes.problems.append(DecodeError("the batch's checksum does not match its bytes", batch.start))
         codec, timestamp_type, transactional, control = batch.traits
         records: list[Record] = []
         count = batch.count
@@ -120,7 +118,7 @@ class RecordValues:
             elif topic in embedded.INTERNAL_TOPICS:
                 records = self._internal_records(records, path, str(topic), notes)
             if self.payload == "preview":
-                records = [_previewed(record) for record in records]
+                records = [_with_previews(record) for record in records]
         base_offset: int | None = batch.base_offset
         if batch.magic < 2 and codec:
             # a wrapper has the offset of its last message; only the wrapped messages tell that of the first
@@ -175,7 +173,7 @@ class RecordValues:
         return kept
 
 
-def _previewed(record: Record) -> Record:
+def _with_previews(record: Record) -> Record:
     headers = tuple((name, _preview(data)) for name, data in record.headers)
     return record._replace(key=_preview(record.key), value=_preview(record.value), headers=headers)
 

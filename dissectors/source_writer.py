@@ -42,7 +42,6 @@ class SourceWriter:
         self._depth -= 1
 
     def _name(self, prefix: str) -> str:
-        """Return a name not yet used in the source."""
         self._names += 1
         return f"{prefix}{self._names}"
 

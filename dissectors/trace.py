@@ -131,7 +131,6 @@ def _located(error: DecodeError, root: Node) -> DecodeError:
 
 
 def _spend(budget: Budget, amount: int, pos: int) -> None:
-    """Take fields and elements about to be read from the budget."""
     if amount > 0:
         budget.spend("message_objects", amount, f"{amount:,} more fields and elements", pos)
 

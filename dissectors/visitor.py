@@ -162,7 +162,7 @@ def _error_name(code: int, path: str, holders: Holders, scope: Any) -> None:
 _INDEX = re.compile(r"\{(\w+)\}")
 
 
-def _turn(step: tuple[str, Step | VisitPlan]) -> int:
+def _step_order(step: tuple[str, Step | VisitPlan]) -> int:
     """Return the order of a step: errors come first, then other names."""
     return 0 if isinstance(step[1], NonZero) else 1 if isinstance(step[1], Domain) else 2
 
@@ -171,7 +171,6 @@ class _Writer(SourceWriter):
     """Writes the visitor of one plan. Field names are identifiers, so they are written into the source unchanged."""
 
     def function(self, plan: VisitPlan, path: str) -> _Writer:
-        """Write ``visit(value, scope)``."""
         with self._block("def visit(value, scope):"):
             self._struct(plan, ("value",), path)
             self._line("return")
@@ -193,7 +192,7 @@ class _Writer(SourceWriter):
         :param path: its path, with ``{index1}`` and so on in it
         """
         value, around = values[-1], f"({', '.join(values)},)"
-        for name, step in sorted(plan.steps, key=_turn):
+        for name, step in sorted(plan.steps, key=_step_order):
             where = join(path, name)
             if isinstance(step, VisitPlan):
                 self._inside(step, values, name, where)

@@ -126,7 +126,7 @@ class FixedWidth(Leaf):
         try:
             data = self.format.pack(obj)
         except struct.error as error:
-            raise StreamError(f"{obj!r} is no {self.kind}: {error}", path=path) from error
+            raise StreamError(f"{obj!r} is not a valid {self.kind}: {error}", path=path) from error
         stream_write(stream, data, len(data), path)
         return obj
 
@@ -154,7 +154,7 @@ def uuid_bytes(text: str) -> bytes:
     """Return the 16 bytes of Kafka's text form; raise ValueError for anything else."""
     data = urlsafe_b64decode(text + "==")
     if len(data) != 16:
-        raise ValueError(f"{text!r} is no Kafka UUID: 22 characters of base64url are expected")
+        raise ValueError(f"{text!r} is not a Kafka UUID: 22 characters of base64url are expected")
     return data
 
 
@@ -285,7 +285,7 @@ class String(SizedLeaf):
 
     def _build(self, obj: str | None, stream: BinaryIO, context: Container, path: str) -> str | None:
         if obj is not None and not isinstance(obj, str):
-            raise StringError(f"{obj!r} is no string", path=path)
+            raise StringError(f"{obj!r} is not a string", path=path)
         self.write_bytes(None if obj is None else obj.encode(), stream, path)
         return obj
 

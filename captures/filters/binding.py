@@ -131,7 +131,7 @@ class _Binder:
                 raise self._error(str(unknown), at, unknown.length, unknown.hint) from unknown
         if name.text.startswith(_HEADER) and "[" not in name.text:
             return header(name.text)
-        raise self._error(f"there is no field {name.text}", name.position, name.length, _meant(name.text))
+        raise self._error(f"there is no field {name.text}", name.position, name.length, _name_hint(name.text))
 
     def _selector(self, node: nodes.Selector) -> Bound:
         if node.text in SELECTIONS:
@@ -217,7 +217,7 @@ class _Binder:
                 singles.append(
                     self._predicate(field, node.name, nodes.EQUAL, value, value.position, value.length)
                 )
-        return Test(field, _united(singles))
+        return Test(field, _union(singles))
 
     def _range(self, field: Field | Path, name: Name, value: nodes.Value, low: str, high: str) -> Predicate:
         ends = [
@@ -248,7 +248,7 @@ def _is_bool(field: Field | Path) -> bool:
 _CAN_BE_EMPTY = (Kind.TEXT, Kind.BYTES, Kind.BOOL)
 
 
-def _united(singles: Sequence[Predicate]) -> Predicate:
+def _union(singles: Sequence[Predicate]) -> Predicate:
     if all(isinstance(one, predicates.TimePredicate) for one in singles):
         return predicates.time(
             [moment for one in singles if isinstance(one, predicates.TimePredicate) for moment in one.moments]
@@ -272,8 +272,7 @@ def header(name: str) -> Field:
     )
 
 
-def _meant(name: str) -> str:
-    """Return a hint for a name that is not a field."""
+def _name_hint(name: str) -> str:
     if literals.is_api(name):
         return f"write api == {name}"
     if name.upper() in literals.ERROR_CODES:

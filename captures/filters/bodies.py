@@ -63,14 +63,12 @@ class _Writer(SourceWriter):
         )
 
     def test(self, bound: binding.Bound) -> _Writer:
-        """Write the function ``match`` of a filter, after the functions that it calls."""
         expression = self._expression(bound)
         with self._block("def match(x, c):"):
             self._line(f"return {expression}")
         return self
 
     def values(self, field: Field | Path) -> _Writer:
-        """Write the function ``values`` of a field."""
         with self._block("def values(x, c):"):
             if isinstance(field, Path):
                 self._line("out = []")

@@ -37,7 +37,7 @@ _OPERATORS: Mapping[Kind, tuple[str, ...]] = {
 _ALL_OPERATORS = ("==", "!=", "<", "<=", ">", ">=", "~", "contains", "in", "exists")
 _MEANINGS = {
     "==": "is",
-    "!=": "is not; holds where there is no value too",
+    "!=": "is not; also holds if there is no value",
     "<": "less than",
     "<=": "at most",
     ">": "more than",
@@ -45,10 +45,10 @@ _MEANINGS = {
     "~": "matches a regular expression",
     "contains": "contains the text",
     "in": "is one of {a, b}, or in a range {1..5}",
-    "exists": "is there, if empty",
+    "exists": "exists, even if empty",
     "and": "both",
     "or": "at least one",
-    "not": "the contrary",
+    "not": "the opposite",
 }
 
 
@@ -142,7 +142,7 @@ def _terms(text: str, word: str) -> list[_Offer]:
         ]
     if word.startswith("@"):
         selections = {"all": "everything", **SELECTIONS}
-        selections |= {name: f"all but @{other}" for name, other in OPPOSITES.items()}
+        selections |= {name: f"all except @{other}" for name, other in OPPOSITES.items()}
         return [(f"@{name}", "selection", doc) for name, doc in selections.items()]
     offers: list[_Offer] = [(field.name, "field", f"{field.kind}: {field.doc}") for field in FIELDS]
     if is_path(word):
@@ -184,7 +184,7 @@ def _values(name: str, known: Mapping[str, Iterable[str]]) -> list[_Offer]:
     form = FORMS.get(name.removeprefix("~")) if name.startswith("~") else None
     if form is not None:
         name = form.completes
-    offers: dict[str, str] = dict.fromkeys(known.get(name, ()), "met in this capture")
+    offers: dict[str, str] = dict.fromkeys(known.get(name, ()), "found in this capture")
     field = BY_NAME.get(name)
     if field is not None:
         offers |= literals.named_values(field)

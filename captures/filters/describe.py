@@ -10,17 +10,17 @@ RULES = """\
 A condition is a field with a comparison; conditions are joined by `and`, `or`, `not` and parentheses
 (`&&`, `||`, `!` mean the same).
 
-| written | holds where |
+| written | holds if |
 |---|---|
 | `latency > 100ms` | `==` `!=` `<` `<=` `>` `>=` compare numbers, durations, sizes and times |
 | `api == fetch` | names of APIs, errors and other named values may be written in either case; other texts not |
-| `topic ~ "^orders"` | a regular expression is found, in either case unless `(?-i:...)`; `matches` and `!~` too |
-| `value contains "id"` | the text is part of it |
-| `partition in {0, 5..7}` | it is one of these; `..` makes a range of numbers; `not in` is the contrary |
-| `error` | there is something in it: text that is not empty, a flag that is set, any number |
-| `request.rack_id exists` | the field is there, even if it is empty |
-| `request.topics[0].topic == x` | any field of any message, by its path; without an index any element is meant |
-| `fetch`, `NOT_COORDINATOR` | a name of an API or an error alone: its exchanges |
+| `topic ~ "^orders"` | a regular expression matches, ignoring case unless `(?-i:...)`; also `matches` and `!~` |
+| `value contains "id"` | the value contains the text |
+| `partition in {0, 5..7}` | the value is one of these; `..` makes a range of numbers; `not in` is the opposite |
+| `error` | the value is not empty: non-empty text, a set flag, any number |
+| `request.rack_id exists` | the field exists, even if it is empty |
+| `request.topics[0].topic == x` | any field of any message, by its path; without an index, any element matches |
+| `fetch`, `NOT_COORDINATOR` | the name of an API or an error alone: its exchanges |
 | `orders`, `m3`, `"my app"` | any other text alone: a regular expression in the API, client, broker, topic or group |
 
 If a field has several values, one match is enough. A condition is false if its field has no value; `a != x` means `not
@@ -30,8 +30,8 @@ errors that belong to a normal conversation, `error.any` does not; `latency` is 
 designed waits.
 
 Regular expressions are those of [RE2](https://github.com/google/re2/wiki/Syntax): time grows only linearly with the
-text, so hostile text does no harm. So there is no lookahead or lookbehind, no backreferences, atomic groups or
-possessive repetition, and nothing is repeated more than 1,000 times. A dot is any character, a line break too; `^` and
+text, so hostile text does no harm. Therefore there are no lookaheads, lookbehinds, backreferences, atomic groups or
+possessive repetitions, and at most 1,000 repetitions. A dot is any character, including a line break; `^` and
 `$` are the two ends. `\\d`, `\\w`, `\\s` and `\\b` mean ASCII, `\\pL` is any letter. In bytes a dot is any byte, unless
 the expression has characters beyond ASCII: then it means text in UTF-8.
 """
@@ -65,7 +65,7 @@ def forms_table() -> str:
         shown = f" [{form.argument}]" if form.optional else argument
         lines.append(f"| `~{form.sign}{shown}` | {form.doc} |")
     lines += [f"| `@{name}` | {doc} |" for name, doc in SELECTIONS.items()]
-    lines += [f"| `@{name}` | all but `@{other}` |" for name, other in OPPOSITES.items()]
+    lines += [f"| `@{name}` | all except `@{other}` |" for name, other in OPPOSITES.items()]
     lines.append("| `@17`, `@3,20-30` | exchanges by number |")
     return "\n".join(lines)
 

@@ -31,7 +31,7 @@ from dissectors.apis import NAMES
 
 _MOST_PAIRS = 1 << 24
 """Maximum number of topic partitions for a lookup table with an entry for each."""
-_HOLDS_ANYWAY = Predicate("True")
+_ALWAYS = Predicate("True")
 
 
 class Bounds(NamedTuple):
@@ -171,8 +171,8 @@ def texts(recipe: TextRecipe, value: Callable[[str], Any] | None = None) -> Colu
     def mask(columns: TableColumns, context: Context, predicate: Predicate) -> Mask:
         codes, whole, others = columns.texts(recipe)
         if value is not None:
-            return _answers((None if text is None else value(text) for text in whole), predicate)[codes]
-        answers = _answers(whole, predicate)
+            return _tested((None if text is None else value(text) for text in whole), predicate)[codes]
+        answers = _tested(whole, predicate)
         for code, names in others.items():
             answers[code] |= any(map(predicate.holds, names))
         return answers[codes]
@@ -302,7 +302,7 @@ def _compared(values: Int64s, predicate: Predicate, factor: int = 1) -> Mask:
     return found
 
 
-def _waited(
+def _has_wait(
     found: ExchangeColumns, columns: TableColumns, context: Context, predicate: Predicate
 ) -> Decision:
     return found.flat("wait") > 0, None
@@ -344,7 +344,7 @@ def _without_excess(predicate: Predicate) -> Part:
 
 EXCESS = message_number("excess", "waits", of=("wait",), without=_without_excess)
 WAIT = message_number("wait", "waits", without=_without_wait)
-WAITED = messages(("wait",), _waited, ("waits",), _without_wait)
+WAITED = messages(("wait",), _has_wait, ("waits",), _without_wait)
 
 
 # ---------------------------------------------------------------- errors
@@ -357,14 +357,13 @@ def errors(*names: str) -> Column:
         fits = np.zeros(len(found), np.bool_)
         for name in names:
             ragged = found.ragged(name)
-            fits |= ragged.any(_of_each(ragged.values, predicate))
+            fits |= ragged.any(_test_distinct(ragged.values, predicate))
         return fits, None
 
     return messages(names, decide, ("errors",))
 
 
-def _of_each(values: NDArray[Any], predicate: Predicate) -> Mask:
-    """Test each distinct number once."""
+def _test_distinct(values: NDArray[Any], predicate: Predicate) -> Mask:
     if predicate.intervals is not None:
         return predicates.mask(values, predicate.intervals)
     distinct, inverse = np.unique(values, return_inverse=True)
@@ -386,12 +385,12 @@ def message_texts(name: str, need: str) -> Column:
         found: ExchangeColumns, columns: TableColumns, context: Context, predicate: Predicate
     ) -> Decision:
         ragged = found.ragged(name)
-        return ragged.any(_answers(found.texts(name), predicate)[ragged.values]), None
+        return ragged.any(_tested(found.texts(name), predicate)[ragged.values]), None
 
     return messages((name,), decide, (need,))
 
 
-def _answers(values: Iterable[Any], predicate: Predicate) -> Mask:
+def _tested(values: Iterable[Any], predicate: Predicate) -> Mask:
     return np.array([value is not None and predicate.holds(value) for value in values], np.bool_)
 
 
@@ -399,7 +398,7 @@ def _partitions(
     found: ExchangeColumns, columns: TableColumns, context: Context, predicate: Predicate
 ) -> Decision:
     ragged = found.ragged("partitions")
-    return ragged.any(_of_each(ragged.values, predicate)), None
+    return ragged.any(_test_distinct(ragged.values, predicate)), None
 
 
 def _topic_partitions(
@@ -411,16 +410,16 @@ def _topic_partitions(
     if not width:
         return np.zeros(len(found), np.bool_), None
     if len(names) * width > _MOST_PAIRS or partitions.values.min() < 0:
-        return partitions.any(_of_pairs(topics.values, partitions.values, names, predicate)), None
+        return partitions.any(_test_pairs(topics.values, partitions.values, names, predicate)), None
     pairs = topics.values * np.int32(width) + partitions.values
     met = np.zeros(len(names) * width, np.bool_)
     met[pairs] = True
     which = np.flatnonzero(met)
-    met[which] = _answers((f"{names[pair // width]}-{pair % width}" for pair in which.tolist()), predicate)
+    met[which] = _tested((f"{names[pair // width]}-{pair % width}" for pair in which.tolist()), predicate)
     return partitions.any(met[pairs]), None
 
 
-def _of_pairs(
+def _test_pairs(
     topics: Int32s,
     partitions: Int32s,
     names: Sequence[str | None],
@@ -430,7 +429,7 @@ def _of_pairs(
     pairs = (topics.astype(np.int64) << 32) + partitions
     _, first, inverse = np.unique(pairs, return_index=True, return_inverse=True)
     which = zip(topics[first].tolist(), partitions[first].tolist(), strict=True)
-    answers = _answers((f"{names[topic]}-{number}" for topic, number in which), predicate)
+    answers = _tested((f"{names[topic]}-{number}" for topic, number in which), predicate)
     return np.asarray(answers[inverse])
 
 
@@ -440,7 +439,7 @@ def _groups(
 ) -> Decision:
     """Test the named groups, or the inferred one; rows that only the message can decide stay undecided."""
     ragged = found.ragged("groups")
-    fits = ragged.any(_answers(found.texts("groups"), predicate)[ragged.values])
+    fits = ragged.any(_tested(found.texts("groups"), predicate)[ragged.values])
     if context.groups is None:
         return fits, None
     inferred, undecided = _inferred(found, ragged, columns, context, predicate)
@@ -453,7 +452,7 @@ def _group_inferred(
 ) -> Decision:
     if context.groups is None:
         return np.zeros(len(found), np.bool_), None
-    inferred, undecided = _inferred(found, found.ragged("groups"), columns, context, _HOLDS_ANYWAY)
+    inferred, undecided = _inferred(found, found.ragged("groups"), columns, context, _ALWAYS)
     return inferred, (inferred | undecided if undecided.any() else None)
 
 

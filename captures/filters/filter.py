@@ -106,7 +106,7 @@ class Filter:
         :raises ValueError: if the filter needs the start of the capture and the context lacks it
         """
         fits = self._match(exchange, context)
-        beyond = exchange.problems and _beyond(exchange)
+        beyond = exchange.problems and _limit_beyond(exchange)
         if beyond and self.needs_bodies:
             raise LimitReached(beyond, "decoding it")
         return fits
@@ -208,7 +208,6 @@ class Filter:
                 yield found
 
     def _fitting(self, reader: ExchangeReader, candidates: Candidates) -> Int64s:
-        """Return the indexes of the matching candidates."""
         indexes, sure, context = candidates
         decided = list(self.decide(reader, indexes[~sure], context))
         return indexes[sure | np.isin(indexes, decided)]
@@ -291,7 +290,7 @@ def context_of(reader: ExchangeReader, wanted: Filter | None = None) -> Context:
     )
 
 
-def _beyond(exchange: Exchange) -> str:
+def _limit_beyond(exchange: Exchange) -> str:
     """Return the name of the limit because of which a body was not decoded, empty if both were decoded."""
     bodies = (exchange.request, exchange.response)
     problems = (

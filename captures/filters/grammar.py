@@ -173,7 +173,7 @@ class _Parser:
         if name is None:
             raise self._no_term()
         if name.text.lower() in OPERATOR_WORDS:
-            hint = f"a field stands before {name.text}"
+            hint = f"write a field before {name.text}"
             raise self._error(f"there is no field {name.text}", name.position, name.length, hint)
         after = self.scan.at
         if self.text[after : after + 1] in (".", "["):
@@ -410,7 +410,7 @@ def with_saved(text: str, saved: Mapping[str, str]) -> str:
         for each in reversed(found):
             begin, end = each.position, each.position + len(each.text) + 1
             if each.text in inside:
-                raise FilterError(f"@{each.text} is a part of itself", text, begin, end - begin)
+                raise FilterError(f"@{each.text} contains itself", text, begin, end - begin)
             if each.text not in made:
                 made[each.text] = made_of(saved[each.text], (*inside, each.text))
             inner = made[each.text]

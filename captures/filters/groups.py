@@ -62,7 +62,7 @@ class GroupInference:
         self._by_connection: dict[int, set[str]] = {}
         self._by_client: dict[ClientOfHost, set[str]] = {}
         self._assigned: dict[tuple[ClientOfHost, str], set[TopicPartition]] = {}
-        self._told_apart: dict[int, str | None] = {}
+        self._group_by_connection: dict[int, str | None] = {}
         self._members: dict[tuple[ClientOfHost, str], dict[str, frozenset[TopicPartition] | None]] = {}
         self._topologies: dict[str, dict[str, list[str]]] = {}
 
@@ -142,7 +142,7 @@ class GroupInference:
         if len(candidates) == 1:
             return next(iter(candidates))
         group = self._by_assignment(client, candidates, wanted())
-        return group if group is not None else self._told_apart.get(connection)
+        return group if group is not None else self._group_by_connection.get(connection)
 
     def member_of(self, group: str, client_id: str | None, host: str, place: TopicPartition) -> str:
         """Return the member ID of the client that fetches a partition for a group; empty if unknown.
@@ -203,7 +203,6 @@ class GroupInference:
         return fitting[0] if len(fitting) == 1 else None
 
     def _wanted(self, exchange: Exchange) -> set[TopicPartition]:
-        """Return the partitions that a Fetch asks for."""
         request = exchange.request
         if exchange.api_key != ApiKey.FETCH or request is None or request.version is None:
             return set()
@@ -220,9 +219,9 @@ class GroupInference:
         group = self._by_assignment(client, candidates, self._wanted(exchange))
         if group is None:
             return
-        known = self._told_apart.setdefault(exchange.connection, group)
+        known = self._group_by_connection.setdefault(exchange.connection, group)
         if known != group:
-            self._told_apart[exchange.connection] = None
+            self._group_by_connection[exchange.connection] = None
 
     def _assignment(self, exchange: Exchange, group: str) -> frozenset[TopicPartition] | None:
         """Return the partitions assigned to a member; None if no message contains them."""
@@ -244,7 +243,6 @@ class GroupInference:
 
 
 def _numbered(texts: Iterable[str | None]) -> dict[str | None, int]:
-    """Number the distinct texts from 1 on."""
     return {text: number for number, text in enumerate(dict.fromkeys(texts), 1)}
 
 

@@ -62,7 +62,6 @@ class Scanner:
         return found.end()
 
     def ended(self) -> bool:
-        """Return whether only white space is left."""
         return self.skip() == len(self.text)
 
     def peek(self, pattern: re.Pattern[str]) -> re.Match[str] | None:

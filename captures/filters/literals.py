@@ -68,9 +68,9 @@ def of_field(field: Field, operator: str, value: Value, zone: tzinfo | None) -> 
     if operator in (MATCHES, CONTAINS):
         if kind not in _SEARCHABLE:
             hint = "compare it: ==, <, >, in {a, b}" if kind in _ORDERED else "write the field alone, or not"
-            raise BadValueError(f"{field.name} is a {_named(kind)}, not a text to search", hint, at=None)
+            raise BadValueError(f"{field.name} is a {_noun(kind)}, not a text to search", hint, at=None)
     elif operator != EQUAL and kind not in _ORDERED:
-        raise BadValueError(f"{field.name} is {_a(kind)}, which has no order", "use ==, != or ~", at=None)
+        raise BadValueError(f"{field.name} is {_an(kind)}, which has no order", "use ==, != or ~", at=None)
     match kind:
         case Kind.NUMBER:
             return predicates.integers(predicates.compare(operator, _number(field, value)))
@@ -91,17 +91,17 @@ def of_field(field: Field, operator: str, value: Value, zone: tzinfo | None) -> 
         case Kind.ADDRESS | Kind.HOST if operator == EQUAL:
             if field.name == "broker" and value.text.isdecimal():
                 hint = f"a broker is compared by its address: :{value.text} for a port, host:9092, 10.0.0.0/8"
-                raise BadValueError(f"{value.text} is no address of a broker", hint)
+                raise BadValueError(f"{value.text} is not the address of a broker", hint)
             return _address(kind, value)
         case _:
             return _text(operator, value)
 
 
-def _a(kind: Kind) -> str:
+def _an(kind: Kind) -> str:
     return f"an {kind}" if kind[0] in "aeioAE" else f"a {kind}"
 
 
-def _named(kind: Kind) -> str:
+def _noun(kind: Kind) -> str:
     return "condition" if kind is Kind.BOOL else kind.value
 
 
@@ -113,7 +113,7 @@ def _number(field: Field, value: Value) -> Fraction:
             return Fraction(named)
     if found is None:
         hint = _names_hint(value.text, [field.domain] if field.domain else [])
-        raise BadValueError(f"{field.name} is a number, {value.text!r} is none", hint)
+        raise BadValueError(f"{field.name} is a number, {value.text!r} is not", hint)
     return found
 
 
@@ -124,7 +124,7 @@ def _duration(name: str, value: Value) -> Fraction:
     plain = values.number(value.text)
     if plain is None:
         raise BadValueError(
-            f"{name} is a duration, {value.text!r} is none", "such as 250us, 100ms, 1.5s, 2m30s"
+            f"{name} is a duration, {value.text!r} is not", "such as 250us, 100ms, 1.5s, 2m30s"
         )
     if plain:
         raise BadValueError(f"{value.text} of what?", f"write a unit: {value.text}ms, {value.text}s")
@@ -136,15 +136,15 @@ def _size(name: str, value: Value) -> Fraction:
     if found is None:
         found = values.number(value.text)
     if found is None:
-        raise BadValueError(f"{name} is a size, {value.text!r} is none", "such as 512, 64kB, 1.5MiB")
+        raise BadValueError(f"{name} is a size, {value.text!r} is not", "such as 512, 64kB, 1.5MiB")
     return found
 
 
 def _time(operator: str, value: Value, zone: tzinfo | None) -> Predicate:
     moment = values.moment(value.text, zone)
     if moment is None:
-        hint = "such as 5s or 1m30s (after the beginning), 09:14:03, 2026-11-21T09:14:03Z"
-        raise BadValueError(f"{value.text!r} is no time", hint)
+        hint = "such as 5s or 1m30s (after the start), 09:14:03, 2026-11-21T09:14:03Z"
+        raise BadValueError(f"{value.text!r} is not a time", hint)
     return predicates.time([(operator, moment, moment)])
 
 
@@ -204,7 +204,7 @@ def _address(kind: Kind, value: Value) -> Predicate:
     test = values.endpoint(value.text) if kind is Kind.ADDRESS else values.host(value.text)
     if test is None:
         hint = "such as 10.0.0.7, 10.0.0.7:9092, [2001:db8::1]:9092, :9092, 10.0.0.0/8"
-        raise BadValueError(f"{value.text!r} is no address", hint)
+        raise BadValueError(f"{value.text!r} is not an address", hint)
     return predicates.called(test)
 
 
@@ -284,7 +284,7 @@ def of_path(path: Path, name: str, operator: str, value: Value) -> Predicate:
     if alternatives:
         return predicates.either(alternatives)
     if operator != EQUAL and not types.numbers:
-        raise BadValueError(f"{name} is no number, so it has no order", "use ==, != or ~", at=None)
+        raise BadValueError(f"{name} is not a number, so it has no order", "use ==, != or ~", at=None)
     what = "a number" if types.numbers else "true or false"
     raise BadValueError(f"{name} is {what}, {value.text!r} is not", _names_hint(value.text, types.domains))
 

@@ -32,7 +32,6 @@ class Name:
 
     @property
     def length(self) -> int:
-        """Characters of the name."""
         return len(self.text)
 
 

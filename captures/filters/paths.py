@@ -41,7 +41,7 @@ BATCH = Struct(
     "last_offset" / schema.Int64 * "offset of the last record",
     "magic" / schema.Int8 * "message format: 0, 1 or 2",
     "codec" / schema.String * "name of its compression codec",
-    "crc_valid" / schema.Bool * "whether the checksum fits",
+    "crc_valid" / schema.Bool * "whether the checksum matches",
     "timestamp_type" / schema.String * "create or log_append",
     "base_timestamp" / schema.Int64.of(TIMESTAMP_MS) * "ms since 1970",
     "max_timestamp" / schema.Int64.of(TIMESTAMP_MS) * "ms since 1970",

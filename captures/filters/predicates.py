@@ -78,7 +78,6 @@ class TimePredicate(Predicate):
         return known
 
     def fits(self, value: int, start: int | None) -> bool:
-        """Test one time."""
         return any(
             (low is None or low <= value) and (high is None or value <= high)
             for low, high in self.intervals_at(start)

@@ -219,7 +219,7 @@ def batches(exchange: Exchange, context: Context) -> Iterator[dict[str, Any]]:
             yield from _headers_of(value, context)
 
 
-def _added_up(exchange: Exchange, context: Context, one: Callable[[dict[str, Any]], int]) -> int | None:
+def _total(exchange: Exchange, context: Context, one: Callable[[dict[str, Any]], int]) -> int | None:
     """Sum a value over all batches; None if the messages carry no records, or a request log leaves these out."""
     logged = exchange.broker_log
     if logged is not None and (logged.request_left_out or logged.response_left_out):
@@ -241,17 +241,17 @@ def _announced(batch: dict[str, Any]) -> int:
 
 def record_count(exchange: Exchange, context: Context) -> int | None:
     """Return the number of records announced by batch headers."""
-    return _added_up(exchange, context, _announced)
+    return _total(exchange, context, _announced)
 
 
 def batch_count(exchange: Exchange, context: Context) -> int | None:
     """Return the number of complete record batches."""
-    return _added_up(exchange, context, lambda _: 1)
+    return _total(exchange, context, lambda _: 1)
 
 
 def record_bytes(exchange: Exchange, context: Context) -> int | None:
     """Return the bytes of the complete record batches."""
-    return _added_up(exchange, context, lambda batch: int(batch["size"]))
+    return _total(exchange, context, lambda batch: int(batch["size"]))
 
 
 def codecs(exchange: Exchange, context: Context) -> Iterator[str]:
@@ -273,11 +273,11 @@ def _records(exchange: Exchange, context: Context) -> Iterator[Record]:
             elif context.records is not None:
                 yield from _shown(context.records(value, True))
             else:
-                yield from _read(value, budget, reached)
+                yield from _records_of(value, budget, reached)
     decided(exchange, reached)
 
 
-def _read(data: bytes, budget: Budget, reached: list[LimitReached]) -> Iterator[Record]:
+def _records_of(data: bytes, budget: Budget, reached: list[LimitReached]) -> Iterator[Record]:
     found = record_set(data, budget)
     problems = found.problems
     for batch in found.batches:

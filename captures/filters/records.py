@@ -18,19 +18,19 @@ from captures.meaning.places import TopicPartition
 from dissectors.records import Record
 
 
-class _RecordAt(NamedTuple):
+class _PlacedRecord(NamedTuple):
     place: TopicPartition
     record: Record
 
 
-_VALUES: Mapping[str, Callable[[_RecordAt], Iterable[Any]]] = {
+_VALUES: Mapping[str, Callable[[_PlacedRecord], Iterable[Any]]] = {
     "topic": lambda each: (each.place.topic,),
     "partition": lambda each: (each.place.partition,),
     "topic_partition": lambda each: (str(each.place),),
-    "key": lambda each: _there(each.record.key),
-    "value": lambda each: _there(each.record.value),
+    "key": lambda each: _present(each.record.key),
+    "value": lambda each: _present(each.record.value),
     "header": lambda each: (name for name, _ in each.record.headers),
-    "header.value": lambda each: _there(*(value for _, value in each.record.headers)),
+    "header.value": lambda each: _present(*(value for _, value in each.record.headers)),
 }
 """Values of a single record, by filter field."""
 
@@ -50,10 +50,10 @@ class RecordFilter:
 
     def may_fit(self, place: TopicPartition, record: Record) -> bool:
         """Return whether a record of a matching exchange may be one that is meant."""
-        return not self.decides or _asked(self._bound, _RecordAt(place, record)) is not False
+        return not self.decides or _matches(self._bound, _PlacedRecord(place, record)) is not False
 
 
-def _asked(bound: binding.Bound, each: _RecordAt) -> bool | None:
+def _matches(bound: binding.Bound, each: _PlacedRecord) -> bool | None:
     """Return whether a record matches; None if that depends on its exchange."""
     match bound:
         case binding.Test(field, predicate):
@@ -62,12 +62,12 @@ def _asked(bound: binding.Bound, each: _RecordAt) -> bool | None:
         case binding.Always():
             return True
         case binding.Inverse(item):
-            found = _asked(item, each)
+            found = _matches(item, each)
             return None if found is None else not found
         case binding.AllOf(items):
-            return _joined((_asked(item, each) for item in items), deciding=False)
+            return _joined((_matches(item, each) for item in items), deciding=False)
         case binding.AnyOf(items):
-            return _joined((_asked(item, each) for item in items), deciding=True)
+            return _joined((_matches(item, each) for item in items), deciding=True)
     return None
 
 
@@ -81,5 +81,5 @@ def _joined(found: Iterator[bool | None], *, deciding: bool) -> bool | None:
     return None if unknown else not deciding
 
 
-def _there(*values: bytes | None) -> Iterator[bytes]:
+def _present(*values: bytes | None) -> Iterator[bytes]:
     return (value for value in values if value is not None)

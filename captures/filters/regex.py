@@ -132,7 +132,7 @@ def _compiled(pattern: str, *, any_case: bool, single_bytes: bool) -> _Search:
     from re2 import Options, _re2
 
     if len(pattern) > MOST_LETTERS:
-        reason = f"{len(pattern):,} letters are too many, {MOST_LETTERS:,} may be"
+        reason = f"a pattern has at most {MOST_LETTERS:,} characters"
         raise RegexError(reason, MOST_LETTERS)
     options = Options()
     options.case_sensitive = not any_case
@@ -146,7 +146,7 @@ def _compiled(pattern: str, *, any_case: bool, single_bytes: bool) -> _Search:
     if not compiled.ok():
         raise _error(pattern, compiled.error().decode("utf-8", "replace"))
     if compiled.ProgramSize() > MOST_INSTRUCTIONS:
-        raise RegexError("it repeats too much: compiled it is too large", 0)
+        raise RegexError("it repeats too much: the compiled pattern is too large", 0)
     return partial(compiled.Match, _re2.RE2.Anchor.UNANCHORED)
 
 
@@ -172,11 +172,9 @@ def _error(pattern: str, said: str) -> RegexError:
             return RegexError(f"possessive repetition is not supported: {_LINEAR}", position)
         case "no argument for repetition operator":
             found = re.search(r"(?:^|[(|^])(?=" + re.escape(part) + ")", pattern)
-            return RegexError(
-                f"nothing stands before {part} to be repeated", found.end() if found else position
-            )
+            return RegexError(f"there is nothing before {part} to repeat", found.end() if found else position)
         case "pattern too large - compile failed":
-            return RegexError("it repeats too much: compiled it is too large", 0)
+            return RegexError("it repeats too much: the compiled pattern is too large", 0)
         case _:
             return RegexError(f"{reason} {part}".rstrip(), position)
 
@@ -184,7 +182,7 @@ def _error(pattern: str, said: str) -> RegexError:
 def _escape(part: str) -> str:
     if part[1:2].isdecimal():
         return f"backreferences are not supported ({part}): {_LINEAR}"
-    instead = _ESCAPES.get(part[:2], "a letter has a backslash before it only where that means something")
+    instead = _ESCAPES.get(part[:2], "use a backslash only before letters with a special meaning")
     return f"{part} is not supported: {instead}"
 
 

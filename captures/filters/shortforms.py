@@ -108,7 +108,7 @@ FORMS = {
         Form(
             "s",
             "duration",
-            f"slower than this, designed waiting left out; {SLOW} if not given",
+            f"slower than this, without designed waits; {SLOW} if not given",
             _test(GREATER, "excess", default=SLOW),
             optional=True,
         ),

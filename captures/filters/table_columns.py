@@ -111,14 +111,12 @@ class TableColumns:
         return found
 
     def numbers(self, recipe: NumberRecipe) -> Numbers:
-        """Return a column of numbers."""
         found = self._numbers_made.get(recipe)
         if found is None:
             found = self._numbers_made[recipe] = recipe(self)
         return found
 
     def texts(self, recipe: TextRecipe) -> Texts:
-        """Return a column of texts."""
         found = self._texts_made.get(recipe)
         if found is None:
             found = self._texts_made[recipe] = recipe(self)
@@ -153,7 +151,6 @@ class TableColumns:
 
     # ------------------------------------------------------------ texts
     def client_ids(self) -> Texts:
-        """Return the client IDs."""
         # -1, no client ID known, is the last element
         return Texts(self.view("client_id"), [*self._table.client_ids, None])
 

@@ -98,7 +98,7 @@ class Moment:
         if self.since == "epoch":
             return self.at
         if start is None:
-            raise ValueError("a time relative to the capture needs to know when the capture begins")
+            raise ValueError("a time relative to the capture needs the start of the capture")
         if self.since == "start":
             return start + self.at
         day = datetime.fromtimestamp(start // SECOND, self.zone)

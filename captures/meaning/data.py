@@ -31,7 +31,7 @@ _SPECIAL_TIMES = {
     -5: "latest tiered",
     -6: "earliest pending upload",
 }
-_MOST_OF_THE_WAIT = 0.8
+_LONG_POLL_SHARE = 0.8
 
 
 def offsets(pairs: Sequence[tuple[str, Body]], field: str, alone: str) -> str:
@@ -128,7 +128,7 @@ def empty(x: Bodies) -> str:
     """Return the text of a response without records; it mentions a long poll."""
     longest = number(x.request, "max_wait_ms", 0)
     waited = round(x.latency_ns / 1_000_000)
-    if longest > 0 and waited >= longest * _MOST_OF_THE_WAIT:
+    if longest > 0 and waited >= longest * _LONG_POLL_SHARE:
         return f"empty (waited {waited})"
     return "empty"
 

@@ -35,7 +35,6 @@ class ErrorFound(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Name of the error."""
         return error_name(self.code)
 
 

@@ -106,7 +106,7 @@ EXPECTED: dict[tuple[int, int], ExpectedError] = {
     ),
     **{(key, ErrorCode.CONCURRENT_TRANSACTIONS): _CONCURRENT for key in PRODUCER_APIS},
     (ApiKey.CONSUMER_GROUP_DESCRIBE, ErrorCode.GROUP_ID_NOT_FOUND): ExpectedError(
-        "The admin client asks for a new-protocol group first and, told that it is none, describes it as a classic"
+        "The admin client asks for a new-protocol group first and, if there is none, describes it as a classic"
         " group (KIP-848).",
         _always,
     ),
@@ -121,7 +121,7 @@ EXPECTED: dict[tuple[int, int], ExpectedError] = {
 """(API key, error code) -> why and when the error is part of a normal conversation."""
 
 
-_ASKED: dict[int, frozenset[str]] = {
+_REQUEST_FIELDS: dict[int, frozenset[str]] = {
     ApiKey.FETCH: frozenset({"session_id"}),
     ApiKey.METADATA: frozenset({"allow_auto_topic_creation"}),
     ApiKey.OFFSET_FETCH: frozenset({"require_stable"}),
@@ -133,7 +133,7 @@ _ASKED: dict[int, frozenset[str]] = {
 
 def expected_paths(key: int, version: int, side: Side) -> frozenset[str]:
     """Return the paths that :func:`expected_errors` reads in a body, besides those of ``errors_in``."""
-    return _ASKED.get(key, frozenset()) if side == "request" else frozenset()
+    return _REQUEST_FIELDS.get(key, frozenset()) if side == "request" else frozenset()
 
 
 def expected_errors(

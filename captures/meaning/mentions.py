@@ -173,7 +173,6 @@ def _coordinator(key: int, side: Side) -> frozenset[str]:
 
 
 def _texts(values: Iterable[object]) -> list[str]:
-    """Return strings and lists of strings as one list, each once, in order."""
     out: dict[str, None] = {}
     for value in values:
         for text in value if isinstance(value, list) else (value,):

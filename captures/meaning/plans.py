@@ -56,7 +56,6 @@ def plan(choice: Choice, key: int, version: int, side: Side) -> FieldPlan:
 
 
 def _add(made: FieldPlan, choice: Choice, struct: wire.Struct) -> None:
-    """Add the wanted fields of one layout of a struct."""
     made.fields = tuple(dict.fromkeys((*made.fields, *choice(struct))))
     made.arrays |= {member.name for member in struct.all_members if isinstance(member.con, wire.Array)}
     known = {name: inner for name, _, inner in made.inside}

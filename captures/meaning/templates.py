@@ -29,9 +29,9 @@ _PER_SIDE = 5_000
 _RECORDS = _PER_SIDE - 1
 """The mark, on each side, that replaces records."""
 _MARK = re.compile(r"736041500000000(\d{4})")
-_LONGEST = LINE_LENGTH - 40
+_MAX_LENGTH = LINE_LENGTH - 40
 """Maximum length of a text with marks: the text of records may be longer than its mark."""
-_BY_LATENCY = POLLS | {ApiKey.ENVELOPE}
+_LATENCY_APIS = POLLS | {ApiKey.ENVELOPE}
 """APIs whose summaries may depend on the latency."""
 
 
@@ -70,7 +70,7 @@ class SummaryTemplate:
     ) -> None:
         self._key, self._asked, self._version, self._errors = key, asked, version, errors
         self._bodies = bodies
-        self._told: dict[str, str | None] = {}
+        self._topics: dict[str, str | None] = {}
         self._payloads: dict[int, Payload] = {}
         marked = [
             _MarkedBody(key, version, body, number)
@@ -78,23 +78,23 @@ class SummaryTemplate:
         ]
 
         def asking(topic_id: str) -> str | None:
-            self._told[topic_id] = found = names(topic_id)
+            self._topics[topic_id] = found = names(topic_id)
             return found
 
         texts = self._texts(bodies, asking)
         self._parts = [_MARK.split(text) for text in self._texts((marked[0].body, marked[1].body), asking)]
         self._payloads = {_mark_of_records(number): each.payload for number, each in enumerate(marked)}
         of_example = [each.inserted for each in marked]
-        self.by_latency = key in _BY_LATENCY and len(self._parts[1]) == 1
+        self.by_latency = key in _LATENCY_APIS and len(self._parts[1]) == 1
         for text, parts in zip(texts, self._parts, strict=True):
-            if _MARK.search(text) or sum(map(len, parts)) > _LONGEST:
+            if _MARK.search(text) or sum(map(len, parts)) > _MAX_LENGTH:
                 raise ValueError("the text has no room for marks")
             if next(iter(self._filled(parts, of_example))) != text:
                 raise ValueError("the text of the example is another one")
 
     def current(self, names: Names) -> bool:
         """Return whether topics still have the names that they had when the template was made."""
-        return not self._told or all(names(topic_id) == name for topic_id, name in self._told.items())
+        return not self._topics or all(names(topic_id) == name for topic_id, name in self._topics.items())
 
     def texts(self, inserted: Sequence[InsertedValues], count: int) -> list[tuple[str, str]]:
         """Return the summaries of `count` requests and responses.

@@ -40,24 +40,24 @@ _FOR_EVER = 1 << 62
 """ns; the message does not limit the wait."""
 
 
-_POLL_ASKED = frozenset({
+_POLL_REQUEST_FIELDS = frozenset({
     "max_wait_ms", "min_bytes", "replica_id", "replica_state.replica_id", "topics.topic", "topics.topic_id",
 })  # fmt: skip
-_POLL_ANSWERED = frozenset({
+_POLL_RESPONSE_FIELDS = frozenset({
     "error_code", "responses.topic", "responses.topic_id", "responses.partitions.error_code",
     "responses.partitions.high_watermark", "responses.partitions.records",
 })  # fmt: skip
-_ASKED: dict[int, frozenset[str]] = {
-    ApiKey.FETCH: _POLL_ASKED,
+_REQUEST_FIELDS: dict[int, frozenset[str]] = {
+    ApiKey.FETCH: _POLL_REQUEST_FIELDS,
     ApiKey.JOIN_GROUP: frozenset({"rebalance_timeout_ms", "session_timeout_ms"}),
     ApiKey.SYNC_GROUP: frozenset({"assignments.member_id"}),
-    ApiKey.SHARE_FETCH: _POLL_ASKED,
+    ApiKey.SHARE_FETCH: _POLL_REQUEST_FIELDS,
 }
-_ANSWERED: dict[int, frozenset[str]] = {
-    ApiKey.FETCH: _POLL_ANSWERED,
+_RESPONSE_FIELDS: dict[int, frozenset[str]] = {
+    ApiKey.FETCH: _POLL_RESPONSE_FIELDS,
     ApiKey.JOIN_GROUP: frozenset({"error_code", "generation_id"}),
     ApiKey.SYNC_GROUP: frozenset({"error_code"}),
-    ApiKey.SHARE_FETCH: _POLL_ANSWERED,
+    ApiKey.SHARE_FETCH: _POLL_RESPONSE_FIELDS,
 }
 _THROTTLE = frozenset({"throttle_time_ms"})
 
@@ -65,8 +65,8 @@ _THROTTLE = frozenset({"throttle_time_ms"})
 def wait_paths(key: int, version: int, side: Side) -> frozenset[str]:
     """Return the paths that :func:`designed_wait_ns` reads in a body."""
     if side == "request":
-        return _ASKED.get(key, frozenset())
-    return _ANSWERED.get(key, frozenset()) | _THROTTLE
+        return _REQUEST_FIELDS.get(key, frozenset())
+    return _RESPONSE_FIELDS.get(key, frozenset()) | _THROTTLE
 
 
 def designed_wait_ns(
@@ -111,7 +111,7 @@ def longest_wait(key: int, version: int, request: Body, response: Body, read: Re
         return _poll(key, request, response, read)
     if key == ApiKey.JOIN_GROUP:
         return _barrier(version, request, response)
-    return _follower(request, response) if key == ApiKey.SYNC_GROUP else NO_WAIT
+    return _leader_wait(request, response) if key == ApiKey.SYNC_GROUP else NO_WAIT
 
 
 def _poll(key: int, request: Body, response: Body, read: Read | None) -> Wait:
@@ -119,7 +119,7 @@ def _poll(key: int, request: Body, response: Body, read: Read | None) -> Wait:
     if response.get("error_code"):
         return NO_WAIT
     longest = number(request, "max_wait_ms", 0) * MS
-    raft = _of_the_quorum(request) or _of_the_quorum(response)
+    raft = _is_quorum(request) or _is_quorum(response)
     least = least_bytes(request, response)
     if longest <= 0 or least <= 0:
         return NO_WAIT
@@ -133,7 +133,7 @@ def _poll(key: int, request: Body, response: Body, read: Read | None) -> Wait:
         data = row.get("records") if read is None else None
         if data and isinstance(data, bytes):
             got += len(data)
-            at_the_end = at_the_end and _only_just_written(key, row, data)
+            at_the_end = at_the_end and _reaches_log_end(key, row, data)
     if read is not None:
         got, at_the_end = read
     at_the_end = at_the_end or raft
@@ -147,7 +147,7 @@ def _poll(key: int, request: Body, response: Body, read: Read | None) -> Wait:
 
 def least_bytes(request: Body, response: Body) -> int:
     """Return the number of bytes that end a poll; if it is not positive, the poll does not wait."""
-    if _of_the_quorum(request) or _of_the_quorum(response):
+    if _is_quorum(request) or _is_quorum(response):
         # the quorum's leader waits for new records regardless of min_bytes (KafkaRaftClient.java)
         return 1
     return number(request, "min_bytes", 0)
@@ -157,13 +157,13 @@ def _partitions(response: Body) -> list[Body]:
     return [row for topic in rows(response, "responses") for row in rows(topic, "partitions")]
 
 
-def _of_the_quorum(body: Body) -> bool:
+def _is_quorum(body: Body) -> bool:
     for topic in rows(body, "topics") or rows(body, "responses"):
         return topic.get("topic_id") == CLUSTER_METADATA_ID or topic.get("topic") == "__cluster_metadata"
     return False
 
 
-def _only_just_written(key: int, row: Body, data: bytes) -> bool:
+def _reaches_log_end(key: int, row: Body, data: bytes) -> bool:
     batches = headers(data)
     if len(batches) != 1:
         return False
@@ -186,7 +186,7 @@ def _barrier(version: int, request: Body, response: Body) -> Wait:
     return max(longest, 0) * MS, why
 
 
-def _follower(request: Body, response: Body) -> Wait:
+def _leader_wait(request: Body, response: Body) -> Wait:
     """Return the wait of SyncGroup, which is answered once the leader has sent its own with the assignments."""
     if number(response, "error_code", 0) not in _PARKED_ERRORS or rows(request, "assignments"):
         return NO_WAIT

@@ -105,7 +105,6 @@ class AddressBook:
         return str(address)
 
     def port(self, endpoint: int) -> int:
-        """Return the TCP port."""
         return self._ports[endpoint]
 
     def text(self, endpoint: int) -> str:

@@ -29,8 +29,8 @@ from captures.packets.table import PacketBlock
 
 _ALL_PAIRS = 32
 """Of more files, only those that overlap in time are compared."""
-_LEAST_KEPT = 1 << 12
-_REMEMBERED = 1 << 15
+_MIN_KEPT = 1 << 12
+_RECENT_PACKETS = 1 << 15
 """Number of recent packets searched for copies."""
 
 
@@ -55,7 +55,7 @@ class Clocks:
     """
 
     def __init__(self, addresses: AddressBook, files: list[CaptureFile]) -> None:
-        most = max(2 * MOST_KEPT // max(len(files), 1), _LEAST_KEPT)
+        most = max(2 * MOST_KEPT // max(len(files), 1), _MIN_KEPT)
         self._files = files
         self._sightings = [Sightings(addresses, most) for _ in files]
         self._times: list[tuple[int, int] | None] = [None for _ in files]
@@ -80,7 +80,6 @@ class Clocks:
         return list(self._tree(found, seen))
 
     def _overlapping(self) -> Iterator[tuple[int, int]]:
-        """Yield the pairs of files that overlap in time."""
         spans = sorted((*span, file) for file, span in enumerate(self._times) if span is not None)
         for at, (_, end, one) in enumerate(spans):
             for begin, _, other in islice(spans, at + 1, None):
@@ -126,7 +125,7 @@ class Copies:
         self.count = 0
         self._key: UInt64s = np.empty(0, np.uint64)
         self._file: Int64s = np.empty(0, np.int64)
-        self._near = 0  # packets that may still have copies since several files were last read
+        self._copies_possible = 0  # packets that may still have copies since several files were last read
         self._waiting: deque[tuple[PacketBlock, Int64s]] = deque()
         self._waiting_packets = 0
 
@@ -138,12 +137,12 @@ class Copies:
         :param several: whether several files are being read
         """
         if several:
-            self._near = _REMEMBERED
-        elif not self._near:
+            self._copies_possible = _RECENT_PACKETS
+        elif not self._copies_possible:
             self._wait(block, file)
             return np.ones(len(block), np.bool_)
         else:
-            self._near = max(self._near - len(block), 0)
+            self._copies_possible = max(self._copies_possible - len(block), 0)
         self._waiting_packets = 0
         while self._waiting:
             earlier, its_file = self._waiting.popleft()
@@ -158,12 +157,12 @@ class Copies:
         """Keep packets in case another file starts here; otherwise they need no key."""
         self._waiting.append((replace(block, windows=()), file))
         self._waiting_packets += len(block)
-        while self._waiting_packets - len(self._waiting[0][0]) >= _REMEMBERED:
+        while self._waiting_packets - len(self._waiting[0][0]) >= _RECENT_PACKETS:
             self._waiting_packets -= len(self._waiting.popleft()[0])
 
     def _remember(self, key: UInt64s, file: Int64s) -> None:
-        self._key = np.append(self._key, key)[-_REMEMBERED:]
-        self._file = np.append(self._file, file)[-_REMEMBERED:]
+        self._key = np.append(self._key, key)[-_RECENT_PACKETS:]
+        self._file = np.append(self._file, file)[-_RECENT_PACKETS:]
 
     def _without_copies(self, key: UInt64s, file: Int64s) -> Bools:
         count = len(key)

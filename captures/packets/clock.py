@@ -15,7 +15,7 @@ STEADY = 64
 """More consecutive late packets mean that the clock was set back; fewer, that two clocks took part."""
 
 
-_MOST_LAG = 1 << 62
+_MAX_LAG = 1 << 62
 """With times before 2116 (2 ** 62 ns), readings fit 64 bits; a clock set back by more in total stands still."""
 
 
@@ -64,7 +64,7 @@ class CaptureClock:
         at = 0
         while (set_back := self._set_back(reading[at:] - own[at:] >= STEP)) >= 0:
             at += set_back
-            own[at:] += min(int(reading[at] - own[at]), _MOST_LAG - int(own[at] - time[at]))
+            own[at:] += min(int(reading[at] - own[at]), _MAX_LAG - int(own[at] - time[at]))
             reading[at:] = np.maximum.accumulate(np.maximum(own[at:], reading[at]))
         self._lag = int(own[-1] - time[-1])
         self._latest = int(reading[-1])

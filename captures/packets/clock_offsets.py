@@ -31,22 +31,22 @@ MOST_KEPT = 1 << 17
 LEAST_SHARED = 4
 """Fewer common packets are no evidence: they may be retransmissions."""
 
-_LOTS = 1 << 24
-_EVERY = slice(None)
-_SAME = 10_000_000
+_DRAWS = 1 << 24
+_ALL_ROWS = slice(None)
+_DUPLICATE_NS = 10_000_000
 """ns within which a repeated packet is the same one on another interface, not a retransmission."""
 _PACKETS_A_WINDOW = 32
 """Number of packets of each direction that a window should have."""
 _MOST_WINDOWS = 64
 _MOST_DRIFT = 1e-3
 """Maximum drift of a clock; NTP corrects at most half of it (MAXFREQ in RFC 5905)."""
-_FEW = 3
+_MIN_LINE = 3
 """Number of windows required for a line."""
-_LEAST = 1_000.0
+_TOLERANCE = 1_000.0
 """ns that two estimates may always differ: many captures have only microseconds."""
-_MOST = 0.99
+_USUAL_QUANTILE = 0.99
 """Fraction of packets that sets the usual delay; the rest, held up or sent again, are seldom twice as late."""
-_MOST_OF_THEM = 0.9
+_MAJORITY = 0.9
 """Fraction of windows that have to agree; in the others all packets may have been held up."""
 
 
@@ -75,21 +75,23 @@ class Sightings:
     def __init__(self, addresses: AddressBook, most: int = MOST_KEPT) -> None:
         self._addresses = addresses
         self._most = most
-        self._bits = 0  # number of leading zero bits required of a packet's lot
+        self._bits = 0  # number of leading zero bits required of a packet's draw
         self._parts: list[tuple[UInt64s, Int64s]] = []
         self._size = 0
 
     def add(self, block: PacketBlock) -> None:
         """Add the packets of a block that have payload; keep-alives are excluded because they are all alike."""
-        lot = _lots(block.seq.astype(np.int64))
-        rows = np.flatnonzero((lot < _LOTS >> self._bits) & (block.length > 1) & (block.time > 0))
+        draw = _draws(block.seq.astype(np.int64))
+        rows = np.flatnonzero((draw < _DRAWS >> self._bits) & (block.length > 1) & (block.time > 0))
         if not len(rows):
             return
-        self._parts.append((keys_of(block, rows), np.stack([block.time, block.src, block.dst, lot])[:, rows]))
+        self._parts.append(
+            (keys_of(block, rows), np.stack([block.time, block.src, block.dst, draw])[:, rows])
+        )
         self._size += len(rows)
         while self._size > self._most:
             self._bits += 1
-            kept = [rest[3] < _LOTS >> self._bits for _, rest in self._parts]
+            kept = [rest[3] < _DRAWS >> self._bits for _, rest in self._parts]
             self._parts = [
                 (key[few], rest[:, few]) for (key, rest), few in zip(self._parts, kept, strict=True)
             ]
@@ -105,7 +107,7 @@ class Sightings:
         key, rest = key[order], rest[:, order]
         first = np.flatnonzero(np.append(True, key[1:] != key[:-1]))
         last = np.append(first[1:], len(key)) - 1
-        first = first[rest[0][last] - rest[0][first] <= _SAME]
+        first = first[rest[0][last] - rest[0][first] <= _DUPLICATE_NS]
         return UniquePackets(key[first], rest[0][first], self._hosts(rest[1:3, first]))
 
     def _hosts(self, ends: Int64s) -> Int64s:
@@ -118,7 +120,7 @@ class Sightings:
         return found
 
 
-def keys_of(block: PacketBlock, rows: Int64s | slice = _EVERY) -> UInt64s:
+def keys_of(block: PacketBlock, rows: Int64s | slice = _ALL_ROWS) -> UInt64s:
     """Return 64-bit hashes that distinguish packets, but are equal for the same packet captured elsewhere."""
 
     def wide(column: NDArray[Any]) -> UInt64s:
@@ -130,10 +132,10 @@ def keys_of(block: PacketBlock, rows: Int64s | slice = _EVERY) -> UInt64s:
     return _mixed(_mixed(_mixed(ends) ^ numbers) ^ rest)
 
 
-def _lots(seq: Int64s) -> Int64s:
-    """Return pseudo-random numbers below :data:`_LOTS`, equal for equal sequence numbers."""
-    lots: Int64s = seq * 0x9E3779B1 >> 8 & _LOTS - 1
-    return lots
+def _draws(seq: Int64s) -> Int64s:
+    """Return pseudo-random numbers below :data:`_DRAWS`, equal for equal sequence numbers."""
+    draws: Int64s = seq * 0x9E3779B1 >> 8 & _DRAWS - 1
+    return draws
 
 
 def _mixed(value: UInt64s) -> UInt64s:
@@ -174,7 +176,7 @@ class ClockOffset:
     @property
     def matters(self) -> bool:
         """Whether the offset exceeds its uncertainty."""
-        return self.irregular or bool(self.drift) or abs(self.offset) > max(self.uncertainty or 0, _LEAST)
+        return self.irregular or bool(self.drift) or abs(self.offset) > max(self.uncertainty or 0, _TOLERANCE)
 
     @property
     def irregular(self) -> bool:
@@ -202,7 +204,7 @@ def clock_offset(first: UniquePackets, second: UniquePackets) -> ClockOffset | N
     difference = time - first.time[at]
     found = offset_of(time, difference, *first.hosts[:, at])
     earlier = found.at(time) - difference
-    return replace(found, lead=max(2 * int(np.quantile(earlier, _MOST)), 0))
+    return replace(found, lead=max(2 * int(np.quantile(earlier, _USUAL_QUANTILE)), 0))
 
 
 def offset_of(time: Int64s, difference: Int64s, source: Int64s, target: Int64s) -> ClockOffset:
@@ -303,7 +305,9 @@ class _Windows:
     def agree(self) -> bool:
         """Whether one offset explains the windows, apart from a few disturbed ones."""
         apart = np.abs(self.offset - np.median(self.offset))
-        return len(apart) < _FEW or bool(np.mean(apart <= np.maximum(self.distance, _LEAST)) >= _MOST_OF_THEM)
+        return len(apart) < _MIN_LINE or bool(
+            np.mean(apart <= np.maximum(self.distance, _TOLERANCE)) >= _MAJORITY
+        )
 
     @property
     def slope(self) -> float:

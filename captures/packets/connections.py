@@ -94,7 +94,6 @@ class _Columns:
         return self._size
 
     def grow(self, size: int) -> None:
-        """Make `size` rows usable."""
         capacity = len(next(iter(self._storage.values())))
         if size > capacity:
             more = max(size, 2 * capacity) - capacity
@@ -104,11 +103,9 @@ class _Columns:
         self._expose()
 
     def values(self, row: int, names: Iterable[str]) -> dict[str, Any]:
-        """Return some columns of a row as plain values."""
         return {name: getattr(self, name).item(row) for name in names}
 
     def set(self, row: int, values: Mapping[str, Any]) -> None:
-        """Assign columns of a row."""
         for name, value in values.items():
             getattr(self, name)[row] = value
 
@@ -190,7 +187,6 @@ class Connections(_Columns):
         self.observation = Observation()
 
     def add(self, a: int, b: int, generation: int, time: int, number: int) -> int:
-        """Add a connection; return its id."""
         new = len(self)
         self.grow(new + 1)
         self.streams.grow(2 * new + 2)

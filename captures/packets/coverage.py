@@ -26,7 +26,6 @@ class Coverage:
 
     @property
     def ranges(self) -> list[tuple[int, int]]:
-        """The ranges in order."""
         return list(zip(self._starts, self._ends, strict=True))
 
     def has(self, start: int, end: int) -> bool:

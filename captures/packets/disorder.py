@@ -46,7 +46,6 @@ class Groups:
         return np.repeat(values, self.count)
 
     def take(self, mask: Bools) -> Groups:
-        """Return the groups selected by `mask`."""
         count = self.count[mask]
         return Groups(
             self.row[np.repeat(mask, self.count)], self.stream[mask], np.cumsum(count) - count, count
@@ -94,7 +93,6 @@ class Repeats:
     offset: Int64s
 
     def take(self, mask: Bools) -> Repeats:
-        """Return the rows selected by `mask`."""
         return Repeats(self.stream[mask], self.position[mask], self.length[mask], self.offset[mask])
 
     def and_(self, other: Repeats) -> Repeats:
@@ -355,7 +353,6 @@ class Disorder:
         return captured_and_cut(segments, payload.length, self._streams)
 
     def _keep(self, rows: Rows) -> None:
-        """Keep the packets that wait for the next block."""
         self._held = rows.of([run for order in self.orders.values() for run in order.kept])
         first = 0
         for order in self.orders.values():

@@ -88,7 +88,6 @@ class Stop:
         return bool(_wait_readable([fd], max(self._deadline - monotonic(), 0)))
 
     def close(self) -> None:
-        """Close the file descriptors."""
         os.close(self._receiver)
         os.close(self._sender)
 
@@ -176,8 +175,8 @@ class GrowingFileFeed:
                 return size
             if now < size:
                 self.damage = (
-                    f"the file was cut to {now} bytes while it was followed: what stood there can no longer be "
-                    "shown, and what is written from now on is not read"
+                    f"the file was truncated to {now} bytes while it was followed: its former content can no longer "
+                    "be shown, and new content is not read"
                 )
                 return size
             if self._has_name():
@@ -340,7 +339,7 @@ class _DecompressedFeed(_WrappedFeed):
         if self._at >= len(self._input):
             self._input, self._at = self._feed.read(_CHUNK), 0
             if not self._input:
-                self._end("it ends too early" if self._member is not None else "")
+                self._end("it ends early" if self._member is not None else "")
                 return b""
         if self._member is None:
             rest = _PADDING.match(self._input, self._at)  # gzip(1) accepts padding too

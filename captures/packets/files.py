@@ -159,7 +159,6 @@ class Succession:
     first: str = ""
 
     def wants(self, path: str) -> bool:
-        """Return whether a file is to be read."""
         return by_name(path) >= by_name(self.first)
 
 
@@ -175,13 +174,13 @@ def find_files(paths: Sequence[str], quota: Quota, succession: Succession | None
             _find(path, found, quota, succession)
         except CaptureError as error:  # a remote path that cannot be reached
             found.unreadable.append(error)
-    _leave_out_logs_beside_packets(found)
+    _reject_logs_beside_packets(found)
     _join_logs(found, quota)
     _sort(found.files, succession)
     return found
 
 
-def _leave_out_logs_beside_packets(found: FoundFiles) -> None:
+def _reject_logs_beside_packets(found: FoundFiles) -> None:
     """Reject request logs beside packets: both may contain the same connections, which would be merged."""
     logs = [file for file in found.files if file.is_log]
     if not logs or len(logs) == len(found.files):
@@ -204,12 +203,11 @@ def _join_logs(found: FoundFiles, quota: Quota) -> None:
 
 
 def _find(path: str, found: FoundFiles, quota: Quota, succession: Succession | None) -> None:
-    """Find the captures that one path stands for."""
     named = is_one_file(path)
-    captures = sum(_look_at(name, found, quota, named=named) for name in _wanted(path, succession))
+    captures = sum(_add_file(name, found, quota, named=named) for name in _wanted_files(path, succession))
     if not captures and not named:
         folder = is_folder(path)
-        what = "there is no capture in this folder" if folder else "no capture fits this pattern"
+        what = "there is no capture in this folder" if folder else "no capture matches this pattern"
         found.unreadable.append(CaptureError(path, 0, what))
 
 
@@ -236,11 +234,11 @@ class Rotation:
     def look(self) -> bool:
         """Look for new captures; return whether there are any. A file that has no header yet is left for later."""
         known, looked_at = len(self._found.files), self._found.looked_at
-        names = [name for path in self._paths for name in _wanted(path, self.succession)]
+        names = [name for path in self._paths for name in _wanted_files(path, self.succession)]
         for name in names:
             if name not in looked_at and _size(name) >= LEAST_HEADER:
                 self._found.known.clear()  # a new file may have the inode of a deleted one
-                if _look_at(name, self._found, self._quota, named=False) and name in self._found.passed_over:
+                if _add_file(name, self._found, self._quota, named=False) and name in self._found.passed_over:
                     self._found.passed_over.remove(name)  # it was empty at first
         new = self._found.files[known:]
         _sort(new, self.succession)
@@ -318,20 +316,20 @@ def expanded(path: str) -> list[str]:
     return [name for each in names for name in (expanded(each) if Path(each).is_dir() else [each])]
 
 
-def _wanted(path: str, succession: Succession | None) -> list[str]:
+def _wanted_files(path: str, succession: Succession | None) -> list[str]:
     """Return the files of a path that are to be read."""
     names = expanded(path)
     return names if succession is None else [name for name in names if succession.wants(name)]
 
 
-def _look_at(path: str, found: FoundFiles, quota: Quota, *, named: bool) -> bool:
+def _add_file(path: str, found: FoundFiles, quota: Quota, *, named: bool) -> bool:
     """Add a file to `found`; return whether it is a capture, as far as known."""
     try:
         status = FileStatus.of(path)
         if status.size >= LEAST_HEADER:
             found.looked_at.add(path)
         if status.identity not in found.known:
-            found.files.append(_opened(path, status, quota))
+            found.files.append(_open_file(path, status, quota))
             found.known.add(status.identity)
         found.looked_at.add(path)
     except NotACapture as error:
@@ -355,7 +353,7 @@ def _unreadable(error: CaptureError, found: FoundFiles, *, named: bool) -> bool:
     return True
 
 
-def _opened(path: str, status: FileStatus, quota: Quota) -> CaptureFile:
+def _open_file(path: str, status: FileStatus, quota: Quota) -> CaptureFile:
     source = open_source(path, spool=quota)
     try:
         time = first_time(source)

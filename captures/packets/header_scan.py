@@ -21,7 +21,7 @@ from captures.packets.table import PacketBlock
 Ends = tuple[str, str]
 """Two endpoints, in the form of :meth:`AddressBook.text`."""
 
-_LATE = 60_000_000_000
+_DISORDER_NS = 60_000_000_000
 """ns; packets of several queues or files are only roughly in time order."""
 
 
@@ -44,7 +44,6 @@ class Headers:
 
     @classmethod
     def none(cls) -> Headers:
-        """Return an empty instance."""
         nothing = np.zeros(0, np.int64)
         return cls(nothing, nothing, nothing, nothing.astype(np.uint8), nothing)
 
@@ -75,14 +74,14 @@ def headers_between(source: Source, ends: Iterable[Ends], begin: int, end: int) 
     for block in read_packets(source):
         if not len(block):
             continue
-        if int(block.time.min()) > end + _LATE:
+        if int(block.time.min()) > end + _DISORDER_NS:
             break
         rows = np.flatnonzero((block.time >= begin) & (block.time <= end))
         for pair, mine in wanted.split(block, rows):
             found.setdefault(pair, []).append(
                 tuple(getattr(block, name)[mine].astype(_kind(name)) for name in _COLUMNS)
             )
-    return {wanted.pairs[pair]: _joined(parts) for pair, parts in found.items()}
+    return {wanted.pairs[pair]: _in_time_order(parts) for pair, parts in found.items()}
 
 
 class _EndpointPairs:
@@ -95,7 +94,7 @@ class _EndpointPairs:
         size = len(texts) + 1
         self._keys = np.array([self._numbers[a] * size + self._numbers[b] for a, b in self.pairs], np.int64)
         self._size = size
-        self._of_endpoint = np.zeros(0, np.int64)
+        self._number_by_endpoint = np.zeros(0, np.int64)
 
     def split(self, block: PacketBlock, rows: Int64s) -> Iterator[tuple[int, Int64s]]:
         """Yield the number of each pair that has packets among the rows of a block, and these rows."""
@@ -106,20 +105,20 @@ class _EndpointPairs:
 
     def _numbered(self, addresses: AddressBook) -> Int64s:
         """Return the numbers of endpoints, 0 for unwanted ones."""
-        known = len(self._of_endpoint)
+        known = len(self._number_by_endpoint)
         if known < len(addresses):
             fresh = [
                 self._numbers.get(addresses.text(endpoint), 0) for endpoint in range(known, len(addresses))
             ]
-            self._of_endpoint = np.append(self._of_endpoint, np.array(fresh, np.int64))
-        return self._of_endpoint
+            self._number_by_endpoint = np.append(self._number_by_endpoint, np.array(fresh, np.int64))
+        return self._number_by_endpoint
 
 
 def _kind(name: str) -> type[np.generic]:
     return np.uint8 if name == "flags" else np.int64
 
 
-def _joined(parts: list[tuple[np.ndarray, ...]]) -> Headers:
+def _in_time_order(parts: list[tuple[np.ndarray, ...]]) -> Headers:
     columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
     order = np.argsort(columns[0], kind="stable")
     return Headers(*(column[order] for column in columns))

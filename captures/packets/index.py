@@ -27,7 +27,7 @@ _LOW_BITS, _COUNT_BITS = 22, 22
 
 _APART = 1 << 12
 """Distance in bytes from which two pieces are read separately."""
-_TOGETHER = 1 << 22
+_READ_RANGE = 1 << 22
 """Size of the aligned range of the file in which pieces that are read together start."""
 
 
@@ -92,7 +92,6 @@ class _Runs:
         )
 
     def add(self, position: int, chunk: int, low: int, count: int) -> None:
-        """Append a run."""
         self._cells.append(position)
         self._cells.append(chunk << _LOW_BITS + _COUNT_BITS | low << _COUNT_BITS | count)
 
@@ -276,7 +275,7 @@ class SegmentIndex:
         order = np.argsort(offset, kind="stable")
         position, offset, length = position[order] - start, offset[order], length[order]
         apart = np.flatnonzero(
-            (np.diff(offset, prepend=-_APART) >= _APART) | (np.diff(offset // _TOGETHER, prepend=-1) > 0)
+            (np.diff(offset, prepend=-_APART) >= _APART) | (np.diff(offset // _READ_RANGE, prepend=-1) > 0)
         )
         for low, high in pairwise((*apart.tolist(), len(offset))):
             begin = int(offset[low])

@@ -90,12 +90,10 @@ class _Cursor:
         return self.row == len(self._keys)
 
     def stop(self, limit: tuple[int, int]) -> int:
-        """Return the first row after `limit`."""
         time, order = limit
         return int(np.searchsorted(self._keys, time, "right" if self.order <= order else "left"))
 
     def take(self, stop: int) -> tuple[PacketBlock, Int64s]:
-        """Deliver the rows up to `stop`, with their merge times."""
         assert self.block is not None
         rows = slice(self.row, stop)
         self.row = stop
@@ -146,7 +144,6 @@ class JoinedReader:
 
     @property
     def statistics(self) -> Statistics:
-        """The counters so far."""
         total = Statistics()
         for each in (self._ended, *(cursor.reader.statistics for cursor in self._cursors)):
             total.add(each)
@@ -237,7 +234,6 @@ class JoinedReader:
         self._number += cursor.reader.statistics.packets - cursor.taken
 
     def _merged(self, taking: list[tuple[_Cursor, int]]) -> PacketBlock:
-        """Return the next rows of some files as one block."""
         parts, keys = zip(*(cursor.take(stop) for cursor, stop in taking), strict=True)
         cursors = [cursor for cursor, _ in taking]
         steps = [
@@ -283,7 +279,6 @@ class JoinedReader:
         return replace(block, windows=windows, interface=known[block.interface], **columns)
 
     def _interface(self, interface: Interface) -> int:
-        """Return the number of an interface that a file declares."""
         free = self._free.get(astuple(interface))
         if free:
             return heappop(free)
@@ -369,7 +364,9 @@ def _by_one_clock(found: FoundFiles, quota: Quota) -> JoinedSource:
     """
     pipe = next((file for file in found.files if file.source is not None), None)
     if pipe is not None:
-        raise CaptureError(pipe.path, 0, "its clock cannot be aligned: for that it has to be read twice")
+        raise CaptureError(
+            pipe.path, 0, "its clock cannot be aligned, because that requires reading it twice"
+        )
     first = JoinedSource(replace(found, unreadable=[]), quota)
     for _ in JoinedReader(first, BLOCK_SIZE, PacketReader):
         pass

@@ -51,12 +51,10 @@ class _OpenFiles:
 
     @property
     def size(self) -> int:
-        """The end of the offsets."""
         return base_of(len(self._files))
 
     @property
     def expected(self) -> int | None:
-        """Approximate size of all files in bytes, None if unknown."""
         return None if self._unknown else self._total
 
     def file(self, number: int) -> Source:
@@ -83,7 +81,6 @@ class _OpenFiles:
             self._open.popitem(last=False)[1].close()
 
     def expect(self, number: int, size: int | None) -> None:
-        """Set the expected size of a file, None if unknown."""
         if size is None:
             self._unknown.add(number)
             return
@@ -125,7 +122,7 @@ class _OpenFiles:
         except OSError as error:
             raise FileGone(file.path, error.strerror or str(error)) from error
         if now.identity != file.identity or now.size < file.size:
-            raise FileGone(file.path, "another file took its place while it was read")
+            raise FileGone(file.path, "another file replaced it while it was read")
         try:
             return open_source(file.path, spool=self._quota)
         except CaptureError as error:

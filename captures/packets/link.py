@@ -71,7 +71,6 @@ class LinkFrames:
         return len(self.row)
 
     def take(self, mask: Bools) -> LinkFrames:
-        """Return the rows selected by `mask`."""
         if mask.all():
             return self
         return LinkFrames(self.row[mask], self.at[mask], self.end[mask], self.wire_end[mask])

@@ -172,7 +172,6 @@ class NetworkDecoder:
             self._statistics.not_tcp[reason] += number
 
     def _select(self, frames: LinkFrames, mask: Bools, reason: str) -> LinkFrames:
-        """Return the frames selected by `mask`; count the others."""
         kept = frames.take(mask)
         self._count(reason, len(frames) - len(kept))
         return kept
@@ -194,11 +193,10 @@ class NetworkDecoder:
             at[index] += offset
         known = ethertypes >= 0
         moved = LinkFrames(frames.row, at, frames.end, frames.wire_end)
-        moved = self._select(moved, known, f"link type {link_type} without IP that can be found")
+        moved = self._select(moved, known, f"link type {link_type} without recognisable IP")
         self._network(moved, ethertypes[known], depth)
 
     def _network(self, frames: LinkFrames, ethertype: Int64s, depth: int) -> None:
-        """Decode frames at the header given by `ethertype`."""
         if not len(frames):
             return
         for kind in distinct(ethertype):
@@ -333,7 +331,7 @@ class NetworkDecoder:
         if datagram is None:
             self._statistics.fragments_waiting = self._fragments.waiting
             return
-        self._count("IP fragment put together with others", waiting - self._fragments.waiting)
+        self._count("IP fragment reassembled with others", waiting - self._fragments.waiting)
         self._statistics.fragments_waiting = self._fragments.waiting
         self._whole_datagram(row, key, datagram)
 
@@ -419,7 +417,6 @@ class NetworkDecoder:
         )
 
     def _enter(self, frames: LinkFrames, inside: int, depth: int, name: str) -> None:
-        """Decode the content of a tunnel: Ethernet frames, or packets of one ethertype."""
         if depth >= _MAX_TUNNELS:
             self._count("tunnels nested too deep", len(frames))
             return

@@ -15,7 +15,7 @@ from captures.packets.feeds import PipeFeed, Stop
 
 CONNECT, LISTEN = "tcp", "tcp-listen"
 
-_PATIENCE = 10.0
+_CONNECT_SECONDS = 10.0
 """Connection timeout in seconds."""
 _LOOPBACK = "127.0.0.1"
 
@@ -42,7 +42,7 @@ class PcapOverIpFeed:
             family = socket.AF_INET6 if ":" in host else socket.AF_INET
             self._socket = socket.create_server((host, port), family=family, backlog=1)
         else:
-            self._connected(socket.create_connection((host, port), _PATIENCE))
+            self._connected(socket.create_connection((host, port), _CONNECT_SECONDS))
 
     def read(self, size: int) -> bytes:
         """Return up to `size` bytes; wait for the sender, and then for the first byte."""
@@ -73,7 +73,6 @@ class PcapOverIpFeed:
 
 
 def _parts(path: str) -> tuple[str, str, int]:
-    """Return scheme, host and port of a path."""
     try:
         parts = urlsplit(path)
         host, port = parts.hostname or "", parts.port

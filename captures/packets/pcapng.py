@@ -33,12 +33,12 @@ DECRYPTION_SECRETS = 0x0A
 
 _NAMES = {NAME_RESOLUTION: "name resolution", INTERFACE_STATISTICS: "interface statistics"}
 _NAMES |= {DECRYPTION_SECRETS: "decryption secrets", 0x0BAD: "custom", 0x40000BAD: "custom"}
-_TOLD = (SECTION_HEADER, INTERFACE_DESCRIPTION, INTERFACE_STATISTICS, DECRYPTION_SECRETS)
+_HANDLED_BLOCKS = (SECTION_HEADER, INTERFACE_DESCRIPTION, INTERFACE_STATISTICS, DECRYPTION_SECRETS)
 _BYTE_ORDER_MAGIC = 0x1A2B3C4D
 _TLS_KEY_LOG = 0x544C534B  # "TLSK", section 4.7
-_NEW_SPAN = 1 << 16
+_FIRST_SPAN = 1 << 16
 
-_LATEST = (1 << 62) // 1_000_000_000
+_LATEST_SECOND = (1 << 62) // 1_000_000_000
 """Seconds since the epoch, in 2116: later than any time in a pcap file; half of the range of 64-bit nanoseconds."""
 
 # option codes: 4.2 (interfaces), 3.5 (comments), 4.6 (statistics)
@@ -61,7 +61,6 @@ class _Clocks:
         self.snapshot = np.zeros(16, np.int64)
 
     def add(self, number: int, interface: Interface) -> None:
-        """Add the interface with the next number."""
         for name, value in (
             ("units", interface.units),
             ("offset", interface.offset),
@@ -152,7 +151,7 @@ class PcapngFormat:
                         _concatenate(parts), place, "a section header without byte-order magic"
                     )
                 if self.big_endian != was:
-                    span = _NEW_SPAN
+                    span = _FIRST_SPAN
             limit = min(place + span, end)
             walked = walk(data, place, limit, self)
             foreign = self._first_foreign(data, walked.offsets)
@@ -173,7 +172,6 @@ class PcapngFormat:
                 place, span = walked.end, span * 4
 
     def _first_foreign(self, data: Bytes, offsets: Int64s) -> int:
-        """Return the index of the first section header in the other byte order."""
         types = view(data, self._order + "u4")[offsets]
         for index in np.flatnonzero(types == SECTION_HEADER).tolist():
             at = int(offsets[index]) + 8
@@ -199,17 +197,17 @@ class PcapngFormat:
         taken = len(offsets)
         if not is_packet.all():
             others = np.flatnonzero(~is_packet)
-            told = np.isin(kind[others], _TOLD)
+            told = np.isin(kind[others], _HANDLED_BLOCKS)
             sections = [(0, self._first_interface)]
             for index in others[told].tolist():
                 at, size = int(offsets[index]), int(length[index])
-                self._other(int(kind[index]), data[at : at + size - 4].tobytes())
+                self._handle_block(int(kind[index]), data[at : at + size - 4].tobytes())
                 if self._stopped:
                     taken = index
                     break
                 if kind[index] == SECTION_HEADER:
                     sections.append((index, self._first_interface))
-            self._skip(kind[others[~told & (others < taken)]])
+            self._count_skipped(kind[others[~told & (others < taken)]])
             begin, first = np.array(sections, np.int64).T
             first_interface = np.repeat(first, np.diff(begin, append=len(offsets)))
             is_packet[taken:] = False
@@ -217,8 +215,7 @@ class PcapngFormat:
             first_interface = first_interface[is_packet]
         return self._packets(data, offsets, kind, length, first_interface), taken
 
-    def _skip(self, kinds: np.ndarray) -> None:
-        """Count blocks that are not needed."""
+    def _count_skipped(self, kinds: np.ndarray) -> None:
         for kind, count in zip(
             *(part.tolist() for part in np.unique(kinds, return_counts=True)), strict=True
         ):
@@ -284,23 +281,23 @@ class PcapngFormat:
             else:  # finer than a nanosecond, or a power of two: exact to a nanosecond or two
                 nanoseconds = (rest.astype(np.float64) * (1e9 / units)).astype(np.int64)
             about = seconds + offset[mine].astype(np.float64)  # no offset makes a float overflow
-            known = (about >= 0) & (about < _LATEST)
+            known = (about >= 0) & (about < _LATEST_SECOND)
             time[mine] = np.where(known, (seconds + offset[mine]) * 1_000_000_000 + nanoseconds, 0)
         return time
 
-    def _other(self, kind: int, block: bytes) -> None:
+    def _handle_block(self, kind: int, block: bytes) -> None:
         """Process a block that is not a packet, without its last four bytes. One too short for its kind is only
         counted.
         """
         try:
             if kind == SECTION_HEADER:
-                if self._spent("file_sections", self._sections, "section"):
+                if self._exceeds_limit("file_sections", self._sections, "section"):
                     return
                 self._sections += 1
                 self._first_interface = len(self.interfaces)
             elif kind == INTERFACE_DESCRIPTION:
                 interface = self._interface(block)
-                if self._spent("file_interfaces", len(self.interfaces), "interface"):
+                if self._exceeds_limit("file_interfaces", len(self.interfaces), "interface"):
                     return
                 self._clocks.add(len(self.interfaces), interface)
                 self.interfaces.append(interface)
@@ -313,7 +310,7 @@ class PcapngFormat:
         except StructError:
             self._statistics.blocks_skipped[f"type {kind:#x}, too short"] += 1
 
-    def _spent(self, name: str, count: int, what: str) -> bool:
+    def _exceeds_limit(self, name: str, count: int, what: str) -> bool:
         """Return whether one more than `count` would exceed the limit, which ends reading."""
         if count >= limit(name):
             self._stopped = f"stopped here: {what} {count + 1:,} would go over the limit {shown(name)}"

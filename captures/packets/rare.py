@@ -20,7 +20,6 @@ _MAX_DATAGRAM = 1 << 16  # range of the length fields of both IP versions
 
 @lru_cache(maxsize=1)
 def _layers() -> tuple[Any, Any, Any]:
-    """Return scapy's link type table, IPv4 and IPv6 layers."""
     from scapy.config import conf
     from scapy.layers import dot11, inet, inet6, l2, ppp  # noqa: F401  # importing registers link types
 
@@ -65,7 +64,6 @@ class _Datagram:
 
     @property
     def whole(self) -> bool:
-        """Whether no byte is missing."""
         return self.size >= 0 and len(self.there) == 1 and self.there.has(0, self.size)
 
 
@@ -116,7 +114,6 @@ class FragmentStore:
         self._given_up += self._forget(next(iter(self._datagrams)))
 
     def _forget(self, key: bytes) -> int:
-        """Drop a datagram; return the number of its fragments."""
         datagram = self._datagrams.pop(key)
         self._held -= datagram.held
         self.waiting -= len(datagram.parts)
@@ -129,7 +126,6 @@ class FragmentStore:
 
 
 def _join(datagram: _Datagram) -> bytes:
-    """Return the payload of a complete datagram."""
     whole = bytearray()
     for offset, part in sorted(datagram.parts.items()):
         whole += part[len(whole) - offset :]

@@ -195,7 +195,6 @@ class PacketReader:
         return f"packet {self.statistics.packets + 1}" if self._part is WHOLE else "a packet"
 
     def _first(self, layout: _Format) -> int:
-        """Return the position of the first record of the part."""
         part = self._part
         if part.known or part.begin <= layout.start:
             return max(part.begin, layout.start)

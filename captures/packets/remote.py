@@ -93,8 +93,8 @@ def is_folder(path: str) -> bool:
 
     :raises CaptureError: if no installed package supports the scheme, or the path cannot be reached
     """
-    with _reached(path):
-        files, place = _found(path)
+    with _as_capture_error(path):
+        files, place = _file_system_of(path)
         if (
             _scheme(path) in _WEB
         ):  # asked for a list, a server would send a file from its first to its last byte
@@ -106,7 +106,7 @@ def is_pattern(path: str) -> bool:
     """Return whether a path stands for the files that match it."""
     if _scheme(path) in _WEB:  # a question mark begins a query there
         return "*" in urlsplit(path).path
-    return glob.has_magic(path) and not _exists(path)
+    return glob.has_magic(path) and not _path_exists(path)
 
 
 def listed(path: str) -> list[str]:
@@ -114,8 +114,8 @@ def listed(path: str) -> list[str]:
 
     :raises CaptureError: as :func:`is_folder`
     """
-    with _reached(path):
-        files, place = _found(path)
+    with _as_capture_error(path):
+        files, place = _file_system_of(path)
         files.invalidate_cache()  # otherwise an earlier listing may be returned
         fitting = is_pattern(path)
         found = files.glob(place, detail=True).values() if fitting else files.ls(place, detail=True)
@@ -133,21 +133,21 @@ def status(path: str) -> RemoteStatus:
 
     :raises CaptureError: as :func:`is_folder`, and if there is no such file
     """
-    with _reached(path):
-        files, place = _found(path)
+    with _as_capture_error(path):
+        files, place = _file_system_of(path)
         files.invalidate_cache()
         told = files.info(place)
     if told.get("type") == "directory":
         raise CaptureError(path, 0, "Is a directory")
     if told.get("size") is None:
-        raise CaptureError(path, 0, "its server does not tell how large it is: copy it to this machine first")
+        raise CaptureError(path, 0, "its server does not report its size: copy it to this machine first")
     size = int(told["size"])
     marks = [str(told[name]) for name in _MARKS if told.get(name) is not None]
-    identity = _number(f"{files.protocol} {place}"), _number(" ".join([str(size), *marks]))
-    return RemoteStatus(size, _changed(told), identity)
+    identity = _digest(f"{files.protocol} {place}"), _digest(" ".join([str(size), *marks]))
+    return RemoteStatus(size, _modified_ns(told), identity)
 
 
-def _changed(told: dict[str, Any]) -> int:
+def _modified_ns(told: dict[str, Any]) -> int:
     for name in _TIMES:
         time = told.get(name)
         if isinstance(time, str):
@@ -162,13 +162,13 @@ def _changed(told: dict[str, Any]) -> int:
     return 0
 
 
-def _number(text: str) -> int:
+def _digest(text: str) -> int:
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8])
 
 
-def _exists(path: str) -> bool:
-    with _reached(path):
-        files, place = _found(path)
+def _path_exists(path: str) -> bool:
+    with _as_capture_error(path):
+        files, place = _file_system_of(path)
         return bool(files.exists(place))
 
 
@@ -178,8 +178,8 @@ def opened(path: str) -> BinaryIO:
 
     :raises CaptureError: as :func:`status`
     """
-    with _reached(path):
-        files, place = _found(path)
+    with _as_capture_error(path):
+        files, place = _file_system_of(path)
         return cast(BinaryIO, _RemoteFeed(files.open(place, "rb", block_size=4 * _BLOCK)))
 
 
@@ -207,7 +207,6 @@ class _Blocks:
         self.owner = count().__next__
 
     def get(self, key: tuple[int, int]) -> bytes | None:
-        """Return a block, None if it is not cached."""
         with self._lock:
             data = self._blocks.get(key)
             if data is not None:
@@ -215,14 +214,12 @@ class _Blocks:
             return data
 
     def put(self, key: tuple[int, int], data: bytes) -> None:
-        """Cache a block."""
         with self._lock:
             self._blocks[key] = data
             while len(self._blocks) > _KEPT:
                 self._blocks.popitem(last=False)
 
     def drop(self, owner: int) -> None:
-        """Drop the blocks of a file."""
         with self._lock:
             for key in [key for key in self._blocks if key[0] == owner]:
                 del self._blocks[key]
@@ -241,8 +238,8 @@ class RemoteFile:
     complete = True
 
     def __init__(self, path: str, size: int) -> None:
-        with _reached(path):
-            self._files, self._place = _found(path)
+        with _as_capture_error(path):
+            self._files, self._place = _file_system_of(path)
         self.size = self.expected = size
         self._owner = _blocks.owner()
 
@@ -269,7 +266,6 @@ class RemoteFile:
         return len(data)
 
     def close(self) -> None:
-        """Drop the cached blocks."""
         _blocks.drop(self._owner)
 
     def _block(self, number: int) -> bytes:
@@ -284,7 +280,7 @@ class RemoteFile:
         with _as_os_error():
             data: bytes = self._files.cat_file(self._place, start=begin, end=end)
         if len(data) != end - begin:
-            told = f"{len(data):,} bytes came where {end - begin:,} were asked for, from {begin:,} on"
+            told = f"received {len(data):,} of {end - begin:,} bytes from offset {begin:,}"
             raise OSError(
                 f"{told}: it has changed, or its server does not give parts of files (copy it here then)"
             )
@@ -296,8 +292,7 @@ def _scheme(path: str) -> str:
     return path.partition("://")[0].lower()
 
 
-def _found(path: str) -> tuple[Any, str]:
-    """Return the file system of a path, and the path in it."""
+def _file_system_of(path: str) -> tuple[Any, str]:
     try:
         from fsspec.core import url_to_fs
     except ImportError:
@@ -309,12 +304,12 @@ def _found(path: str) -> tuple[Any, str]:
     except ImportError:
         extra = _EXTRAS.get(_scheme(path), _scheme(path))
         raise CaptureError(
-            path, 0, f"nothing is installed that reaches {_scheme(path)}://: pip install 'fsspec[{extra}]'"
+            path, 0, f"no installed package supports {_scheme(path)}://: pip install 'fsspec[{extra}]'"
         ) from None
     except ValueError as error:
         if "Protocol not known" not in str(error):
             raise
-        raise CaptureError(path, 0, f"there is no scheme {_scheme(path)}:// that fsspec knows") from None
+        raise CaptureError(path, 0, f"fsspec knows no scheme {_scheme(path)}://") from None
     return found
 
 
@@ -325,7 +320,7 @@ def _prefix(path: str, place: str) -> str:
 
 
 @contextmanager
-def _reached(path: str) -> Iterator[None]:
+def _as_capture_error(path: str) -> Iterator[None]:
     """Convert any error, also of third-party packages, into an error of the file.
 
     :raises CaptureError: for any error
@@ -337,7 +332,7 @@ def _reached(path: str) -> Iterator[None]:
     except FileNotFoundError:
         raise CaptureError(path, 0, "No such file or directory") from None
     except Exception as error:  # each package has its own
-        raise CaptureError(path, 0, _in_words(error)) from error
+        raise CaptureError(path, 0, _error_text(error)) from error
 
 
 @contextmanager
@@ -347,9 +342,9 @@ def _as_os_error() -> Iterator[None]:
     except OSError:
         raise
     except Exception as error:  # each package has its own
-        raise OSError(_in_words(error)) from error
+        raise OSError(_error_text(error)) from error
 
 
-def _in_words(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     told = getattr(error, "strerror", None) or str(error)
     return f"it cannot be reached: {told or type(error).__name__}"

@@ -82,7 +82,7 @@ class PeerAcks:
 
 
 _NONE = np.empty(0, np.int64)
-_NOBODY = PeerAcks(_NONE, _NONE, _NONE, np.empty(0, np.uint32))
+_NO_ACKS = PeerAcks(_NONE, _NONE, _NONE, np.empty(0, np.uint32))
 
 
 class StreamOrder:
@@ -113,7 +113,7 @@ class StreamOrder:
         self.fin_position = -1
         self.fin_time = -1
         self._rows = no_rows()
-        self._witness = _NOBODY
+        self._witness = _NO_ACKS
         self._reset = -NEVER if reset else NEVER  # clock reading
         self._waiting: list[PayloadRun] = []
         self._begins: list[int] = []  # positions of the waiting runs, for bisect
@@ -204,7 +204,7 @@ class StreamOrder:
                 run.acked_row = None if self._acked_row(run) == NEVER else -1
             run.row = -1
             end = run.end
-        self._witness = _NOBODY
+        self._witness = _NO_ACKS
 
     def flush(self) -> None:
         """Declare every hole lost and deliver the waiting runs."""

@@ -71,7 +71,7 @@ class Source:
         self._kept = Spool(path, quota)
         closing.append(self._kept.close)
         # also at exit, when a __del__ would run too late to close anything
-        self._give_back = weakref.finalize(self, _close_all, closing)
+        self._close_files = weakref.finalize(self, _close_all, closing)
         if not self.live:
             self._started()
 
@@ -92,7 +92,6 @@ class Source:
 
     @property
     def growing(self) -> bool:
-        """Whether more bytes may arrive."""
         return self.live and not self.complete
 
     @property
@@ -151,7 +150,7 @@ class Source:
                 store.wait_for(offset + size)
             return store.read(offset, size)
         except OSError as error:
-            raise _unusable(self.path, offset, error) from error
+            raise _failure(self.path, offset, error) from error
 
     def read_or_zeros(self, offset: int, size: int) -> bytes:
         """Return exactly `size` bytes from `offset`, with zeros for those that can no longer be read.
@@ -178,7 +177,7 @@ class Source:
             store.wait_for(offset + 1 if self.live else end)
             return store.read_into(offset, buffer[: max(store.size - offset, 0)])
         except OSError as error:
-            raise _unusable(self.path, offset, error) from error
+            raise _failure(self.path, offset, error) from error
 
     def keep(self, data: bytes) -> int:
         """Store `data` beside the capture, in a spool; return its offset for :meth:`read`.
@@ -188,11 +187,11 @@ class Source:
         try:
             return KEPT + self._kept.append(data)
         except OSError as error:
-            raise _unusable(self.path, self.size, error) from error
+            raise _failure(self.path, self.size, error) from error
 
     def close(self) -> None:
         """Close the file descriptors. This also happens when the source is garbage-collected."""
-        self._give_back()
+        self._close_files()
 
     def __enter__(self) -> Self:
         return self
@@ -237,14 +236,14 @@ def open_source(
     quota = spool if isinstance(spool, Quota) else Quota(spool)
     if remote.is_remote(name):
         if follow:
-            raise CaptureError(name, 0, "a file that is elsewhere cannot be followed while it is written")
-        return _elsewhere(name, quota)
+            raise CaptureError(name, 0, "a remote file cannot be followed while it is written")
+        return _open_remote(name, quota)
     try:
         if is_pcap_over_ip(name):
-            return _over_ip(name, quota)
-        return _opened(name, quota, over, follow=follow, first=first)
+            return _open_connection(name, quota)
+        return _open_local(name, quota, over, follow=follow, first=first)
     except OSError as error:
-        raise _unusable(name, 0, error) from error
+        raise _failure(name, 0, error) from error
 
 
 def open_logs(paths: Sequence[str], quota: Quota) -> Source:
@@ -260,7 +259,7 @@ def open_logs(paths: Sequence[str], quota: Quota) -> Source:
             file = Path(path).open("rb")  # noqa: SIM115  # the source closes it
         except OSError as error:
             _close_all(closing)
-            raise _unusable(path, 0, error) from error
+            raise _failure(path, 0, error) from error
         closing.append(file.close)
         feeds.append(decompressed(FileFeed(file, Path(path).stat().st_size))[0])
     name = ", ".join(paths)
@@ -273,7 +272,9 @@ def open_logs(paths: Sequence[str], quota: Quota) -> Source:
     return Source(name, begin, quota, None, closing)
 
 
-def _opened(name: str, quota: Quota, over: Callable[[], bool] | None, *, follow: bool, first: int) -> Source:
+def _open_local(
+    name: str, quota: Quota, over: Callable[[], bool] | None, *, follow: bool, first: int
+) -> Source:
     file = _file(name)
     closing: list[Callable[[], None]] = [file.close]
     try:
@@ -294,7 +295,7 @@ def _opened(name: str, quota: Quota, over: Callable[[], bool] | None, *, follow:
     return Source(name, partial(_spooled, name, feed, quota, closing, live=True), quota, stop, closing)
 
 
-def _over_ip(name: str, quota: Quota) -> Source:
+def _open_connection(name: str, quota: Quota) -> Source:
     stop = Stop()
     try:
         feed = PcapOverIpFeed(name, stop)
@@ -305,7 +306,7 @@ def _over_ip(name: str, quota: Quota) -> Source:
     return Source(name, partial(_spooled, name, feed, quota, closing, live=True), quota, stop, closing)
 
 
-def _elsewhere(name: str, quota: Quota) -> Source:
+def _open_remote(name: str, quota: Quota) -> Source:
     size = remote.status(name).size
     closing: list[Callable[[], None]] = []
 
@@ -322,7 +323,7 @@ def _elsewhere(name: str, quota: Quota) -> Source:
         return Source(name, begin, quota, None, closing)
     except OSError as error:
         _close_all(closing)
-        raise _unusable(name, 0, error) from error
+        raise _failure(name, 0, error) from error
 
 
 def _file(name: str) -> BinaryIO:
@@ -371,7 +372,7 @@ def _spooled(
     return SpooledFeed(feed, spool, live=live)
 
 
-def _unusable(path: str, offset: int, error: OSError) -> CaptureError:
+def _failure(path: str, offset: int, error: OSError) -> CaptureError:
     reason = error.strerror or str(error)
     if error.errno == errno.ENOSPC:
         reason = (

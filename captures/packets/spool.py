@@ -180,7 +180,6 @@ class Spool:
         return done
 
     def close(self) -> None:
-        """Drop all bytes."""
         self._quota.give_back(self._chunks)
 
 

@@ -36,7 +36,7 @@ __all__ = ["GRACE", "Conflict", "TcpAssembler"]
 _SEQ = 1 << 32
 _HALF = 1 << 31
 _MAX_TAIL = 1 << 30
-_FAR = 1 << 40
+_STREAM_SPAN = 1 << 40
 """More than the bytes of any stream."""
 
 # number of columns of segments and of gaps in _rows, in the order of SegmentBlock and Gaps
@@ -90,13 +90,13 @@ class TcpAssembler:
         stream = self.stream = connection * 2 + (block.src != self.connections.a[connection])
         ended = [2 * old + side for old in replaced for side in (0, 1)]
         self._reassemble(block, stream, ended)
-        self._summarise(block, connection, stream)
+        self._update_connections(block, connection, stream)
         return self._result(range(known, len(self.connections)), block)
 
     def finish(self) -> SegmentBlock:
         """End the capture: declare missing bytes lost, and return the segments that waited for them."""
         self._rows = [self._disorder.finish()]
-        self._tails()
+        self._add_tail_gaps()
         end = len(self.connections)
         return self._result(range(end, end), None)
 
@@ -149,7 +149,6 @@ class TcpAssembler:
         self._rows.append(self._disorder.feed(block, stream, clock, data.take(~clean), ended))
 
     def _fast(self, block: PacketBlock, data: Groups) -> None:
-        """Add the segments of streams that are in order."""
         if not len(data.row):
             return
         streams = self.connections.streams
@@ -171,7 +170,7 @@ class TcpAssembler:
                 streams.fin_time[number] = time[index]
                 streams.fin_position[number] = position[index] + length[index]
 
-    def _tails(self) -> None:
+    def _add_tail_gaps(self) -> None:
         """Add gaps for bytes that the peer acknowledged but after which nothing was captured."""
         streams = self.connections.streams
         acked = streams.ack.reshape(-1, 2)[:, ::-1].ravel()
@@ -190,7 +189,7 @@ class TcpAssembler:
 
     # -- per-block results
 
-    def _summarise(self, block: PacketBlock, connection: Int64s, stream: Int64s) -> None:
+    def _update_connections(self, block: PacketBlock, connection: Int64s, stream: Int64s) -> None:
         connections, streams = self.connections, self.connections.streams
         connections.last_time[connection] = block.time
         seen = connections.observation.take(block.offset, block.time, connections.last_file[connection])
@@ -250,7 +249,7 @@ class TcpAssembler:
         """
         order = np.lexsort((repeats.position, repeats.stream))
         _, stream = np.unique(repeats.stream[order], return_inverse=True)
-        start = repeats.position[order] + stream * _FAR
+        start = repeats.position[order] + stream * _STREAM_SPAN
         reach = np.maximum.accumulate(start + repeats.length[order])
         edges = np.flatnonzero(np.append(True, start[1:] > reach[:-1])) if len(order) else order
         for low, high in pairwise((*edges.tolist(), len(order))):
@@ -276,7 +275,6 @@ class TcpAssembler:
 
 
 def _joined(parts: list[list[Int64s]], width: int) -> list[Int64s]:
-    """Return the columns of the parts, concatenated."""
     if len(parts) == 1:
         return parts[0]
     if not parts:

@@ -19,13 +19,13 @@ from numpy.lib.stride_tricks import as_strided
 
 from captures.arrays import Bools, Bytes, Int64s, UInt32s
 
-_SAMPLE = 256
+_SAMPLE_RECORDS = 256
 """Number of records followed one by one to estimate their size."""
-_FEW = 8_192
+_FEW_RECORDS = 8_192
 """Number of records in a buffer up to which one by one is faster."""
-_NARROW = 64
+_MIN_STRETCHES = 64
 """Number of stretches below which a step of all of them costs more than the same records one by one."""
-_CHAIN = 4
+_CHAIN_RECORDS = 4
 """Number of consecutive records that must be believable at a guessed boundary."""
 REACH = 1 << 20
 """Bytes after a place that show whether records continue there: more than four of the largest usual frames."""
@@ -81,19 +81,19 @@ def lengths(data: Bytes, layout: RecordLayout) -> UInt32s:
 
 def walk(data: Bytes, start: int, end: int, layout: RecordLayout) -> WalkedRecords:
     """Return all complete records of `data` in [start, end), the first of which starts at `start`."""
-    sample = _walk_one_by_one(data, start, end, end, layout, _SAMPLE)
+    sample = _walk_one_by_one(data, start, end, end, layout, _SAMPLE_RECORDS)
     count = len(sample.offsets)
-    if count < _SAMPLE:
+    if count < _SAMPLE_RECORDS:
         return sample
     mean = (sample.end - start) / count
     expected = (end - sample.end) / mean
-    if expected <= _FEW:
+    if expected <= _FEW_RECORDS:
         rest = _walk_one_by_one(data, sample.end, end, end, layout)
     else:
         # a lockstep costs as much as some records one by one, so there should be neither many
         # steps nor many stretches
         guesses = _guesses(data, sample.end, end, int(expected**0.5), int(4 * mean), layout)
-        if len(guesses) < _NARROW:
+        if len(guesses) < _MIN_STRETCHES:
             rest = _walk_one_by_one(data, sample.end, end, end, layout)
         else:
             rest = _join(data, guesses, end, layout)
@@ -144,7 +144,7 @@ def _begins_chain(data: Bytes, places: Int64s, ends: Int64s, layout: RecordLayou
     running = np.flatnonzero(good)
     place = places[running]
     table = lengths(data, layout)
-    for _ in range(_CHAIN - 1):
+    for _ in range(_CHAIN_RECORDS - 1):
         place = place + table[place + layout.length_field] + layout.base
         inside = place + layout.base + 12 <= ends[running]
         running, place = running[inside], place[inside]
@@ -235,7 +235,7 @@ def _lockstep(
         if done.any():
             ends[running[done]] = place[done]
             running, place, stop = running[~done], place[~done], stop[~done]
-        if len(running) < _NARROW:
+        if len(running) < _MIN_STRETCHES:
             ends[running] = place
             break
     first = np.cumsum(counts) - counts

@@ -11,12 +11,12 @@ from dissectors.structs import QuorumListener, QuorumNode, QuorumTopicResult
 BeginQuorumEpochRequest = Message(
     "BeginQuorumEpochRequest", 53, "request", "0-1", "1+",
     "cluster_id" / ClusterId.null().default(None) * "cluster id of the leader; null = not checked",
-    "voter_id" / BrokerId.of(NODE_ID).default(-1) @ "1+" * "node id of the voter told; -1 = unknown",
+    "voter_id" / BrokerId.of(NODE_ID).default(-1) @ "1+" * "node id of the receiving voter; -1 = unknown",
     "topics" / Array(
         "topic_name" / TopicName * "__cluster_metadata",
         "partitions" / Array(
             "partition_index" / Int32 * "partition number, 0",
-            "voter_directory_id" / Uuid @ "1+" * "metadata directory id of the voter told",
+            "voter_directory_id" / Uuid @ "1+" * "metadata directory id of the receiving voter",
             "leader_id" / BrokerId.of(LEADER_ID) * "node id of the new leader, the sender",
             "leader_epoch" / Int32.of(LEADER_EPOCH) * "epoch of the new leader",
         ) * "partitions led; always 0 alone",

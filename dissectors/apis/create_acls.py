@@ -2,7 +2,7 @@
 
 v1 adds the pattern type (prefixed ACLs, KIP-290); before it all patterns are literal.
 v2 is flexible, v3 knows the resource type user (KIP-373).
-Results carry no names: they stand in the order of the request.
+Results carry no names: they are in the order of the request.
 """
 
 from dissectors.domains import (

@@ -2,7 +2,7 @@
 
 v1 adds the pattern type (prefixed ACLs, KIP-290); before it all patterns are literal.
 v2 is flexible, v3 knows the resource type user (KIP-373).
-Results stand in the order of the filters; a filter without a match is no error.
+Results are in the order of the filters; a filter without a match is not an error.
 """
 
 from dissectors.domains import (

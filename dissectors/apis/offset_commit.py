@@ -3,7 +3,7 @@
 v0 stored in ZooKeeper, v1+ in __consumer_offsets. v1 had a time for each partition, v2-4 a
 retention time for all (gone with KIP-211). v6 leader epoch (KIP-320), v7 static
 members (KIP-345), v9 member epoch of the new group protocol (KIP-848), v10 topic ids.
-Errors 22, 25 and 27 tell of a rebalance, 82 of a fenced static member; 113 is normal with KIP-848.
+Errors 22, 25 and 27 indicate a rebalance, 82 a fenced static member; 113 is normal with KIP-848.
 """
 
 from dissectors.domains import (

@@ -2,7 +2,7 @@
 
 Follows SaslHandshake v1 (KIP-152); may take several rounds (SCRAM two, PLAIN one).
 v1 adds the session lifetime for re-authentication (KIP-368), v2 is flexible.
-With re-authentication it comes again in the middle of a running connection.
+With re-authentication it is repeated on a running connection.
 auth_bytes hold secrets (the password with PLAIN): mask them.
 """
 

@@ -26,8 +26,8 @@ from dissectors.conversation.sasl import TokenPhase, handshake_error
 from dissectors.headers import SIZE_BYTES
 from dissectors.units import MIB
 
-NOT_A_RESPONSE = "no response that is due, and nothing that confirms the frame"
-IMPOSSIBLE_SIZE = "a size that no response has"
+NOT_A_RESPONSE = "no response is due, and nothing confirms the frame"
+IMPOSSIBLE_SIZE = "an impossible response size"
 
 
 class BrokerHalf(Half):
@@ -58,7 +58,7 @@ class BrokerHalf(Half):
         if not data:
             return False
         if self.client.tokens.active:
-            self._begin_tokens()
+            self._start_tokens()
             return True
         guess = guess_server(data, final=self.final)
         if isinstance(guess, Guess):
@@ -206,7 +206,7 @@ class BrokerHalf(Half):
         ):
             return self._wait()
         if not 0 <= size <= self.limits.max_token:
-            return self.lose_step("a size that no SASL token has")
+            return self.lose_step("an impossible size of a SASL token")
         stop = SIZE_BYTES + size
         if len(data) < stop:
             buffer.need = stop
@@ -278,10 +278,10 @@ class BrokerHalf(Half):
         if request is not None and request.api_key == ApiKey.SASL_HANDSHAKE and request.api_version == 0:
             accepted = handshake_error(response.payload) == 0
             if accepted:
-                self._begin_tokens()
+                self._start_tokens()
             self.on_handshake(accepted)
 
-    def _begin_tokens(self) -> None:
+    def _start_tokens(self) -> None:
         """Read answers to the tokens after the client's latest handshake, until the client sends requests again."""
         self.tokens = self.client.tokens
         self.enter(State.TOKENS)

@@ -45,9 +45,9 @@ MAX_CLIENT_IDS = 64
 #: largest first request that is decoded as evidence; clients start with ApiVersions
 _LARGEST_PROOF = 64 * KIB
 
-NOT_A_REQUEST = "no request header, and nothing that confirms the frame"
-IMPOSSIBLE_SIZE = "a size that no request has"
-NOT_KAFKA = "neither Kafka nor another protocol that is known"
+NOT_A_REQUEST = "no request header, and nothing confirms the frame"
+IMPOSSIBLE_SIZE = "an impossible request size"
+NOT_KAFKA = "neither Kafka nor another known protocol"
 
 
 class ClientHalf(Half):
@@ -114,7 +114,7 @@ class ClientHalf(Half):
         if mechanism is not None and not self.final:
             buffer.need = mechanism
             return False
-        return self.lose_step(f"{NOT_KAFKA}: the connection begins with {data[:8].hex(' ')}")
+        return self.lose_step(f"{NOT_KAFKA}: the connection starts with {data[:8].hex(' ')}")
 
     def read_frames(self) -> bool:
         buffer = self.buffer
@@ -190,7 +190,7 @@ class ClientHalf(Half):
         key, version = (int.from_bytes(data[i : i + 2], "big") for i in (at + 4, at + 6))
         newer = version > self._known.get(key, -1)
         self.odd_before = False
-        self._take(size, "newer than the APIs and versions known" if newer else "")
+        self._take(size, "newer than the known APIs and versions" if newer else "")
         return True
 
     def _read_odd_frame(self, size: int) -> bool:
@@ -213,7 +213,7 @@ class ClientHalf(Half):
             if grade <= IMPLAUSIBLE:
                 return self.lose_step(NOT_A_REQUEST)
         self.odd_before = True
-        self._take(size, "no request header that is known")
+        self._take(size, "no known request header")
         return True
 
     def read_waiting(self) -> bool:
@@ -265,7 +265,7 @@ class ClientHalf(Half):
             return False
         size = int.from_bytes(data[:SIZE_BYTES], "big", signed=True)
         if not 0 <= size <= self.limits.max_token:
-            return self.lose_step("a size that no SASL token has")
+            return self.lose_step("an impossible size of a SASL token")
         stop = SIZE_BYTES + size
         if len(data) < stop:
             buffer.need = min(-grade, stop) if grade < 0 else stop
@@ -286,7 +286,7 @@ class ClientHalf(Half):
                 return self.speak_foreign(guess.protocol, guess.evidence, buffer.position)
         unknown = self.began_here and not self.spoke_kafka
         until = self.lost_from + self.limits.foreign_window if unknown else None
-        if self.find_frame(self._about(), until):
+        if self.find_frame(self._evidence(), until):
             if self.unbroken and not buffer.position and not self.broker.buffer.end:
                 self.pairing.begins_with(REQUEST_START.unpack_from(buffer.data, buffer.offset)[3])
             return True
@@ -325,7 +325,6 @@ class ClientHalf(Half):
             self.tokens.lose_client()
 
     def _take(self, size: int, suspicious: str) -> None:
-        """Consume the complete frame at the buffer's offset."""
         self.spoke_kafka = True
         request = self._request(*self.buffer.take(size))
         assert request is not None
@@ -381,7 +380,6 @@ class ClientHalf(Half):
     # -- judgement ---------------------------------------------------------------------------------------------
 
     def _judge(self, data: bytes, at: int) -> int:
-        """Judge a frame that may start at `at`."""
         most = self.limits.max_request_size
         return judge_request(data, at, self._known, self._believed, most, odd_ids=self._odd_ids)
 
@@ -400,10 +398,10 @@ class ClientHalf(Half):
             return IMPLAUSIBLE if self.final else -stop
         return WEAK if decodes(data[SIZE_BYTES:stop]) else IMPLAUSIBLE
 
-    def _about(self) -> Requests:
+    def _evidence(self) -> Requests:
         return Requests(
             self._known, self._believed, self.limits, self._client_ids, self._last_id, self._odd_ids
         )
 
     def _is_familiar(self, data: bytes, at: int) -> bool:
-        return self._about().familiar(data[at:])
+        return self._evidence().familiar(data[at:])

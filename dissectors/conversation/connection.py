@@ -26,7 +26,7 @@ from dissectors.conversation.limits import Limits
 from dissectors.conversation.pairing import Pairing
 from dissectors.conversation.sasl import TokenPhase
 
-MID_STREAM = "the capture began inside the connection"
+MID_STREAM = "the capture started inside the connection"
 
 
 @dataclass(slots=True, frozen=True)
@@ -142,7 +142,7 @@ class Conversation:
         if not data:
             return
         self._half(side).receive(bytes(data))
-        self._tell_others()
+        self._wake_halves()
         if side is Side.CLIENT:
             # Summing the payloads in flight is costly; once per `max_pending_bytes` keeps them below twice that.
             self._since_check += len(data)
@@ -161,7 +161,7 @@ class Conversation:
         self._half(side).gap(length, reason)
         if side is Side.BROKER:
             self._pairing.missing_bytes()
-        self._tell_others()
+        self._wake_halves()
 
     def close(self, side: Side, reason: str = "the connection ended") -> None:
         """Record that one side sends no more (FIN). A client may still be answered; a closed broker answers nothing."""
@@ -169,13 +169,13 @@ class Conversation:
             self._close_broker(reason)
         else:
             self._client.close(reason)
-            self._tell_others()
+            self._wake_halves()
         self._finish_if_closed()
 
     def reset(self, reason: str = "the connection was reset") -> None:
         """Record that the connection ended abruptly for both sides (RST)."""
         self._client.close(reason)
-        self._tell_others()
+        self._wake_halves()
         self._close_broker(reason)
         self._finish_if_closed()
 
@@ -205,7 +205,7 @@ class Conversation:
     def _half(self, side: Side) -> Half:
         return self._client if side is Side.CLIENT else self._broker
 
-    def _tell_others(self) -> None:
+    def _wake_halves(self) -> None:
         """Wake each side that waits for news of the other, until neither makes progress."""
         while self._client.woken or self._broker.waits:
             if self._client.woken:
@@ -221,7 +221,7 @@ class Conversation:
         if self._broker.state is State.CLOSED:
             return
         self._broker.close(reason)
-        self._tell_others()
+        self._wake_halves()
         self._pairing.end(reason)
         if self._client.state is State.WAITING:
             self._client.settle()

@@ -170,7 +170,6 @@ def _readable(raw: bytes) -> str:
 
 
 def _signature(protocol: str, evidence: str, *signatures: bytes) -> Detector:
-    """Return a detector of exact first bytes."""
     first = {signature[0] for signature in signatures}
 
     def detect(data: bytes) -> Guess | int | None:

@@ -76,7 +76,6 @@ class Buffer:
         self._tail_size = 0
 
     def append(self, segment: bytes) -> None:
-        """Append the next bytes."""
         if self.offset == len(self.data) and not self._tail:
             self.base += len(self.data)
             self.data, self.offset = segment, 0
@@ -95,7 +94,6 @@ class Buffer:
         return self.data
 
     def rest(self) -> bytes:
-        """Return the unread bytes."""
         return self.join()[self.offset :]
 
     def take(self, size: int) -> tuple[int, int, bytes]:
@@ -117,7 +115,6 @@ class Buffer:
 
     @property
     def available(self) -> int:
-        """The number of unread bytes."""
         return len(self.data) - self.offset + self._tail_size
 
     @property
@@ -292,7 +289,7 @@ class Half:
         elif self.state is State.BODY and self.open_frame is not None:
             frame = self.open_frame
             frame.damage = Damage.CUT_OFF
-            self._report_cut(frame, reason)
+            self._report_cut_frame(frame, reason)
         elif self.state is State.LOST:
             self.report_lost(buffer.end)
         elif buffer.available and self.state is not State.FOREIGN:
@@ -417,9 +414,9 @@ class Half:
         size = int.from_bytes(rest[:SIZE_BYTES], "big", signed=True)
         start = buffer.position
         frame = OpenFrame(start, start + SIZE_BYTES + size, rest[SIZE_BYTES:], Damage.CUT_OFF)
-        self._report_cut(frame, reason)
+        self._report_cut_frame(frame, reason)
 
-    def _report_cut(self, frame: OpenFrame, reason: str) -> None:
+    def _report_cut_frame(self, frame: OpenFrame, reason: str) -> None:
         end = self.buffer.end
         have, size = end - frame.start, frame.end - frame.start
         self.emit(

@@ -37,7 +37,7 @@ MAX_SILENT = 1024
 MAX_EXPECTED = 256
 
 NOT_ASKED = "no request with this correlation ID was seen"
-NOT_CERTAIN = "the request cannot be told for certain after a loss"
+NOT_CERTAIN = "the request is uncertain after a loss"
 OVERTAKEN = "a later request was answered first"
 NOT_NEEDED = "answers a Produce with acks=0, which needs no answer"
 TOO_MANY = "too many requests in flight"

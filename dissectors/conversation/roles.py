@@ -38,7 +38,7 @@ _WITHOUT_CLIENT_ID = 0.25
 #: score of a single frame that could be a response
 _SINGLE_RESPONSE = 0.25
 #: required lead of one reading over the other
-_CLEAR = 0.25
+_REQUIRED_LEAD = 0.25
 
 
 def looks_like_requests(data: bytes, versions: Mapping[int, tuple[int, int]] | None = None) -> float:
@@ -84,7 +84,7 @@ def client_stream(
     """
     forward = looks_like_requests(first, versions) + looks_like_responses(second)
     backward = looks_like_requests(second, versions) + looks_like_responses(first)
-    if abs(forward - backward) < _CLEAR:
+    if abs(forward - backward) < _REQUIRED_LEAD:
         return None
     return 0 if forward > backward else 1
 

@@ -31,7 +31,7 @@ CooperativeStickyUserData = Message(
 )  # fmt: skip
 
 
-_KAFKA_PYTHON = "with a version in front, as only kafka-python writes it"
+_KAFKA_PYTHON = "with a version prefix, which only kafka-python writes"
 
 
 def subscription_user_data(assignor: str | None, data: bytes) -> Layout | None:

@@ -286,7 +286,7 @@ EndTransactionRecord = Message(
 
 AbortTransactionRecord = Message(
     "AbortTransactionRecord", 25, "data", "0", "0+",
-    "reason" / String.null().tag(0).default(None) * "why the transaction was given up; null = not told",
+    "reason" / String.null().tag(0).default(None) * "why the transaction was given up; null = not given",
 )
 
 RemoveDelegationTokenRecord = Message(

@@ -43,7 +43,7 @@ def response(data: bytes, hints: Hints) -> EmbeddedValue:
     if not data:
         return EmbeddedValue(None, "response")
     if hints.inner_key is None or hints.inner_version is None:
-        return EmbeddedValue(None, "response", guess="the request is not known, so the response stays bytes")
+        return EmbeddedValue(None, "response", guess="the request is unknown, so the response is not decoded")
     body = frames.decode_response(data, hints.inner_key, hints.inner_version)
     return _shown(body, "response", hints)
 
@@ -88,7 +88,9 @@ def address(data: bytes, _hints: Hints) -> EmbeddedValue:
     try:
         return EmbeddedValue(str(ip_address(data)), "IP address")
     except ValueError:
-        return EmbeddedValue(None, "IP address", problems=((0, "", f"{len(data)} bytes are no IP address"),))
+        return EmbeddedValue(
+            None, "IP address", problems=((0, "", f"{len(data)} bytes are not an IP address"),)
+        )
 
 
 def _principal(data: bytes) -> Layout | None:

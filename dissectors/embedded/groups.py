@@ -39,7 +39,7 @@ def decode(data: bytes, hints: Hints, *, assignment: bool) -> EmbeddedValue:
         lower = _lower(layout, data) if found.problems else None
         return found if lower is None else embedded(lower, data, show_secrets=hints.show_secrets)
     if protocol in _CONSUMER or protocol == "connect":
-        return EmbeddedValue(None, protocol, problems=((0, "", "no version at the beginning"),))
+        return EmbeddedValue(None, protocol, problems=((0, "", "no version at the start"),))
     return EmbeddedValue(None, f"opaque (protocol type {protocol or 'unknown'})")
 
 
@@ -68,7 +68,7 @@ def _choose(data: bytes, hints: Hints, *, assignment: bool) -> tuple[Layout | No
         ("connect", _connect(data, assignment=assignment)),
     ):
         if layout is not None and not layout.guess and exact(layout, data):
-            return layout, f"protocol type not seen, all bytes fit {kind}"
+            return layout, f"protocol type not seen, all bytes match {kind}"
     return None, ""
 
 
@@ -100,6 +100,6 @@ def _schema_registry(data: bytes, what: str) -> EmbeddedValue:
     try:
         value: Any = json.loads(data)
     except (ValueError, RecursionError) as error:
-        return EmbeddedValue(None, label, problems=((0, "", f"no JSON: {error}"),))
+        return EmbeddedValue(None, label, problems=((0, "", f"not JSON: {error}"),))
     version = value.get("version") if isinstance(value, dict) else None
     return EmbeddedValue(value, label, version if isinstance(version, int) else None)

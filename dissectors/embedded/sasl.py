@@ -90,7 +90,6 @@ def _mask(fields: _Fields, path: str = "", depth: int = _DEEPEST) -> tuple[str, 
 
 
 def _is_flat(value: Any) -> bool:
-    """Return whether a value contains no named fields."""
     return not isinstance(value, dict) and not (
         isinstance(value, list) and any(isinstance(each, dict | list) for each in value)
     )

@@ -6,7 +6,7 @@ from dissectors.schema import Array, Bytes, Int8, Int32, Int64, Message, String,
 SubscriptionInfoData = Message(
     "SubscriptionInfoData", None, "data", "1-11", "none",
     "version" / Int32 * "version of this data",
-    "latest_supported_version" / Int32.default(-1) @ "3+" * "highest version that this member knows; -1 = not told",
+    "latest_supported_version" / Int32.default(-1) @ "3+" * "highest version that this member knows; -1 = not given",
     "process_id" / Uuid * "id of the Streams instance, shared by its threads",
     "prev_tasks" / Array(
         "topic_group_id" / Int32 * "subtopology number",

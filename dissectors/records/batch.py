@@ -172,7 +172,6 @@ class Batch:
 
     @property
     def codec(self) -> Codec:
-        """Compression of the records."""
         return self.traits.codec
 
     @property
@@ -192,7 +191,6 @@ class Batch:
 
     @property
     def traits(self) -> Traits:
-        """The decoded attributes."""
         traits: Traits = _TRAITS[self.magic][self.attributes & _MEANT]
         return traits
 

@@ -187,7 +187,7 @@ def _resolve(
     records = []
     for index, message in enumerate(messages):
         if not message.crc_valid(data):
-            fault = DecodeError("CRC-32 does not fit", message.start + 12, f"messages[{index}].crc")
+            fault = DecodeError("CRC-32 does not match", message.start + 12, f"messages[{index}].crc")
             problems.append(decompressed(fault))
         record = _record(data, message)
         timestamp = wrapper.timestamp if log_append else record.timestamp

@@ -94,7 +94,6 @@ def int64(value: int) -> int:
 
 
 def _explain(payload: bytes, pos: int, index: int, count: int) -> DecodeError:
-    """Return why the record at ``pos`` cannot be read."""
     if pos >= len(payload):
         return DecodeError(
             f"bytes end after {index} of {count} records", pos, f"records[{index}]", truncated=True

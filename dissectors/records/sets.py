@@ -108,7 +108,7 @@ def record_set(data: Buffer, budget: Budget | None = None, *, aligned: bool = Tr
             break
         _, length = _ENTRY.unpack_from(data, pos)
         if length < legacy.MIN_SIZE[0]:
-            found.problems.append(DecodeError(f"entry of {length} bytes, least is 14", pos + 8, "size"))
+            found.problems.append(DecodeError(f"entry of {length} bytes, the minimum is 14", pos + 8, "size"))
             break
         end = pos + _ENTRY.size + length
         if left < _TO_MAGIC:
@@ -120,7 +120,7 @@ def record_set(data: Buffer, budget: Budget | None = None, *, aligned: bool = Tr
             found.problems.append(DecodeError(f"magic {magic} is not 0, 1 or 2", pos + _MAGIC_AT, "magic"))
             break
         if length < least:
-            reason = f"entry of {length} bytes, least with magic {magic} is {least}"
+            reason = f"entry of {length} bytes, the minimum with magic {magic} is {least}"
             found.problems.append(DecodeError(reason, pos + 8, "size"))
             break
         if end > size:
@@ -184,5 +184,4 @@ def _plausible(view: bytes, pos: int) -> bool:
 
 
 def _may_be_cut_batch(view: bytes) -> bool:
-    """Return whether a batch starts at the first byte and is longer than the slice."""
     return _plausible(view, 0) and _ENTRY.size + _ENTRY.unpack_from(view, 0)[1] > len(view)

@@ -1,7 +1,7 @@
 """One Kafka connection without I/O: bytes, gaps and ends of both sides.
 
-The first byte of an input chooses whether the capture began inside the connection, and how much may be held. Then come
-steps: a byte that says whose and what it is, and what belongs to it.
+The first byte of an input chooses whether the capture started inside the connection, and how much may be held. Then
+come steps: a byte that says whose and what it is, and what belongs to it.
 
 * Nothing raises. After the end both sides are closed and nothing is in flight.
 * Each request has exactly one exchange, and it is seen before, unless it was cut off.

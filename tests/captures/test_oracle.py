@@ -112,7 +112,7 @@ ODD_CONTENT = [
     Content(
         "25_k430_raw_acks0.pcap",
         frozenset({"Produce"}),
-        r"the checksum of the batch does not fit its bytes \(byte 0 of the records\)"
+        r"the batch's checksum does not match its bytes \(byte 0 of the records\)"
         r"|11 bytes after the last record \(byte 61 of the records\)"
         r"|8 bytes left inside the message \(byte 38 of the records\)",
         "a batch of zeros, and a message that is longer than its fields, sent on purpose",

@@ -75,7 +75,7 @@ def test_a_wrong_environment_ends_no_import(monkeypatch: pytest.MonkeyPatch) -> 
     )
     assert told.stdout == "1000000\n"
     monkeypatch.setenv(budget.ENVIRONMENT, "message_records=lots")
-    with pytest.raises(LimitSettingError, match="'lots' is no number"):
+    with pytest.raises(LimitSettingError, match="'lots' is not a number"):
         budget.from_environment()
 
 

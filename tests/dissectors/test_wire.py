@@ -135,7 +135,7 @@ def test_uuid_cut() -> None:
 
 
 def test_text_that_is_no_uuid() -> None:
-    with pytest.raises(ValueError, match="no Kafka UUID"):
+    with pytest.raises(ValueError, match="not a Kafka UUID"):
         wire.uuid_bytes("AAAA")
 
 
@@ -209,7 +209,7 @@ def test_classic_string_too_long_to_build() -> None:
 
 
 def test_what_is_no_string_is_not_built() -> None:
-    with pytest.raises(StringError, match="is no string"):
+    with pytest.raises(StringError, match="is not a string"):
         wire.String(**COMPACT).build(b"bytes")
 
 

@@ -141,7 +141,6 @@ class CbcCipher(RecordCipher):
         return size
 
     def _verified(self, sequence: int, record: TlsRecord, data: memoryview) -> memoryview:
-        """Return the data without the MAC at its end."""
         size = len(data) - self._mac_bytes
         if size < 0:
             raise Undecryptable("too short for its MAC")

@@ -88,7 +88,7 @@ class TlsConnection:
         half = self._halves[side]
         items = half.reader.feed(data)
         if half.reader.foreign:
-            self._stop(half, f"the {half.side.value} does not begin with a TLS record", 0)
+            self._stop(half, f"the {half.side.value} does not start with a TLS record", 0)
         if not items:
             return self._take_events() if self._events else []
         half.queue += items
@@ -197,9 +197,9 @@ class TlsConnection:
                 return self._take_clear(half, item)
             return self._take_protected(half, item)
         except NoKeys as lack:
-            return self._lacks(half, lack)
+            return self._wait_for_keys(half, lack)
 
-    def _lacks(self, half: TlsHalf, lack: NoKeys) -> bool:
+    def _wait_for_keys(self, half: TlsHalf, lack: NoKeys) -> bool:
         """Wait for keys, or stop the side; return False if it waits."""
         keylog, other = self._keys.keylog, self._halves[_OTHER[half.side]]
         if lack.cure is Remedy.OTHER_SIDE:
@@ -239,7 +239,7 @@ class TlsConnection:
         if half.lost:  # the ChangeCipherSpec is among the lost records
             self._change_cipher(half)
             return self._take_protected(half, record)
-        self._stop(half, "protected records before the handshake was over")
+        self._stop(half, "protected records before the end of the handshake")
         return True
 
     def _leave_clear(self, half: TlsHalf, negotiation: Negotiation, record: TlsRecord) -> bool:
@@ -264,7 +264,7 @@ class TlsConnection:
             self._look_up_cipher(half, record)
         opened = half.open(record, self._keys)
         if opened is None:
-            self._failed(half, record)
+            self._record_failed(half, record)
             return True
         missing = half.recover(record.start)
         if missing is not None:
@@ -323,19 +323,18 @@ class TlsConnection:
             self.info.note(lack.reason)
             half.enter(*following)
 
-    def _failed(self, half: TlsHalf, record: TlsRecord) -> None:
-        """Handle a record that cannot be decrypted."""
+    def _record_failed(self, half: TlsHalf, record: TlsRecord) -> None:
         if half.passes:
             half.passes -= 1
             return
         if not half.hopeless:
-            reason = half.hole_reason or "a record does not decrypt"
+            reason = half.hole_reason or "a record cannot be decrypted"
             half.lose(RecordHole(record.start, record.end, 1, reason))
             return
         if half.hole_start is None:
-            self._stop(half, "the secret in the key log does not fit the connection", record.start)
+            self._stop(half, "the secret in the key log does not match the connection", record.start)
         else:
-            self._stop(half, f"no record decrypts any more ({half.hole_reason})", half.hole_start)
+            self._stop(half, f"no more records can be decrypted ({half.hole_reason})", half.hole_start)
 
     # -- content -----------------------------------------------------------------------------------------------
 

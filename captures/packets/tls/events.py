@@ -95,7 +95,7 @@ _MEANINGS = {
     "bad_record_mac": "a record was damaged or encrypted with other keys",
     "certificate_expired": "the peer's certificate is out of date",
     "certificate_required": "the broker wants a client certificate (ssl.client.auth=required)",
-    "certificate_unknown": "the peer's certificate was refused; Java sends this for most failed checks",
+    "certificate_unknown": "the peer's certificate was rejected; Java sends this for most failed checks",
     "close_notify": "the sender is done",
     "handshake_failure": "no common cipher suite, or no client certificate",
     "inappropriate_fallback": "the client retried with an older version than both speak",

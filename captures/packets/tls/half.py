@@ -69,12 +69,11 @@ class TlsHalf:
     needs_secret: bool = False
     stopped: bool = False
     _failures: int = 0
-    _spent: int = 0
+    _search_cost: int = 0
     _hole: RecordHole | None = None
     _hole_epoch: Epoch = Epoch.CLEAR
 
     def enter(self, epoch: Epoch, generation: int = 0, cipher: RecordCipher | None = None) -> None:
-        """Switch to other keys."""
         self.epoch, self.generation, self.cipher, self.sequence = epoch, generation, cipher, 0
 
     def keep(self, count: int) -> None:
@@ -144,14 +143,14 @@ class TlsHalf:
                 return None
             opened = found
         self.sequence += 1
-        self._failures = self._spent = self.passes = 0
+        self._failures = self._search_cost = self.passes = 0
         return opened
 
     def _search(self, record: TlsRecord, keys: Keys) -> tuple[int, bytes] | None:
         for epoch, generation, cipher, sequence in self._candidates(record, keys):
-            if self._spent > _SEARCH_BUDGET:
+            if self._search_cost > _SEARCH_BUDGET:
                 break
-            self._spent += _TRY_COST + len(record.payload)
+            self._search_cost += _TRY_COST + len(record.payload)
             try:
                 opened = cipher.open(sequence, record)
             except Undecryptable:

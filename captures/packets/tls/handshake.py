@@ -259,7 +259,7 @@ def decompressed_certificate(body: bytes) -> bytes:
         raise MalformedHandshake(f"unknown compression of certificates {algorithm}")
     plain = decompress(data, size)
     if plain is None or len(plain) != size:
-        raise MalformedHandshake("the certificates do not decompress to the size that is announced")
+        raise MalformedHandshake("the certificates do not decompress to the announced size")
     return plain
 
 

@@ -91,7 +91,6 @@ class KeyLog:
                 self._close()
 
     def __len__(self) -> int:
-        """Return the number of secrets."""
         return len(self._secrets) + len(self._sessions)
 
     # -- in ----------------------------------------------------------------------------------------------------
@@ -182,7 +181,6 @@ class KeyLog:
         self._close()
 
     def _add_line(self, line: bytes, *, unfinished: bool = False) -> None:
-        """Add one line, without its end."""
         text = line[:_MAX_LINE].decode("ascii", "replace").strip()
         if not text or text.startswith("#"):
             return

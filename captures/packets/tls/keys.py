@@ -206,7 +206,7 @@ class Keys:
         if secret is None:
             raise NoKeys(f"no {label} in the key log for client random {client.random.hex()}", Remedy.KEY_LOG)
         if len(secret) != chosen.hash_bytes:
-            raise NoKeys(f"{label} of {len(secret)} bytes does not fit {chosen.name}")
+            raise NoKeys(f"{label} of {len(secret)} bytes does not match {chosen.name}")
         if epoch is Epoch.APPLICATION:
             have, newest = negotiation.updated.get(side, (0, secret))
             if have > generation:

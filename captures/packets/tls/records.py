@@ -192,7 +192,7 @@ class RecordReader:
             kind, version, length = _HEADER.unpack_from(view, at)
             if not _plausible(kind, version, length):
                 self.foreign = self.foreign or (base + at == 0 and self._hole is None)
-                self._open_hole(base + at, f"no TLS record begins at byte {base + at} of the stream")
+                self._open_hole(base + at, f"no TLS record starts at byte {base + at} of the stream")
                 self._search_from = _NOWHERE
                 continue
             end = at + HEADER_BYTES + length

@@ -93,7 +93,7 @@ def test_a_file_that_comes_while_it_is_opened_is_read(
 ) -> None:
     write(tmp_path / "1.pcapng", 1)
     (tmp_path / "2.pcapng").touch()
-    look = files._look_at
+    look = files._add_file
 
     def look_and_go_on(path: str, *arguments: Any, **options: Any) -> bool:
         found = look(path, *arguments, **options)
@@ -104,7 +104,7 @@ def test_a_file_that_comes_while_it_is_opened_is_read(
             write(tmp_path / "3.pcapng", 3)
         return found
 
-    monkeypatch.setattr(files, "_look_at", look_and_go_on)
+    monkeypatch.setattr(files, "_add_file", look_and_go_on)
     assert payloads(str(tmp_path)) == [1, 2, 3]
 
 

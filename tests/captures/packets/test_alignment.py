@@ -140,7 +140,7 @@ def test_a_pipe_cannot_be_aligned(tmp_path: Path) -> None:
     writer = os.open(pipe, os.O_RDWR)
     try:
         os.write(writer, SAMPLE.read_bytes()[:4096])
-        with pytest.raises(CaptureError, match="read twice"):
+        with pytest.raises(CaptureError, match="reading it twice"):
             open_capture([str(SAMPLE), str(pipe)], align_clocks=True)
     finally:
         os.close(writer)

@@ -84,7 +84,7 @@ def test_what_is_named_and_cannot_be_read_is_reported(tmp_path: Path) -> None:
         (str(notes), "not a capture file"),
         (str(tmp_path / "absent.pcap"), "No such file or directory"),
         (str(cut), "the pcap file header is cut"),
-        (str(tmp_path / "*.cap"), "no capture fits this pattern"),
+        (str(tmp_path / "*.cap"), "no capture matches this pattern"),
     ]
 
 

@@ -171,7 +171,7 @@ def test_a_file_that_was_replaced_meanwhile_is_not_taken_for_itself(tmp_path: Pa
     assert payloads(list(read_packets(source))) == [b"one"]
     (error,) = source.unreadable
     assert error.path == second
-    assert "another file took its place" in error.reason
+    assert "another file replaced it" in error.reason
 
 
 def test_compressed_files_among_others(tmp_path: Path) -> None:

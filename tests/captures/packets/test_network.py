@@ -127,7 +127,7 @@ def test_fragments_in_any_order(tmp_path: Path, version: int, order: tuple[int, 
     got = read_bytes(tmp_path, pcap([parts[index] for index in order] + [FRAME]))
     assert got.payloads() == [payload, b"payload"]
     assert got.column("number").tolist() == [3, 4]
-    assert got.reader.statistics.not_tcp == {"IP fragment put together with others": 2}
+    assert got.reader.statistics.not_tcp == {"IP fragment reassembled with others": 2}
     assert got.stream(0).startswith(payload)
 
 

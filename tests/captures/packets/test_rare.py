@@ -34,7 +34,7 @@ def test_link_types_that_scapy_knows(tmp_path: Path, name: str) -> None:
 
 def test_link_types_nobody_knows_are_counted(tmp_path: Path) -> None:
     got = read_bytes(tmp_path, pcap([V4, V4], 147))  # LINKTYPE_USER0
-    assert got.reader.statistics.not_tcp == {"link type 147 without IP that can be found": 2}
+    assert got.reader.statistics.not_tcp == {"link type 147 without recognisable IP": 2}
     assert find_ip(b"\xff", 9) == (0, -1)
 
 

@@ -260,7 +260,7 @@ def test_a_followed_file_that_is_written_anew_is_told(tmp_path: Path) -> None:
         assert len(next(reader)) == 5
         path.write_bytes(PCAP[:HEADER])
         assert numbers(reader) == []
-        assert "the file was cut to 24 bytes while it was followed" in damage(reader)[0]
+        assert "the file was truncated to 24 bytes while it was followed" in damage(reader)[0]
 
 
 def test_a_file_that_shrinks_while_it_is_read_ends(tmp_path: Path) -> None:

@@ -130,8 +130,8 @@ def test_a_cut_compressed_file_keeps_what_came_before(
     ("content", "reason"),
     [
         (gzip.compress(DATA)[:-8] + b"\xff" * 8, "gzip data is damaged: .*checksum"),  # CRC and size are last
-        (gzip.compress(DATA)[:-9], "gzip data is damaged: it ends too early"),
-        (zstd(DATA)[:-4], "zstd data is damaged: it ends too early"),
+        (gzip.compress(DATA)[:-9], "gzip data is damaged: it ends early"),
+        (zstd(DATA)[:-4], "zstd data is damaged: it ends early"),
         (gzip.compress(DATA) + b"something else", "gzip data is damaged"),
         (zstd(DATA) + b"something else", "zstd data is damaged"),
     ],
@@ -295,7 +295,7 @@ def test_a_followed_file_that_is_cut_is_told(tmp_path: Path) -> None:
         assert take(source, 0, 4000) == b"hello world"
         os.truncate(path, 5)
         assert take(source, 11, 4000) == b""
-        assert "cut to 5 bytes while it was followed" in source.damage
+        assert "truncated to 5 bytes while it was followed" in source.damage
         assert source.complete
 
 

@@ -182,7 +182,7 @@ def test_versions_and_apis_of_the_future_are_marked_not_refused() -> None:
     suspicious = [
         event.request.suspicious for event in play.conversation.events() if isinstance(event, RequestSeen)
     ]
-    assert suspicious == ["", *["newer than the APIs and versions known"] * 2]
+    assert suspicious == ["", *["newer than the known APIs and versions"] * 2]
 
 
 #: one version beyond the last of Metadata

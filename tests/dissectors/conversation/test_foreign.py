@@ -124,9 +124,7 @@ def test_kafka_behind_a_proxy_header(header: bytes, text: str) -> None:
 def test_bytes_that_nobody_knows() -> None:
     play = Playbook().client(b"\xff\xff\xff\xfbabc").expect()
     play.conversation.finish()
-    evidence = (
-        "neither Kafka nor another protocol that is known: the connection begins with ff ff ff fb 61 62 63"
-    )
+    evidence = "neither Kafka nor another known protocol: the connection starts with ff ff ff fb 61 62 63"
     play.expect(f"foreign client 0: unknown protocol, {evidence}", "finished")
 
 

@@ -148,11 +148,11 @@ def test_an_impossible_size_loses_step_until_frames_follow() -> None:
     play.broker(response(1), b"\xff\xff\xff\xff", noise(60), response(2), response(3))
     play.expect(
         "seen 1",
-        "skipped client 28-92: a size that no request has",
+        "skipped client 28-92: an impossible request size",
         "seen 2",
         "seen 3",
         "answered 1/1",
-        "skipped broker 10-74: a size that no response has",
+        "skipped broker 10-74: an impossible response size",
         "answered 2/2",
         "answered 3/3",
     )
@@ -167,7 +167,7 @@ def test_no_frame_is_larger_than_its_length_can_be_told() -> None:
     play.expect(
         "seen 1",
         "seen 2",
-        "skipped broker 0-28: a size that no response has",
+        "skipped broker 0-28: an impossible response size",
         "unanswered 1 (the capture ended)",
         "unanswered 2 (the capture ended)",
         "finished",

@@ -135,11 +135,11 @@ def test_a_capture_that_begins_inside_a_connection() -> None:
     )
     play.client(request(43)).broker(response(42), response(43))
     play.expect(
-        "skipped client 0-70: the capture began inside the connection",
+        "skipped client 0-70: the capture started inside the connection",
         "seen 41",
         "seen 42",
         "seen 43",
-        "skipped broker 0-30: the capture began inside the connection",
+        "skipped broker 0-30: the capture started inside the connection",
         "orphan response 40 (no request with this correlation ID was seen)",
         "answered 41/41",
         "answered 42/42",

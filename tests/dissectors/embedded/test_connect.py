@@ -45,7 +45,7 @@ def test_eager() -> None:
 def test_without_protocol_type_it_is_found_out() -> None:
     found = decode("group_metadata", EAGER)
     assert found.label == "ConnectMetadata v0"
-    assert found.guess == "protocol type not seen, all bytes fit connect"
+    assert found.guess == "protocol type not seen, all bytes match connect"
     found = decode("group_assignment", EAGER_ASSIGNMENT)
     assert found.label == "ConnectAssignment v0"
 

@@ -104,8 +104,8 @@ def test_nothing_said(content: str) -> None:
 
 
 def test_no_version() -> None:
-    assert metadata("00").problems == ((0, "", "no version at the beginning"),)
-    assert metadata("ffff", protocol="connect").problems == ((0, "", "no version at the beginning"),)
+    assert metadata("00").problems == ((0, "", "no version at the start"),)
+    assert metadata("ffff", protocol="connect").problems == ((0, "", "no version at the start"),)
 
 
 def test_unknown_protocol_types_are_opaque_and_unseen_ones_are_tried() -> None:
@@ -113,7 +113,7 @@ def test_unknown_protocol_types_are_opaque_and_unseen_ones_are_tried() -> None:
     assert (found.value, found.label, found.problems) == (None, "opaque (protocol type mine)", ())
     found = metadata(AIOKAFKA, protocol=None)
     assert found.value["topics"] == ["t-aio-lz4"]
-    assert found.guess == "protocol type not seen, all bytes fit consumer"
+    assert found.guess == "protocol type not seen, all bytes match consumer"
     found = metadata(AIOKAFKA + "00", protocol=None)
     assert (found.value, found.label) == (None, "opaque (protocol type unknown)")
 
@@ -194,7 +194,7 @@ def test_kafka_python_puts_a_version_before_its_user_data() -> None:
         "previous_assignment": [{"topic": "t", "partitions": (0, 1)}],
         "generation": 5,
     }
-    assert found.guess == "user_data: with a version in front, as only kafka-python writes it"
+    assert found.guess == "user_data: with a version prefix, which only kafka-python writes"
 
 
 def test_wrong_user_data_is_located() -> None:

@@ -79,8 +79,16 @@ def test_a_cut_batch_at_offset_minus_one_is_not_padding() -> None:
         (bytes(8) + b"\xff\xff\xff\xff" + bytes(40), "entry of -1 bytes", 8),
         (bytes(8) + b"\x00\x00\x00\x20" + bytes(4) + b"\x03" + bytes(40), "magic 3", 16),
         (bytes(8) + b"\x00\x00\x00\x20" + bytes(4) + b"\xff" + bytes(40), "magic 255", 16),
-        (bytes(8) + b"\x00\x00\x00\x15" + bytes(4) + b"\x01" + bytes(40), "least with magic 1 is 22", 8),
-        (bytes(8) + b"\x00\x00\x00\x30" + bytes(4) + b"\x02" + bytes(80), "least with magic 2 is 49", 8),
+        (
+            bytes(8) + b"\x00\x00\x00\x15" + bytes(4) + b"\x01" + bytes(40),
+            "the minimum with magic 1 is 22",
+            8,
+        ),
+        (
+            bytes(8) + b"\x00\x00\x00\x30" + bytes(4) + b"\x02" + bytes(80),
+            "the minimum with magic 2 is 49",
+            8,
+        ),
     ],
 )
 def test_corrupt_entry_ends_the_set_and_keeps_what_came_before(entry: bytes, reason: str, at: int) -> None:

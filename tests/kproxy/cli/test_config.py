@@ -254,7 +254,7 @@ def test_names_of_filters_are_replaced_where_a_condition_begins(text: str, meant
 
 
 def test_filters_that_contain_themselves_or_grow_without_end() -> None:
-    with pytest.raises(FilterError, match="@a is a part of itself"):
+    with pytest.raises(FilterError, match="@a contains itself"):
         with_saved("@a", {"a": "not @b", "b": "@a"})
     doubling = {f"a{n}": f"@a{n + 1} or @a{n + 1}" for n in range(60)} | {"a60": "x == 1"}
     with pytest.raises(FilterError, match=f"at most {MAX_LENGTH}"):

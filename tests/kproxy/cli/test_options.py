@@ -31,8 +31,8 @@ def test_a_limit_is_kept_to_and_told() -> None:
 @pytest.mark.parametrize(
     ("setting", "says"),
     [
-        ("message_records=5x", "limit message_records: '5x' is no number such as 500000"),
-        ("nothing=5", "no limit is called 'nothing'"),
+        ("message_records=5x", "limit message_records: '5x' is not a number such as 500000"),
+        ("nothing=5", "there is no limit 'nothing'"),
     ],
 )
 def test_a_wrong_limit_is_wrong_usage(setting: str, says: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -198,7 +198,7 @@ def test_a_followed_file_that_is_cut_says_so(run: Run, tmp_path: Path) -> None:
     lines(process, 30)
     os.truncate(path, 24)
     _, err = end(process)
-    assert "the file was cut to 24 bytes while it was followed" in err
+    assert "the file was truncated to 24 bytes while it was followed" in err
     assert process.returncode == 3
 
 

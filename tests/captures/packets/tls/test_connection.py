@@ -337,7 +337,7 @@ def test_wrong_secret(version: ssl.TLSVersion) -> None:
     wrong = b"".join(
         line[:-6] + b"000000\n" for line in made.keylog.splitlines() if not line.startswith(b"#")
     )
-    assert reason_of(made, keylog_of(wrong)) == "the secret in the key log does not fit the connection"
+    assert reason_of(made, keylog_of(wrong)) == "the secret in the key log does not match the connection"
 
 
 def test_suite_that_is_not_decrypted() -> None:
@@ -380,7 +380,7 @@ def test_one_direction_only() -> None:
 def test_not_tls() -> None:
     tls = TlsConnection()
     (stopped,) = tls.receive(CLIENT, b"GET / HTTP/1.1\r\n\r\n")
-    assert stopped == DecryptionStopped(CLIENT, 0, "the client does not begin with a TLS record")
+    assert stopped == DecryptionStopped(CLIENT, 0, "the client does not start with a TLS record")
 
 
 def test_refused_handshake() -> None:

@@ -171,7 +171,7 @@ def test_damaged_record() -> None:
     assert got == [e.data for e in whole("tls13")[BROKER] if e is not target]
     (missing,) = (e for e in events if isinstance(e, MissingData))
     assert (missing.start, missing.end) == (target.start, target.end)
-    assert missing.reason == "a record does not decrypt"
+    assert missing.reason == "a record cannot be decrypted"
 
 
 def test_damage_without_end_stops() -> None:
@@ -189,6 +189,6 @@ def test_damage_without_end_stops() -> None:
     (stopped,) = (e for e in events if isinstance(e, DecryptionStopped))
     assert stopped.side is BROKER
     assert stopped.start == target.start
-    assert tls.info.reason == "no record decrypts any more (a record does not decrypt)"
+    assert tls.info.reason == "no more records can be decrypted (a record cannot be decrypted)"
     got = [e.data for e in events if isinstance(e, Plaintext) and e.side is CLIENT]
     assert got == [e.data for e in whole("gcm")[CLIENT]]

@@ -62,7 +62,7 @@ def test_secret_of_the_wrong_size() -> None:
     keys = Keys(keylog("CLIENT_TRAFFIC_SECRET_0", 48))
     hellos(keys, 0x0304, 0x1301)
     assert reason(keys) == (
-        "CLIENT_TRAFFIC_SECRET_0 of 48 bytes does not fit TLS_AES_128_GCM_SHA256",
+        "CLIENT_TRAFFIC_SECRET_0 of 48 bytes does not match TLS_AES_128_GCM_SHA256",
         Remedy.NONE,
     )
 

@@ -215,5 +215,5 @@ def test_a_delay_over_its_limit_is_refused(delay: str) -> None:
 def test_a_broker_is_not_compared_with_a_number() -> None:
     with pytest.raises(FilterError) as refused:
         parse_rule("broker == 1 => delay 1s")
-    assert "1 is no address of a broker" in refused.value.render()
+    assert "1 is not the address of a broker" in refused.value.render()
     assert ":1 for a port" in refused.value.render()
