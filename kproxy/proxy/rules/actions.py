@@ -43,7 +43,7 @@ from kproxy.proxy.rules.distributions import (
 )
 from kproxy.proxy.rules.errors import AnswerError, EditError
 from kproxy.proxy.rules.record_edits import rule_budget
-from kproxy.proxy.verdicts import Frame, Ending, Verdict
+from kproxy.proxy.verdicts import Ending, Frame, Verdict
 
 _CORRELATION_ID_END = {"request": 12, "response": 8}
 _INT16 = range(-(1 << 15), 1 << 15)

@@ -26,7 +26,7 @@ class TopicNames:
         self._bytes = 0
 
     @staticmethod
-    def told_by(api_key: int) -> bool:
+    def has_names(api_key: int) -> bool:
         """Return whether responses of an API contain names."""
         return api_key in TOPIC_NAMES
 

@@ -11,7 +11,7 @@ import pytest
 
 from captures.interventions import Intervention, told_by
 from kproxy.proxy.half import Half
-from kproxy.proxy.verdicts import UNCHANGED, Frame, Hold, Ending, Verdict
+from kproxy.proxy.verdicts import UNCHANGED, Ending, Frame, Hold, Verdict
 from tests.kproxy.fake_broker import (
     FETCH,
     METADATA,
@@ -201,7 +201,9 @@ def test_a_verdict_can_end_the_connection(tmp_path: Path, ending: Ending) -> Non
 def test_a_black_hole_swallows_everything_and_stays_open(tmp_path: Path) -> None:
     async def test() -> None:
         async with FakeBroker() as broker, running(tmp_path, ("127.0.0.1", broker.port)) as proxy:
-            proxy.plane.inspector = ScriptedInspector(HEARTBEAT, verdict=Verdict(data=b"", ending=Ending.SWALLOW))
+            proxy.plane.inspector = ScriptedInspector(
+                HEARTBEAT, verdict=Verdict(data=b"", ending=Ending.SWALLOW)
+            )
             async with await Client.connect(proxy.address) as client:
                 client.send(request_frame(METADATA, 12, ALL_TOPICS, 1))
                 await client.frame()

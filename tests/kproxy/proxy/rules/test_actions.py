@@ -9,7 +9,7 @@ from captures.meaning import errors_in
 from dissectors.frames import decode_response
 from kproxy.proxy.rules import actions
 from kproxy.proxy.rules.errors import AnswerError
-from kproxy.proxy.verdicts import Frame, Ending
+from kproxy.proxy.verdicts import Ending, Frame
 from tests.kproxy.proxy.rules.frames import FETCH, request, response
 
 MS = 10**6

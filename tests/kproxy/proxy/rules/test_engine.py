@@ -11,7 +11,7 @@ from dissectors.apis import NAMES
 from kproxy.proxy.rules.engine import MOST_ENDED, Rules
 from kproxy.proxy.rules.errors import ForceNeededError
 from kproxy.proxy.rules.topic_names import TopicNames
-from kproxy.proxy.verdicts import UNCHANGED, Frame, Ending
+from kproxy.proxy.verdicts import UNCHANGED, Ending, Frame
 from tests.kproxy.proxy.rules.frames import FETCH, SECOND, Clock, request, response, response_bytes
 
 HEARTBEAT = {"group_id": "billing", "generation_id": 3, "member_id": "app-1-x"}
@@ -105,7 +105,12 @@ def test_what_chance_lets_go_is_left_to_later_rules(rules: Rules, fetch: Frame) 
 
 def test_a_rule_ends_after_its_count(rules: Rules, fetch: Frame) -> None:
     rules.add("api == Fetch => drop, count=2")
-    assert [rules.decide(fetch).ending for _ in range(4)] == [Ending.CLOSE, Ending.CLOSE, Ending.NONE, Ending.NONE]
+    assert [rules.decide(fetch).ending for _ in range(4)] == [
+        Ending.CLOSE,
+        Ending.CLOSE,
+        Ending.NONE,
+        Ending.NONE,
+    ]
     assert not rules.active
     (shown,) = rules.to_json()
     assert (shown["ended"], shown["left_count"], shown["hits"]) == ("count", 0, 2)

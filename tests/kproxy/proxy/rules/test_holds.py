@@ -10,7 +10,7 @@ from kproxy.proxy.rules import holds as module
 from kproxy.proxy.rules.errors import EditError
 from kproxy.proxy.rules.holds import Holds
 from kproxy.proxy.rules.topic_names import TopicNames
-from kproxy.proxy.verdicts import UNCHANGED, Frame, Hold, Ending, Verdict
+from kproxy.proxy.verdicts import UNCHANGED, Ending, Frame, Hold, Verdict
 from tests.kproxy.proxy.rules.frames import FETCH, SECOND, START, Clock, request, response
 
 HEARTBEAT = {"group_id": "billing", "generation_id": 3, "member_id": "app-1-x"}

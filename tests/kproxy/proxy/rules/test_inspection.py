@@ -11,7 +11,7 @@ from captures.interventions import told_by
 from dissectors import wire
 from dissectors.apis import NAMES
 from kproxy.proxy.rules import Inspection
-from kproxy.proxy.verdicts import UNCHANGED, Frame, Ending, Verdict
+from kproxy.proxy.verdicts import UNCHANGED, Ending, Frame, Verdict
 from tests.kproxy.proxy.rules.frames import FETCH, PEERS, SECOND, Clock, request, response
 
 
