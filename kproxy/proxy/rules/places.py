@@ -233,7 +233,7 @@ def _element(member: wire.Member) -> wire.Struct | None:
 
 
 def _has_errors(struct: wire.Struct) -> bool:
-    """Return whether a struct carries errors. Tagged fields are not considered, they have other named."""
+    """Return whether a struct carries errors. Tagged fields are not considered, they have other subjects."""
     return any(
         member.field.type.domain is ERROR_CODE
         or ((inner := _element(member)) is not None and _has_errors(inner))
