@@ -76,8 +76,7 @@ class Ring:
     """Chunk files that one thread writes and another reads, to which it is a store of :mod:`captures.packets.source`.
 
     :ivar limit: bytes of all chunks, None for no limit; lowered when the disk is full
-    :param folder: of the chunks; None for unnamed files in the directory for temporary files, which leave nothing
-        behind
+    :param folder: of the chunks; None for unnamed temporary files, which leave no trace
     :param first: file and path for the first chunk, a file that the user asked for
     :ivar path: name in error messages
     :ivar size: bytes of the joined capture that the reader has reached

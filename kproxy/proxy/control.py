@@ -146,7 +146,7 @@ class ControlServer:
             for connection in self._subscribers:
                 connection.push(line)
 
-    # ------------------------------------------------------------ what connections call
+    # ------------------------------------------------------------ called by connections
     def _admit(self, connection: _Connection, transport: asyncio.Transport) -> str:
         """Register a connection; return why it is refused, empty if it is accepted."""
         self._connections.add(connection)

@@ -379,7 +379,7 @@ class Plane:
         if self.settings.forward:
             self.reachability.check(place)
 
-    # ------------------------------------------------------------ what sessions ask
+    # ------------------------------------------------------------ called by sessions
     def treatment(self, api_key: int, version: int) -> Treatment | None:
         """Return how responses are treated, None if they simply pass."""
         return treatment_of(api_key, version) if self.rewrites else None
@@ -455,7 +455,7 @@ class Plane:
             self.counts.from_clients += session.requests.received
             self.counts.from_brokers += session.responses.received
 
-    # ------------------------------------------------------------ what control asks
+    # ------------------------------------------------------------ called by the control socket
     def set_forwarding(self, on: bool) -> None:
         """Turn forwarding on or off.
 

@@ -183,12 +183,12 @@ class _Finder:
         names = {member.name for member in struct.members}
         codes = tuple(member.name for member in struct.members if member.field.type.domain is ERROR_CODE)
         messages = [code.replace("code", "message") for code in codes]
-        named = {about.name for about in filling.about}
+        filled = {about.name for about in filling.about}
         return ErrorPlace(
             name,
             codes,
             tuple(message for message in messages if message in names),
-            {name: value for name, value in _defaults(struct) if name not in named},
+            {name: value for name, value in _defaults(struct) if name not in filled},
             filling.about,
             filling.sources,
             tuple(inside),
@@ -198,10 +198,10 @@ class _Finder:
         wanted = [member for member in element.members if member.name in _SOURCES]
         best, chosen = 0 if wanted else -1, []
         for source, names, struct in _arrays(request):
-            named = {_ABOUT.get(about.name, about.name) for about in _matched(wanted, names)}
-            if len(named) > best and (wanted or struct is not None):
-                best, chosen = len(named), [(source, names, struct)]
-            elif self._every and len(named) == best and chosen and len(source.path) == len(chosen[0][0].path):
+            known = {_ABOUT.get(about.name, about.name) for about in _matched(wanted, names)}
+            if len(known) > best and (wanted or struct is not None):
+                best, chosen = len(known), [(source, names, struct)]
+            elif self._every and len(known) == best and chosen and len(source.path) == len(chosen[0][0].path):
                 chosen.append((source, names, struct))
         if not chosen:
             return _FillSource((), (), None)
