@@ -82,7 +82,6 @@ class Examination:
 
     @property
     def checks(self) -> Iterator[Check]:
-        """All checks."""
         for checks in self.areas.values():
             yield from checks
 

@@ -121,7 +121,6 @@ class Half(asyncio.Protocol):
 
     # ------------------------------------------------------------ asyncio calls
     def connection_made(self, transport: Any) -> None:
-        """Keep the transport."""
         self.transport = transport
         transport.set_write_buffer_limits(high=_WRITE_BUFFER)
 
@@ -153,7 +152,6 @@ class Half(asyncio.Protocol):
         return bool(self.transport.can_write_eof())  # TLS has no half-close: the transport closes by itself
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Inform the session."""
         self.session.lost(self, error)
 
     def pause_writing(self) -> None:

@@ -44,7 +44,6 @@ class TopicNames:
             self._bytes -= len(oldest) + 2 * SIZE_BYTES
 
     def name(self, topic_id: str) -> str | None:
-        """Return the name of a topic, None if it is not known."""
         return self.knowledge.topic_name(topic_id)
 
     @property
