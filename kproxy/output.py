@@ -201,7 +201,7 @@ class _TerminalJson:
         return self._file.write(printable_json(lines.decode()).encode())
 
 
-# ---------------------------------------------------------------- what is printed by others
+# ---------------------------------------------------------------- output of other code
 @contextmanager
 def gated_errors() -> Iterator[None]:
     """Send the messages of errors that click prints through the gate.

@@ -90,14 +90,14 @@ class ProcessNames:
     def __init__(self, names: Names, find: Finder = processes_behind) -> None:
         self._names = names
         self._find = find
-        self._asked: SimpleQueue[str | Event] = SimpleQueue()
+        self._requests: SimpleQueue[str | Event] = SimpleQueue()
         self._thread = Thread(target=self._run, name="process names", daemon=True)
         self._thread.start()
 
     def see(self, *endpoints: str) -> None:
         """Request the names of ends, given as ``host:port``, as soon as their connection is seen; return at once."""
         for endpoint in endpoints:
-            self._asked.put(endpoint)
+            self._requests.put(endpoint)
 
     def settle(self, timeout: float | None = None) -> bool:
         """Wait until all requests are answered.
@@ -106,18 +106,18 @@ class ProcessNames:
         :returns: whether they were answered in time
         """
         done = Event()
-        self._asked.put(done)
+        self._requests.put(done)
         return done.wait(timeout)
 
     def _run(self) -> None:
         while True:
-            asked = [self._asked.get()]
+            requests = [self._requests.get()]
             with suppress(Empty):
                 while True:
-                    asked.append(self._asked.get_nowait())
+                    requests.append(self._requests.get_nowait())
             begun = time.monotonic()
-            self._name({each for each in asked if isinstance(each, str)})
-            for each in asked:
+            self._name({each for each in requests if isinstance(each, str)})
+            for each in requests:
                 if isinstance(each, Event):
                     each.set()
             time.sleep((time.monotonic() - begun) * _PAUSE)

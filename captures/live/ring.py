@@ -76,8 +76,7 @@ class Ring:
     """Chunk files that one thread writes and another reads, to which it is a store of :mod:`captures.packets.source`.
 
     :ivar limit: bytes of all chunks, None for no limit; lowered when the disk is full
-    :param folder: of the chunks; None for unnamed files in the directory for temporary files, which leave nothing
-        behind
+    :param folder: of the chunks; None for unnamed temporary files, which leave no trace
     :param first: file and path for the first chunk, a file that the user asked for
     :ivar path: name in error messages
     :ivar size: bytes of the joined capture that the reader has reached
@@ -132,9 +131,9 @@ class Ring:
         with self._changed:
             self._end_chunk()
             first, self._first = self._first, None
-            while first is None and not self._room() and self._drop_oldest():
+            while first is None and not self._has_room() and self._drop_oldest():
                 pass
-            chunk = self._named_or_not() if first is None else Chunk(self._made + 1, *first, asked_for=True)
+            chunk = self._new_file() if first is None else Chunk(self._made + 1, *first, asked_for=True)
             self._made += 1
             self._chunks.append(chunk)
             return chunk.file.fileno()
@@ -179,7 +178,7 @@ class Ring:
             self._chunks[-1].ended = True
             self._changed.notify_all()
 
-    def _named_or_not(self) -> Chunk:
+    def _new_file(self) -> Chunk:
         if self._folder is None:
             file: IO[bytes] = tempfile.TemporaryFile(prefix="kproxy-", buffering=0, dir=self._where)  # noqa: SIM115  # until dropped
             return Chunk(self._made + 1, file, None)
@@ -188,7 +187,7 @@ class Ring:
             self._made + 1, os.fdopen(private.opened(path, os.O_RDWR | os.O_EXCL), "w+b", buffering=0), path
         )
 
-    def _room(self) -> bool:
+    def _has_room(self) -> bool:
         """Return whether another chunk fits within the limit and on the disk.
 
         :raises OSError: if it does not fit on the disk, and there is nothing to drop
@@ -252,10 +251,10 @@ class Ring:
         """Wait until the joined capture has `size` bytes; return False if it ends before."""
         with self._changed:
             while self.size < size and not self.complete:
-                self._go_on()
+                self._extend()
             return self.size >= size
 
-    def _go_on(self) -> None:
+    def _extend(self) -> None:
         """Wait until there is more than :attr:`size` and let the reader have it, or until the end."""
         while self._end == self.size and not self.complete:
             following = self._following()

@@ -121,7 +121,7 @@ class Sniffer:
         counted_at = 0.0
         while not self.stopping and self._captured != self._most:
             waiting.poll(WAIT_MS)
-            self._take()
+            self._write_waiting()
             now = time.monotonic()
             if now - counted_at > WAIT_MS / 1000:
                 counted_at = now
@@ -129,13 +129,13 @@ class Sniffer:
         end = time.monotonic() + 2 * WAIT_MS / 1000  # by then the kernel has delivered all waiting packets
         while self._captured != self._most and time.monotonic() < end:
             waiting.poll(WAIT_MS)
-            self._take()
+            self._write_waiting()
 
-    def _take(self) -> None:
+    def _write_waiting(self) -> None:
         """Write the packets that are waiting."""
         most = _AT_ONCE if self._most is None else min(_AT_ONCE, self._most - self._captured)
         if self._retry_at is not None and time.monotonic() >= self._retry_at:
-            self._try_again()
+            self._retry()
         packets = self._device.pump(most)
         if self._retry_at is not None:
             self._not_written += packets
@@ -147,7 +147,7 @@ class Sniffer:
             if full:
                 self._begin()
         except OSError as error:
-            self._broken(error, packets)
+            self._recover_from(error, packets)
 
     def _begin(self) -> None:
         """Continue in a new chunk."""
@@ -155,7 +155,7 @@ class Sniffer:
         self._device.flush()
         self._ring.wrote(0)
 
-    def _broken(self, error: OSError, packets: int) -> None:
+    def _recover_from(self, error: OSError, packets: int) -> None:
         """Continue without the file that cannot be written, in another chunk for which older ones make room.
 
         :param packets: how many could not be written
@@ -168,9 +168,9 @@ class Sniffer:
         self._notice(f"{self._ring.writing}: {error.strerror}: no more is written there")
         self._device.end_file()
         self._ring.broke()
-        self._try_again()
+        self._retry()
 
-    def _try_again(self) -> None:
+    def _retry(self) -> None:
         """Begin another chunk; if that fails, discard packets for a while."""
         try:
             self._begin()

@@ -99,7 +99,7 @@ class ApiVersions(CaptureRun[ApiVersionsOptions]):
         what = f"{len(fits)} brokers are" if fits else "no broker is"
         raise click.UsageError(f"{what} {wanted!r} in the capture; {there_are(fits or brokers)}")
 
-    # ------------------------------------------------------------ what is shown
+    # ------------------------------------------------------------ output
     def _blocks(self, matrix: Matrix) -> Iterator[Block]:
         from kproxy.text import api_versions as tables
         from kproxy.text.blocks import Paragraph

@@ -66,7 +66,6 @@ class AttachRun:
                 listener.join()
 
     def _open(self) -> int:
-        """Show the capture in the UI."""
         self._client.close()
         capture = self._opened()
         if capture is None:

@@ -25,7 +25,6 @@ class HostPort(click.ParamType[Address]):
         self._port_alone = port_alone
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Address:
-        """Return host and port."""
         if not isinstance(value, str):
             return value  # type: ignore[no-any-return]  # a default
         try:
@@ -46,7 +45,6 @@ class Brokers(click.ParamType[tuple[Address, ...]]):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[Address, ...]:
-        """Return hosts and ports."""
         if not isinstance(value, str):
             return tuple(value)
         try:

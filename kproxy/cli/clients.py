@@ -81,7 +81,7 @@ class Clients(CaptureRun[ClientsOptions]):
             pass
         return clients.result()
 
-    # ------------------------------------------------------------ what is shown
+    # ------------------------------------------------------------ output
     def _result(self, found: list[Client]) -> dict[str, Any]:
         from captures.json_objects import to_json
         from kproxy.text.clients import shown_settings

@@ -132,7 +132,6 @@ class Command(click.Command):
                     notice(f"{spelling} is called --{option.key} now")
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options, below their headings."""
         for heading, parameters in by_heading(self.get_params(ctx)).items():
             with formatter.section(heading):
                 formatter.write_dl([record for each in parameters if (record := each.get_help_record(ctx))])
@@ -142,7 +141,6 @@ class Group(Command, click.Group):
     """A group of commands, with options of its own."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options, then the commands."""
         super().format_options(ctx, formatter)
         self.format_commands(ctx, formatter)
 

@@ -170,7 +170,7 @@ class DiagnoseRun(CaptureRun[DiagnoseOptions]):
         self.follow(capture, reader, diagnosis.add, live.tell, self.selecting)
         return diagnosis
 
-    # ------------------------------------------------------------ what came of it
+    # ------------------------------------------------------------ results
     def _blocks(self, capture: Capture, diagnosis: Diagnosis, found: list[Finding]) -> Iterator[Block]:
         from kproxy.text.blocks import BLANK, Heading, Paragraph
         from kproxy.text.findings import FindingsText, verdict

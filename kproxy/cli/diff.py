@@ -155,6 +155,5 @@ class Diff(CaptureRun[DiffOptions]):
 
 
 def _read(side: Side, reader: ExchangeReader) -> None:
-    """Let a side learn from its exchanges."""
     label = f"reading {reader.capture.source.path}"
     deque(with_progress(side.read(reader), lambda number: number, len(reader), label), maxlen=0)

@@ -119,7 +119,7 @@ class Follow(CaptureRun[FollowOptions]):
         name = by.removesuffix("_id").replace("transactional", "transaction")
         return f"no {name} with the ID {text!r} in the capture"
 
-    # ------------------------------------------------------------ what is shown
+    # ------------------------------------------------------------ output
     def _print_mermaid(self, capture: Capture, party: Party) -> None:
         from captures.exchanges import ExchangeReader
         from captures.export.mermaid import SequenceDiagram

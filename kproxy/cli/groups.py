@@ -145,7 +145,7 @@ class Groups(CaptureRun[GroupsOptions]):
         wanted = chosen([each.group for each in timelines], self.options.groups)
         return [each for each in timelines if each.group in wanted]
 
-    # ------------------------------------------------------------ what is shown
+    # ------------------------------------------------------------ output
     def _blocks(self, told: list[Told]) -> Iterator[Block]:
         from kproxy.text.blocks import BLANK, Paragraph
 

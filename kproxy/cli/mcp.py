@@ -33,8 +33,8 @@ class McpOptions(ReadingOptions):
 def mcp(options: McpOptions) -> None:
     """Answer an assistant's questions about CAPTURE..., by the Model Context Protocol on standard input and output.
 
-    An assistant can ask what kproxy diagnose, incidents, read, stats, groups, lag, journey, follow, clients,
-    api-versions, compat and records tell, of these captures and no others. It is read-only, secrets stay masked,
+    An assistant can ask the questions of kproxy diagnose, incidents, read, stats, groups, lag, journey, follow,
+    clients, api-versions, compat and records about these captures and no others. It is read-only, secrets stay masked,
     and answers are bounded. Each question reads the captures anew, so they may grow. Needs kproxy[mcp].
     """
     from captures.packets.files import comes_once  # not needed to show help

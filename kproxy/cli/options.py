@@ -21,7 +21,6 @@ class Duration(click.ParamType[int]):
     name = "TIME"
 
     def convert(self, value: str | int, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Return it in nanoseconds."""
         from captures.filters.values import duration
 
         found = value if isinstance(value, int) else duration(value)
@@ -73,7 +72,6 @@ class Size(click.ParamType[int]):
         self._least = least
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Return it in bytes."""
         from captures.filters.values import size
 
         found = value if isinstance(value, int) else size(value)
@@ -85,7 +83,6 @@ class Size(click.ParamType[int]):
 
     @staticmethod
     def written(value: int) -> str:
-        """Return the text of a size in bytes."""
         return f"{value}B"
 
 

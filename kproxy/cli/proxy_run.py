@@ -126,7 +126,6 @@ class PlaneProcess:
         return not self._reader.is_alive()
 
     def kill(self) -> None:
-        """Kill it."""
         self._process.kill()
         self._reader.join(_END_SECONDS)
 
@@ -362,7 +361,6 @@ class ProxyRun:
             self._metrics = None
 
     def _told(self, event: dict[str, Any]) -> None:
-        """Show the data plane's events to the user."""
         name = event["event"]
         if name == "listening":
             host, _, port = event["address"].rpartition(":")

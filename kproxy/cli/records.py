@@ -51,7 +51,6 @@ class Offsets(click.ParamType[OffsetRange]):
     def convert(
         self, value: str | OffsetRange, param: click.Parameter | None, ctx: click.Context | None
     ) -> OffsetRange:
-        """Return the first and the last."""
         if isinstance(value, OffsetRange):
             return value
         found = _OFFSETS.fullmatch(value)

@@ -41,7 +41,6 @@ class Speed(click.ParamType[float]):
     name = "SPEED"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Return the factor."""
         try:
             speed = float("inf") if value == "max" else float(value)
         except ValueError:

@@ -107,7 +107,6 @@ class ExchangeSelection:
             pause()
 
     def bounds(self, capture: Capture) -> tuple[int | None, int | None]:
-        """Return begin and end in ns since the epoch, None if not limited."""
         return bounds(capture, self.begin, self.end, self.zone)
 
     def rows(self, capture: Capture) -> Bools:

@@ -143,7 +143,6 @@ class SniffRun:
         return self._output.conclude(capture, tally, self._end)
 
     def _open(self, capture: LiveCapture) -> bool:
-        """Show the capture in the UI."""
         session = self._output.showing.session(capture, f"sniffing {self._interface}")
         self._output.observe(session)
         outcome = run_ui(

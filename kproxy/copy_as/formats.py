@@ -56,11 +56,11 @@ class Format:
         """
         there = [exchange for exchange in exchanges if self.exists(exchange)]
         if not there:
-            raise CannotCopyError(f"{self.title}: this does not apply to {_of(exchanges)}")
+            raise CannotCopyError(f"{self.title}: this does not apply to {_subject(exchanges)}")
         return self.make(there, context)
 
 
-def _of(exchanges: Sequence[Exchange]) -> str:
+def _subject(exchanges: Sequence[Exchange]) -> str:
     if len(exchanges) != 1:
         return "these exchanges"
     exchange = exchanges[0]
@@ -114,7 +114,7 @@ def _commands(
     return text
 
 
-def _asks(make: Callable[[Exchange], Sequence[Command]], exchange: Exchange) -> bool:
+def _has_command(make: Callable[[Exchange], Sequence[Command]], exchange: Exchange) -> bool:
     return any(command.words for command in make(exchange))
 
 
@@ -165,13 +165,19 @@ FORMATS = (
     Format("filter", "filter that shows it", ".txt", lambda each, _: texts.filter_text(each)),
     Format("wireshark", "Wireshark filter of its packets", ".txt", _wireshark),
     Format("mermaid", "Mermaid diagram", ".mmd", lambda each, context: texts.mermaid(each, context.capture)),
-    Format("kcat", "kcat command", ".sh", _commands(kcat.commands, kcat.TLS), partial(_asks, kcat.commands)),
+    Format(
+        "kcat",
+        "kcat command",
+        ".sh",
+        _commands(kcat.commands, kcat.TLS),
+        partial(_has_command, kcat.commands),
+    ),
     Format(
         "kafka",
         "command of Kafka's tools",
         ".sh",
         _commands(tools.commands, tools.TLS),
-        partial(_asks, tools.commands),
+        partial(_has_command, tools.commands),
     ),
     Format(
         "python", "Python, builds the request", ".py", _script("request"), partial(_has_message, "request")

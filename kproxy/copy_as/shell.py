@@ -54,7 +54,6 @@ class Command:
     notes: Sequence[str] = ()
 
     def lines(self) -> Iterable[str]:
-        """Yield its lines, comments first."""
         yield from map(comment, self.notes)
         if not self.words:
             return

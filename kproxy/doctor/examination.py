@@ -82,7 +82,6 @@ class Examination:
 
     @property
     def checks(self) -> Iterator[Check]:
-        """All checks."""
         for checks in self.areas.values():
             yield from checks
 
@@ -104,11 +103,11 @@ def examine(areas: Iterable[str] = tuple(AREAS)) -> Examination:
         platform.python_version(),
         sys.executable,
         f"{platform.system()} {platform.release()} {platform.machine()}",
-        {area: looked_at(area, AREAS[area]) for area in areas},
+        {area: checked_area(area, AREAS[area]) for area in areas},
     )
 
 
-def looked_at(area: str, module: str) -> list[Check]:
+def checked_area(area: str, module: str) -> list[Check]:
     """Return the checks of an area; if they raise, the last one reports that."""
     checks: list[Check] = []
     try:

@@ -54,10 +54,10 @@ def ask(terminal: int) -> Answers:
             with _raw(terminal):
                 os.write(terminal, _QUESTION)
                 reply = _reply(terminal)
-    return understood(reply)
+    return parse_reply(reply)
 
 
-def understood(reply: bytes) -> Answers:
+def parse_reply(reply: bytes) -> Answers:
     """Parse a reply."""
     columns = [int(each) for each in _CURSOR.findall(reply)]
     width = columns[1] - columns[0] if len(columns) == 2 else None

@@ -25,13 +25,13 @@ from kproxy.proxy.verdicts import Peers
 
 if TYPE_CHECKING:
     from kproxy.proxy.brokers import Place
-    from kproxy.proxy.outages import Down
+    from kproxy.proxy.outages import BrokerOutage
     from kproxy.proxy.plane import Plane
 
 _ROLES: tuple[Role, ...] = ("broker", "controller")
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _HANDSHAKE_SECONDS = 10.0
-_ENOUGH = 8
+_LEAST_HELLO = 8
 """Bytes needed to distinguish TLS from a request."""
 _UNFORWARDED_SECONDS = 1.0
 """Seconds after which a client's connection is closed if nothing is forwarded."""
@@ -57,7 +57,7 @@ class Acceptor:
         self._settings = plane.settings
         self.upstream = upstream_context(plane.settings.security, keylog=plane.settings.keylog)
         self._clients = _contexts(plane.settings)
-        self._arriving: set[asyncio.Task[None]] = set()
+        self._pending: set[asyncio.Task[None]] = set()
         self._number = 0
 
     # ------------------------------------------------------------ listening
@@ -77,14 +77,14 @@ class Acceptor:
 
     def stop(self) -> None:
         """Cancel connections that are not yet served."""
-        for task in self._arriving:
+        for task in self._pending:
             task.cancel()
 
     # ------------------------------------------------------------ arriving
     def _accept(self, client: socket.socket, listener: Listener) -> None:
         plane = self._plane
         plane.counts.connections += 1
-        if len(plane.sessions) + len(self._arriving) >= self._settings.most_connections:
+        if len(plane.sessions) + len(self._pending) >= self._settings.most_connections:
             plane.counts.refused += 1
             most = self._settings.most_connections
             plane.reports.warn(
@@ -98,8 +98,8 @@ class Acceptor:
             return
         self._number += 1
         task = plane.loop.create_task(self._serve(client, listener, self._number))
-        self._arriving.add(task)
-        task.add_done_callback(self._arriving.discard)
+        self._pending.add(task)
+        task.add_done_callback(self._pending.discard)
 
     async def _serve(self, client: socket.socket, listener: Listener, number: int) -> None:
         """Serve a connection, or report why not and close it."""
@@ -135,17 +135,17 @@ class Acceptor:
         place = listener.place
         named = ""
         if self._clients is not None:
-            named = await self._hello(client)
+            named = await self._requested_name(client)
             if self._settings.sni:
                 place = self._place_named(named)
         session = Session(plane, peers)
         down = plane.outages.of(place)
         if down is None:
-            down = await self._reach(session, client, listener, place, named)
+            down = await self._connect_broker(session, client, listener, place, named)
         if down is not None:
             if not down.is_silent:
                 session.abort()
-                down.met()
+                down.count_hit()
                 raise _DownError
             if session.responses.transport is None:
                 peers.broker = address_of(client.getsockname())
@@ -179,14 +179,14 @@ class Acceptor:
         if session.closed or session.responses.ended:
             session.close()  # the broker has closed the connection meanwhile
 
-    async def _hello(self, client: socket.socket) -> str:
+    async def _requested_name(self, client: socket.socket) -> str:
         """Return the host name in the client's TLS server name indication, empty if there is none."""
         try:
             async with asyncio.timeout(_HANDSHAKE_SECONDS):
                 start = await peek(
                     self._plane.loop,
                     client,
-                    lambda data: len(data) >= _ENOUGH and server_name(data) is not NEED_MORE,
+                    lambda data: len(data) >= _LEAST_HELLO and server_name(data) is not NEED_MORE,
                 )
         except (OSError, TimeoutError) as error:
             raise _NotServedError(diagnosis.client_handshake(error)) from None
@@ -212,9 +212,9 @@ class Acceptor:
         return None
 
     # ------------------------------------------------------------ brokers
-    async def _reach(
+    async def _connect_broker(
         self, session: Session, client: socket.socket, listener: Listener, place: Place | None, named: str
-    ) -> Down | None:
+    ) -> BrokerOutage | None:
         """Connect to the broker; return its outage if its address shows that a rule has taken it down.
 
         :param named: host name that the client asked for in TLS, or empty
@@ -249,7 +249,7 @@ class Acceptor:
         reached = address_of(session.responses.transport.get_extra_info("peername"))
         if place is not None:
             reachability.note(place, "")
-            self._plane.look_at(place, reached[0])
+            self._plane.report_oddity(place, reached[0])
         session.peers.broker = reached
         return outages.at(reached)
 

@@ -77,7 +77,7 @@ class AddressMap:
             raise MapError(f"{left} is mapped twice")
         entries[key] = to
 
-    def found(self, host: str, port: int, node: Node | None = None) -> Address | None:
+    def lookup(self, host: str, port: int, node: Node | None = None) -> Address | None:
         """Return the address to connect to, None if no entry matches.
 
         :param node: the node with that address, if known: entries for nodes take precedence over entries for names

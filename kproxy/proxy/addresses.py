@@ -117,7 +117,7 @@ def rewriter(api_key: int, version: int) -> Rewriter | None:
     if api_key not in _FIELDS or unknown(api_key, version):
         return None
     locator = FieldLocator.to_fields(response_structs(_response(api_key), version), _FIELDS[api_key])
-    return None if locator.is_empty else _FallbackRewriter(api_key, version, _Addresses(locator))
+    return None if locator.is_empty else _FallbackRewriter(api_key, version, _AddressRewriter(locator))
 
 
 def unknown(api_key: int, version: int) -> bool:
@@ -148,13 +148,13 @@ class _FallbackRewriter:
         except LimitReached:
             raise
         except DecodeError:
-            version = self._answered_in(frame)
+            version = self._actual_version(frame)
             if version is None:
                 raise
         other = rewriter(self._api_key, version)
         return RewriteResult(frame, ()) if other is None else other(frame, advertise)
 
-    def _answered_in(self, frame: bytes) -> int | None:
+    def _actual_version(self, frame: bytes) -> int | None:
         """Return the other version in which the frame decodes to its last byte, None if there is none."""
         if len(frame) > _LONGEST_TRIED:
             return None
@@ -166,7 +166,7 @@ class _FallbackRewriter:
         return None if body.problems or body.version == self._version else body.version
 
 
-class _Addresses:
+class _AddressRewriter:
     """Rewrites responses with addresses."""
 
     def __init__(self, locator: FieldLocator) -> None:
@@ -179,20 +179,20 @@ class _Addresses:
             role = "controller" if locations[0].value == _CONTROLLERS else "broker"
             del locations[0]
         edits: list[tuple[FieldLocation, str | int]] = []
-        told: dict[int, tuple[str, int]] = {}
+        advertised: dict[int, tuple[str, int]] = {}
         for node_id, host, port in zip(locations[0::3], locations[1::3], locations[2::3], strict=True):
             if not host.value or port.value <= 0:
                 continue  # no address: with an error, FindCoordinator has node -1 and an empty host
-            address = told.get(node_id.value)
+            address = advertised.get(node_id.value)
             if address is None:  # a node has one address: the first that the response gives
                 address = advertise(Broker(role, node_id.value, host.value, port.value))
-                told[node_id.value] = address
+                advertised[node_id.value] = address
             new_host, new_port = address
             if new_host != host.value:
                 edits.append((host, new_host))
             if new_port != port.value:
                 edits.append((port, new_port))
-        return _edited(frame, edits)
+        return _with_edits(frame, edits)
 
 
 def _budget(frame: bytes) -> Budget | None:
@@ -200,7 +200,7 @@ def _budget(frame: bytes) -> Budget | None:
     return Budget("addresses", "elements") if len(frame) > limit("addresses") else None
 
 
-def _edited(frame: bytes, edits: list[tuple[FieldLocation, str | int]]) -> RewriteResult:
+def _with_edits(frame: bytes, edits: list[tuple[FieldLocation, str | int]]) -> RewriteResult:
     if not edits:
         return RewriteResult(frame, ())
     changed = splice(frame, edits)
@@ -245,7 +245,7 @@ class _OfferedVersions:
                     raise
         if self._asked is not None:
             return self._lowered(self._asked, frame)
-        return RewriteResult(frame, ()) if error else self._refused(frame)
+        return RewriteResult(frame, ()) if error else self._refusal(frame)
 
     def _lowered(self, locator: FieldLocator, frame: bytes) -> RewriteResult:
         locations = locator.find(frame, SIZE_BYTES, _budget(frame))
@@ -255,7 +255,7 @@ class _OfferedVersions:
             known = highest.get(key.value)
             if known is not None and version.value > known:
                 edits.append((version, known))
-        return _edited(frame, edits)._replace(is_known=self._is_known(locations))
+        return _with_edits(frame, edits)._replace(is_known=self._is_known(locations))
 
     def _is_known(self, locations: Sequence[FieldLocation]) -> bool:
         """Return whether the broker offers only declared versions. A refusal offers just ApiVersions (KIP-511)."""
@@ -265,7 +265,7 @@ class _OfferedVersions:
         ]
         return len(offers) > 1 and all(version <= declared.get(key, -1) for key, version in offers)
 
-    def _refused(self, frame: bytes) -> RewriteResult:
+    def _refusal(self, frame: bytes) -> RewriteResult:
         """Answer like a broker no newer than this proxy, so that the client asks again in a known version."""
         answer = frame[_CORRELATION_ID] + _FALLBACK.pack(
             ErrorCode.UNSUPPORTED_VERSION, 1, ApiKey.API_VERSIONS, 0, self._newest

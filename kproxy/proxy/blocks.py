@@ -91,7 +91,7 @@ class BlockMaker:
         self.payload = 0
         self._unknown = 0
 
-    def go_on(self, number: int, endpoints: str) -> None:
+    def resume(self, number: int, endpoints: str) -> None:
         """Register a connection that another recorder has begun."""
         self._connections[number] = self._connection(number, endpoints, 0, shown=True)
 
@@ -110,15 +110,15 @@ class BlockMaker:
             places.append(place)
             place += length
         if len(places) < _FEW:
-            self._each(places)
+            self._one_by_one(places)
         else:
-            self._many(np.array(places))
+            self._in_runs(np.array(places))
         if self._small:
             self.buffers.append(b"".join(self._small))
             self._small.clear()
         return place
 
-    def _many(self, places: Int64s) -> None:
+    def _in_runs(self, places: Int64s) -> None:
         """Make blocks from records; runs of small messages are made together."""
         heads = self._records[places // _ALIGNED]
         plain = (heads["kind"] == DATA) & (heads["noted"] == 0) & (heads["size"] <= _COPIED)
@@ -126,9 +126,9 @@ class BlockMaker:
         for begin, end in pairwise(edges):
             chosen = slice(begin, end)
             if not (plain[begin] and end - begin >= _FEW and self._together(places[chosen], heads[chosen])):
-                self._each(places[chosen].tolist())
+                self._one_by_one(places[chosen].tolist())
 
-    def _each(self, places: Sequence[int]) -> None:
+    def _one_by_one(self, places: Sequence[int]) -> None:
         memory, unpack, connections = self._memory, RECORD.unpack_from, self._connections
         for place in places:
             _, number, time, position, size, noted, kind, side = unpack(memory, place)

@@ -100,7 +100,7 @@ class BrokerPolicy:
             return ""
         if address is not None and self._is_in_network(address):
             return ""
-        if self._mapped.found(host, port, (role, node_id)) is not None:
+        if self._mapped.lookup(host, port, (role, node_id)) is not None:
             return ""
         return f"{host} is not allowed (--allow-brokers)"
 

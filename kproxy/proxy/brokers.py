@@ -29,7 +29,7 @@ _NOWHERE = 1  # tcpmux (RFC 1078): a valid port on which nothing listens
 _RANGE = re.compile(r"(\d+)-(\d+)")
 _BASE = re.compile(r"(\d+)\+")
 
-_TOLD = {"addresses": 20, "brokers": 1}
+_MOST_REPORTS = {"addresses": 20, "brokers": 1}
 """How often the reason for leaving brokers out is reported."""
 
 Key = tuple[str, int]
@@ -152,7 +152,7 @@ class Brokers:
         self._taken: set[int] = set()
         self._announced = announced or BrokerPolicy()
         self._refused = refused
-        self._told: dict[str, int] = {}
+        self._reported: dict[str, int] = {}
         self._is_saved = True
         self.refusals = 0
 
@@ -195,9 +195,9 @@ class Brokers:
                 return False
             kind = "addresses"
         self.refusals += 1
-        told = self._told.get(kind, 0)
-        if told < _TOLD[kind]:
-            self._told[kind] = told + 1
+        count = self._reported.get(kind, 0)
+        if count < _MOST_REPORTS[kind]:
+            self._reported[kind] = count + 1
             self._refused(broker, why)
         return True
 

@@ -123,7 +123,7 @@ def _connection(plane: Plane, session: Session) -> dict[str, Any]:
         "broker": address_text(*peers.broker),
         "node_id": peers.node_id,
         "age_ns": round(session.age * 1e9),
-        "idle_ns": round(session.silent_for() * 1e9),
+        "idle_ns": round(session.idle_seconds() * 1e9),
         "requests_in_flight": len(session.in_flight),
         "from_client": session.requests.received,
         "from_broker": session.responses.received,

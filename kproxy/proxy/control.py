@@ -146,7 +146,7 @@ class ControlServer:
             for connection in self._subscribers:
                 connection.push(line)
 
-    # ------------------------------------------------------------ what connections call
+    # ------------------------------------------------------------ called by connections
     def _admit(self, connection: _Connection, transport: asyncio.Transport) -> str:
         """Register a connection; return why it is refused, empty if it is accepted."""
         self._connections.add(connection)
@@ -217,7 +217,7 @@ class _Connection(asyncio.Protocol):
         self._received = bytearray()
         self._searched = 0
         self._paused = False
-        self._waits = False
+        self._waiting = False
         self._lost = 0
         self.control = False
         self.lasting = True
@@ -266,19 +266,19 @@ class _Connection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
-    def wait_for(self, something: asyncio.Future[None]) -> None:
+    def wait_for(self, future: asyncio.Future[None]) -> None:
         """Answer nothing more until the future is done."""
-        if not something.done():
-            self._waits = True
-            something.add_done_callback(self._go_on)
+        if not future.done():
+            self._waiting = True
+            future.add_done_callback(self._continue)
 
-    def _go_on(self, _: asyncio.Future[None]) -> None:
-        self._waits = False
+    def _continue(self, _: asyncio.Future[None]) -> None:
+        self._waiting = False
         self._answer_lines()
 
     def _may_answer(self) -> bool:
         transport = self._transport
-        return transport is not None and not (self._paused or self._waits or transport.is_closing())
+        return transport is not None and not (self._paused or self._waiting or transport.is_closing())
 
     def _answer_lines(self) -> None:
         while self._may_answer():

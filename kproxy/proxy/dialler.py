@@ -90,7 +90,7 @@ class Dialler:
         known = self._preferred.get(address)
         ordered = list(dict.fromkeys((each[0], each[4]) for each in found))
         first = [each for each in ordered if each[1][0] == known]
-        return [*first, *(each for each in _by_turns(ordered) if each not in first)][:_MOST_ADDRESSES]
+        return [*first, *(each for each in _alternating(ordered) if each not in first)][:_MOST_ADDRESSES]
 
     def _attempt(self, family: int, where: Any) -> Callable[[], Awaitable[socket.socket]]:
         async def attempt() -> socket.socket:
@@ -156,7 +156,7 @@ def _discard(task: asyncio.Task[T], discard: Callable[[T], None]) -> None:
         discard(task.result())
 
 
-def _by_turns(found: Sequence[tuple[int, Any]]) -> Iterator[tuple[int, Any]]:
+def _alternating(found: Sequence[tuple[int, Any]]) -> Iterator[tuple[int, Any]]:
     """Yield addresses of both families alternately, starting with the family of the first (RFC 8305, section 4)."""
     first = [each for each in found if each[0] == found[0][0]]
     others = [each for each in found if each[0] != found[0][0]]
@@ -167,8 +167,8 @@ def _combined(hosts: Sequence[str], errors: Sequence[BaseException]) -> BaseExce
     """Return one error for the errors of all addresses of a name."""
     if len(errors) == 1 or all(isinstance(each, ConnectionRefusedError) for each in errors):
         return errors[0]
-    told = (
+    reasons = (
         f"{host}: {(each.strerror if isinstance(each, OSError) else None) or each}"
         for host, each in zip(hosts, errors, strict=True)
     )
-    return AllFailedError(errors, "; ".join(told))
+    return AllFailedError(errors, "; ".join(reasons))

@@ -73,7 +73,7 @@ class Requests(Half):
     def data_received(self, data: bytes) -> None:
         """Forward received data; a fast path handles a single whole request whose kind was seen before."""
         size = len(data)
-        if self._between and REQUEST_HEAD.size <= size <= self._most and not self.plane.inspector.active:
+        if self._at_boundary and REQUEST_HEAD.size <= size <= self._most and not self.plane.inspector.active:
             length, api, correlation_id = SHORT_REQUEST_HEAD.unpack_from(data)
             if length + SIZE_BYTES == size:
                 entry: Entry = correlation_id
@@ -183,7 +183,7 @@ class Requests(Half):
         return due
 
     def _whole(self, frame: bytes, piece: bytes, now: int) -> None:
-        api_key, version, correlation_id, due = self._about
+        api_key, version, correlation_id, due = self._context
         peers, charge = self.session.peers, self._charge
         seen = Frame(peers, "request", frame, api_key, version, correlation_id, now, charge=charge)
         if due is not None:
@@ -192,7 +192,7 @@ class Requests(Half):
         self._send(self.decided(frame, verdict, due), piece, now, verdict, due=due)
 
     def _give_up(self, collected: bytes, piece: bytes, now: int, why: str) -> None:
-        self.plane.not_inspected(self._about[0], self._wanted, why)
+        self.plane.not_inspected(self._context[0], self._wanted, why)
         super()._give_up(collected, piece, now, why)
 
     def decided(self, data: bytes, verdict: Verdict, due: TrackedRequest | None) -> bytes:
@@ -225,7 +225,7 @@ class Responses(Half):
     def data_received(self, data: bytes) -> None:
         """Forward received data; a fast path handles a single whole response that needs no treatment."""
         size, expected = len(data), self._expected
-        if self._between and expected and size >= RESPONSE_HEAD.size:
+        if self._at_boundary and expected and size >= RESPONSE_HEAD.size:
             length, correlation_id = RESPONSE_HEAD.unpack_from(data)
             first = expected[0]
             if length + SIZE_BYTES == size and (
@@ -288,11 +288,11 @@ class Responses(Half):
             return True
         frame_size = SIZE_BYTES + length
         if isinstance(entry, TrackedRequest):
-            return self._due(entry, data, at, frame_size)
+            return self._treat(entry, data, at, frame_size)
         self._left = frame_size
         return True
 
-    def _due(self, due: TrackedRequest, data: bytes, at: int, size: int) -> bool:
+    def _treat(self, due: TrackedRequest, data: bytes, at: int, size: int) -> bool:
         """Decide how to treat the response to a tracked request."""
         treatment = due.treatment
         inspector = self.plane.inspector
@@ -318,7 +318,7 @@ class Responses(Half):
         if treatment is not None and treatment.stream is not None:
             self._stream = treatment.stream()
             self._stream_left = size
-            self._about = due
+            self._context = due
             return False
         if treatment is not None:
             why = f"its {size:,} bytes are more than kproxy collects"
@@ -327,13 +327,13 @@ class Responses(Half):
         return True
 
     def _whole(self, frame: bytes, piece: bytes, now: int) -> None:
-        due, inspected = self._about
+        due, inspected = self._context
         peers, comments, data = self.session.peers, [], frame
         if due.api_key != ApiKey.API_VERSIONS:
             self.session.is_served = True
         if due.treatment is not None:
             result = self._rewritten(due, frame)
-            data, comments = result.frame, self._noted(result.changes)
+            data, comments = result.frame, self._comments(result.changes)
             self.plane.inspection.names.remember(due.api_key, due.version, frame)
             self.plane.watch_for_escapes(peers, due.api_key, due.version, data)
         verdict = UNCHANGED
@@ -350,7 +350,7 @@ class Responses(Half):
         self.answer()
 
     def _give_up(self, collected: bytes, piece: bytes, now: int, why: str) -> None:
-        due, inspected = self._about
+        due, inspected = self._context
         treatment = due.treatment
         if inspected:
             self.plane.not_inspected(due.api_key, self._wanted, why)
@@ -359,7 +359,7 @@ class Responses(Half):
         elif treatment.stream is not None:
             self._stream = treatment.stream()
             self._stream_left = self._wanted - len(collected) - len(piece)
-            self._about = due
+            self._context = due
             self._send(self._stream.feed(collected), b"", now, UNCHANGED, frames=0)
             self._streamed(piece, now)
         else:  # an uninspected response could carry addresses
@@ -393,13 +393,13 @@ class Responses(Half):
         comments: list[str] = []
         if not self._stream_left:
             self._stream = None
-            comments = self._noted(stream.changes)
+            comments = self._comments(stream.changes)
             if stream.problem:
-                due = self._about
+                due = self._context
                 self.plane.could_not_rewrite(self.session.peers, due.api_key, due.version, stream.problem)
         self._send(changed, piece, now, Verdict(comments=comments) if comments else UNCHANGED, frames=0)
 
-    def _noted(self, changes: tuple[Change, ...]) -> list[str]:
+    def _comments(self, changes: tuple[Change, ...]) -> list[str]:
         """Return packet comments that describe `changes`."""
         if not changes:
             return []

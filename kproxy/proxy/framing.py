@@ -25,7 +25,7 @@ _SHORT = Struct(">h")
 _PRODUCE_TRANSACTIONAL, _PRODUCE_FLEXIBLE = 3, 9
 
 _MOST_KEY, _MOST_VERSION = 0x7FFF, 64
-_FAR = 64  # queue entries searched for a correlation ID
+_MOST_SEARCHED = 64  # queue entries searched for a correlation ID
 
 TOKEN = None
 """Queue entry of a raw SASL token, which has no correlation ID."""
@@ -90,7 +90,7 @@ class InFlight:
             return queue.popleft()
         if isinstance(first, TrackedRequest) and first.correlation_id == correlation_id:
             return queue.popleft()
-        for place in range(1, min(len(queue), _FAR)):
+        for place in range(1, min(len(queue), _MOST_SEARCHED)):
             entry = queue[place]
             if (entry.correlation_id if isinstance(entry, TrackedRequest) else entry) == correlation_id:
                 for _ in range(place):
@@ -128,13 +128,13 @@ def acks_place(data: bytes, at: int, end: int, version: int) -> int:
     :raises NeedMore: if the bytes end before it
     """
     place = at + REQUEST_HEAD.size
-    place = _string(data, place, end)  # client ID, a classic string in every version
+    place = _after_string(data, place, end)  # client ID, a classic string in every version
     if version >= _PRODUCE_FLEXIBLE:
-        place = _no_tags(data, place, end)
+        place = _after_tags(data, place, end)
         length, place = _uvarint(data, place, end)
         place += max(length - 1, 0)
     elif version >= _PRODUCE_TRANSACTIONAL:
-        place = _string(data, place, end)
+        place = _after_string(data, place, end)
     if place + _SHORT.size > end:
         raise NeedMore
     return place
@@ -154,14 +154,14 @@ def client_id_of(data: bytes, at: int, end: int) -> str | None:
     return data[place + _SHORT.size : place + _SHORT.size + length].decode(errors="replace")
 
 
-def _string(data: bytes, place: int, end: int) -> int:
+def _after_string(data: bytes, place: int, end: int) -> int:
     if place + _SHORT.size > end:
         raise NeedMore
     (length,) = _SHORT.unpack_from(data, place)
     return place + _SHORT.size + max(int(length), 0)
 
 
-def _no_tags(data: bytes, place: int, end: int) -> int:
+def _after_tags(data: bytes, place: int, end: int) -> int:
     count, place = _uvarint(data, place, end)
     for _ in range(count):
         _, place = _uvarint(data, place, end)

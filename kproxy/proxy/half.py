@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _MOST_WAITING = 1 << 20  # bytes waiting behind a frame, beyond which a half stops reading
 _WRITE_BUFFER = 1 << 18  # unsent bytes towards a slow side, beyond which the other side is not read
 _EVERYTHING = 1 << 62
-_PAID_AHEAD = 1 << 14  # bytes charged in advance, so that not every piece is charged
+_CHARGED_AHEAD = 1 << 14  # bytes charged in advance, so that not every piece is charged
 _PACE = 0.02  # seconds between two pieces of a throttled frame
 
 
@@ -106,10 +106,10 @@ class Half(asyncio.Protocol):
         self.received = 0
         self.ended = False
         self._left = 0
-        self._kept = b""
+        self._incomplete = b""
         self._collected: bytearray | None = None
-        self._wanted = self._paid = 0
-        self._about: Any = None
+        self._wanted = self._charged = 0
+        self._context: Any = None
         self._charge: Charge | None = None
         self._unsent_charges: list[Charge] = []
         self._stream: StreamedEndpoints | None = None
@@ -117,11 +117,10 @@ class Half(asyncio.Protocol):
         self._waiting: deque[_WaitingFrame] = deque()
         self._waiting_bytes = 0
         self._pauses = Pause(0)
-        self._between = True  # between frames, and nothing waits: the fast path may be taken
+        self._at_boundary = True  # between frames, and nothing waits: the fast path may be taken
 
     # ------------------------------------------------------------ asyncio calls
     def connection_made(self, transport: Any) -> None:
-        """Keep the transport."""
         self.transport = transport
         transport.set_write_buffer_limits(high=_WRITE_BUFFER)
 
@@ -140,12 +139,12 @@ class Half(asyncio.Protocol):
             self._record(data, now, _SWALLOWED)
             return
         self._take(data, now)
-        self._between = self.is_idle and not self.session.swallowing
+        self._at_boundary = self.is_idle and not self.session.swallowing
 
     def eof_received(self) -> bool:
         """Forward buffered bytes, then the end itself; the other direction stays open."""
         self.seen = time_ns()
-        self._flush_kept()
+        self._flush_incomplete()
         if self._waiting:
             self.ended = True  # _advance ends the half when nothing waits any more
         else:
@@ -153,7 +152,6 @@ class Half(asyncio.Protocol):
         return bool(self.transport.can_write_eof())  # TLS has no half-close: the transport closes by itself
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Inform the session."""
         self.session.lost(self, error)
 
     def pause_writing(self) -> None:
@@ -184,8 +182,8 @@ class Half(asyncio.Protocol):
     # ------------------------------------------------------------ frames
     def _take(self, data: bytes, now: int) -> None:
         """Split a chunk into frames, and forward them in runs."""
-        if self._kept:
-            data, self._kept = self._kept + data, b""
+        if self._incomplete:
+            data, self._incomplete = self._incomplete + data, b""
         at, run, frames, size = 0, 0, 0, len(data)
         while at < size:
             if self._left:
@@ -197,13 +195,13 @@ class Half(asyncio.Protocol):
                 try:
                     passes = self._begin(data, at, size)
                 except NeedMore:
-                    self._kept = data[at:]
+                    self._incomplete = data[at:]
                     break
                 if passes:
                     frames += 1
                     continue
             self._pass(data[run:at], now, frames)
-            at = run = self._go_on(data, at, now)
+            at = run = self._consume(data, at, now)
             frames = 0
             if self.session.closed:
                 return
@@ -231,11 +229,11 @@ class Half(asyncio.Protocol):
         """
         self._collected = bytearray()
         self._wanted = size
-        self._paid = free
-        self._about = about
+        self._charged = free
+        self._context = about
         return False
 
-    def _go_on(self, data: bytes, at: int, now: int) -> int:
+    def _consume(self, data: bytes, at: int, now: int) -> int:
         """Consume bytes of the frame that is being collected or streamed; return the offset after them."""
         if self._stream is not None:
             piece = data[at : at + self._stream_left]
@@ -246,7 +244,7 @@ class Half(asyncio.Protocol):
         assert collected is not None
         piece = data[at : at + self._wanted - len(collected)]
         there = len(collected) + len(piece)
-        if there > self._paid and not self._pay(there, collected, piece, now):
+        if there > self._charged and not self._charge_more(there, collected, piece, now):
             return at + len(piece)
         if there < self._wanted:
             collected += piece
@@ -255,22 +253,22 @@ class Half(asyncio.Protocol):
         self._collected = None
         frame = bytes(collected + piece) if collected else piece
         self._whole(frame, piece, now)
-        self._charge = self._about = None  # free the frame, unless something waits with it
+        self._charge = self._context = None  # free the frame, unless something waits with it
         return at + len(piece)
 
-    def _pay(self, there: int, collected: bytearray, piece: bytes, now: int) -> bool:
+    def _charge_more(self, there: int, collected: bytearray, piece: bytes, now: int) -> bool:
         """Charge more of the frame to the limit, ahead of its arrival; on reaching it, give up and return False."""
         if self._charge is None:
             self._charge = Charge(self.plane.inspected, "inspected_bytes")
-        most = min(there + _PAID_AHEAD, self._wanted)
+        most = min(there + _CHARGED_AHEAD, self._wanted)
         try:
-            self._charge.add(most - self._paid, "collecting it")
+            self._charge.add(most - self._charged, "collecting it")
         except LimitReached as error:
             self._collected = None
             self._give_up(bytes(collected), piece, now, str(error))
             self._charge = None
             return False
-        self._paid = most
+        self._charged = most
         return True
 
     def _give_up(self, collected: bytes, piece: bytes, now: int, why: str) -> None:
@@ -332,7 +330,7 @@ class Half(asyncio.Protocol):
             self._perform(item)
 
     def _wait(self, item: _WaitingFrame) -> None:
-        self._between = False
+        self._at_boundary = False
         self._waiting.append(item)
         self._waiting_bytes += len(item.data)
         if self._waiting_bytes > _MOST_WAITING:
@@ -425,7 +423,7 @@ class Half(asyncio.Protocol):
 
     def pass_all(self) -> None:
         """Stop looking for frames: this is not Kafka, or cannot be distinguished from noise."""
-        self._between = False
+        self._at_boundary = False
         self._left = _EVERYTHING
 
     def _record(self, data: bytes, now: int, comment: str = "") -> None:
@@ -435,7 +433,7 @@ class Half(asyncio.Protocol):
     @property
     def is_idle(self) -> bool:
         """Whether no frame is in transit."""
-        return not (self._left or self._kept or self._collected or self._stream_left or self._waiting)
+        return not (self._left or self._incomplete or self._collected or self._stream_left or self._waiting)
 
     @property
     def unsent(self) -> int:
@@ -444,15 +442,15 @@ class Half(asyncio.Protocol):
 
     def swallow(self) -> None:
         """Stop looking for frames, because nothing is forwarded any more."""
-        self._between = False
+        self._at_boundary = False
         self._left = self._stream_left = 0
-        self._kept = b""
+        self._incomplete = b""
         self._collected = self._stream = self._charge = None
 
     # ------------------------------------------------------------ the end
     def forget(self) -> None:
         """Drop collected and waiting frames because the connection has ended; they are still recorded."""
-        self._collected = self._charge = self._about = None
+        self._collected = self._charge = self._context = None
         for item in self._waiting:
             held = item.verdict.hold is not None and not item.ready
             said = Intervention(
@@ -466,10 +464,10 @@ class Half(asyncio.Protocol):
         self._unsent_charges.clear()
         self.pass_all()
 
-    def _flush_kept(self) -> None:
+    def _flush_incomplete(self) -> None:
         """Forward buffered bytes of an incomplete frame, the rest of which will not arrive."""
         now = self.seen
-        kept, self._kept = self._kept, b""
+        kept, self._incomplete = self._incomplete, b""
         collected, self._collected = self._collected, None
         if collected:
             self._send(bytes(collected), b"", now, UNCHANGED)

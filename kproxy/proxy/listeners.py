@@ -88,7 +88,6 @@ class Listener:
 
     @property
     def port(self) -> int:
-        """The port that all sockets share."""
         return self.addresses[0][1]
 
     def close(self) -> None:

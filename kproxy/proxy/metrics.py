@@ -89,7 +89,7 @@ class Metrics:
 
         :param status: the answer to the command ``status`` (docs/ctl.md)
         """
-        self._status.told = _Report(status, time())
+        self._status.report = _Report(status, time())
 
     def start(self, host: str, port: int) -> Address:
         """Serve the metrics over HTTP, in a thread; return the address.
@@ -136,7 +136,7 @@ class _Labels:
         return value
 
 
-class _OfClient(NamedTuple):
+class _ClientMetrics(NamedTuple):
     """Metrics by API and client."""
 
     requests: Counter
@@ -146,7 +146,7 @@ class _OfClient(NamedTuple):
     time: Histogram
 
 
-class _OfTopic(NamedTuple):
+class _TopicMetrics(NamedTuple):
     """Metrics by API and topic."""
 
     requests: Counter
@@ -168,7 +168,7 @@ class _ExchangeMetrics:
         self._clients = _Labels(clients)
         self._topics = _Labels(topics)
         of_client = ("api", "client_id")
-        self._of_client = _OfClient(
+        self._of_client = _ClientMetrics(
             counter("requests", "Requests from clients.", *of_client),
             counter(
                 "unanswered_requests",
@@ -211,7 +211,7 @@ class _ExchangeMetrics:
             registry=registry,
         )
         of_topic = ("api", "topic")
-        self._of_topic = _OfTopic(
+        self._of_topic = _TopicMetrics(
             counter(
                 "topic_requests", "Requests that carry records of a topic, or acknowledge them.", *of_topic
             ),
@@ -227,8 +227,8 @@ class _ExchangeMetrics:
             *of_topic,
             "error",
         )
-        self._client_children: dict[tuple[str, str], _OfClient] = {}
-        self._topic_children: dict[tuple[str, str], _OfTopic] = {}
+        self._client_children: dict[tuple[str, str], _ClientMetrics] = {}
+        self._topic_children: dict[tuple[str, str], _TopicMetrics] = {}
 
     def observe(self, exchange: Exchange) -> None:
         if exchange.request_size == 0:
@@ -298,17 +298,17 @@ class _ExchangeMetrics:
                 yield self._topics.of(name)
                 return
 
-    def _client(self, api: str, client: str) -> _OfClient:
+    def _client(self, api: str, client: str) -> _ClientMetrics:
         found = self._client_children.get((api, client))
         if found is None:
-            found = _OfClient._make(metric.labels(api, client) for metric in self._of_client)
+            found = _ClientMetrics._make(metric.labels(api, client) for metric in self._of_client)
             self._client_children[api, client] = found
         return found
 
-    def _topic(self, api: str, topic: str) -> _OfTopic:
+    def _topic(self, api: str, topic: str) -> _TopicMetrics:
         found = self._topic_children.get((api, topic))
         if found is None:
-            found = _OfTopic._make(metric.labels(api, topic) for metric in self._of_topic)
+            found = _TopicMetrics._make(metric.labels(api, topic) for metric in self._of_topic)
             self._topic_children[api, topic] = found
         return found
 
@@ -418,11 +418,11 @@ _VALUES = (
 class _StatusCollector:
     """Exports the data plane's last report when Prometheus asks.
 
-    :ivar told: None before the first report
+    :ivar report: None before the first report
     """
 
     def __init__(self) -> None:
-        self.told: _Report | None = None
+        self.report: _Report | None = None
 
     def describe(self) -> Iterable[Metric]:
         """Return nothing: metrics appear once they have values."""
@@ -431,9 +431,9 @@ class _StatusCollector:
     def collect(self) -> Iterator[Metric]:
         from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily
 
-        if self.told is None:
+        if self.report is None:
             return
-        status, at = self.told
+        status, at = self.report
         families: dict[str, Any] = {}
         for each in _VALUES:
             value = _at(status, each.path)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kproxy.proxy.session import Session
 
 
-class Down:
+class BrokerOutage:
     """The outage of a broker.
 
     :ivar sessions: connections to it that fell silent
@@ -44,20 +44,18 @@ class Down:
         """Whether connections are accepted and never answered."""
         return self._manner == SILENT
 
-    def met(self) -> None:
+    def count_hit(self) -> None:
         """Count an affected connection."""
         self.rule.hits += 1
         self.rule.last_hit = time_ns()
 
     def end(self, session: Session) -> None:
         """End a connection to the broker, or let it fall silent, and mark it."""
-        ending, now = ENDS[self._manner], time_ns()
+        rule, ending = self.rule.rule.text, ENDS[self._manner]
         if session.recording is not None:
-            said = Intervention(
-                rule=self.rule.rule.text, action=f"connection {ending.value}", ended=ending.value
-            )
-            session.recording.note(1, as_comment(said), now)
-        self.met()
+            said = Intervention(rule=rule, action=f"connection {ending.value}", ended=ending.value)
+            session.recording.note(1, as_comment(said), time_ns())
+        self.count_hit()
         session.carry_out(ending)
         if self.is_silent:
             self.sessions.append(session)
@@ -68,7 +66,7 @@ class Outages:
 
     def __init__(self, plane: Plane) -> None:
         self._plane = plane
-        self._down: dict[int, Down] = {}
+        self._down: dict[int, BrokerOutage] = {}
 
     def apply(self, rules: Mapping[int, OutageRule]) -> None:
         """Take brokers down, and bring others back.
@@ -81,14 +79,14 @@ class Outages:
                 self._come_back(down)
         for node_id, rule in rules.items():
             if node_id not in self._down:
-                self._down[node_id] = Down(rule)
+                self._down[node_id] = BrokerOutage(rule)
                 self._go_down(self._down[node_id])
 
-    def of(self, place: Place | None) -> Down | None:
+    def of(self, place: Place | None) -> BrokerOutage | None:
         """Return the outage of a broker, None if it is up."""
         return self._down.get(place.node_id) if place is not None and place.role == "broker" else None
 
-    def at(self, address: Address) -> Down | None:
+    def at(self, address: Address) -> BrokerOutage | None:
         """Return the outage of the broker with an address (advertised, dialled or reached), None if there is none."""
         return next((down for down in self._down.values() if address in self._addresses(down.node_id)), None)
 
@@ -100,7 +98,7 @@ class Outages:
             found |= {(place.host, place.port), plane.target_of(place).address}
         return found
 
-    def _go_down(self, down: Down) -> None:
+    def _go_down(self, down: BrokerOutage) -> None:
         plane = self._plane
         for listener in plane.listeners:
             if down.is_refused and self.of(listener.place) is down:
@@ -110,7 +108,7 @@ class Outages:
             if session.peers.node_id == down.node_id or session.peers.broker in addresses:
                 down.end(session)
 
-    def _come_back(self, down: Down) -> None:
+    def _come_back(self, down: BrokerOutage) -> None:
         for listener in self._plane.listeners:
             if listener.place is not None and listener.place.node_id == down.node_id:
                 listener.reopen()

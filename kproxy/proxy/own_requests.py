@@ -403,7 +403,7 @@ async def cluster_of(
     failures = []
     for host, port in bootstrap:
         try:
-            at = None if mapped is None else mapped.found(host, port)
+            at = None if mapped is None else mapped.lookup(host, port)
             async with await BrokerConnection.connect(
                 host, port, security, timeout=timeout, at=at, dialler=dialler
             ) as connection:

@@ -65,9 +65,9 @@ from kproxy.proxy.treatments import Treatment, treatment_of
 from kproxy.proxy.verdicts import Inspector, Peers
 
 _TICK = 0.1  # seconds
-_LOOK = 1.0
-_QUEUE_LOOK = 0.002
-_DRAIN_LOOK = 0.02
+_CHECK = 1.0
+_QUEUE_CHECK = 0.002
+_DRAIN_CHECK = 0.02
 _PROBE_TIMEOUT = 5.0
 _SETTLE = 2.0
 
@@ -251,7 +251,7 @@ class Plane:
         while self.sessions and self.loop.time() < deadline:
             for session in [each for each in self.sessions if each.is_idle]:
                 session.close()
-            await asyncio.sleep(_DRAIN_LOOK)
+            await asyncio.sleep(_DRAIN_CHECK)
             deadline = min(deadline, self.loop.time() + self._drain_seconds)
         left = len(self.sessions)
         if left:
@@ -305,7 +305,7 @@ class Plane:
 
     def mapped_to(self, place: Place) -> Address | None:
         """Return the address that ``--map`` gives for a broker, None if there is none."""
-        return self._mapped.found(place.host, place.port, (place.role, place.node_id))
+        return self._mapped.lookup(place.host, place.port, (place.role, place.node_id))
 
     def target_of(self, place: Place) -> Target:
         """Return where to connect to reach a broker."""
@@ -317,7 +317,7 @@ class Plane:
 
     def bootstrap_target(self, address: Address) -> Target:
         """Return where to connect to reach a bootstrap server."""
-        return Target(self._mapped.found(*address) or address, address[0])
+        return Target(self._mapped.lookup(*address) or address, address[0])
 
     def _own_address(self, address: Address) -> str:
         """Return why a connection must not go to `address` if kproxy itself listens there, else empty."""
@@ -328,7 +328,7 @@ class Plane:
                     return "kproxy itself listens there"
         return ""
 
-    def look_at(self, place: Place, host: str) -> None:
+    def report_oddity(self, place: Place, host: str) -> None:
         """Report an odd address of a broker, once for each kind of oddity.
 
         :param host: as announced, or the IP address that was reached
@@ -366,7 +366,7 @@ class Plane:
         host, port = self.brokers.address_of(place)
         self._watch.learn(place.broker)
         self._watch.allow(host, port)
-        self.look_at(place, place.host)
+        self.report_oddity(place, place.host)
         mapped = self.mapped_to(place)
         self.reports.event(
             "broker",
@@ -380,7 +380,7 @@ class Plane:
         if self.settings.forward:
             self.reachability.check(place)
 
-    # ------------------------------------------------------------ what sessions ask
+    # ------------------------------------------------------------ called by sessions
     def treatment(self, api_key: int, version: int) -> Treatment | None:
         """Return how responses are treated, None if they simply pass."""
         return treatment_of(api_key, version) if self.rewrites else None
@@ -456,7 +456,7 @@ class Plane:
             self.counts.from_clients += session.requests.received
             self.counts.from_brokers += session.responses.received
 
-    # ------------------------------------------------------------ what control asks
+    # ------------------------------------------------------------ called by the control socket
     def set_forwarding(self, on: bool) -> None:
         """Turn forwarding on or off.
 
@@ -488,7 +488,7 @@ class Plane:
     async def _hold_back(self) -> None:
         """Pause reading while the recorder is behind; between two checks the queue has room for arriving bytes."""
         while True:
-            await asyncio.sleep(_QUEUE_LOOK)
+            await asyncio.sleep(_QUEUE_CHECK)
             congested = self.recordings.congested
             for session in self.sessions:
                 for half in (session.requests, session.responses):
@@ -500,16 +500,16 @@ class Plane:
     async def _sweep(self) -> None:
         """Check clocks, rules and overdue connections once a second."""
         settings = self.settings
-        next_look = self.loop.time()
+        next_check = self.loop.time()
         while True:
             await asyncio.sleep(_TICK)
             self._sampler.tick()
-            if self.loop.time() < next_look:
+            if self.loop.time() < next_check:
                 continue
-            next_look = self.loop.time() + _LOOK
-            self._look_at_clock()
+            next_check = self.loop.time() + _CHECK
+            self._check_clock()
             await self._save_brokers()
-            await self._look_at_rules()
+            await self._reload_rules()
             self.inspection.tick(time_ns())
             self.recordings.tell_dropped()
             for session in list(self.sessions):
@@ -520,7 +520,7 @@ class Plane:
                     self.reports.note(f"{_who(session.peers)}: {overdue}")
                     session.close()
 
-    async def _look_at_rules(self) -> None:
+    async def _reload_rules(self) -> None:
         """Reload the rules file if it has changed."""
         file = self._rules_file
         if file is None or not file.has_changed():
@@ -538,7 +538,7 @@ class Plane:
         if save is not None:
             await asyncio.to_thread(save)
 
-    def _look_at_clock(self) -> None:
+    def _check_clock(self) -> None:
         """Report that the clock was set, and shift the end times of rules and holds accordingly."""
         step = self._clock_steps.look()
         if step:
@@ -561,13 +561,13 @@ async def _main(settings: Settings, reports: Reports) -> None:
         loop.add_signal_handler(number, plane.end)
     loop.add_signal_handler(signal.SIGHUP, lambda: None)
     if not settings.detached:
-        loop.add_reader(0, _heard, plane)
+        loop.add_reader(0, _front_ended, plane)
     loop.set_exception_handler(lambda _, context: _unexpected(reports, context))
     gc.freeze()
     await plane.run()
 
 
-def _heard(plane: Plane) -> None:
+def _front_ended(plane: Plane) -> None:
     """End with the front, unless detached: the front sends nothing but the end of its stream."""
     if os.read(0, 1 << 16):
         return
@@ -586,7 +586,7 @@ def _unexpected(reports: Reports, context: dict[str, Any]) -> None:
     reports.warn(f"something went wrong in kproxy, forwarding continues: {what}")
 
 
-def _other(error: Exception, settings: Settings | None) -> str:
+def _occupant_hint(error: Exception, settings: Settings | None) -> str:
     """Return a hint at the kproxy that occupies the address; empty if the error is a different one."""
     if settings is None or not isinstance(error, OSError) or error.errno != errno.EADDRINUSE:
         return ""
@@ -616,7 +616,7 @@ def main() -> None:
         settings = msgspec.json.decode(line, type=Settings)
         uvloop.run(_main(settings, reports))
     except (OSError, ValueError, TlsConfigError, AuthorityError) as error:
-        reports.event("failed", text=f"{error}{_other(error, settings)}")
+        reports.event("failed", text=f"{error}{_occupant_hint(error, settings)}")
         sys.exit(1)
 
 

@@ -144,23 +144,23 @@ class Recorder:
         self._output = output
         self._lossless = lossless
         self._counts = dict.fromkeys(("packets", "bytes", "lost_packets", "lost_bytes"), 0)
-        self._told = self._counts.copy()
-        self._told_at = 0.0
+        self._reported = self._counts.copy()
+        self._reported_at = 0.0
         self._failure = ""
         self._retry_at = 0.0
         self._lost = (0, 0)
 
     def run(self) -> None:
         receiver, blocks, batch = self._receiver, self._blocks, self._output.batch
-        while receiver.wait(None if self._counts == self._told else _COUNTS):
+        while receiver.wait(None if self._counts == self._reported else _COUNTS):
             begin, end = receiver.available()
             place = blocks.read(begin, end, batch)
             self._counts["lost_bytes"] += blocks.take_unknown()
             if blocks.buffers:
                 self._write()
             receiver.take(place)
-            self._tell_counts()
-        tell("end", **self._counts)
+            self._report_counts()
+        report("end", **self._counts)
 
     def _write(self) -> None:
         blocks = self._blocks
@@ -202,27 +202,27 @@ class Recorder:
             self._lost = self._counts["lost_packets"], self._counts["lost_bytes"]
             what = "forwarding waits" if self._lossless else "packets are dropped"
             text = f"recording failed: {self._failure}; {what} until it can be written again"
-            tell("error", text=text, failing=True)
+            report("error", text=text, failing=True)
 
     def _recovered(self) -> None:
         if self._failure:
             packets, size = self._lost
             counts = self._counts
-            tell(
+            report(
                 "recovered",
                 lost_packets=counts["lost_packets"] - packets,
                 lost_bytes=counts["lost_bytes"] - size,
             )
             self._failure = ""
 
-    def _tell_counts(self) -> None:
+    def _report_counts(self) -> None:
         now = time.monotonic()
-        if now - self._told_at >= _COUNTS and self._counts != self._told:
-            self._told_at, self._told = now, self._counts.copy()
-            tell("counts", **self._counts)
+        if now - self._reported_at >= _COUNTS and self._counts != self._reported:
+            self._reported_at, self._reported = now, self._counts.copy()
+            report("counts", **self._counts)
 
 
-def tell(event: str, **what: object) -> None:
+def report(event: str, **what: object) -> None:
     """Print an event; it is dropped if nothing reads it."""
     with suppress(OSError):
         os.write(1, json.dumps({"event": event, **what}).encode() + b"\n")
@@ -241,7 +241,7 @@ def output_of(settings: RecorderSettings, begun: Begun) -> Output:
     return Series(path, begun, size=size, seconds=seconds, count=settings.rotate_count)
 
 
-def _step_back() -> None:
+def _lower_priority() -> None:
     """Give forwarding precedence on a busy processor: this process has a queue, clients have none."""
     with suppress(OSError, AttributeError):  # Linux
         os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
@@ -251,29 +251,29 @@ def main() -> int:
     """Run the process; return its exit code."""
     for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(each, signal.SIG_IGN)
-    _step_back()
+    _lower_priority()
     os.set_blocking(1, False)
     start = _Start(**json.loads(sys.stdin.buffer.read()))
     receiver = Receiver(start.memory, start.bell)
     from kproxy.proxy.blocks import BlockMaker  # with numpy, which the data plane does not need
 
-    blocks = BlockMaker(receiver.view, start.salt, lambda text: tell("error", text=text))
+    blocks = BlockMaker(receiver.view, start.salt, lambda text: report("error", text=text))
     for number, endpoints in start.connections:
-        blocks.go_on(number, endpoints)
+        blocks.resume(number, endpoints)
     locks = socket.socket(fileno=start.locks) if start.locks >= 0 else None
 
     def begun(path: Path, size: int) -> None:
         if locks is not None:
             with suppress(OSError):  # the data plane has ended
-                socket.send_fds(locks, [b"."], [output.held])
-        tell("file", path=str(path), begin=size)
+                socket.send_fds(locks, [b"."], [output.lock_fd])
+        report("file", path=str(path), begin=size)
 
     try:
         output = output_of(RecorderSettings(**start.settings), begun)
-        output.held = start.held
+        output.lock_fd = start.held
         output.open()
     except (OSError, ValueError) as error:
-        tell("error", text=f"nothing can be recorded: {reason_of(error)}", fatal=True)
+        report("error", text=f"nothing can be recorded: {reason_of(error)}", fatal=True)
         return 1
     Recorder(receiver, blocks, output, lossless=start.lossless).run()
     output.close()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _END_SECONDS = 10.0
 """Seconds for the recorder to write the rest of the queue at the end."""
-_END_LOOK = 0.02
+_END_CHECK = 0.02
 _TAKE = 1 << 16
 _MOST_RESTARTS = 5
 
@@ -81,7 +81,7 @@ class Recordings:
         self._locks.setblocking(False)
         assert self._process.stdout is not None
         os.set_blocking(self._process.stdout.fileno(), False)
-        asyncio.get_running_loop().add_reader(self._process.stdout.fileno(), self._told)
+        asyncio.get_running_loop().add_reader(self._process.stdout.fileno(), self._read_events)
 
     def open(self, client: Address, broker: Address, time: int) -> Recording | None:
         """Begin to record a connection; return None if nothing is recorded.
@@ -131,7 +131,7 @@ class Recordings:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + _END_SECONDS
         while self._process.poll() is None and loop.time() < deadline:
-            await asyncio.sleep(_END_LOOK)
+            await asyncio.sleep(_END_CHECK)
         if self._process.returncode is None:
             self._reports.warn(
                 f"{self.path}: writing did not end in {_END_SECONDS:g} s: some of it is missing"
@@ -139,14 +139,14 @@ class Recordings:
             self._process.kill()
             self._process.wait()
         assert self._process.stdout is not None
-        self._told()
+        self._read_events()
         loop.remove_reader(self._process.stdout.fileno())
         self._process.stdout.close()
         assert self._locks is not None
         self._locks.close()
-        self._let_go()
+        self._release_lock()
 
-    def _told(self) -> None:
+    def _read_events(self) -> None:
         """Read the recorder's events and pass them on."""
         assert self._process is not None
         assert self._process.stdout is not None
@@ -158,13 +158,13 @@ class Recordings:
         if not data:
             asyncio.get_running_loop().remove_reader(descriptor)
             if not self._closing:
-                self._lost()
+                self._replace_recorder()
             return
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
-            self._pass_on(msgspec.json.decode(line))
+            self._handle_event(msgspec.json.decode(line))
 
-    def _lost(self) -> None:
+    def _replace_recorder(self) -> None:
         """Replace a recorder that ended unexpectedly, unless that has happened too often."""
         assert self._process is not None
         assert self._process.stdout is not None
@@ -179,14 +179,14 @@ class Recordings:
             self._reports.warn(f"nothing is recorded any more ({self.path})")
             self._reports.event("recorder_failed")
             self._process = None
-            self._let_go()
+            self._release_lock()
             assert self.tee is not None
             self.tee.close()  # nothing reads from the tee any more, so nothing may wait for it
             return
         self._reports.warn(f"the recorder ended unexpectedly and is restarted ({self.path})")
         self.start()
 
-    def _pass_on(self, event: dict[str, Any]) -> None:
+    def _handle_event(self, event: dict[str, Any]) -> None:
         name = event.pop("event")
         if name == "error":
             self._fatal = self._fatal or bool(event.get("fatal"))
@@ -198,23 +198,23 @@ class Recordings:
             self._counts = {what: count + self._earlier.get(what, 0) for what, count in event.items()}
         else:
             if name == "file":
-                self._hold()
+                self._share_lock()
             elif name == "recovered":
                 self._gaps += bool(event.get("lost_packets"))
             self._up = name != "end"
             self._reports.event(f"recorder_{name}", **event)
 
-    def _hold(self) -> None:
+    def _share_lock(self) -> None:
         """Share the lock of the new file, by which readers see that the recording continues."""
         assert self._locks is not None
         try:
             _, fds, _, _ = socket.recv_fds(self._locks, 1, 1)
         except BlockingIOError:
             return
-        self._let_go()
+        self._release_lock()
         self._held = fds[0]
 
-    def _let_go(self) -> None:
+    def _release_lock(self) -> None:
         if self._held >= 0:
             os.close(self._held)
             self._held = -1

@@ -29,7 +29,7 @@ class Reports:
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
-        self._told: dict[str, tuple[float, int]] = {}
+        self._reported: dict[str, tuple[float, int]] = {}
         self.publish: Callable[[dict[str, Any]], None] = lambda _: None
         os.set_blocking(descriptor, False)
 
@@ -49,11 +49,11 @@ class Reports:
         :param about: warnings with the same value count as repetitions; the text, if empty
         """
         key, now = about or text, monotonic()
-        told_at, count = self._told.get(key, (-_AGAIN, 0))
-        if now - told_at < _AGAIN:
-            self._told[key] = told_at, count + 1
+        reported_at, count = self._reported.get(key, (-_AGAIN, 0))
+        if now - reported_at < _AGAIN:
+            self._reported[key] = reported_at, count + 1
             return
-        if len(self._told) > _MOST_KEPT:
-            self._told.clear()
-        self._told[key] = now, 0
+        if len(self._reported) > _MOST_KEPT:
+            self._reported.clear()
+        self._reported[key] = now, 0
         self.event("warning", text=f"{text} (and {count:,} more before that)" if count else text)

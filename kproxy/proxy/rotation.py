@@ -50,17 +50,17 @@ class Output:
     :param size: bytes after which another file begins, None for no bound
     :param seconds: after which another file begins, None for no bound
     :ivar batch: bytes to write at a time at most
-    :ivar held: file descriptor that holds the lock; before the first file, that of an earlier recorder of the same run,
-        or -1
+    :ivar lock_fd: file descriptor that holds the lock; before the first file, that of an earlier recorder of the same
+        run, or -1
     """
 
     def __init__(self, begun: Begun, *, size: int | None = None, seconds: float | None = None) -> None:
-        self.held = -1
+        self.lock_fd = -1
         self._begun = begun
         self._size = size
         self._seconds = seconds
         self._file: BinaryIO | None = None
-        self._good = 0
+        self._whole_bytes = 0
         self._due = 0.0
         self.batch = _BATCH if size is None else max(min(_BATCH, size // _BATCHES), _LEAST_BATCH)
 
@@ -82,10 +82,10 @@ class Output:
         assert self._file is not None
         fd = self._file.fileno()
         try:
-            self._good += _write_all(fd, buffers)
+            self._whole_bytes += _write_all(fd, buffers)
         except OSError:
             with suppress(OSError):
-                os.ftruncate(fd, self._good)
+                os.ftruncate(fd, self._whole_bytes)
             raise
 
     def note_lost(self, packets: int, text: str) -> None:
@@ -101,9 +101,9 @@ class Output:
     def close(self) -> None:
         """Close the files and release the lock."""
         self._leave_file()
-        if self.held >= 0:
-            os.close(self.held)
-            self.held = -1
+        if self.lock_fd >= 0:
+            os.close(self.lock_fd)
+            self.lock_fd = -1
 
     def _leave_file(self) -> None:
         if self._file is not None:
@@ -114,11 +114,11 @@ class Output:
         """Return the path of the file to begin."""
         raise NotImplementedError
 
-    def _began(self, path: Path) -> None:
+    def _file_begun(self, path: Path) -> None:
         """React to a new file."""
 
     def _full(self) -> bool:
-        return (self._size is not None and self._good >= self._size) or (
+        return (self._size is not None and self._whole_bytes >= self._size) or (
             self._seconds is not None and time.monotonic() >= self._due
         )
 
@@ -138,23 +138,23 @@ class Output:
                 raise
             undo.pop_all()
         self._leave_file()
-        self._file, self._good = file, good
+        self._file, self._whole_bytes = file, good
         if self._seconds is not None:
             self._due = time.monotonic() + self._seconds
         self._begun(path, size)
-        self._began(path)
+        self._file_begun(path)
 
     def _lock(self, file: BinaryIO, path: Path) -> None:
         """Lock a new file.
 
         :raises OSError: if another process holds the lock
         """
-        self._take(file.fileno(), path)
+        self._acquire(file.fileno(), path)
 
-    def _take(self, fd: int, path: Path) -> None:
-        if self.held < 0 or not os.path.samestat(os.fstat(self.held), os.fstat(fd)):
+    def _acquire(self, fd: int, path: Path) -> None:
+        if self.lock_fd < 0 or not os.path.samestat(os.fstat(self.lock_fd), os.fstat(fd)):
             lock(fd, path)
-            self.held = os.dup(fd) if self.held < 0 else os.dup2(fd, self.held, inheritable=False)
+            self.lock_fd = os.dup(fd) if self.lock_fd < 0 else os.dup2(fd, self.lock_fd, inheritable=False)
 
 
 class SingleFile(Output):
@@ -193,7 +193,7 @@ class Series(Output):
         numbers = self._numbers()
         return self._numbered(numbers[-1] + 1 if numbers else 1)
 
-    def _began(self, path: Path) -> None:
+    def _file_begun(self, path: Path) -> None:
         if self._count is not None:
             for number in self._numbers()[: -self._count]:
                 self._numbered(number).unlink(missing_ok=True)
@@ -230,7 +230,7 @@ class ChunkFolder(Output):
         :raises OSError: if it cannot be created, or another process writes to the folder
         """
         self._folder_fd = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
-        self._take(self._folder_fd, self._folder)
+        self._acquire(self._folder_fd, self._folder)
         super().open()
 
     def write(self, buffers: Buffers) -> None:
@@ -256,17 +256,17 @@ class ChunkFolder(Output):
 
     def _next_path(self) -> Path:
         assert self._size is not None
-        while self._held() + self._size + self.batch > self._limit and self._drop_oldest():
+        while self._held_bytes() + self._size + self.batch > self._limit and self._drop_oldest():
             pass
         return self._folder / f"{int(self._chunks[-1].stem) + 1 if self._chunks else 1:08}.pcapng"
 
-    def _began(self, path: Path) -> None:
+    def _file_begun(self, path: Path) -> None:
         self._chunks.append(path)
 
     def _lock(self, file: BinaryIO, path: Path) -> None:
         """Do nothing: the folder is locked."""
 
-    def _held(self) -> int:
+    def _held_bytes(self) -> int:
         return sum(path.stat().st_size for path in self._chunks if path.exists())
 
     def _drop_oldest(self) -> bool:

@@ -50,7 +50,6 @@ class Run(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """The name of the folder."""
         return self.path.name
 
     @property
@@ -61,7 +60,6 @@ class Run(msgspec.Struct, frozen=True):
 
     @property
     def control_socket(self) -> Path:
-        """The path of the control socket."""
         return self.path / _SOCKET
 
 
@@ -111,7 +109,6 @@ class RunFolder:
 
     @property
     def control_socket(self) -> Path:
-        """The path of the control socket."""
         return self.path / _SOCKET
 
     @property

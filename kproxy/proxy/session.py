@@ -45,8 +45,8 @@ class Session:
         self.closed = False
         self.swallowing = False
         self.lingers = self.is_served = False
-        self._begun = self._heard_at = plane.loop.time()
-        self._heard = 0
+        self._begun = self._counted_at = plane.loop.time()
+        self._counted = 0
         self.requests = Requests(self)
         self.responses = Responses(self)
         self.requests.peer, self.responses.peer = self.responses, self.requests
@@ -133,7 +133,7 @@ class Session:
         """
         if first and self.peers.client_id is None and not self.requests.is_idle and self.age > first:
             return f"the first request did not come within {first:g} s"
-        if idle and self.silent_for() > idle:
+        if idle and self.idle_seconds() > idle:
             return f"no byte was sent for {idle:g} s"
         return ""
 
@@ -142,15 +142,15 @@ class Session:
         """Seconds since the connection began."""
         return self.plane.loop.time() - self._begun
 
-    def silent_for(self) -> float:
+    def idle_seconds(self) -> float:
         """Return the seconds without traffic, counted from the call that first noticed it; call this every second.
 
         It uses the monotonic clock, unlike the times of received bytes, which are wall clock times.
         """
-        heard, now = self.requests.received + self.responses.received, self.plane.loop.time()
-        if heard != self._heard:
-            self._heard, self._heard_at = heard, now
-        return now - self._heard_at
+        count, now = self.requests.received + self.responses.received, self.plane.loop.time()
+        if count != self._counted:
+            self._counted, self._counted_at = count, now
+        return now - self._counted_at
 
     def close(self) -> None:
         """Close both sides once everything written has been flushed."""
@@ -172,7 +172,7 @@ class Session:
             raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
         transport.abort()
 
-    def _forget(self) -> None:
+    def _free_frames(self) -> None:
         """Free the memory of frames that will not be forwarded, without waiting for the garbage collector."""
         for half in (self.requests, self.responses):
             half.forget()
@@ -190,7 +190,7 @@ class Session:
             for hold in self.holds:
                 hold.gone = True
             self.holds.clear()
-            self._forget()
+            self._free_frames()
             if self.recording is not None:
                 if error is not None:
                     self.recording.reset(half.side, now)

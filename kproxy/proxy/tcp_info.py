@@ -127,8 +127,8 @@ class TcpInfo(NamedTuple):
 
     def sample(self, side: End) -> TcpSample:
         """Return the sample that the capture keeps."""
-        told = self._asdict() | {"side": side, "retransmits": self.total_retrans}
-        return TcpSample(**{name: told[name] for name in TcpSample.__struct_fields__})
+        values = self._asdict() | {"side": side, "retransmits": self.total_retrans}
+        return TcpSample(**{name: values[name] for name in TcpSample.__struct_fields__})
 
     def to_json(self) -> dict[str, Any]:
         """Return the values by name, with ``zero_window``."""
@@ -144,23 +144,23 @@ def read(sock: TcpSocket) -> TcpInfo | None:
     if sys.platform != "linux" or descriptor < 0:
         return None
     try:
-        told = _ask(descriptor)
-        state, *values, window = _LAYOUT.unpack(told.ljust(_WITH_WINDOW, b"\0"))
+        raw = _tcp_info_bytes(descriptor)
+        state, *values, window = _LAYOUT.unpack(raw.ljust(_WITH_WINDOW, b"\0"))
         unacked, notsent = values[3], values[15]
-        waiting = _outgoing(descriptor) if unacked or notsent else 0
+        waiting = _unacked_bytes(descriptor) if unacked or notsent else 0
     except OSError:
         return None
     return TcpInfo._make(
         (
             _STATES[state] if state < len(_STATES) else _STATES[0],
             *values,
-            window if len(told) == _WITH_WINDOW else None,
+            window if len(raw) == _WITH_WINDOW else None,
             waiting,
         )
     )
 
 
-def _ask(descriptor: int) -> bytes:
+def _tcp_info_bytes(descriptor: int) -> bytes:
     """Return a socket's ``struct tcp_info``.
 
     The socket objects of uvloop's transports make a new socket for each call, in Python, ten times as slow.
@@ -168,13 +168,13 @@ def _ask(descriptor: int) -> bytes:
     # the base class of socket.socket; it would close the descriptor, which it does not own
     probe = SocketType(AF_INET, SOCK_STREAM, 0, descriptor)
     try:
-        told: bytes = probe.getsockopt(IPPROTO_TCP, _TCP_INFO, _WITH_WINDOW)
-        return told
+        raw: bytes = probe.getsockopt(IPPROTO_TCP, _TCP_INFO, _WITH_WINDOW)
+        return raw
     finally:
         probe.detach()
 
 
-def _outgoing(descriptor: int) -> int:
+def _unacked_bytes(descriptor: int) -> int:
     """Return the bytes in the send queue that are not acknowledged."""
     # another name of SIOCOUTQ in tcp(7) (asm-generic/sockios.h)
     return int.from_bytes(ioctl(descriptor, TIOCOUTQ, bytes(4)), sys.byteorder, signed=True)
@@ -195,34 +195,36 @@ class _End:
     """One side of a connection.
 
     :ivar last: newest sample
-    :ivar told: sample that was reported last
-    :ivar told_at: its time, ns
+    :ivar reported: sample that was reported last
+    :ivar reported_at: its time, ns
     """
 
     side: End
     sock: TcpSocket
     last: TcpInfo | None = None
-    told: TcpInfo | None = None
-    told_at: int = 0
+    reported: TcpInfo | None = None
+    reported_at: int = 0
 
     def has_news(self, info: TcpInfo, now: int) -> bool:
-        told = self.told
-        if told is None:
+        before = self.reported
+        if before is None:
             # the SYN of the connecting end counts as an acknowledged byte
             return info.troubled or info.bytes_acked > 1 or info.bytes_received > 0
         if (info.total_retrans, info.troubled, info.zero_window) != (
-            told.total_retrans,
-            told.troubled,
-            told.zero_window,
+            before.total_retrans,
+            before.troubled,
+            before.zero_window,
         ):
             return True
         if not info.troubled and (info.bytes_acked, info.bytes_received) == (
-            told.bytes_acked,
-            told.bytes_received,
+            before.bytes_acked,
+            before.bytes_received,
         ):
             return False
-        change = abs(info.rtt_us - told.rtt_us)
-        return change > max(told.rtt_us // 4, _LEAST_RTT_CHANGE_US) or now - self.told_at >= UNCHANGED_NS
+        change = abs(info.rtt_us - before.rtt_us)
+        return (
+            change > max(before.rtt_us // 4, _LEAST_RTT_CHANGE_US) or now - self.reported_at >= UNCHANGED_NS
+        )
 
 
 class Sampler:
@@ -300,5 +302,5 @@ class Sampler:
             return
         end.last = info
         if end.has_news(info, now):
-            end.told, end.told_at = info, now
+            end.reported, end.reported_at = info, now
             self._report(connection, end.side, info)

@@ -91,7 +91,7 @@ class Tee:
     def congested(self) -> bool:
         """Whether more than half of the queue is in use. Reading this moves records from memory into the queue."""
         if self.kept:
-            self._hand_over()
+            self._flush_kept()
         return self.waiting > self.half
 
     def connection(self, client: tuple[str, int], broker: tuple[str, int], time: int) -> Recording:
@@ -114,7 +114,7 @@ class Tee:
         for recording in list(self.live.values()):
             recording.conclude(clock.time_ns())
         deadline = clock.monotonic() + (_LINGER if self.lossless else _LOSSY_LINGER)
-        while self.kept and not self._hand_over() and clock.monotonic() < deadline:
+        while self.kept and not self._flush_kept() and clock.monotonic() < deadline:
             clock.sleep(0.005)
         self.dropped_bytes += self._kept_bytes
         self.closed = True
@@ -133,7 +133,7 @@ class Tee:
         spare: int,
     ) -> bool:
         """Put a record into the queue; return whether there was room for it."""
-        if self.closed or (self.kept and not self._hand_over()):
+        if self.closed or (self.kept and not self._flush_kept()):
             return False
         size = len(data)
         length = _SIZE + size + len(comment) + 7 & ~7
@@ -164,7 +164,7 @@ class Tee:
         self._kept_bytes += length
         return True
 
-    def _hand_over(self) -> bool:
+    def _flush_kept(self) -> bool:
         """Move records kept in memory into the queue; return whether all were moved."""
         queue, kept = self.queue, self.kept
         while kept:
@@ -239,7 +239,7 @@ class Recording:
 
     def note(self, side: int, text: str, time: int) -> None:
         """Record a comment on the connection, as the comment of a packet without payload."""
-        if self._suspended and not self._go_on(time):
+        if self._suspended and not self._resume(time):
             return
         record = (
             self._number,
@@ -271,7 +271,7 @@ class Recording:
         :param time: ns since the epoch
         """
         if self._suspended and any(self._lost):
-            self._tell_of_hole(time)
+            self._record_gap(time)
         self._suspended = True
 
     def _open(self) -> bool:
@@ -286,7 +286,7 @@ class Recording:
                 self.note(side, comment, time)
             return
         text, view, at = _encoded(comment, tee.most_comment), memoryview(data), 0
-        if not self._suspended or self._go_on(time):
+        if not self._suspended or self._resume(time):
             for at in range(0, len(view), tee.most):
                 piece = view[at : at + tee.most]
                 record = (self._number, DATA, side, time, positions[side], piece, text)
@@ -308,32 +308,32 @@ class Recording:
             self._lossy = True
             tee.dropped_connections += 1
 
-    def _go_on(self, time: int) -> bool:
+    def _resume(self, time: int) -> bool:
         """Resume recording if the queue is below half; return whether it is."""
         tee = self._tee
-        if tee.closed or tee.waiting >= tee.half or all(self._ended) or not self._tell_of_hole(time):
+        if tee.closed or tee.waiting >= tee.half or all(self._ended) or not self._record_gap(time):
             return False
         self._suspended = False
         return True
 
-    def _tell_of_hole(self, time: int) -> bool:
+    def _record_gap(self, time: int) -> bool:
         """Announce the connection if that has not been done, and record how many bytes were dropped."""
         if not self._opened and not self._open():
             return False
         lost, self._lost = self._lost, [0, 0]
-        told = True
+        recorded = True
         if any(lost):
             # a note from each side acknowledges the other side's bytes; the third note, those of the second
             for side in (0, 1, 0) if lost[1] else (0, 1):
                 text = (
                     f"kproxy: tee dropped {lost[side]} bytes that the {ENDS[side]} sent" if lost[side] else ""
                 )
-                told &= self._control(NOTE, side, time, b"", text.encode())
+                recorded &= self._control(NOTE, side, time, b"", text.encode())
                 lost[side] = 0
-        return told
+        return recorded
 
     def _end(self, kind: int, side: int, time: int) -> None:
-        if not self._suspended or self._tell_of_hole(time):
+        if not self._suspended or self._record_gap(time):
             self._control(kind, side, time)
         if all(self._ended):
             self._suspended = True

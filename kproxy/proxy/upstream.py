@@ -120,15 +120,12 @@ class Nowhere:
         self._closing = False
 
     def write(self, data: bytes) -> None:
-        """Discard bytes."""
         self._wrote()
 
     def is_closing(self) -> bool:
-        """Return whether the connection has ended."""
         return self._closing
 
     def close(self) -> None:
-        """End the connection."""
         if not self._closing:
             self._closing = True
             asyncio.get_running_loop().call_soon(self._ended)

@@ -119,7 +119,7 @@ class LiveCluster:
                 both[key] = max(low), min(high)
         self.versions = both
 
-    # ------------------------------------------------------------ what responses tell
+    # ------------------------------------------------------------ learning from responses
     def observe(self, key: int, request: Body, response: Body) -> None:
         """Learn from a live response to `request`, as it was sent."""
         if key == ApiKey.METADATA:

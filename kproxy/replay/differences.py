@@ -64,8 +64,8 @@ def _value(path: str, field: str, recorded: Any, new: Any, naming: Sequence[str]
             where, inner = f"{path}.{name}" if path else name, f"{field}.{name}" if field else name
             yield from _value(where, inner, recorded.get(name, UNSET), new.get(name, UNSET), naming)
     elif _is_list(recorded) and _is_list(new):
-        told_by = _told_by([*recorded, *new], naming)
-        first, second = _named(told_by, recorded), _named(told_by, new)
+        fields = _naming_fields([*recorded, *new], naming)
+        first, second = _named(fields, recorded), _named(fields, new)
         for name in dict.fromkeys((*first, *second)):
             where = f"{path}[{name}]"
             yield from _value(where, field, first.get(name, UNSET), second.get(name, UNSET), naming)
@@ -73,19 +73,19 @@ def _value(path: str, field: str, recorded: Any, new: Any, naming: Sequence[str]
         yield Difference(path, field, recorded, new)
 
 
-def _told_by(items: Sequence[Any], naming: Sequence[str]) -> list[str]:
+def _naming_fields(items: Sequence[Any], naming: Sequence[str]) -> list[str]:
     """Return the fields that name the elements of two lists; none if they have no names."""
     if not all(isinstance(item, Mapping) for item in items):
         return []
     return [name for name in naming if all(item.get(name) is not None for item in items)]
 
 
-def _named(told_by: Sequence[str], items: Sequence[Any]) -> dict[str, Any]:
+def _named(fields: Sequence[str], items: Sequence[Any]) -> dict[str, Any]:
     """Return the elements of a list by their names in paths."""
     found: dict[str, Any] = {}
     times: Counter[str] = Counter()
     for index, item in enumerate(items):
-        name = "/".join(str(item[each]) for each in told_by) if told_by else str(index)
+        name = "/".join(str(item[each]) for each in fields) if fields else str(index)
         times[name] += 1  # elements with the same name are numbered
         found[name if times[name] == 1 else f"{name}#{times[name]}"] = item
     return found

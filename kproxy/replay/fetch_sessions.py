@@ -104,7 +104,7 @@ def answered(
     session.next_epoch = 1 if epoch == _LAST_EPOCH else epoch + 1
 
 
-def known_whole(session: FetchSession | None, body: Mapping[str, Any]) -> bool:
+def has_known_partitions(session: FetchSession | None, body: Mapping[str, Any]) -> bool:
     """Return whether any of the partitions that a Fetch asks for are known."""
     return session is None or bool(session.partitions) or body.get("session_epoch") == FINAL_EPOCH
 

@@ -48,7 +48,7 @@ class Offsets:
         return max(after[index] + recorded - before[index], 0)
 
 
-def told_offsets(
+def reported_offsets(
     key: int, response: Mapping[str, Any], names: Names
 ) -> Iterator[tuple[TopicPartition, tuple[int, int]]]:
     """Yield the position that a response gives to a reader or writer: partition, and the first and the next offset.
@@ -56,24 +56,24 @@ def told_offsets(
     :param names: returns the name of a topic ID
     """
     if key == ApiKey.PRODUCE:
-        for place, row in _sound(response, "responses", names, "partition_responses"):
+        for place, row in _valid_rows(response, "responses", names, "partition_responses"):
             yield place, (row["base_offset"], row["base_offset"])
     elif key == ApiKey.LIST_OFFSETS:
-        for place, row in _sound(response, "topics", names):
+        for place, row in _valid_rows(response, "topics", names):
             offset = row["offset"] if "offset" in row else next(iter(row["old_style_offsets"]), -1)
             yield place, (offset, offset)
     elif key == ApiKey.OFFSET_FETCH:
         for group in response.get("groups") or (response,):
-            for place, row in _sound(group, "topics", names):
+            for place, row in _valid_rows(group, "topics", names):
                 yield place, (row["committed_offset"], row["committed_offset"])
     elif key == ApiKey.FETCH:
-        for place, row in _sound(response, "responses", names):
+        for place, row in _valid_rows(response, "responses", names):
             batches = record_set(row["records"] or b"").batches
             if batches:
                 yield place, (batches[0].base_offset, batches[-1].last_offset + 1)
 
 
-def _sound(
+def _valid_rows(
     response: Mapping[str, Any], topics: str, names: Names, partitions: str = "partitions"
 ) -> Iterator[tuple[TopicPartition, Mapping[str, Any]]]:
     for place, row in rows_by_place(response, topics, names, partitions):

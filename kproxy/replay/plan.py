@@ -23,7 +23,7 @@ from dissectors.apis import api
 from dissectors.session_context import SessionContext
 from kproxy.replay import permission
 from kproxy.replay.cluster import LiveCluster, Route
-from kproxy.replay.fetch_sessions import known_whole
+from kproxy.replay.fetch_sessions import has_known_partitions
 from kproxy.replay.producers import Producer
 from kproxy.replay.request_encoding import NotSendableError, encoded
 from kproxy.replay.value_mapping import ValueMapping
@@ -205,10 +205,10 @@ class Planner:
             row.left_out[str(error)] += 1
             return
         client = exchange.client.rpartition(":")[0], exchange.client_id
-        order = self._clients.setdefault(client, _Client())
-        step.after = order.told_before(step)
+        client_order = self._clients.setdefault(client, _Client())
+        step.after = client_order.predecessors(step)
         if step.answered and exchange.response_size:
-            order.answer(int(self._answer_times[exchange.row]), len(self.plan.steps), step.connection)
+            client_order.answer(int(self._answer_times[exchange.row]), len(self.plan.steps), step.connection)
         self.plan.steps.append(step)
         row.sent += 1
         row.versions[step.version, step.sent_version] += 1
@@ -244,7 +244,7 @@ class Planner:
         response = exchange.response_body
         if key == ApiKey.FETCH:
             self._values.sessions.recorded(session, response)
-            if not known_whole(session, body):
+            if not has_known_partitions(session, body):
                 raise NotSendableError(SESSION_BEGAN_BEFORE)
         sent_version = encoded(key, version, made, self._cluster.versions, self._cluster).version
         self._check_producers(key, version, body)
@@ -300,20 +300,20 @@ class _Client:
     """The responses that a client had received at each moment of the recording."""
 
     def __init__(self) -> None:
-        self._coming: list[tuple[int, int, int]] = []
-        self._told: list[tuple[int, int]] = []  # connection, step
-        self._read: dict[int, int] = {}
+        self._upcoming: list[tuple[int, int, int]] = []
+        self._received: list[tuple[int, int]] = []  # connection, step
+        self._seen: dict[int, int] = {}
 
     def answer(self, time: int, step: int, connection: int) -> None:
         """Record when a step was answered."""
-        heappush(self._coming, (time, step, connection))
+        heappush(self._upcoming, (time, step, connection))
 
-    def told_before(self, step: Step) -> tuple[int, ...]:
+    def predecessors(self, step: Step) -> tuple[int, ...]:
         """Return the steps that a step must follow, except those that earlier ones of its connection follow."""
-        while self._coming and self._coming[0][0] <= step.time:
-            _, other, connection = heappop(self._coming)
-            self._told.append((connection, other))
-        begin = self._read.get(step.connection, 0)
-        self._read[step.connection] = len(self._told)
+        while self._upcoming and self._upcoming[0][0] <= step.time:
+            _, other, connection = heappop(self._upcoming)
+            self._received.append((connection, other))
+        begin = self._seen.get(step.connection, 0)
+        self._seen[step.connection] = len(self._received)
         # responses arrive in order: the last one of a connection implies those before it
-        return tuple(dict(self._told[begin:]).values())
+        return tuple(dict(self._received[begin:]).values())

@@ -51,7 +51,6 @@ class Outcome:
 
     @property
     def api(self) -> str:
-        """Name of the API."""
         return api_name(self.api_key)
 
     @property
@@ -85,12 +84,10 @@ class ApiResult:
 
     @property
     def recorded_percentiles(self) -> Percentiles | None:
-        """The recorded latencies."""
         return self.recorded_latency.percentiles()
 
     @property
     def percentiles(self) -> Percentiles | None:
-        """The live latencies."""
         return self.latency.percentiles()
 
 
@@ -125,7 +122,6 @@ class Results:
         self.failures: Counter[str] = Counter()
 
     def add(self, outcome: Outcome) -> None:
-        """Add an outcome."""
         row = self.apis.setdefault(outcome.api, ApiResult(outcome.api))
         row.sent += 1
         if outcome.failure:

@@ -126,7 +126,7 @@ class Replay:
             async with asyncio.TaskGroup() as responses:
                 for place in places:
                     step = self._plan.steps[place]
-                    await self._moment(step)
+                    await self._wait_until_due(step)
                     try:
                         sent = await self._send(step, brokers)
                     except Exception as error:
@@ -142,7 +142,7 @@ class Replay:
         finally:
             await brokers.close()
 
-    async def _moment(self, step: Step) -> None:
+    async def _wait_until_due(self, step: Step) -> None:
         """Wait until a request may be sent."""
         for other in step.after:
             if not self._done[other]:
@@ -174,14 +174,14 @@ class Replay:
             built = encoded(step.api_key, step.version, body, self._cluster.versions, self._cluster)
             outcome.sent_version = built.version
             sent = _PendingRequest(step, exchange, outcome, built, session)
-            await self._hand_over(sent, brokers)
+            await self._send_to_broker(sent, brokers)
         except (OwnRequestError, NotSendableError) as error:
             outcome.failure = str(error)
             self._tell(outcome, exchange.response, None)
             return None
         return sent
 
-    async def _hand_over(self, sent: _PendingRequest, brokers: _Brokers) -> None:
+    async def _send_to_broker(self, sent: _PendingRequest, brokers: _Brokers) -> None:
         """Send a request to its current target broker.
 
         :raises OwnRequestError: if that fails
@@ -231,12 +231,12 @@ class Replay:
     async def _receive(self, place: int, sent: _PendingRequest, brokers: _Brokers) -> None:
         """Wait for a response and report it; then let requests that waited for it be sent."""
         try:
-            await self._take_answer(sent, brokers)
+            await self._process_answer(sent, brokers)
         except Exception as error:
             self._fail(sent.outcome, error)
         self._finish(place)
 
-    async def _take_answer(self, sent: _PendingRequest, brokers: _Brokers) -> None:
+    async def _process_answer(self, sent: _PendingRequest, brokers: _Brokers) -> None:
         """Wait for a response, learn from it, and compare it."""
         exchange, outcome = sent.exchange, sent.outcome
         new: Body | None = None
@@ -278,7 +278,7 @@ class Replay:
             elif step.api_key != ApiKey.FIND_COORDINATOR:
                 return new
             await asyncio.sleep(_PAUSE)
-            await self._hand_over(sent, brokers)
+            await self._send_to_broker(sent, brokers)
 
     def _learn(self, sent: _PendingRequest, new: Body | None) -> None:
         recorded = sent.exchange.response

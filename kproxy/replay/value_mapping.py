@@ -21,7 +21,7 @@ from dissectors.session_context import SessionContext
 from dissectors.visitor import Holders, replaced
 from kproxy.replay.cluster import LiveCluster
 from kproxy.replay.fetch_sessions import FetchSession, FetchSessions, answered
-from kproxy.replay.offsets import Offsets, told_offsets
+from kproxy.replay.offsets import Offsets, reported_offsets
 from kproxy.replay.producers import Producer, with_producers
 
 Body = dict[str, Any]
@@ -183,8 +183,8 @@ class ValueMapping:
     def _learn_offsets(self, key: int, recorded: Mapping[str, Any], live: Mapping[str, Any]) -> None:
         if self._keep_offsets:
             return
-        before = dict(told_offsets(key, recorded, self.knowledge.topic_name))
-        after = dict(told_offsets(key, live, self.cluster.topic_name))
+        before = dict(reported_offsets(key, recorded, self.knowledge.topic_name))
+        after = dict(reported_offsets(key, live, self.cluster.topic_name))
         for place, (begin, end) in before.items():
             # if no records arrived in place of recorded ones, the reader stays where it is
             now = after[place][1] if place in after else self.offsets.live(place, begin)

@@ -61,11 +61,11 @@ def _create(request: RequestToCopy) -> Iterator[Command]:
         resource = _resource(acl["resource_type"], acl["resource_name"])
         if resource is None or acl["permission_type"] not in (_DENY, _ALLOW):
             continue
-        words = tool(request, "kafka-acls", "--add", *_whom(acl, acl["principal"], acl["host"]))
+        words = tool(request, "kafka-acls", "--add", *_principal_options(acl, acl["principal"], acl["host"]))
         yield Command([*words, *resource, *_pattern(acl.get("resource_pattern_type", _LITERAL))])
 
 
-def _whom(acl: Mapping[str, Any], principal: str, host: str) -> list[str]:
+def _principal_options(acl: Mapping[str, Any], principal: str, host: str) -> list[str]:
     how = "allow" if acl["permission_type"] == _ALLOW else "deny"
     words = [*with_value(f"--{how}-principal", principal), *with_value(f"--{how}-host", host)]
     return [*words, "--operation", _operation(acl["operation"])]
@@ -89,7 +89,7 @@ def _delete(request: RequestToCopy) -> Iterator[Command]:
             and each["permission_type"] in (_DENY, _ALLOW)
             and each["operation"] != _ANY
         ):
-            yield Command([*words, *_whom(each, principal, host)])
+            yield Command([*words, *_principal_options(each, principal, host)])
         else:
             yield Command(
                 (), notes=["left out: a filter with some fields open, which the tool cannot express"]

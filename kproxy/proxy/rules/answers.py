@@ -25,7 +25,7 @@ from dissectors.error_codes import ErrorCode
 from dissectors.frames import Body, decode_request, decode_response
 from dissectors.headers import SIZE_BYTES, framed, response_frame
 from kproxy.proxy.rules.errors import AnswerError, NoPlaceError
-from kproxy.proxy.rules.places import Place, places, rows
+from kproxy.proxy.rules.places import ErrorPlace, error_places, rows
 
 MESSAGE = "made by a fault rule of kproxy"
 """The error message of error responses."""
@@ -63,11 +63,11 @@ def error_body(known: Api, version: int, request: Mapping[str, Any], code: int) 
     :raises NoPlaceError: if the request names nothing that can carry an error
     """
     filler = _Filler(code)
-    body = filler.filled(places(known, version), request)
-    if known.key == ApiKey.DESCRIBE_LOG_DIRS and not filler.told:
+    body = filler.filled(error_places(known, version), request)
+    if known.key == ApiKey.DESCRIBE_LOG_DIRS and not filler.count:
         body["results"] = [{"error_code": code}]  # before v3 the only place, without a log dir
         return body
-    if not filler.told:
+    if not filler.count:
         raise NoPlaceError(
             f"this {known.name} v{version} names nothing that its response could carry an error for"
         )
@@ -105,11 +105,11 @@ def with_error(frame: bytes, api_key: int, version: int, code: int) -> bytes:
     if known is None:
         raise AnswerError(f"{api_name(api_key)} is not known here, so no error can be put into its answers")
     body = decode_response(frame[SIZE_BYTES:], api_key, version)
-    value = _sound(body, f"the answer to {known.name} v{version}")
+    value = _decoded(body, f"the answer to {known.name} v{version}")
     assert body.version is not None
     filler = _Filler(code)
-    filler.put(places(known, body.version), value)
-    if not filler.told:
+    filler.put(error_places(known, body.version), value)
+    if not filler.count:
         raise NoPlaceError(f"this answer to {known.name} v{version} names nothing that can carry an error")
     _at_one_level(api_key, value, code)
     return rebuilt(frame, body, value, response=True)
@@ -135,10 +135,10 @@ def _read_request(frame: bytes) -> tuple[Api, int, dict[str, Any], dict[str, Any
         return known, 0, body.header, {}
     if body.asked not in known.response.versions:
         raise AnswerError(f"{known.name} v{body.asked} is not known here, so no answer can be made")
-    return known, body.asked, body.header, _sound(body, f"the {known.name} v{body.asked}")
+    return known, body.asked, body.header, _decoded(body, f"the {known.name} v{body.asked}")
 
 
-def _sound(body: Body, what: str) -> dict[str, Any]:
+def _decoded(body: Body, what: str) -> dict[str, Any]:
     if body.value is None or body.problems:
         reason = body.problems[0].reason if body.problems else body.guess
         raise AnswerError(f"{what} could not be read: {reason}")
@@ -160,42 +160,42 @@ def _at_one_level(api_key: int, body: dict[str, Any], code: int) -> None:
 class _Filler:
     """Puts an error into places.
 
-    :ivar told: number of error codes set
+    :ivar count: number of error codes set
     """
 
     def __init__(self, code: int) -> None:
         self._code = code
-        self.told = 0
+        self.count = 0
 
-    def filled(self, place: Place, request: Mapping[str, Any]) -> dict[str, Any]:
+    def filled(self, place: ErrorPlace, request: Mapping[str, Any]) -> dict[str, Any]:
         """Return a struct of an error response, with an element for each thing that the request names."""
-        value = dict(place.untold)
+        value = dict(place.defaults)
         for about in place.about:
             if request[about.source] is not None or about.nullable:
                 value[about.name] = request[about.source]
         for inner in place.inside:
             elements = [self.filled(inner, row) for source in inner.sources for row in rows(source, request)]
-            value[inner.name] = _unlike(elements) if len(inner.sources) > 1 else elements
-        self._tell(place, value)
+            value[inner.name] = _distinct(elements) if len(inner.sources) > 1 else elements
+        self._set_codes(place, value)
         if "acknowledge_error_code" in value and not request.get("acknowledgement_batches"):
             value["acknowledge_error_code"] = 0
             value["acknowledge_error_message"] = None
         return value
 
-    def put(self, place: Place, value: dict[str, Any]) -> None:
+    def put(self, place: ErrorPlace, value: dict[str, Any]) -> None:
         """Put the error into an existing struct."""
-        self._tell(place, value)
+        self._set_codes(place, value)
         for inner in place.inside:
             for element in value.get(inner.name) or ():
                 self.put(inner, element)
 
-    def _tell(self, place: Place, value: dict[str, Any]) -> None:
-        self.told += len(place.codes)
+    def _set_codes(self, place: ErrorPlace, value: dict[str, Any]) -> None:
+        self.count += len(place.codes)
         value.update(dict.fromkeys(place.codes, self._code))
         value.update(dict.fromkeys(place.messages, MESSAGE))
 
 
-def _unlike(elements: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _distinct(elements: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return elements without duplicates."""
     out: list[dict[str, Any]] = []
     for element in elements:

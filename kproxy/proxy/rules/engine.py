@@ -162,7 +162,7 @@ class Rules:
         """
         added = self._made(text, force=force)
         self._rules.append(added)
-        self._sort_out()
+        self._update()
         return added.number
 
     def check(self, text: str, *, force: bool = False) -> None:
@@ -226,7 +226,7 @@ class Rules:
         if found is None:
             raise LookupError(f"there is no rule {which}")
         self._rules.remove(found)
-        self._sort_out()
+        self._update()
 
     def replace(self, before: Sequence[int], texts: Sequence[str], *, force: bool = False) -> list[int]:
         """Replace rules with others, all or none of them; those with the same text stay as they are.
@@ -251,14 +251,14 @@ class Rules:
         except BaseException:
             self._rules = kept
             raise
-        self._sort_out()
+        self._update()
         return numbers
 
     def clear(self) -> int:
         """Remove all rules; return how many there were."""
         count = len(self._rules)
         self._rules.clear()
-        self._sort_out()
+        self._update()
         return count
 
     def expire(self, now: int) -> None:
@@ -268,7 +268,7 @@ class Rules:
         for rule in self._rules:
             if not rule.ended and now >= rule.until:
                 rule.ended = "time"
-        self._sort_out()
+        self._update()
 
     def clock_set(self, step: int) -> None:
         """Shift the ends of rules with the clock.
@@ -277,9 +277,9 @@ class Rules:
         """
         for rule in self._rules:
             rule.until += step
-        self._sort_out()
+        self._update()
 
-    def _sort_out(self) -> None:
+    def _update(self) -> None:
         """Update everything derived from the list of rules."""
         ended = [rule for rule in self._rules if rule.ended]
         for rule in ended[:-MOST_ENDED]:
@@ -371,7 +371,7 @@ class Rules:
         active.last_hit = frame.time
         if active.hits == rule.count:
             active.ended = "count"
-            self._sort_out()
+            self._update()
         return verdict
 
 

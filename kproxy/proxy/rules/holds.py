@@ -62,12 +62,12 @@ class Holds:
         tell: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._names = names
-        self._told = tell
+        self._notify = tell
         self._then = then
         self._clock = clock
         self._request_timeout = request_timeout
         self._changed = changed
-        self._tell = held
+        self._held_changed = held
         self._start = clock()
         self._filters: dict[Side, tuple[Condition, Matcher]] = {}
         self._held: dict[int, Hold] = {}
@@ -90,16 +90,16 @@ class Holds:
 
         condition = parse_condition(text)
         self._filters[condition.side] = condition, Matcher(condition)
-        self._sort_out()
+        self._update()
         return condition.side
 
     def clear_filter(self, side: Side | None = None) -> None:
         """Remove filters; held frames stay held."""
         for one in SIDES if side is None else (side,):
             self._filters.pop(one, None)
-        self._sort_out()
+        self._update()
 
-    def _sort_out(self) -> None:
+    def _update(self) -> None:
         matchers = {side: matcher for side, (_, matcher) in self._filters.items()}
         nothing: frozenset[int] = frozenset()
         responses = matchers["response"].apis if "response" in matchers else nothing
@@ -134,7 +134,7 @@ class Holds:
             until = held_until(frame, self._request_timeout)
         except LimitReached as error:
             if not self.undecided:
-                self._told(f"the hold filter could not decide about a frame, which was forwarded: {error}")
+                self._notify(f"the hold filter could not decide about a frame, which was forwarded: {error}")
             self.failures += 1
             self.undecided += 1
             return UNCHANGED
@@ -149,7 +149,7 @@ class Holds:
             return UNCHANGED
         self._numbers += 1
         hold = self._held[self._numbers] = Hold(self._numbers, frame, until)
-        self._tell(len(self._held))
+        self._held_changed(len(self._held))
         return Verdict(hold=hold)
 
     def _forget_gone(self) -> None:
@@ -169,8 +169,8 @@ class Holds:
 
         :raises LookupError: if no such frame is held
         """
-        self._let_go(self._taken(number), by)
-        self._tell(len(self._held))
+        self._continue(self._removed(number), by)
+        self._held_changed(len(self._held))
 
     def edit(
         self,
@@ -196,8 +196,8 @@ class Holds:
             edited, changed = edits.with_body(frame, body)
         else:
             edited, changed = edits.with_bytes(frame, data or b"")
-        self._let_go(self._taken(number), "edited", edited, changed)
-        self._tell(len(self._held))
+        self._continue(self._removed(number), "edited", edited, changed)
+        self._held_changed(len(self._held))
         return changed
 
     def kill(self, number: int) -> None:
@@ -205,10 +205,10 @@ class Holds:
 
         :raises LookupError: if no such frame is held
         """
-        hold = self._taken(number)
-        said = self._said(hold, "killed", not_forwarded=hold.frame.side == "request", ended=Ending.CLOSE)
+        hold = self._removed(number)
+        said = self._comment(hold, "killed", not_forwarded=hold.frame.side == "request", ended=Ending.CLOSE)
         hold.release(Verdict(data=b"", ending=Ending.CLOSE, comments=[said]))
-        self._tell(len(self._held))
+        self._held_changed(len(self._held))
 
     def release_all(self, by: str = "user") -> int:
         """Release all frames; return how many were held."""
@@ -217,18 +217,18 @@ class Holds:
         for number in numbers:
             # a released frame may end the connection of another
             if number in self._held:
-                self._let_go(self._taken(number), by)
+                self._continue(self._removed(number), by)
         if numbers:
-            self._tell(len(self._held))
+            self._held_changed(len(self._held))
         return len(numbers)
 
     def release_due(self, now: int) -> None:
         """Release frames whose time is over. Call this about once a second."""
         due = [number for number, hold in self._held.items() if now >= hold.until]
         for number in due:
-            self._let_go(self._held.pop(number), "timeout")
+            self._continue(self._held.pop(number), "timeout")
         if due:
-            self._tell(len(self._held))
+            self._held_changed(len(self._held))
 
     def clock_set(self, step: int) -> None:
         """Shift the release times with the clock.
@@ -244,12 +244,12 @@ class Holds:
             raise LookupError(f"no frame {number} is held")
         return self._held[number]
 
-    def _taken(self, number: int) -> Hold:
+    def _removed(self, number: int) -> Hold:
         hold = self._of(number)
         del self._held[number]
         return hold
 
-    def _let_go(
+    def _continue(
         self, hold: Hold, by: str, data: bytes | None = None, changed: tuple[Change, ...] = ()
     ) -> None:
         if hold.gone:
@@ -263,11 +263,11 @@ class Holds:
             verdict.rate,
             None,
             verdict.ending,
-            [self._said(hold, by, changed, altered=data is not None), *verdict.comments],
+            [self._comment(hold, by, changed, altered=data is not None), *verdict.comments],
         )
         hold.release(verdict)
 
-    def _said(
+    def _comment(
         self,
         hold: Hold,
         by: str,

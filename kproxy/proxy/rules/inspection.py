@@ -40,18 +40,18 @@ class Inspection:
         self.active = False
         self.names = TopicNames()
         self._needs_names = False
-        self.rules = Rules(self.names, clock, chance, self._sort_out, tell)
+        self.rules = Rules(self.names, clock, chance, self._update, tell)
         self.holds = Holds(
             self.names,
             self.rules.decide,
             clock,
             request_timeout=request_timeout,
-            changed=self._sort_out,
+            changed=self._update,
             held=held,
             tell=tell,
         )
 
-    def _sort_out(self) -> None:
+    def _update(self) -> None:
         self.active = self.rules.active or self.holds.active
         self._needs_names = self.rules.needs_names or self.holds.needs_names
         self._outages(self.rules.outages)
@@ -61,7 +61,7 @@ class Inspection:
         return (
             self.rules.wants(side, api_key)
             or self.holds.wants(side, api_key)
-            or (self._needs_names and side == "response" and self.names.told_by(api_key))
+            or (self._needs_names and side == "response" and self.names.has_names(api_key))
         )
 
     def decide(self, frame: Frame) -> Verdict:

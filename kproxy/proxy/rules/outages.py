@@ -22,7 +22,7 @@ ENDS = {REFUSED: Ending.CLOSE, RESET: Ending.RESET, SILENT: Ending.SWALLOW}
 
 
 @dataclass(frozen=True, slots=True)
-class Down:
+class DownAction:
     """The action of taking a broker down.
 
     :ivar manner: one of :data:`MANNERS`
@@ -45,7 +45,7 @@ class Outage:
 
     text: str = field(compare=False)
     node_id: int
-    action: Down
+    action: DownAction
     duration: int
     name: str = ""
     probability: float = 1.0

@@ -30,7 +30,7 @@ from captures.filters.paths import is_path
 from dissectors.sides import Side
 from kproxy.proxy.rules.actions import ACTIONS, Action
 from kproxy.proxy.rules.arguments import Argument, duration_text
-from kproxy.proxy.rules.outages import FOREVER, MANNERS, REFUSED, Down, Outage
+from kproxy.proxy.rules.outages import FOREVER, MANNERS, REFUSED, DownAction, Outage
 
 _WRITTEN = re.compile(r"[~@]?[\w.\[\],-]+")
 
@@ -211,7 +211,7 @@ def _outage(text: str, found: re.Match[str]) -> Outage:
             raise option.error("a broker is down, or it is not", "it takes for= and name=")
     given = _options(others)
     duration, name = int(given.get("for", DEFAULT_DURATION)), str(given.get("name", ""))
-    return Outage(text.strip(), int(found[1]), Down(manner.text or REFUSED), duration, name)
+    return Outage(text.strip(), int(found[1]), DownAction(manner.text or REFUSED), duration, name)
 
 
 def arrow_in(text: str) -> int:

@@ -65,7 +65,7 @@ _SCALARS: Mapping[str, str] = {
 _ALL_SOURCES = frozenset({ApiKey.ALTER_USER_SCRAM_CREDENTIALS})
 """APIs whose response merges several arrays of the request: AlterUserScramCredentials."""
 
-_UNTOLD: Mapping[str, Any] = {
+_DEFAULTS: Mapping[str, Any] = {
     **dict.fromkeys(
         (
             "base_offset",
@@ -116,7 +116,7 @@ class Source:
     scalar: str = ""
 
 
-class About(NamedTuple):
+class SubjectField(NamedTuple):
     """A field that names the subject of an element.
 
     :ivar source: its name in the request
@@ -128,13 +128,13 @@ class About(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ErrorPlace:
     """A struct of a response with error codes, or with inner structs that have some.
 
     :ivar name: of the array of these structs; empty for the body
     :ivar codes: fields with error codes
     :ivar messages: fields for an error message
-    :ivar untold: values of other fields in an error response that differ from the default
+    :ivar defaults: values of other fields in an error response that differ from the default
     :ivar about: fields that name the subject of an element
     :ivar sources: arrays that fill this one; it stays empty if there are none
     :ivar inside: arrays in it
@@ -143,14 +143,14 @@ class Place:
     name: str
     codes: tuple[str, ...]
     messages: tuple[str, ...]
-    untold: Mapping[str, Any]
-    about: tuple[About, ...] = ()
+    defaults: Mapping[str, Any]
+    about: tuple[SubjectField, ...] = ()
     sources: tuple[Source, ...] = ()
-    inside: tuple[Place, ...] = ()
+    inside: tuple[ErrorPlace, ...] = ()
 
 
 @cache
-def places(known: Api, version: int) -> Place:
+def error_places(known: Api, version: int) -> ErrorPlace:
     """Return the places for errors in a response, starting with its body.
 
     :raises KeyError: if the version was never released
@@ -165,7 +165,7 @@ def places(known: Api, version: int) -> Place:
 class _FillSource:
     """How an array is filled, and the struct from which its inner arrays are filled."""
 
-    about: tuple[About, ...]
+    about: tuple[SubjectField, ...]
     sources: tuple[Source, ...]
     request: wire.Struct | None
 
@@ -174,21 +174,21 @@ class _Finder:
     def __init__(self, *, every: bool) -> None:
         self._every = every
 
-    def place(self, name: str, struct: wire.Struct, filling: _FillSource) -> Place:
+    def place(self, name: str, struct: wire.Struct, filling: _FillSource) -> ErrorPlace:
         inside = []
         for member in struct.members:
             element = _element(member)
-            if element is not None and _tells(element):
+            if element is not None and _has_errors(element):
                 inside.append(self.place(member.name, element, self._filling(element, filling.request)))
         names = {member.name for member in struct.members}
         codes = tuple(member.name for member in struct.members if member.field.type.domain is ERROR_CODE)
         messages = [code.replace("code", "message") for code in codes]
-        told = {about.name for about in filling.about}
-        return Place(
+        filled = {about.name for about in filling.about}
+        return ErrorPlace(
             name,
             codes,
             tuple(message for message in messages if message in names),
-            {name: value for name, value in _untold(struct) if name not in told},
+            {name: value for name, value in _defaults(struct) if name not in filled},
             filling.about,
             filling.sources,
             tuple(inside),
@@ -198,28 +198,28 @@ class _Finder:
         wanted = [member for member in element.members if member.name in _SOURCES]
         best, chosen = 0 if wanted else -1, []
         for source, names, struct in _arrays(request):
-            told = {_ABOUT.get(about.name, about.name) for about in _told(wanted, names)}
-            if len(told) > best and (wanted or struct is not None):
-                best, chosen = len(told), [(source, names, struct)]
-            elif self._every and len(told) == best and chosen and len(source.path) == len(chosen[0][0].path):
+            known = {_ABOUT.get(about.name, about.name) for about in _matched(wanted, names)}
+            if len(known) > best and (wanted or struct is not None):
+                best, chosen = len(known), [(source, names, struct)]
+            elif self._every and len(known) == best and chosen and len(source.path) == len(chosen[0][0].path):
                 chosen.append((source, names, struct))
         if not chosen:
             return _FillSource((), (), None)
         _, names, struct = chosen[0]
-        return _FillSource(tuple(_told(wanted, names)), tuple(source for source, _, _ in chosen), struct)
+        return _FillSource(tuple(_matched(wanted, names)), tuple(source for source, _, _ in chosen), struct)
 
 
-def _untold(struct: wire.Struct) -> Iterator[tuple[str, Any]]:
+def _defaults(struct: wire.Struct) -> Iterator[tuple[str, Any]]:
     """Yield fields and their values in an error response, if these differ from the default."""
     for member in struct.members:
-        if member.name in _UNTOLD and (_UNTOLD[member.name] is not None or member.con.nullable):
-            yield member.name, _UNTOLD[member.name]
+        if member.name in _DEFAULTS and (_DEFAULTS[member.name] is not None or member.con.nullable):
+            yield member.name, _DEFAULTS[member.name]
 
 
-def _told(wanted: Sequence[wire.Member], names: frozenset[str]) -> list[About]:
+def _matched(wanted: Sequence[wire.Member], names: frozenset[str]) -> list[SubjectField]:
     """Return the fields in `wanted` that can be filled from fields called `names`."""
     return [
-        About(member.name, source, member.con.nullable)
+        SubjectField(member.name, source, member.con.nullable)
         for member in wanted
         if (source := next((name for name in _SOURCES[member.name] if name in names), ""))
     ]
@@ -232,10 +232,11 @@ def _element(member: wire.Member) -> wire.Struct | None:
     return None
 
 
-def _tells(struct: wire.Struct) -> bool:
+def _has_errors(struct: wire.Struct) -> bool:
     """Return whether a struct carries errors. Tagged fields are not considered, they have other subjects."""
     return any(
-        member.field.type.domain is ERROR_CODE or ((inner := _element(member)) is not None and _tells(inner))
+        member.field.type.domain is ERROR_CODE
+        or ((inner := _element(member)) is not None and _has_errors(inner))
         for member in struct.members
     )
 

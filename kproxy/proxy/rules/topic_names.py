@@ -26,7 +26,7 @@ class TopicNames:
         self._bytes = 0
 
     @staticmethod
-    def told_by(api_key: int) -> bool:
+    def has_names(api_key: int) -> bool:
         """Return whether responses of an API contain names."""
         return api_key in TOPIC_NAMES
 
@@ -44,7 +44,6 @@ class TopicNames:
             self._bytes -= len(oldest) + 2 * SIZE_BYTES
 
     def name(self, topic_id: str) -> str | None:
-        """Return the name of a topic, None if it is not known."""
         return self.knowledge.topic_name(topic_id)
 
     @property

@@ -61,13 +61,13 @@ def _certificates(security: Security, client_tls: ClientTls | None) -> list[str]
 
 def _misnamed(shown: Identity, advertised: str) -> list[str]:
     """Return a warning if kproxy's certificate does not match the names that clients use."""
-    told = advertised.replace("{node_id}", "1").lower()
+    host = advertised.replace("{node_id}", "1").lower()
     names = names_of(pem_blocks(shown.chain)[0].data)
-    wildcard = f"*.{told.partition('.')[2]}"  # for one label, the first (RFC 6125, section 6.4.3)
-    if {told, wildcard} & {name.lower() for name in names}:
+    wildcard = f"*.{host.partition('.')[2]}"  # for one label, the first (RFC 6125, section 6.4.3)
+    if {host, wildcard} & {name.lower() for name in names}:
         return []
     return [
-        f"clients get the host {told} and will refuse the certificate, which is for {', '.join(names) or 'none'}"
+        f"clients get the host {host} and will refuse the certificate, which is for {', '.join(names) or 'none'}"
     ]
 
 

@@ -37,7 +37,7 @@ def source() -> Iterator[Source]:
     file = ring.new_chunk()
     made = ring_source(ring, ring.finish, Quota(1 << 24))
     rest = memoryview(SAMPLE.read_bytes())
-    go_on = ring._go_on
+    extend = ring._extend
 
     def write_and_read() -> None:
         nonlocal rest
@@ -47,9 +47,9 @@ def source() -> Iterator[Source]:
             ring.wrote(1)
         else:
             ring.finish()
-        go_on()
+        extend()
 
-    ring._go_on = write_and_read  # type: ignore[method-assign]
+    ring._extend = write_and_read  # type: ignore[method-assign]
     yield made
     made.close()
 

@@ -31,6 +31,6 @@ def test_what_fails_is_broken_and_hides_nothing(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_an_area_that_cannot_be_imported() -> None:
-    (check,) = examination.looked_at("core", "kproxy.doctor.no_such_area")
+    (check,) = examination.checked_area("core", "kproxy.doctor.no_such_area")
     assert check.state is State.BROKEN
     assert "no_such_area" in check.found

@@ -11,7 +11,7 @@ from time import monotonic
 
 import pytest
 
-from kproxy.doctor.terminal_queries import Answers, understood
+from kproxy.doctor.terminal_queries import Answers, parse_reply
 
 # a process of its own session, whose terminal the pseudo-terminal becomes when it is opened
 _ASKS = """
@@ -67,4 +67,4 @@ def test_ask(answer: bytes, expected: str) -> None:
     ],
 )
 def test_replies_are_understood(reply: bytes, answers: Answers) -> None:
-    assert understood(reply) == answers
+    assert parse_reply(reply) == answers

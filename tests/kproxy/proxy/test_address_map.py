@@ -11,25 +11,25 @@ HERE = ("127.0.0.1", 29092)
 
 def test_an_address_leads_to_another_one() -> None:
     mapped = AddressMap(["kafka-1:9092=127.0.0.1:29092", "[fd00::1]:9092=[::1]:29093"])
-    assert mapped.found("kafka-1", 9092) == HERE
-    assert mapped.found("KAFKA-1", 9092) == HERE
-    assert mapped.found("fd00::1", 9092) == ("::1", 29093)
-    assert mapped.found("kafka-1", 9093) is mapped.found("kafka-2", 9092) is None
+    assert mapped.lookup("kafka-1", 9092) == HERE
+    assert mapped.lookup("KAFKA-1", 9092) == HERE
+    assert mapped.lookup("fd00::1", 9092) == ("::1", 29093)
+    assert mapped.lookup("kafka-1", 9093) is mapped.lookup("kafka-2", 9092) is None
 
 
 def test_a_host_leads_to_another_one_and_keeps_the_port() -> None:
     mapped = AddressMap(["kafka-1=127.0.0.1", "kafka-2 = localhost:29092", "kafka-1:9093=127.0.0.1:1"])
-    assert mapped.found("kafka-1", 9092) == ("127.0.0.1", 9092)
-    assert mapped.found("kafka-1", 9093) == ("127.0.0.1", 1)
-    assert mapped.found("kafka-2", 9999) == ("localhost", 29092)
+    assert mapped.lookup("kafka-1", 9092) == ("127.0.0.1", 9092)
+    assert mapped.lookup("kafka-1", 9093) == ("127.0.0.1", 1)
+    assert mapped.lookup("kafka-2", 9999) == ("localhost", 29092)
 
 
 def test_a_node_counts_before_its_address() -> None:
     mapped = AddressMap(["broker 2=127.0.0.1:29092", "b:9092=127.0.0.1:1", "controller 2=127.0.0.1:3"])
-    assert mapped.found("b", 9092, ("broker", 2)) == HERE
-    assert mapped.found("b", 9092, ("broker", 1)) == ("127.0.0.1", 1)
-    assert mapped.found("x", 9092, ("controller", 2)) == ("127.0.0.1", 3)
-    assert mapped.found("x", 9092, ("broker", 3)) is None
+    assert mapped.lookup("b", 9092, ("broker", 2)) == HERE
+    assert mapped.lookup("b", 9092, ("broker", 1)) == ("127.0.0.1", 1)
+    assert mapped.lookup("x", 9092, ("controller", 2)) == ("127.0.0.1", 3)
+    assert mapped.lookup("x", 9092, ("broker", 3)) is None
 
 
 @pytest.mark.parametrize(

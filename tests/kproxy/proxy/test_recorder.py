@@ -313,7 +313,7 @@ def test_a_full_disk_is_told_once_and_recording_goes_on_when_there_is_room(tmp_p
         assert "File too large" in recorded.wait_for_event("error")["text"]
         assert streams(read(path)) == [(b"before", b"")]  # nothing of what did not fit
         limit_file_size(recorded.process, 1 << 20)
-        until(lambda: go_on(recorded, path))
+        until(lambda: resume(recorded, path))
         recorded.close()
         assert len(recorded.of("error")) == 1
         assert recorded.of("recovered")[0]["lost_bytes"] == 60
@@ -324,7 +324,7 @@ def test_a_full_disk_is_told_once_and_recording_goes_on_when_there_is_room(tmp_p
     assert capture.statistics.damage == []
 
 
-def go_on(recorded: RecordedTee, path: Path) -> bool:
+def resume(recorded: RecordedTee, path: Path) -> bool:
     size = path.stat().st_size
     for connection in list(recorded.tee.live.values()):
         connection.data(1, b"", T0 + 100 * MS)

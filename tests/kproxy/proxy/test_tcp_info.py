@@ -187,7 +187,7 @@ def test_kernels_of_all_ages(length: int, pair: Pair, monkeypatch: pytest.Monkey
     told = bytearray(pair[0].getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 232).ljust(232, b"\0"))
     struct.pack_into("=I", told, 228, 4711)  # tcpi_snd_wnd, the last of linux/tcp.h of 5.4
     struct.pack_into("=I", told, 100, 17)  # tcpi_total_retrans, the last of 3.14
-    monkeypatch.setattr(tcp_info, "_ask", lambda _: bytes(told[:length]))
+    monkeypatch.setattr(tcp_info, "_tcp_info_bytes", lambda _: bytes(told[:length]))
     info = read(pair[0])
     assert info is not None
     assert info.snd_wnd == (4711 if length >= 232 else None)
@@ -197,7 +197,7 @@ def test_kernels_of_all_ages(length: int, pair: Pair, monkeypatch: pytest.Monkey
 
 
 def test_a_state_of_a_newer_kernel(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tcp_info, "_ask", lambda _: b"\xff" + bytes(231))
+    monkeypatch.setattr(tcp_info, "_tcp_info_bytes", lambda _: b"\xff" + bytes(231))
     info = read(pair[0])
     assert info is not None
     assert info.state == "UNKNOWN"

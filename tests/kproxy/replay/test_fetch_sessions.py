@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kproxy.replay.fetch_sessions import FetchSessions, answered, known_whole
+from kproxy.replay.fetch_sessions import FetchSessions, answered, has_known_partitions
 
 Body = dict[str, Any]
 
@@ -111,8 +111,8 @@ def test_a_session_that_began_before_the_capture() -> None:
     sessions = FetchSessions()
     body = fetch(7, 12)
     _, session = sessions.request(12, body)
-    assert not known_whole(session, body)
+    assert not has_known_partitions(session, body)
     body = fetch(7, 13, (3, 40))
     sent, session = sessions.request(12, body)
-    assert known_whole(session, body)
+    assert has_known_partitions(session, body)
     assert asked(sent) == {3: 40}

@@ -8,7 +8,7 @@ from dissectors.api_keys import ApiKey
 from dissectors.apis import api
 from dissectors.records import Codec, Record
 from dissectors.records.build import build_batch
-from kproxy.replay.offsets import Offsets, told_offsets
+from kproxy.replay.offsets import Offsets, reported_offsets
 
 PLACE = ("orders", 0)
 
@@ -65,7 +65,7 @@ def test_what_responses_tell() -> None:
             "responses": [{"topic_id": "x", "partition_responses": [{"index": 0, "base_offset": 5}]}]
         },
     }
-    told = {key: dict(told_offsets(key, body, lambda _: "orders")) for key, body in responses.items()}
+    told = {key: dict(reported_offsets(key, body, lambda _: "orders")) for key, body in responses.items()}
     assert told == {
         ApiKey.FETCH: {PLACE: (120, 123)},
         ApiKey.LIST_OFFSETS: {PLACE: (9, 9)},
@@ -81,4 +81,4 @@ def test_list_offsets_of_all_shapes(version: int) -> None:
     row = {"partition_index": 0, "error_code": 0, "offset": 9, "old_style_offsets": [9, 3]}
     layout = known.response[version]
     body = layout.parse(layout.build({"topics": [{"name": "orders", "partitions": [row]}]}))
-    assert dict(told_offsets(ApiKey.LIST_OFFSETS, body, lambda _: None)) == {PLACE: (9, 9)}
+    assert dict(reported_offsets(ApiKey.LIST_OFFSETS, body, lambda _: None)) == {PLACE: (9, 9)}

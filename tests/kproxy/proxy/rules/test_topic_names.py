@@ -24,7 +24,7 @@ def test_names_are_told_by_metadata() -> None:
 
 def test_other_responses_tell_nothing() -> None:
     names = TopicNames()
-    assert not names.told_by(1)
+    assert not names.has_names(1)
     names.remember(1, 12, metadata("orders"))
     assert names.name(ID) is None
 
