@@ -92,9 +92,8 @@ class _Finder:
         self._learn_names(self._sampled(self._naming()))
         self._begin()
         if not self._ties and self._question.by in _BONDS:
-            self._learn_names(
-                self._naming()
-            )  # it may be one of many on a connection, and not among the sample
+            # it may be one of many on a connection, and not among the sample
+            self._learn_names(self._naming())
             self._begin()
         if self._ties:
             self._follow_names()
