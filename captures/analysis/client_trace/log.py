@@ -124,7 +124,7 @@ class PartyLog:
         lines += rebalance_lines(self._histories.result() if self._company else [], self._party)
         lines += self._lives.lines()
         if self._left_out:
-            more = f"{words.counted(self._left_out, 'more exchange')} from here on, which are not told"
+            more = f"{words.counted(self._left_out, 'more exchange')} from here on, which are not shown"
             since = self._left_out_since
             lines.append(Line(time=since, until=self._busy_until, what="left_out", text=more))
         lines.sort(key=lambda line: (line.time, line.numbers[:1]))

@@ -79,10 +79,12 @@ def _at_brokers(journey: Journey) -> Iterator[tuple[int, Hop]]:
         text = f"the log has it at offset {offsets}, too"
         yield last.sent, Hop("doubled", None, None, text, last.number, odd=True)
     if journey.readable is not None:
-        yield _moment_hop("readable", journey.readable, "a Fetch told a high watermark above it")
+        yield _moment_hop("readable", journey.readable, "a Fetch returned a high watermark above it")
     if journey.stable is not None and journey.transaction is not None:
         yield _moment_hop(
-            "stable", journey.stable, "a Fetch told a last stable offset above it: the transaction is decided"
+            "stable",
+            journey.stable,
+            "a Fetch returned a last stable offset above it: the transaction is decided",
         )
     for node, moment in journey.replicas.items():
         yield _moment_hop("replicated", moment, f"to broker {node}")
