@@ -211,7 +211,7 @@ def _lines(shown: list[Fault], count: int) -> list[str]:
     more = f" ({count - len(shown):,} of them are not listed)" if count > len(shown) else ""
     what = (
         f"{'this is a fault' if one else f'these are {count:,} faults'} of kproxy{more}: what failed is left out,"
-        f" everything else goes on. Please report {'it' if one else 'them'}"
+        f" everything else continues. Please report {'it' if one else 'them'}"
     )
     return [*(fault.sentence for fault in shown), what]
 
