@@ -89,7 +89,7 @@ class Faults:
         self.first: list[Fault] = []
         self._by_doing: Counter[str] = Counter()
         self._known: set[Fault] = set()
-        self._told = 0
+        self._reported = 0
 
     def __bool__(self) -> bool:
         return self.count > 0
@@ -190,10 +190,10 @@ class Faults:
         If there are many, the next report waits until there are ten times as many: untrusted input can trigger them,
         and must not flood the screen.
         """
-        if self._told >= _KEPT and self.count < _GROWN * self._told:
+        if self._reported >= _KEPT and self.count < _GROWN * self._reported:
             return []
-        new, shown = self.count - self._told, self.first[self._told : self._told + TOLD]
-        self._told = self.count
+        new, shown = self.count - self._reported, self.first[self._reported : self._reported + TOLD]
+        self._reported = self.count
         return _lines(shown, new)
 
 
@@ -211,7 +211,7 @@ def _lines(shown: list[Fault], count: int) -> list[str]:
     more = f" ({count - len(shown):,} of them are not listed)" if count > len(shown) else ""
     what = (
         f"{'this is a fault' if one else f'these are {count:,} faults'} of kproxy{more}: what failed is left out,"
-        f" everything else goes on. Please report {'it' if one else 'them'}"
+        f" everything else continues. Please report {'it' if one else 'them'}"
     )
     return [*(fault.sentence for fault in shown), what]
 

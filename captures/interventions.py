@@ -338,21 +338,21 @@ _DECODER = msgspec.json.Decoder(_Line)
 Told = Intervention | TcpSample | BrokerLog
 
 
-def as_comment(told: Told) -> str:
+def as_comment(line: Told) -> str:
     """Return the line of a packet comment.
 
     If there are very many changes, the last ones are only counted: a comment has at most 65,535 bytes.
     """
-    if isinstance(told, TcpSample):
-        return PREFIX + _ENCODER.encode({"tcp": told}).decode()
-    if isinstance(told, BrokerLog):
-        return PREFIX + _ENCODER.encode({"broker": told}).decode()
-    text = _ENCODER.encode(told)
-    count = len(told.changed)
+    if isinstance(line, TcpSample):
+        return PREFIX + _ENCODER.encode({"tcp": line}).decode()
+    if isinstance(line, BrokerLog):
+        return PREFIX + _ENCODER.encode({"broker": line}).decode()
+    text = _ENCODER.encode(line)
+    count = len(line.changed)
     while len(text) > MOST_BYTES and count:
         count //= 2
-        left_out = told.unlisted + len(told.changed) - count
-        text = _ENCODER.encode(msgspec.structs.replace(told, changed=told.changed[:count], unlisted=left_out))
+        left_out = line.unlisted + len(line.changed) - count
+        text = _ENCODER.encode(msgspec.structs.replace(line, changed=line.changed[:count], unlisted=left_out))
     return PREFIX + text.decode()
 
 

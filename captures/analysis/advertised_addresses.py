@@ -94,12 +94,12 @@ class AdvertisedAddresses:
             host, port = text(row, "host"), number(row, "port")
             if not host or port < 0:
                 continue
-            told = self.told.setdefault(Address(host, port), AddressSource())
-            if len(told.exchanges) < self._MOST:
-                told.exchanges.append((exchange.number, exchange.time))
-            told.brokers.add(number(row, "node_id", number(row, "broker_id")))
-            told.clients[split(exchange.client)[0]] = client_name(exchange)
-            told.by[exchange.broker] = None
+            source = self.told.setdefault(Address(host, port), AddressSource())
+            if len(source.exchanges) < self._MOST:
+                source.exchanges.append((exchange.number, exchange.time))
+            source.brokers.add(number(row, "node_id", number(row, "broker_id")))
+            source.clients[split(exchange.client)[0]] = client_name(exchange)
+            source.by[exchange.broker] = None
 
     def outcomes(self, capture: Capture, address: Address, reached: Reached) -> list[Outcome]:
         """Return the outcomes of the connections to an address; empty if none was captured."""

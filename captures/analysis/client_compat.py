@@ -99,11 +99,11 @@ class ClientCompatibility:
         """Return the expected result with every broker, the worst first."""
         matrix = self._negotiation.result()
         order = list(Verdict)
-        told = (
+        results = (
             self._faults.made(partial(self._broker, each, matrix.clients), "judging a broker", None)
             for each in matrix.brokers
         )
-        found = [each for each in told if each is not None]
+        found = [each for each in results if each is not None]
         return sorted(found, key=lambda each: (order.index(each.verdict), each.broker))
 
     def _broker(self, offer: BrokerOffer, clients: list[ClientVersions]) -> BrokerFit:

@@ -110,51 +110,53 @@ class Introductions:
         """Learn from one exchange."""
         key = exchange.api_key
         if Flag.SASL_TOKEN in exchange.flag:
-            self._token(self._mine(exchange), exchange)
+            self._token(self._introduction(exchange), exchange)
         elif key in CONNECTING:
-            mine = self._mine(exchange)
+            introduction = self._introduction(exchange)
             request = exchange.request_body
             if key == ApiKey.API_VERSIONS:
-                _software(mine, request)
+                _software(introduction, request)
             elif key == ApiKey.SASL_HANDSHAKE:
-                mine.mechanism = request.get("mechanism") or mine.mechanism
-                mine.authentications += 1
-                _refused(mine, exchange)
+                introduction.mechanism = request.get("mechanism") or introduction.mechanism
+                introduction.authentications += 1
+                _refused(introduction, exchange)
             else:
-                self._identify(mine, request.get("auth_bytes"), exchange, "request.auth_bytes")
-                _refused(mine, exchange)
+                self._identify(introduction, request.get("auth_bytes"), exchange, "request.auth_bytes")
+                _refused(introduction, exchange)
         elif exchange.response_size and key is not None:
             known = self._known.get(connection_key(exchange))
             if known is not None and known.mechanism:
                 known.authenticated = True
 
-    def _mine(self, exchange: Exchange) -> Introduction:
+    def _introduction(self, exchange: Exchange) -> Introduction:
         return self._known.setdefault(connection_key(exchange), Introduction())
 
-    def _token(self, mine: Introduction, exchange: Exchange) -> None:
-        if not mine.authentications:  # 0.9 has tokens without a handshake
-            mine.authentications = 1
-        self._identify(mine, exchange.tokens[0], exchange, "request.token")
+    def _token(self, introduction: Introduction, exchange: Exchange) -> None:
+        if not introduction.authentications:  # 0.9 has tokens without a handshake
+            introduction.authentications = 1
+        self._identify(introduction, exchange.tokens[0], exchange, "request.token")
 
     @staticmethod
-    def _identify(mine: Introduction, token: Any, exchange: Exchange, path: str) -> None:
+    def _identify(introduction: Introduction, token: Any, exchange: Exchange, path: str) -> None:
         if token:
-            said = embedded.decode("sasl_token", token, embedded.Hints(mechanism=mine.mechanism)).value
+            decoded = embedded.decode(
+                "sasl_token", token, embedded.Hints(mechanism=introduction.mechanism)
+            ).value
         else:  # masked: its clear text is among the annotations
-            said = exchange.annotations.decoded.get(path)
-        mine.principal = embedded.identity(said) or mine.principal
-        if mine.mechanism is None and isinstance(said, dict):
-            mine.mechanism = said.get("mechanism")
+            decoded = exchange.annotations.decoded.get(path)
+        introduction.principal = embedded.identity(decoded) or introduction.principal
+        if introduction.mechanism is None and isinstance(decoded, dict):
+            introduction.mechanism = decoded.get("mechanism")
 
 
-def _software(mine: Introduction, request: Mapping[str, Any]) -> None:
-    told = (
+def _software(introduction: Introduction, request: Mapping[str, Any]) -> None:
+    name_and_version = (
         f"{request.get('client_software_name') or ''} {request.get('client_software_version') or ''}".strip()
     )
-    mine.software = told or mine.software
+    introduction.software = name_and_version or introduction.software
 
 
-def _refused(mine: Introduction, exchange: Exchange) -> None:
+def _refused(introduction: Introduction, exchange: Exchange) -> None:
     if exchange.errors:
-        mine.authenticated = False
-        mine.refusal = error_name(exchange.errors[0].code)
+        introduction.authenticated = False
+        introduction.refusal = error_name(exchange.errors[0].code)

@@ -53,12 +53,12 @@ class Compatibility:
     def result(self) -> Report:
         """Return the expected result for every client."""
         matrix = self._negotiation.result()
-        told = (
+        results = (
             self._faults.made(partial(self._client, each), "judging a client", None)
             for each in matrix.clients
             if not each.is_broker
         )
-        clients = [each for each in told if each is not None]
+        clients = [each for each in results if each is not None]
         order = list(Verdict)
         clients.sort(key=lambda each: (order.index(each.verdict), each.name))
         return Report(self.target, clients, [each.name for each in matrix.clients if each.is_broker])

@@ -137,11 +137,11 @@ class DecisionColumns:
         """The produced record data; topics by name, or by ID if no message contains the name."""
         topic, topics = self.topics("flow_topics")
         columns = [self.columns.ragged(f"flow_{name}") for name in _OF_BATCHES]
-        mine = self.of_api({ApiKey.PRODUCE})[columns[0].rows]
-        rows = columns[0].rows[mine].astype(np.int64)
+        mask = self.of_api({ApiKey.PRODUCE})[columns[0].rows]
+        rows = columns[0].rows[mask].astype(np.int64)
         clients, names = self.clients
         return Batches(
-            rows, clients[rows], topic[mine], names, topics, *(column.values[mine] for column in columns)
+            rows, clients[rows], topic[mask], names, topics, *(column.values[mask] for column in columns)
         )
 
     def topics(self, name: str) -> tuple[Int64s, list[str]]:
@@ -244,10 +244,10 @@ class DecisionColumns:
 
         Otherwise those that show whether errors could be seen: the first ones, and those with acks=0.
         """
-        mine = self.of_api({ApiKey.PRODUCE})
+        mask = self.of_api({ApiKey.PRODUCE})
         if self.any_error(codes):
-            return mine
-        found: Bools = mine & (self.columns.flat("acks") == 0) | self.evidence_of(mine)
+            return mask
+        found: Bools = mask & (self.columns.flat("acks") == 0) | self.evidence_of(mask)
         return found
 
     def evidence_of(self, among: Bools) -> Bools:

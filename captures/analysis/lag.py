@@ -51,7 +51,7 @@ _NAMING = MEMBER_APIS - GROUP_HEARTBEATS - {ApiKey.SYNC_GROUP}
 """APIs that show only which group a client belongs to; the first exchange is enough."""
 FOLLOWING = "following offsets"
 """The activity named in error reports."""
-_TELL_ENDS = frozenset({ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.LIST_OFFSETS})
+_END_APIS = frozenset({ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.LIST_OFFSETS})
 
 Group = str
 
@@ -216,14 +216,14 @@ class LagStats:
         self._latest = max(self._latest, exchange.time)
         if key in MEMBER_APIS:
             self._inference.observe(exchange)
-        self._take_in(exchange.time)
+        self._learn_until(exchange.time)
         if key == ApiKey.FETCH:
             seen = self._sessions.add(exchange)
             if seen is not None:
                 of = exchange.connection, client_name(exchange), lambda: self._inference.group_of(exchange)[0]
                 self._fetched(seen, exchange.time, *of, answered=exchange.response is not None)
         if key in LEARNED_FROM:
-            heapq.heappush(self._waiting, (exchange.end, exchange.number, key in _TELL_ENDS, exchange))
+            heapq.heappush(self._waiting, (exchange.end, exchange.number, key in _END_APIS, exchange))
 
     def add_all(self, reader: ExchangeReader, columns: ExchangeColumns, indexes: Int64s) -> Iterator[int]:
         """Learn from exchanges of a completely read capture; yield the numbers of the relevant ones.
@@ -248,42 +248,42 @@ class LagStats:
             numbers, by_columns[rows].tolist(), names[rows].tolist(), strict=True
         ):
             exchange = next(decoded) if named or not taken else None
-            tells = next(positions) if taken else None
+            positions_of_row = next(positions) if taken else None
             try:
                 if exchange is not None:
                     (self._inference.observe if taken else self.add)(exchange)
-                if tells is not None:
-                    self._add(tells, number)
+                if positions_of_row is not None:
+                    self._add(positions_of_row, number)
             except Exception as error:
                 reader.capture.faults.note(error, FOLLOWING, number)
             yield number
 
-    def _add(self, told: ExchangePositions, number: int) -> None:
+    def _add(self, row: ExchangePositions, number: int) -> None:
         """Learn the facts that columns supply for one exchange."""
-        self._latest = max(self._latest, told.time)
-        self._take_in(told.time)
-        step = told.step
+        self._latest = max(self._latest, row.time)
+        self._learn_until(row.time)
+        step = row.step
         if step is not None:
-            seen = self._sessions.follow((told.connection, ""), step, told.end, told.replica)
+            seen = self._sessions.follow((row.connection, ""), step, row.end, row.replica)
             self._fetched(
                 seen,
-                told.time,
-                told.connection,
-                told.client,
+                row.time,
+                row.connection,
+                row.client,
                 lambda: self._inference.infer(
-                    told.connection, told.named, lambda: {at for at, _ in step.asked}
+                    row.connection, row.named, lambda: {at for at, _ in step.asked}
                 ),
-                answered=told.answered,
+                answered=row.answered,
             )
-        if told.updates:
-            heapq.heappush(self._waiting, (told.end, number, told.key in _TELL_ENDS, told.updates))
+        if row.updates:
+            heapq.heappush(self._waiting, (row.end, number, row.key in _END_APIS, row.updates))
 
     def result(self, latest: int = 0) -> list[LagRow]:
         """Return a row for each partition of each group, ordered by name.
 
         :param latest: time of the latest request, ns since the epoch, which may be one that was not added
         """
-        self._take_in(None)
+        self._learn_until(None)
         self._latest = max(self._latest, latest)
         if self._begin is not None:
             self._cover(self._latest)
@@ -309,10 +309,10 @@ class LagStats:
                 self._ends[place] = known[0], time
 
     # ------------------------------------------------------------ processing
-    def _take_in(self, until: int | None) -> None:
+    def _learn_until(self, until: int | None) -> None:
         """Process what was answered by time `until`; everything if None."""
         while self._waiting and (until is None or self._waiting[0][0] <= until):
-            time, _, tells_ends, source = heapq.heappop(self._waiting)
+            time, _, knows_ends, source = heapq.heappop(self._waiting)
             updates = self._positions.updates(source) if isinstance(source, Exchange) else source
             touched: dict[TopicPartition, list[_PartitionLag]] = {}
             for update in updates:
@@ -324,15 +324,15 @@ class LagStats:
                         kept.committed, kept.committed_at = update.value, time
                     committed.append(kept)
             for place, committed in touched.items():
-                self._learn(place, time, committed, tells_ends=tells_ends)
+                self._learn(place, time, committed, knows_ends=knows_ends)
 
     def _learn(
-        self, place: TopicPartition, time: int, committed: list[_PartitionLag], *, tells_ends: bool
+        self, place: TopicPartition, time: int, committed: list[_PartitionLag], *, knows_ends: bool
     ) -> None:
         """Measure affected groups: all if the end has changed, else those that have committed."""
         known = self._positions.of(place)
         assert known is not None, "it was updated"
-        if known.end is not None and tells_ends:
+        if known.end is not None and knows_ends:
             self._ends[place] = known.end, time
         by_group = self._kept.get(place)
         if by_group is None:

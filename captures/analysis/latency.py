@@ -320,15 +320,15 @@ class LatencyStats:
         at, numbers = times // self._width, indexes + reader.first
         for group, rows in self._rows_by_group(columns, measured, reader, indexes):
             busy = rows[worked[rows]]
-            for counter, mine, values in (
+            for counter, counted, values in (
                 (group.measured, rows, latency[rows]),
                 (group.excess, busy, latency[busy] - wait[busy]),
             ):
-                if len(mine):
+                if len(counted):
                     values = np.maximum(values, 0)
                     buckets = np.searchsorted(_FINE, values, side="right")
-                    counter.histogram.extend(buckets, values, numbers[mine])
-                    counter.slices.extend(at[mine], self._width, _SCALE_OF[buckets])
+                    counter.histogram.extend(buckets, values, numbers[counted])
+                    counter.slices.extend(at[counted], self._width, _SCALE_OF[buckets])
 
     def _rows_by_group(
         self, columns: ExchangeColumns, measured: Int64s, reader: ExchangeReader, indexes: Int64s
@@ -338,9 +338,9 @@ class LatencyStats:
         grouping = RowGroups(kinds)
         alike = reader.bares(indexes[grouping.first].tolist())
         places: dict[_Group, list[Int64s]] = {}
-        for mine, exchange in zip(grouping, alike, strict=True):
+        for places_of_kind, exchange in zip(grouping, alike, strict=True):
             for group in self._groups_of(exchange):
-                places.setdefault(group, []).append(mine)
+                places.setdefault(group, []).append(places_of_kind)
         for group, parts in places.items():
             yield group, np.sort(np.concatenate(parts))
 

@@ -152,9 +152,9 @@ class Negotiation:
         client.is_broker = client.is_broker or _is_broker(exchange)
         if key == ApiKey.API_VERSIONS:
             self._offer(exchange)
-            told = self._introductions.of(connection_key(exchange)).software
-            if told:
-                client.software[told] += 1
+            software = self._introductions.of(connection_key(exchange)).software
+            if software:
+                client.software[software] += 1
             if exchange.errors and exchange.errors[0].code == ErrorCode.UNSUPPORTED_VERSION:
                 answered = 0 if exchange.response is None else exchange.response.version or 0
                 fallback = client_name(exchange), exchange.broker, version, answered

@@ -120,7 +120,7 @@ class PositionColumns:
                 *steps,
                 group,
                 asked,
-                told,
+                answers,
                 left,
             ) in each:
                 step, updates = None, []
@@ -130,11 +130,11 @@ class PositionColumns:
                         if replica != NO_VALUE
                         else None
                     )
-                    updates = _fetched(asked if replica < 0 else (), told, names[code])
+                    updates = _fetched(asked if replica < 0 else (), answers, names[code])
                 elif key == ApiKey.PRODUCE:
-                    updates = _produced(asked, told)
+                    updates = _produced(asked, answers)
                 else:
-                    updates = _committed(asked, told, (group_names[group] if group >= 0 else None) or "")
+                    updates = _committed(asked, answers, (group_names[group] if group >= 0 else None) or "")
                 named = client_ids[client_id] if client_id >= 0 else None, hosts[connection]
                 yield ExchangePositions(
                     key, at, end, connection, names[code], named, answered, replica, step, updates
@@ -162,20 +162,20 @@ class PositionColumns:
         return [made[begin:end] for begin, end in pairwise(bounds)]
 
 
-def _produced(asked: list[Any], told: list[Any]) -> list[PositionUpdate]:
+def _produced(asked: list[Any], answers: list[Any]) -> list[PositionUpdate]:
     behind = dict(asked)
     return [
         PositionUpdate(place, PositionKind.REACHED, "", base + behind[place])
-        for place, base, error in told
+        for place, base, error in answers
         if error == 0 and base >= 0 and behind.get(place, -1) >= 0
     ]
 
 
-def _fetched(asked: Collection[Any], told: list[Any], client: str) -> list[PositionUpdate]:
+def _fetched(asked: Collection[Any], answers: list[Any], client: str) -> list[PositionUpdate]:
     updates = [
         PositionUpdate(place, PositionKind.FETCHED, client, offset) for place, offset in asked if offset >= 0
     ]
-    for place, end, error in told:
+    for place, end, error in answers:
         if error in _ANSWERED:
             updates.append(
                 PositionUpdate(place, PositionKind.END, "", end)
@@ -185,8 +185,8 @@ def _fetched(asked: Collection[Any], told: list[Any], client: str) -> list[Posit
     return updates
 
 
-def _committed(asked: list[Any], told: list[Any], group: str) -> list[PositionUpdate]:
-    errors = {place: error for place, _, error in told}
+def _committed(asked: list[Any], answers: list[Any], group: str) -> list[PositionUpdate]:
+    errors = {place: error for place, _, error in answers}
     return [
         PositionUpdate(place, PositionKind.COMMITTED, group, offset)
         for place, offset in asked

@@ -76,7 +76,7 @@ class Position:
         self.leader = other.leader if self.leader is None else self.leader
         self.committed = other.committed | self.committed
         self.fetched = other.fetched | self.fetched
-        self._look_anew()
+        self._find_furthest()
 
     def take(self, what: PositionKind, who: str, value: int) -> None:
         """Set a reported value.
@@ -98,9 +98,9 @@ class Position:
                 if value >= self.furthest:
                     self.furthest = value
                 elif before == self.furthest:
-                    self._look_anew()
+                    self._find_furthest()
 
-    def _look_anew(self) -> None:
+    def _find_furthest(self) -> None:
         self.furthest = max((*self.committed.values(), *self.fetched.values(), 0))
 
 

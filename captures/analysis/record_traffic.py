@@ -134,19 +134,19 @@ class RecordTraffic:
     def produced(self, exchange: Exchange) -> list[ProducedPartition]:
         """Return the partitions of a Produce; empty for other APIs."""
         if exchange is not self._exchange:
-            self._take_apart(exchange)
+            self._read_traffic(exchange)
         return self._produced
 
     def fetched(self, exchange: Exchange) -> list[FetchedPartition]:
         """Return the partitions of a Fetch or ShareFetch response; empty for other APIs."""
         if exchange is not self._exchange:
-            self._take_apart(exchange)
+            self._read_traffic(exchange)
         return self._fetched
 
     def committed(self, exchange: Exchange) -> list[CommittedPartition]:
         """Return the offsets of an OffsetCommit or TxnOffsetCommit; empty for other APIs."""
         if exchange is not self._exchange:
-            self._take_apart(exchange)
+            self._read_traffic(exchange)
         return self._committed
 
     def seen(self, exchange: Exchange) -> FetchSeen | None:
@@ -159,7 +159,7 @@ class RecordTraffic:
             self._seen_of = exchange
         return self._seen
 
-    def _take_apart(self, exchange: Exchange) -> None:
+    def _read_traffic(self, exchange: Exchange) -> None:
         key = exchange.api_key
         self._produced = list(self._of_produce(exchange)) if key == ApiKey.PRODUCE else []
         self._fetched = list(self._of_fetch(exchange)) if key in (ApiKey.FETCH, ApiKey.SHARE_FETCH) else []

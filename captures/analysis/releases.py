@@ -295,10 +295,10 @@ def lines_matching(announced: Mapping[int, Range]) -> list[str]:
     :param announced: API key -> versions, as in ApiVersions
     """
     found = []
-    told = {key: versions for key, versions in announced.items() if key not in TELEMETRY}
+    offered = {key: versions for key, versions in announced.items() if key not in TELEMETRY}
     for release in _every_kind():
         same = {key: served.announced for key, served in release.apis.items() if key not in TELEMETRY}
-        if same == told and release.name not in found and release.negotiates:
+        if same == offered and release.name not in found and release.negotiates:
             found.append(release.name)
     return found
 

@@ -80,25 +80,25 @@ class Throttles:
     def of(self, exchange: Exchange) -> Throttle:
         """Return the effect of quotas on the next exchange."""
         response = exchange.response
-        told = (response.value or {}).get("throttle_time_ms") or 0 if response is not None else 0
-        if exchange.latency is None or (not told and not self._until):
-            return Throttle(max(told * MS, 0))
-        return self.next(connection_key(exchange), exchange.time, exchange.latency, told)
+        throttle_ms = (response.value or {}).get("throttle_time_ms") or 0 if response is not None else 0
+        if exchange.latency is None or (not throttle_ms and not self._until):
+            return Throttle(max(throttle_ms * MS, 0))
+        return self.next(connection_key(exchange), exchange.time, exchange.latency, throttle_ms)
 
     def next(self, key: ConnectionKey, time: int, latency: int, told_ms: int) -> Throttle:
         """Return the effect of quotas on the next answered exchange of a connection.
 
         :param told_ms: throttle time in the response
         """
-        told = told_ms * MS
+        throttled = told_ms * MS
         until = self._until.get(key, 0)
         paused = min(max(until - time, 0), latency)
-        if told <= 0:
+        if throttled <= 0:
             return Throttle(0, False, paused)
-        held = latency - paused >= told
+        held = latency - paused >= throttled
         if not held:
-            self._until[key] = max(until, time + latency + told)
-        return Throttle(told, held, paused)
+            self._until[key] = max(until, time + latency + throttled)
+        return Throttle(throttled, held, paused)
 
 
 def throttles(columns: ExchangeColumns) -> dict[int, Throttle]:
@@ -106,14 +106,14 @@ def throttles(columns: ExchangeColumns) -> dict[int, Throttle]:
 
     :param columns: exchanges in the order of their numbers
     """
-    told, latency = columns.flat("throttle_time_ms"), columns.flat("latency")
+    throttle_ms, latency = columns.flat("throttle_time_ms"), columns.flat("latency")
     connection, time = columns.flat("connection"), columns.flat("time")
     # only a throttled connection is paused
-    rows = np.flatnonzero(np.isin(connection, connection[told > 0]))
+    rows = np.flatnonzero(np.isin(connection, connection[throttle_ms > 0]))
     clients, brokers = columns.texts("client"), columns.texts("broker")
     following, found = Throttles(), {}
     for row in rows.tolist():
-        number, told_ms = int(connection[row]), max(int(told[row]), 0)
+        number, told_ms = int(connection[row]), max(int(throttle_ms[row]), 0)
         if latency[row] == NO_VALUE:
             done = Throttle(told_ms * MS)
         else:
@@ -158,14 +158,14 @@ class ThrottleStats:
         if not done:
             return
         codes, names = client_names(columns)
-        told, times, brokers = (
+        has_throttle_time, times, brokers = (
             columns.flat("response_told") > 0,
             columns.flat("time"),
             columns.texts("broker"),
         )
         grouping, connection = api_grouping(columns, codes), columns.flat("connection")
         for rows, (api, *_) in zip(grouping, apis_of(columns, grouping.first), strict=True):
-            answered = rows[told[rows]]
+            answered = rows[has_throttle_time[rows]]
             row = self._of(names[codes[rows[0]]], api)
             row.responses += len(answered)
             for each in (each for each in answered.tolist() if each in done):
@@ -187,11 +187,11 @@ class ThrottleStats:
             return
         if not row.throttled:
             row.first, row.first_number = time, number
-        told = throttle.told // MS
+        milliseconds = throttle.told // MS
         row.throttled += 1
         row.held += throttle.held
-        row.total_ms += told
-        row.max_ms = max(row.max_ms, told)
+        row.total_ms += milliseconds
+        row.max_ms = max(row.max_ms, milliseconds)
         row.last = max(row.last or 0, time)
         if broker not in row.brokers:
             row.brokers.append(broker)

@@ -254,8 +254,8 @@ def place_of(holders: tuple[Body, ...]) -> tuple[str | None, int | None]:
     for holder in reversed(holders[1:]):
         if partition is None:
             partition = index(holder)
-        told = holder.get("topic") or holder.get("topic_name") or holder.get("topic_id")
-        if told or partition is not None or isinstance(holder.get("partitions"), list):
+        topic = holder.get("topic") or holder.get("topic_name") or holder.get("topic_id")
+        if topic or partition is not None or isinstance(holder.get("partitions"), list):
             key = named(holder)
             if key is not None:
                 return key, partition

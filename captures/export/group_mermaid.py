@@ -23,15 +23,15 @@ MAX_MEMBERS = 24
 _BLOCK = "rect rgb(226, 233, 246)"
 
 
-def lines(told: Sequence[tuple[GroupTimeline, Sequence[Rebalance]]], zone: tzinfo | None) -> Iterator[str]:
+def lines(groups: Sequence[tuple[GroupTimeline, Sequence[Rebalance]]], zone: tzinfo | None) -> Iterator[str]:
     """Yield the lines of the diagram.
 
-    :param told: groups, each with its rebalances to be shown
+    :param groups: groups, each with its rebalances to be shown
     :param zone: time zone of the times; None is the local one
     """
     drawn = [
         _Group(timeline, rebalances, f"G{number}", zone)
-        for number, (timeline, rebalances) in enumerate(told, 1)
+        for number, (timeline, rebalances) in enumerate(groups, 1)
     ]
     yield "sequenceDiagram"
     for group in drawn:
@@ -60,7 +60,7 @@ class _Group:
         self._blocks = storms(rebalances)
         self.count = len(self._blocks)
         self._members: dict[str, str] = {}
-        self._clients = {cause.member: cause.client for told in rebalances for cause in told.causes}
+        self._clients = {cause.member: cause.client for rebalance in rebalances for cause in rebalance.causes}
         for block in self._blocks[:MAX_BLOCKS]:
             for member in self._speaking(block):
                 if member not in self._members and len(self._members) < MAX_MEMBERS:
@@ -103,18 +103,18 @@ class _Group:
         yield from self._causes(first)
         yield from self._assigned(last)
 
-    def _rebalance(self, told: Rebalance) -> Iterator[str]:
-        what = [step(told), "now empty" if told.emptied else "", took(told, self._timeline)]
-        yield self._note(f"{self._clock(told.time)} {words.listed(what)}")
-        yield from self._causes(told)
-        for each in told.awaited:
+    def _rebalance(self, rebalance: Rebalance) -> Iterator[str]:
+        what = [step(rebalance), "now empty" if rebalance.emptied else "", took(rebalance, self._timeline)]
+        yield self._note(f"{self._clock(rebalance.time)} {words.listed(what)}")
+        yield from self._causes(rebalance)
+        for each in rebalance.awaited:
             yield self._note(f"waits for {self._labels.of(each.member, each.client)}")
-        yield from self._assigned(told)
-        if told.commit_failures:
-            yield self._note(f"{words.counted(len(told.commit_failures), 'commit')} failed")
+        yield from self._assigned(rebalance)
+        if rebalance.commit_failures:
+            yield self._note(f"{words.counted(len(rebalance.commit_failures), 'commit')} failed")
 
-    def _causes(self, told: Rebalance) -> Iterator[str]:
-        for cause in told.causes:
+    def _causes(self, rebalance: Rebalance) -> Iterator[str]:
+        for cause in rebalance.causes:
             doubt = "" if cause.certainty is Certainty.OBSERVED else f" ({cause.certainty})"
             text = escaped(f"{cause.trigger}{doubt}: {cause.sentence}")
             alias = self._alias_of(cause)
@@ -127,8 +127,8 @@ class _Group:
     def _alias_of(self, cause: Cause) -> str | None:
         return self._members.get(self._known(cause.member)) if cause.member else None
 
-    def _assigned(self, told: Rebalance) -> Iterator[str]:
-        for member, places in told.assigned.items():
+    def _assigned(self, rebalance: Rebalance) -> Iterator[str]:
+        for member, places in rebalance.assigned.items():
             alias = self._members.get(self._known(member))
             if alias is not None:
                 yield f"        {self._alias}-->>{alias}: {escaped(partitions(places) or 'nothing assigned')}"

@@ -77,10 +77,10 @@ def packet_numbers(capture: Capture, rows: list[int]) -> list[int]:
     found: list[int] = []
     for placed in Passes(capture):
         block = placed.packets
-        mine = np.flatnonzero(np.isin(placed.stream >> 1, selection.connections) & (block.offset < KEPT))
-        position, length = placed.position[mine], block.length[mine].astype(np.int64)
-        touched = selection.ranges.touches(placed.stream[mine], position, position + length)
-        found += block.number[mine[touched & (position != UNKNOWN)]].tolist()
+        packets = np.flatnonzero(np.isin(placed.stream >> 1, selection.connections) & (block.offset < KEPT))
+        position, length = placed.position[packets], block.length[packets].astype(np.int64)
+        touched = selection.ranges.touches(placed.stream[packets], position, position + length)
+        found += block.number[packets[touched & (position != UNKNOWN)]].tolist()
     return found
 
 
@@ -101,9 +101,9 @@ class _PacketSelection:
         """Return a mask over the packets of a block."""
         block, stream, position = placed.packets, placed.stream, placed.position
         connection = stream >> 1
-        mine = self._any[connection] & (block.offset < KEPT)  # the last IP fragment alone is useless
-        taken = mine & (self._whole[connection] | is_control(block.flags))
-        rest = np.flatnonzero(mine & ~taken)
+        selectable = self._any[connection] & (block.offset < KEPT)  # the last IP fragment alone is useless
+        taken = selectable & (self._whole[connection] | is_control(block.flags))
+        rest = np.flatnonzero(selectable & ~taken)
         if len(rest):
             taken[rest] = self._carries(stream[rest], position[rest], block.length[rest].astype(np.int64))
             silent = rest[(block.length[rest] == 0) & (placed.acknowledged[rest] != UNKNOWN)]

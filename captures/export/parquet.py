@@ -91,8 +91,8 @@ def write_batches(batches: Iterable[pa.RecordBatch], file: BinaryIO, columns: tu
     count = waiting = 0
     together: list[pa.RecordBatch] = []
     # the smallest and largest body are useless, and computing them copies each body several times
-    told = [column.name for column in columns if column.kind != "json"]
-    with pq.ParquetWriter(file, made, compression="zstd", write_statistics=told or False) as writer:
+    plain = [column.name for column in columns if column.kind != "json"]
+    with pq.ParquetWriter(file, made, compression="zstd", write_statistics=plain or False) as writer:
         for batch in batches:
             together.append(batch)
             waiting += batch.nbytes

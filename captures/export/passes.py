@@ -139,11 +139,11 @@ class Passes:
             rows = order[start:end]
             start = end
             connections, begins, first_end = self._pair(block, pair >> 32, pair & 0xFFFFFFFF)
-            mine = connections[np.searchsorted(begins, block.number[rows], "right") - 1]
+            connection_of_row = connections[np.searchsorted(begins, block.number[rows], "right") - 1]
             # direction 0 is what endpoint a sends; endpoint a may differ between the connections of a pair
             from_low = source[rows] == pair >> 32
-            a_is_low = self._a_is(block, mine, first_end)
-            stream[rows] = 2 * mine + (from_low != a_is_low)
+            a_is_low = self._a_is(block, connection_of_row, first_end)
+            stream[rows] = 2 * connection_of_row + (from_low != a_is_low)
         return stream
 
     def _pair(self, block: PacketBlock, low: int, high: int) -> tuple[Int64s, Int64s, int]:
@@ -189,13 +189,13 @@ class Passes:
         """Return the places known from reassembly; a packet of which only a part was new has one too."""
         position = np.full(len(block), UNKNOWN, np.int64)
         low = int(block.number[0])
-        mine = np.flatnonzero(segments.number >= low)
-        if not len(mine):
+        rest = np.flatnonzero(segments.number >= low)
+        if not len(rest):
             return position
-        rows = np.searchsorted(block.number, segments.number[mine])
-        fits = (rows < len(block)) & (block.number[np.minimum(rows, len(block) - 1)] == segments.number[mine])
-        rows, mine = rows[fits], mine[fits]
-        position[rows] = segments.position[mine] - (segments.offset[mine] - block.offset[rows])
+        rows = np.searchsorted(block.number, segments.number[rest])
+        fits = (rows < len(block)) & (block.number[np.minimum(rows, len(block) - 1)] == segments.number[rest])
+        rows, rest = rows[fits], rest[fits]
+        position[rows] = segments.position[rest] - (segments.offset[rest] - block.offset[rows])
         return position
 
     def _take_handshakes(self, block: PacketBlock, stream: Int64s, sequence: Int64s) -> None:

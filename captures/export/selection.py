@@ -90,8 +90,8 @@ def whole_connections(capture: Capture, rows: Int64s) -> Int64s:
     """Return the connections with all exchanges among ``rows``."""
     connection = capture.table.column("connection").astype(np.int64)
     in_all = np.bincount(connection, minlength=len(capture.connections))
-    mine = np.bincount(connection[rows], minlength=len(capture.connections))
-    return np.flatnonzero((mine > 0) & (mine == in_all))
+    selected = np.bincount(connection[rows], minlength=len(capture.connections))
+    return np.flatnonzero((selected > 0) & (selected == in_all))
 
 
 def frame_ranges(capture: Capture, rows: Int64s) -> Ranges:

@@ -35,7 +35,7 @@ class _Entry(NamedTuple):
     read: _Read
 
 
-def body_of(struct: wire.Struct, told: Any) -> dict[str, Any]:
+def body_of(struct: wire.Struct, value: Any) -> dict[str, Any]:
     """Return the values of a layout from JSON.
 
     Values of other types than the layout's are detected when the message is built, if not here.
@@ -43,9 +43,9 @@ def body_of(struct: wire.Struct, told: Any) -> dict[str, Any]:
     :raises BodyError: if the fields are not those of the layout
     :raises ValueError: if a value is not one of its type, as is ``TypeError``
     """
-    if not isinstance(told, dict):
-        raise BodyError(f"{told!r} in place of fields"[:80])
-    return {entry.name: entry.read(told[entry.key]) for entry in _entries(struct, tuple(told))}
+    if not isinstance(value, dict):
+        raise BodyError(f"{value!r} in place of fields"[:80])
+    return {entry.name: entry.read(value[entry.key]) for entry in _entries(struct, tuple(value))}
 
 
 @lru_cache(maxsize=4096)
@@ -67,7 +67,7 @@ def _entries(struct: wire.Struct, keys: tuple[str, ...]) -> tuple[_Entry, ...]:
         raise BodyError(f"{'unknown' if others else 'missing'} fields: {names}")
     found.update(zip(others, left, strict=True))
     return tuple(
-        _Entry(key, found[key].name, _records if _tells_size(key) else _reader(found[key].con))
+        _Entry(key, found[key].name, _records if _is_records_size(key) else _reader(found[key].con))
         for key in keys
     )
 
@@ -76,7 +76,7 @@ def _plain(key: str) -> str:
     return key.lower().replace("_", "").removesuffix(_SIZE_SUFFIX)
 
 
-def _tells_size(key: str) -> bool:
+def _is_records_size(key: str) -> bool:
     return key.lower().endswith(_SIZE_SUFFIX)
 
 
@@ -85,33 +85,33 @@ def _reader(con: wire.WireType) -> _Read:
         con = con.struct
     if isinstance(con, wire.Struct):
         inner = con
-        return lambda told: None if told is None else body_of(inner, told)
+        return lambda value: None if value is None else body_of(inner, value)
     if isinstance(con, wire.Array):
         element = _reader(con.element)
-        return lambda told: None if told is None else [element(each) for each in _elements(told)]
+        return lambda value: None if value is None else [element(each) for each in _elements(value)]
     if isinstance(con, wire.Records):
         return _records  # null records have the field's own key
     if isinstance(con, wire.Bytes):
-        return lambda told: None if told is None else b64decode(told)
+        return lambda value: None if value is None else b64decode(value)
     if con.kind == "float64":
         return float  # JSON has NaN and infinity as texts
     return _same
 
 
-def _elements(told: Any) -> list[Any]:
-    if not isinstance(told, list):
-        raise BodyError(f"{told!r} in place of a list"[:80])
-    return told
+def _elements(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise BodyError(f"{value!r} in place of a list"[:80])
+    return value
 
 
-def _same(told: Any) -> Any:
-    return told
+def _same(value: Any) -> Any:
+    return value
 
 
-def _records(told: Any) -> bytes | None:
+def _records(value: Any) -> bytes | None:
     """Return a placeholder for records: the log has only their size."""
-    if told is None:
+    if value is None:
         return None
-    if not (isinstance(told, int) and 0 <= told < 1 << 31):
-        raise BodyError(f"{told!r} bytes of records"[:80])
-    return left_out_records(told) if told else b""
+    if not (isinstance(value, int) and 0 <= value < 1 << 31):
+        raise BodyError(f"{value!r} bytes of records"[:80])
+    return left_out_records(value) if value else b""

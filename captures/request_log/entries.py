@@ -70,7 +70,7 @@ class Entry(msgspec.Struct, rename="camel", kw_only=True):
         broker, broker_port, client, client_port = found.groups()
         return _address(client, client_port), _address(broker, broker_port)
 
-    def told(self, *, request_left_out: int, response_left_out: int) -> BrokerLog:
+    def broker_log(self, *, request_left_out: int, response_left_out: int) -> BrokerLog:
         """Return the broker's measurements, in nanoseconds."""
         return BrokerLog(
             request_queue=_ns(self.request_queue_time_ms),

@@ -111,12 +111,12 @@ class _Log:
     @property
     def damage(self) -> str:
         """Why it ended early, and how many of its entries could not be read."""
-        told = ""
+        unreadable = ""
         if self._lost:
             others = f", and {self._lost - 1:,} more" if self._lost > 1 else ""
             line, reason = self._first_lost
-            told = f"entries of the request log that could not be read: line {line:,}: {reason}{others}"
-        return "; ".join(filter(None, (self.feed.damage, told)))
+            unreadable = f"entries of the request log that could not be read: line {line:,}: {reason}{others}"
+        return "; ".join(filter(None, (self.feed.damage, unreadable)))
 
     def fill(self) -> None:
         """Read a chunk, unless there are entries that were not taken."""

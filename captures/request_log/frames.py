@@ -100,8 +100,8 @@ def _response(known: Api, version: int, entry: Entry) -> bytes:
     return response_frame(layout, entry.request_header.correlation_id, _body(layout, entry.response))
 
 
-def _body(layout: MessageVersion, told: Any) -> bytes:
-    body: bytes = layout.build(body_of(layout.struct, told))
+def _body(layout: MessageVersion, value: Any) -> bytes:
+    body: bytes = layout.build(body_of(layout.struct, value))
     return body
 
 

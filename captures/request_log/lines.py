@@ -80,19 +80,19 @@ class LogLineReader:
     def _unwrapped(self, line: bytes, outer: int | None, layers: int) -> Line | IncompleteEntry | None:
         """Read the message in a JSON object."""
         try:
-            told = _ANY.decode(line)
+            fields = _ANY.decode(line)
         except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
             return (
                 IncompleteEntry("no whole JSON object")
                 if REQUEST_LOG_MARK in line or _FRAGMENT[1] in line
                 else None
             )
-        message = next((told[name] for name in _MESSAGES if isinstance(told.get(name), str)), None)
+        message = next((fields[name] for name in _MESSAGES if isinstance(fields.get(name), str)), None)
         if message is None:
             return None
-        time = self._times.told(told)
+        time = self._times.of_fields(fields)
         text = message.encode()
-        if "log" in told and "stream" in told:  # Docker ends the last part of a line with a newline
+        if "log" in fields and "stream" in fields:  # Docker ends the last part of a line with a newline
             joined = self._whole(text.removesuffix(b"\n"), last=text.endswith(b"\n"))
             if not isinstance(joined, bytes):
                 return joined
@@ -138,7 +138,7 @@ class _Times:
             self._second = key
         return _moment(self._base + int(fraction.ljust(9, b"0") or 0))
 
-    def told(self, line: dict[str, Any]) -> int | None:
+    def of_fields(self, line: dict[str, Any]) -> int | None:
         """Return the time in a JSON layout, in ns since the epoch."""
         instant = line.get("instant")
         if isinstance(instant, dict) and isinstance(instant.get("epochSecond"), int):

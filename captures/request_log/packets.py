@@ -55,7 +55,7 @@ class RequestLogPackets:
         :raises EntryError: if its connection is invalid
         """
         frames = frames_of(entry)
-        told = entry.told(
+        comment = entry.broker_log(
             request_left_out=frames.request_left_out, response_left_out=frames.response_left_out
         )
         connection = self._connections.get(entry.connection)
@@ -71,12 +71,12 @@ class RequestLogPackets:
         if 0 < late <= _INEXACT:
             time += late
         start = max(time - total, connection.latest[0])
-        answered = max(time - told.send, start, connection.latest[1])
+        answered = max(time - comment.send, start, connection.latest[1])
         connection.end, connection.latest = time, [start, answered]
         self._latest = max(self._latest, time)
         if fresh:  # half a handshake: it identifies the client, and shows no round trip
             self._push(start, connection, 1, b"", "")
-        self._push(start, connection, 0, frames.request, as_comment(told))
+        self._push(start, connection, 0, frames.request, as_comment(comment))
         if frames.response:
             self._push(answered, connection, 1, frames.response, "")
 

@@ -106,11 +106,11 @@ class Engine:
                     return
                 priority, number, job, future = heapq.heappop(self._jobs)
                 self._busy = True
-            going_on = self._step(job, future)
-            if going_on is not None:
+            rest = self._step(job, future)
+            if rest is not None:
                 with self._changed:
                     # with the same number: of equal priorities the oldest runs first
-                    heapq.heappush(self._jobs, (priority, number, going_on, future))
+                    heapq.heappush(self._jobs, (priority, number, rest, future))
 
     def _step(self, job: Callable[[], Any] | Steps[Any], future: Future[Any]) -> Steps[Any] | None:
         """Run one step of a job; return the job if there is more."""

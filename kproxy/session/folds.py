@@ -80,7 +80,7 @@ class SessionFold(Generic[F]):
         """Start or pause adding."""
         self._wanted = on
         if on:
-            self._session.do(self._go_on)
+            self._session.do(self._continue)
 
     def begin_again(self) -> None:
         """Drop the result, and add everything again, because it is to be counted differently."""
@@ -110,7 +110,7 @@ class SessionFold(Generic[F]):
         self._left, self.added = len(numbers), 0
         self.version += 1
         if self._wanted:
-            self._session.do(self._go_on)
+            self._session.do(self._continue)
 
     def extend(self, numbers: Int64s) -> None:
         """Add further exchanges."""
@@ -119,9 +119,9 @@ class SessionFold(Generic[F]):
         self._waiting.append(numbers)
         self._left += len(numbers)
         if self._wanted:
-            self._session.do(self._go_on)
+            self._session.do(self._continue)
 
-    def _go_on(self, access: Access) -> None:
+    def _continue(self, access: Access) -> None:
         if not self._running and self._waiting:
             self._running = True
             self._session.do(self._add, Priority.COUNT)

@@ -24,21 +24,21 @@ class Rate:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._came: deque[tuple[float, int]] = deque()
+        self._events: deque[tuple[float, int]] = deque()
         self._total = 0
         self._begin = clock()
 
     def add(self, count: int) -> None:
         """Add `count` events."""
         if count:
-            self._came.append((self._clock(), count))
+            self._events.append((self._clock(), count))
             self._total += count
 
     def now(self) -> float:
         """Return the recent number of events per second."""
         now = self._clock()
-        while self._came and self._came[0][0] < now - _SECONDS:
-            self._total -= self._came.popleft()[1]
+        while self._events and self._events[0][0] < now - _SECONDS:
+            self._total -= self._events.popleft()[1]
         return self._total / max(min(_SECONDS, now - self._begin), 0.001)
 
 

@@ -52,7 +52,7 @@ _UPDATE_SECONDS = 0.25
 _LOOK_SECONDS = 1.0
 _TOGETHER = 128
 """Exchanges that are filtered together; some milliseconds of work."""
-_TELL_SECONDS = 0.1
+_PROGRESS_SECONDS = 0.1
 
 
 class Session:
@@ -102,7 +102,7 @@ class Session:
         self._read_all = False
         self._closing = False
         self._failure = ""
-        self._telling: deque[Int64s] = deque()
+        self._informative: deque[Int64s] = deque()
         """Rows of exchanges with facts about others, which have to be learned."""
         self._listed = 0
         """Number of table rows that are or were in the list."""
@@ -145,9 +145,9 @@ class Session:
 
     def tell_faults(self) -> None:
         """Publish the recorded errors."""
-        told = tuple(self.faults.lines())
-        if told != self.status.faults:
-            self.status = replace(self.status, version=self.status.version + 1, faults=told)
+        lines = tuple(self.faults.lines())
+        if lines != self.status.faults:
+            self.status = replace(self.status, version=self.status.version + 1, faults=lines)
 
     # ------------------------------------------------------------ start and end
     def start(self) -> None:
@@ -275,18 +275,18 @@ class Session:
 
     def _learn_soon(self, rows: Int64s) -> None:
         """Learn facts about other exchanges, such as the names of topic IDs, before filtering."""
-        telling = rows[np.isin(self._capture.table.column("api_key")[rows], sorted(OBSERVED_APIS))]
-        if len(telling):
-            self._telling.append(telling)
-            if len(self._telling) == 1:
+        informative = rows[np.isin(self._capture.table.column("api_key")[rows], sorted(OBSERVED_APIS))]
+        if len(informative):
+            self._informative.append(informative)
+            if len(self._informative) == 1:
                 self.do(self._learn, Priority.FILTER)
 
     def _learn(self, access: Access) -> Steps[None]:
-        while self._telling:
-            rows = self._telling[0][:_TOGETHER]
-            self._telling[0] = self._telling[0][_TOGETHER:]
-            if not len(self._telling[0]):
-                self._telling.popleft()
+        while self._informative:
+            rows = self._informative[0][:_TOGETHER]
+            self._informative[0] = self._informative[0][_TOGETHER:]
+            if not len(self._informative[0]):
+                self._informative.popleft()
             for _ in access.reader.learn_from(rows):
                 pass
             yield
@@ -326,7 +326,7 @@ class Session:
         self._interventions = {int(moved[number - 1]): done for number, done in self._interventions.items()}
         self._renew_context()
         self.summaries.forget()
-        self._count_anew()
+        self._recount_shown()
 
     def _forget(self) -> None:
         """Drop the oldest exchanges of an endless source."""
@@ -353,8 +353,8 @@ class Session:
             batches = [renumbered[rows] for rows in self._inbox]
             self._inbox.clear()
             self._inbox.extend(rows[rows >= 0] for rows in batches)
-        moved = [renumbered[rows] for rows in self._telling]
-        self._telling = deque(rows[rows >= 0] for rows in moved)
+        moved = [renumbered[rows] for rows in self._informative]
+        self._informative = deque(rows[rows >= 0] for rows in moved)
         self._index_of_row = GrowingArray(np.int64)
         self._index_of_row.append(np.full(len(table), -1))
         self._index_of_row.array[reader.rows] = np.arange(len(reader))
@@ -387,7 +387,7 @@ class Session:
                 yield from self._learn_groups()
             yield from self._decide(np.arange(len(reader)), tell=True)
         self._filtering = None
-        self._count_anew()
+        self._recount_shown()
         yield from self._arrange()
         self._publish()
 
@@ -407,12 +407,12 @@ class Session:
         masks = wanted.mask_of(self._plain, indexes, self._context, messages)
         self._fits.array[indexes] = masks.matches
         undecided = indexes[masks.undecided] + self._plain.first
-        told = started = time.perf_counter()
+        published = started = time.perf_counter()
         for begin in range(0, len(undecided), _TOGETHER):
             yield
             now = time.perf_counter()
-            if tell and now - told > _TELL_SECONDS:
-                told = now
+            if tell and now - published > _PROGRESS_SECONDS:
+                published = now
                 yield from self._arrange()
                 self._filtering = 1 - (len(undecided) - begin) / len(indexes)
                 self._filter_rate = begin / (now - started)
@@ -433,8 +433,8 @@ class Session:
         if self._groups is None:
             return
         keys = self._capture.table.column("api_key")[self._reader.rows[settled]]
-        telling = {*MEMBER_APIS, ApiKey.FETCH} if self._groups.contested else MEMBER_APIS
-        chosen = settled[np.isin(keys, list(telling))] + self._plain.first
+        apis = {*MEMBER_APIS, ApiKey.FETCH} if self._groups.contested else MEMBER_APIS
+        chosen = settled[np.isin(keys, list(apis))] + self._plain.first
         observe = self.faults.guarded(self._groups.observe, INFERRING)
         for exchange in self._access.exchanges(chosen.tolist()):
             observe(exchange)
@@ -474,7 +474,7 @@ class Session:
         def apply(_: Access) -> Steps[None]:
             self._marked_only = on
             yield from self._arrange()
-            self._count_anew()
+            self._recount_shown()
             self._publish()
 
         await self.run(apply, Priority.FILTER)
@@ -571,26 +571,26 @@ class Session:
         """Record what the proxy did to some exchanges, which columns do not contain."""
         if self._context.start is None:
             self._renew_context()
-        told, first = self._capture.notes, self._reader.first
+        all_notes, first = self._capture.notes, self._reader.first
         if len(indexes) < _FEW:
             for index in indexes.tolist():
-                done = told.interventions(self._reader.row(index))
+                done = all_notes.interventions(self._reader.row(index))
                 if done:
                     self._interventions[index + first] = done
             return
         place = self._index_of_row.array
-        for row, done in told.all_interventions().items():
+        for row, done in all_notes.all_interventions().items():
             if place[row] >= 0:
                 self._interventions[int(place[row]) + first] = done
 
     # ------------------------------------------------------------ publishing
     def _publish(self, *, finished: bool = False) -> None:
         capture, reader, before = self._capture, self._reader, self.status
-        told = before.notes
+        shown_notes = before.notes
         now = time.monotonic()
         if finished or now - self._noted > _LOOK_SECONDS:
             self._noted = now
-            told = tuple(notes(capture)) if finished else told
+            shown_notes = tuple(notes(capture)) if finished else shown_notes
             lost = int(capture.connections.streams.lost.sum())
         else:
             lost = before.lost
@@ -616,7 +616,7 @@ class Session:
             lost=lost,
             latest=capture.latest,
             begin=self._context.start or 0,
-            notes=told,
+            notes=shown_notes,
             faults=tuple(self.faults.lines()),
         )
 
@@ -668,7 +668,7 @@ class Session:
         """Return the numbers of the incomplete exchanges."""
         return np.flatnonzero(~self._complete.array) + self._reader.first
 
-    def _count_anew(self) -> None:
+    def _recount_shown(self) -> None:
         for folding in self._folds.values():
             if not folding.everything:
                 folding.begin_anew(self.countable(everything=False))

@@ -40,7 +40,7 @@ class Summaries:
         self._ask = ask
         self._made: dict[int, Summary] = {}
         self._outdated: set[int] = set()
-        self._wish: Sequence[int] = ()
+        self._requested: Sequence[int] = ()
         self._fields: tuple[FieldValues, ...] = ()
         self.version = 0
         self.slow = SLOW
@@ -54,7 +54,7 @@ class Summaries:
     def want(self, numbers: Sequence[int]) -> None:
         """Request the summaries of these; the latest request replaces earlier ones."""
         if any(number not in self._made or number in self._outdated for number in numbers):
-            self._wish = numbers
+            self._requested = numbers
             self._ask()
 
     def show_fields(self, names: Sequence[str]) -> None:
@@ -86,8 +86,8 @@ class Summaries:
 
     def make(self, access: Access, context: Context) -> Steps[None]:
         """Make the requested summaries."""
-        wish = self._wish
-        wanted = [number for number in wish if number not in self._made or number in self._outdated]
+        requested = self._requested
+        wanted = [number for number in requested if number not in self._made or number in self._outdated]
         began = perf_counter()
         for exchange in access.exchanges(wanted, annotated=True):
             self._outdated.discard(exchange.number)
@@ -101,11 +101,13 @@ class Summaries:
                 self.version += 1
                 yield
                 began = perf_counter()
-                if self._wish is not wish:  # the visible lines have changed; another job serves them
+                if (
+                    self._requested is not requested
+                ):  # the visible lines have changed; another job serves them
                     return
         if len(self._made) > _MOST_KEPT:
             for number in list(self._made)[: _MOST_KEPT // 2]:
-                if number not in wish:
+                if number not in requested:
                     self._made.pop(number, None)
         self.version += 1
 

@@ -32,8 +32,8 @@ def broker_table(matrix: Matrix, names: Names) -> Table:
             (Column("broker", least=15), lambda offer: words.line(names.shown(offer.broker))),
             (Column("APIs", right=True), lambda offer: f"{len(offer.apis):,}" if offer.apis else "-"),
             (
-                Column("told in", right=True, rank=1),
-                lambda offer: "not told" if offer.told is None else f"#{offer.told}",
+                Column("announced in", right=True, rank=1),
+                lambda offer: "not announced" if offer.told is None else f"#{offer.told}",
             ),
             (
                 Column("features in force", least=20, rank=2),
@@ -114,7 +114,7 @@ def _use_row(
     return Row(
         [
             use.api,
-            shown(use.offered) or "not told",
+            shown(use.offered) or "not announced",
             words.ranges(use.used),
             shown(use.could) or "-",
             f"{sum(sum(each.used.values()) for _, each in found):,}",

@@ -59,11 +59,11 @@ def shown_settings(client: Client, *, changed: bool) -> list[DisplayedSetting]:
     return [each for each in client.settings if _differs_from_default(each)]
 
 
-def _differs_from_default(told: DisplayedSetting) -> bool:
+def _differs_from_default(shown: DisplayedSetting) -> bool:
     """Return whether a setting is not, or may not be, the default; a bound without a known default proves nothing."""
-    if told.setting.how is How.NOT_SEEN or told.changed is False:
+    if shown.setting.how is How.NOT_SEEN or shown.changed is False:
         return False
-    return bool(told.changed) or not told.setting.at_least
+    return bool(shown.changed) or not shown.setting.at_least
 
 
 def properties(client: Client, names: Names, *, changed: bool) -> Iterator[str]:
@@ -79,11 +79,11 @@ def properties(client: Client, names: Names, *, changed: bool) -> Iterator[str]:
     yield f"{style(title, bold=True)}  {'; '.join(filter(None, about))}"
     if client.library is not None and not client.library.told:
         yield style(f"# the library is a guess: {words.line(client.library.why)}", dim=True)
-    told = shown_settings(client, changed=changed)
-    if not told:
+    settings = shown_settings(client, changed=changed)
+    if not settings:
         text = "# nothing was seen that is not the default" if changed else "# no settings"
         yield style(text, dim=True)
-    for each in told:
+    for each in settings:
         # on its own line: after a value, a comment is part of the value in properties
         numbers = each.setting.evidence
         yield Line(style(f"# {_remark(each)}", dim=True), numbers[0] if numbers else None)
@@ -93,9 +93,9 @@ def properties(client: Client, names: Names, *, changed: bool) -> Iterator[str]:
         yield line if _is_set(each) else f"#{line}"
 
 
-def _is_set(told: DisplayedSetting) -> bool:
+def _is_set(shown: DisplayedSetting) -> bool:
     """Return whether there is a value that a configuration could contain."""
-    setting = told.setting
+    setting = shown.setting
     return setting.how is not How.NOT_SEEN and setting.value is not None and not setting.at_least
 
 
@@ -124,32 +124,32 @@ def _said(library: Library | None) -> str:
     return said if library.told else f"{said} (guess)"
 
 
-def _remark(told: DisplayedSetting) -> str:
+def _remark(shown: DisplayedSetting) -> str:
     """Return how a setting is known, from which exchanges, and its default."""
-    setting = told.setting
+    setting = shown.setting
     parts = [setting.how.value]
     if setting.how is How.READ:
         if setting.value is None:
             parts[0] = "read: not set"
         if setting.evidence:
-            parts.append(_exchanges(told))
+            parts.append(_exchanges(shown))
     elif setting.how is How.ESTIMATED:
         parts[0] = "estimated, as a lower bound" if setting.at_least else parts[0]
         parts.append(setting.note)
-        parts.append(_exchanges(told))
+        parts.append(_exchanges(shown))
     else:
         parts.append(setting.note)
-    if told.others:
-        others = (f"{words.line(text) or 'not set'} ({count:,})" for text, count in told.others)
+    if shown.others:
+        others = (f"{words.line(text) or 'not set'} ({count:,})" for text, count in shown.others)
         parts.append(f"also {', '.join(others)}")
-    if told.default is not None and (told.changed or setting.at_least):
-        parts.append(f"default {told.default or 'not set'}")
+    if shown.default is not None and (shown.changed or setting.at_least):
+        parts.append(f"default {shown.default or 'not set'}")
     return "; ".join(filter(None, parts))
 
 
-def _exchanges(told: DisplayedSetting) -> str:
-    numbers = told.setting.evidence
+def _exchanges(shown: DisplayedSetting) -> str:
+    numbers = shown.setting.evidence
     if not numbers:
         return ""
-    more = " …" if told.setting.count > len(numbers) else ""
+    more = " …" if shown.setting.count > len(numbers) else ""
     return f"exchange{'' if len(numbers) == 1 else 's'} {', '.join(map(str, numbers))}{more}"

@@ -156,8 +156,8 @@ def broker_table(brokers: list[BrokerFit], names: Names) -> Table:
             (Column("broker", least=15), lambda each: words.line(names.shown(each.broker))),
             (Column("verdict"), lambda each: str(each.verdict)),
             (
-                Column("told in", right=True),
-                lambda each: "not told" if each.told is None else f"#{each.told}",
+                Column("announced in", right=True),
+                lambda each: "not announced" if each.told is None else f"#{each.told}",
             ),
             (Column("looks like", least=12), lambda each: words.listed(each.releases) or "-"),
         ],

@@ -95,10 +95,10 @@ def _connections(answer: list[dict[str, Any]]) -> Table:
 
 
 def _round_trips(tcp: dict[str, Any]) -> str:
-    told = [tcp.get(side) for side in ENDS]
-    if not any(told):
+    samples = [tcp.get(side) for side in ENDS]
+    if not any(samples):
         return ""
-    return " / ".join("-" if each is None else f"{each['rtt_us'] / 1000:.2f} ms" for each in told)
+    return " / ".join("-" if each is None else f"{each['rtt_us'] / 1000:.2f} ms" for each in samples)
 
 
 def brokers_table(answer: Sequence[Mapping[str, Any]]) -> Table:

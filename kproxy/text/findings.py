@@ -49,13 +49,13 @@ class FindingsText:
             of_it = [each for each in found if each.severity is severity]
             heading = f"{severity.word.upper()}  ({words.counted(len(of_it), 'finding')})"
             yield from (BLANK, Heading([style(heading, fg=_COLORS[severity], bold=True)]))
-            told: Counter[str] = Counter()
+            counts: Counter[str] = Counter()
             for each in of_it:
-                told[each.rule] += 1
-                if most is None or told[each.rule] <= most:
+                counts[each.rule] += 1
+                if most is None or counts[each.rule] <= most:
                     yield BLANK
                     yield from self._one(each)
-            for rule, count in told.items():
+            for rule, count in counts.items():
                 if most is not None and count > most:
                     text = f"… {count - most:,} more of {rule}, --all shows them"
                     yield from (BLANK, Paragraph(text, indent=(2, 2)))

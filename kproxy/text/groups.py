@@ -88,10 +88,10 @@ class GroupText:
         if not timeline.rebalances:
             yield from (BLANK, Paragraph("no rebalance was seen", indent=(2, 2)))
 
-    def story(self, timeline: GroupTimeline, told: Rebalance) -> Iterator[Block]:
+    def story(self, timeline: GroupTimeline, rebalance: Rebalance) -> Iterator[Block]:
         """Yield one rebalance on its own, after the name of its group."""
         yield Heading([style(words.line(timeline.group), bold=True)])
-        yield from self._rebalance(told, timeline, Labels(timeline))
+        yield from self._rebalance(rebalance, timeline, Labels(timeline))
 
     # ------------------------------------------------------------ the group
     def _header(self, timeline: GroupTimeline, rebalances: Sequence[Rebalance]) -> Iterator[Block]:
@@ -156,18 +156,22 @@ class GroupText:
         )
 
     # ------------------------------------------------------------ rebalances
-    def _rebalance(self, told: Rebalance, timeline: GroupTimeline, labels: Labels) -> Iterator[Block]:
+    def _rebalance(self, rebalance: Rebalance, timeline: GroupTimeline, labels: Labels) -> Iterator[Block]:
         yield _title(
-            told,
-            self._clock(told.time),
-            step(told) + (" (now empty)" if told.emptied else ""),
-            took(told, timeline),
-            style(f"{told.trigger} {who(told, labels)}".rstrip(), fg=_COLORS[tone(told)], bold=True),
-            manner(told),
-            "" if told.certainty is Certainty.OBSERVED else str(told.certainty),
+            rebalance,
+            self._clock(rebalance.time),
+            step(rebalance) + (" (now empty)" if rebalance.emptied else ""),
+            took(rebalance, timeline),
+            style(
+                f"{rebalance.trigger} {who(rebalance, labels)}".rstrip(),
+                fg=_COLORS[tone(rebalance)],
+                bold=True,
+            ),
+            manner(rebalance),
+            "" if rebalance.certainty is Certainty.OBSERVED else str(rebalance.certainty),
         )
-        yield Paragraph(told.sentence, indent=(4, 4))
-        yield from _facts(facts(told, timeline, labels, shown=None if self._show_all else SHOWN))
+        yield Paragraph(rebalance.sentence, indent=(4, 4))
+        yield from _facts(facts(rebalance, timeline, labels, shown=None if self._show_all else SHOWN))
 
     def _storm(self, block: Sequence[Rebalance], labels: Labels) -> Iterator[Block]:
         first, last = block[0], block[-1]
@@ -182,9 +186,9 @@ class GroupText:
         yield Paragraph("--all shows each of them", indent=(4, 4), dim=True)
 
 
-def _title(told: Rebalance, *parts: str) -> Heading:
+def _title(rebalance: Rebalance, *parts: str) -> Heading:
     """Return the heading of a block."""
-    return Heading(parts, 3, (2, 4), told.evidence[0] if told.evidence else None)
+    return Heading(parts, 3, (2, 4), rebalance.evidence[0] if rebalance.evidence else None)
 
 
 def _facts(found: Iterable[GroupFact]) -> Iterator[Block]:

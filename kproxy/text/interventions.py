@@ -29,12 +29,12 @@ def marks(exchange: Exchange) -> str:
         ("request", exchange.interventions.request),
         ("response", exchange.interventions.response),
     ):
-        told = [text for each in done for text in _short_words(each)]
+        texts = [text for each in done for text in _short_words(each)]
         delayed = sum(each.delayed_ns for each in done)
         if delayed and not any(each.rule or each.was_held for each in done):
-            told.append(_DELAYED.format(span(delayed)))
-        if told:
-            found.append(f"{'request ' if side == 'request' else ''}{', '.join(dict.fromkeys(told))}")
+            texts.append(_DELAYED.format(span(delayed)))
+        if texts:
+            found.append(f"{'request ' if side == 'request' else ''}{', '.join(dict.fromkeys(texts))}")
     return f"[{'; '.join(found)}]" if found else ""
 
 

@@ -92,9 +92,8 @@ class _Finder:
         self._learn_names(self._sampled(self._naming()))
         self._begin()
         if not self._ties and self._question.by in _BONDS:
-            self._learn_names(
-                self._naming()
-            )  # it may be one of many on a connection, and not among the sample
+            # it may be one of many on a connection, and not among the sample
+            self._learn_names(self._naming())
             self._begin()
         if self._ties:
             self._follow_names()
@@ -152,8 +151,8 @@ class _Finder:
             response = parts.response.value if parts.response is not None else None
             names = self._connections[int(connection[parts.row])].names
             version, number = int(versions[parts.row]), int(self._number[parts.row])
-            told = identities(parts.key, version, request or {}, response or {})
-            for name in self._capture.faults.whole(told, "finding out who it is of", number):
+            found_names = identities(parts.key, version, request or {}, response or {})
+            for name in self._capture.faults.whole(found_names, "finding out who it is of", number):
                 names.setdefault(name, number)
 
     # ------------------------------------------------------------ the question
@@ -206,7 +205,7 @@ class _Finder:
         self._ties.setdefault(each.id, Tie(each.id, bond, value, certainty, number))
 
     # ------------------------------------------------------------ further connections
-    def _mine(self) -> list[_Connection]:
+    def _tied_connections(self) -> list[_Connection]:
         return [self._connections[connection] for connection in self._ties]
 
     def _follow_names(self) -> None:
@@ -214,10 +213,10 @@ class _Finder:
         grown = True
         while grown:
             before = len(self._ties)
-            mine = self._mine()
-            members = {name for each in mine for name in each.names if name.bond is Bond.MEMBER}
+            connections = self._tied_connections()
+            members = {name for each in connections for name in each.names if name.bond is Bond.MEMBER}
             producers = {
-                (name, each.host) for each in mine for name in each.names if name.bond is Bond.PRODUCER
+                (name, each.host) for each in connections for name in each.names if name.bond is Bond.PRODUCER
             }
             for each in self._connections:
                 for name, number in each.names.items():
@@ -227,19 +226,21 @@ class _Finder:
 
     def _adopt(self) -> None:
         """Add the names of the only process with the client ID at that time, if the party names itself nowhere."""
-        mine = self._mine()
-        if any(_tells(name) for each in mine for name in each.names):
+        tied = self._tied_connections()
+        if any(_distinguishes(name) for each in tied for name in each.names):
             return
-        spans = _Spans(mine)
-        for client, host in dict.fromkeys((client, each.host) for each in mine for client in each.client_ids):
+        spans = _Spans(tied)
+        for client, host in dict.fromkeys((client, each.host) for each in tied for client in each.client_ids):
             named = [
                 each
                 for each in self._connections
-                if each.host == host and client in each.client_ids and any(map(_tells, each.names))
+                if each.host == host and client in each.client_ids and any(map(_distinguishes, each.names))
             ]
             distances = [spans.nearest(each) for each in named]
             nearest = [each for each, far in zip(named, distances, strict=True) if far == min(distances)]
-            processes = {_of_a_process(name) for each in nearest for name in each.names if _tells(name)}
+            processes = {
+                _of_a_process(name) for each in nearest for name in each.names if _distinguishes(name)
+            }
             for each in nearest if len(processes) == 1 else ():
                 number = each.client_ids[client]
                 self._tie(each, Bond.SAME_CLIENT, f"{client} at {host}", Certainty.INFERRED, number)
@@ -247,26 +248,26 @@ class _Finder:
 
     def _follow_clients(self) -> None:
         """Add the connections with the same client ID and address, unless they belong to another process."""
-        mine = self._mine()
-        processes = dict.fromkeys((client, each.host) for each in mine for client in each.client_ids)
-        own = {_of_a_process(name) for each in mine for name in each.names}
+        connections = self._tied_connections()
+        processes = dict.fromkeys((client, each.host) for each in connections for client in each.client_ids)
+        own = {_of_a_process(name) for each in connections for name in each.names}
         for client, host in processes:
             alike = [each for each in self._connections if each.host == host and client in each.client_ids]
-            ours = _Spans([each for each in alike if each.id in self._ties])
+            tied = _Spans([each for each in alike if each.id in self._ties])
             rest = [each for each in alike if each.id not in self._ties]
             strange = {each: None for each in rest if any(map(_differs(own), each.names))}
             others = _Spans(list(strange))
             for each in rest:
                 if each in strange:
                     continue
-                certainty = _belongs(each, ours, others)
+                certainty = _belongs(each, tied, others)
                 if certainty is not None:
                     value, number = f"{client} at {host}", each.client_ids[client]
                     self._tie(each, Bond.SAME_CLIENT, value, certainty, number)
 
     def _follow_silent(self) -> None:
         """Add connections without any exchange, such as refused ones, from addresses without another client."""
-        hosts = {each.host for each in self._mine()}
+        hosts = {each.host for each in self._tied_connections()}
         others = {
             each.host for each in self._connections if each.id not in self._ties and not self._silent(each)
         }
@@ -283,11 +284,11 @@ class _Finder:
     # ------------------------------------------------------------ result
     def party(self) -> Party:
         party = Party(self._question, dict(sorted(self._ties.items())))
-        mine = sorted(self._mine(), key=lambda each: each.begin)
-        party.client_ids = list(dict.fromkeys(name for each in mine for name in each.client_ids))
-        party.hosts = list(dict.fromkeys(each.host for each in mine))
-        told = [(number, name) for each in mine for name, number in each.names.items()]
-        names = [name for _, name in sorted(told, key=lambda each: each[0])]
+        connections = sorted(self._tied_connections(), key=lambda each: each.begin)
+        party.client_ids = list(dict.fromkeys(name for each in connections for name in each.client_ids))
+        party.hosts = list(dict.fromkeys(each.host for each in connections))
+        numbered_names = [(number, name) for each in connections for name, number in each.names.items()]
+        names = [name for _, name in sorted(numbered_names, key=lambda each: each[0])]
         party.members = _values(names, Bond.MEMBER)
         party.instances = _values(names, Bond.INSTANCE)
         party.groups = list(dict.fromkeys(name.within for name in names if name.bond in _OF_A_GROUP))
@@ -317,10 +318,10 @@ def _of_a_process(name: Identity) -> Identity:
 
 def _differs(own: set[Identity]) -> Callable[[Identity], bool]:
     """Return a test for names of other processes."""
-    return lambda name: _tells(name) and _of_a_process(name) not in own
+    return lambda name: _distinguishes(name) and _of_a_process(name) not in own
 
 
-def _tells(name: Identity) -> bool:
+def _distinguishes(name: Identity) -> bool:
     """Return whether a name distinguishes processes."""
     return name.bond in (Bond.MEMBER, Bond.PRODUCER)
 
@@ -340,11 +341,11 @@ class _Spans:
         return max(int(np.maximum(each.begin - self._end, self._begin - each.end).min()), 0)
 
 
-def _belongs(each: _Connection, ours: _Spans, others: _Spans) -> Certainty | None:
+def _belongs(each: _Connection, tied: _Spans, others: _Spans) -> Certainty | None:
     """Return how certainly a connection belongs to the party, by which processes with its client ID were active."""
     if not len(others):
         return Certainty.INFERRED
-    near, nearest = ours.nearest(each), others.nearest(each)
+    near, nearest = tied.nearest(each), others.nearest(each)
     if near > nearest:
         return None
     return Certainty.INFERRED if near < nearest else Certainty.POSSIBLE

@@ -89,7 +89,7 @@ class _Traffic(Stretch):
             if codec:
                 self.manners[CODEC_LABELS[codec]] = None
 
-    def _came(self, place: TopicPartition, first: int, behind: int) -> None:
+    def _add_range(self, place: TopicPartition, first: int, behind: int) -> None:
         course = self.courses.get(place)
         if course is None:
             course = self.courses[place] = Course()
@@ -131,7 +131,7 @@ class Produces(_Traffic):
         for part in parts:
             self._count(part)
             if part.base_offset >= 0 and part.records:
-                self._came(
+                self._add_range(
                     part.topic_partition,
                     part.base_offset,
                     part.base_offset + part.records,
@@ -182,7 +182,7 @@ class Fetches(_Traffic):
             self._count(part)
             batches = [batch for batch in part.batches if not batch.control]
             if batches:
-                self._came(
+                self._add_range(
                     part.topic_partition,
                     batches[0].base_offset,
                     batches[-1].last_offset + 1,

@@ -71,7 +71,7 @@ class Lives:
         first = min(self._party.ties, key=lambda each: self._capture.connections.first_time[each])
         return self._stats.row(first).whole
 
-    def waited_in_vain(self, exchange: Exchange) -> bool:
+    def left_unanswered(self, exchange: Exchange) -> bool:
         """Return whether the client waited for an answer; one that leaves cuts off its own long polls."""
         _, over, _ = self._end(exchange.connection)
         until = int(self._capture.observed_until(exchange.connection)) if over == _NEVER else over
@@ -161,11 +161,11 @@ class Lives:
         ties = np.array(list(self._party.ties), np.int64)
         latest = int(self._capture.observed_until(ties).max(initial=0))
         last = self._last
-        heard = latest if last is None else last.end
+        last_packet = latest if last is None else last.end
         certainty, crashed = Certainty.OBSERVED, False
         if still:
             what = f"as the capture ends, {words.counted(len(still), 'connection')} of {len(ends)} still open"
-            quiet = latest - heard
+            quiet = latest - last_packet
             said = f"{what}; last heard of {span(quiet)} before" if quiet > 0 else what
             time = latest
         else:

@@ -43,7 +43,7 @@ MOST_STRETCHES = 20_000
 """Most stretches that are kept; later exchanges are only counted."""
 
 _ERROR = apis.Manner("error", None, "")
-_TOLD = apis.Manner("rebalance_told", Phase.GROUP, "learns of a rebalance")
+_REBALANCE_NOTICE = apis.Manner("rebalance_told", Phase.GROUP, "learns of a rebalance")
 _EXPECTED = apis.Manner("expected_error", None, "")
 _UNANSWERED = apis.Manner("unanswered", None, "")
 _ORPHAN = apis.Manner("orphan", None, "an answer to a request that was not captured")
@@ -63,10 +63,10 @@ def rows_of(capture: Capture, party: Party) -> Int64s:
     order = capture.table.order()
     connection = capture.table.column("connection")[order]
     keys = capture.table.column("api_key")[order]
-    mine = np.isin(connection, list(party.ties))
+    mask = np.isin(connection, list(party.ties))
     if party.company:
-        mine |= np.isin(connection, party.company) & np.isin(keys, [*OF_MEMBERS, *OF_TOPICS])
-    found: Int64s = np.flatnonzero(mine)
+        mask |= np.isin(connection, party.company) & np.isin(keys, [*OF_MEMBERS, *OF_TOPICS])
+    found: Int64s = np.flatnonzero(mask)
     return found
 
 
@@ -84,7 +84,7 @@ class PartyLog:
         self._party = party
         self._capture = capture
         self._names = names
-        self._mine = frozenset(party.ties)
+        self._tied = frozenset(party.ties)
         self._company = frozenset(party.company)
         self._stretches: list[Stretch] = []
         self._open: dict[tuple[object, ...], Stretch] = {}
@@ -105,26 +105,26 @@ class PartyLog:
         key = exchange.api_key
         if exchange.connection in self._company and (key in OF_MEMBERS or key in OF_TOPICS):
             self._histories.add(exchange)
-        if exchange.connection not in self._mine:
+        if exchange.connection not in self._tied:
             return
         self._silence(exchange)
         self._lives.add(exchange)
         self._aftermath.add(exchange)
         if exchange.flag and Flag.ORPHAN in exchange.flag:
-            self._put(("orphan", exchange.connection), _ORPHAN, exchange, _ORPHAN.does)
+            self._add_line(("orphan", exchange.connection), _ORPHAN, exchange, _ORPHAN.does)
         elif not self._authentications.add(exchange):
-            self._tell(exchange)
+            self._add_exchange(exchange)
 
     def result(self) -> list[Line]:
         """Return the log, ordered by time, each line with its phase."""
         lines = [stretch.line() for stretch in self._stretches]
-        self._say_what_then(zip(self._stretches, lines, strict=True))
+        self._add_recoveries(zip(self._stretches, lines, strict=True))
         lines += self._authentications.lines()
         lines += self._transactions.lines(self._busy_until)
         lines += rebalance_lines(self._histories.result() if self._company else [], self._party)
         lines += self._lives.lines()
         if self._left_out:
-            more = f"{words.counted(self._left_out, 'more exchange')} from here on, which are not told"
+            more = f"{words.counted(self._left_out, 'more exchange')} from here on, which are not shown"
             since = self._left_out_since
             lines.append(Line(time=since, until=self._busy_until, what="left_out", text=more))
         lines.sort(key=lambda line: (line.time, line.numbers[:1]))
@@ -134,7 +134,7 @@ class PartyLog:
         return lines
 
     # ------------------------------------------------------------ one exchange
-    def _tell(self, exchange: Exchange) -> None:
+    def _add_exchange(self, exchange: Exchange) -> None:
         failures = unexpected(exchange)
         unanswered = bool(exchange.flag) and bool(exchange.flag & NO_ANSWER_SEEN)
         manner = apis.manner_of(exchange.api_key, exchange.api)
@@ -150,7 +150,7 @@ class PartyLog:
         if exchange.api_key in _DATA:
             self._data(exchange, manner)
         elif not failures and not unanswered:
-            self._talk(exchange, manner)
+            self._add_plain(exchange, manner)
 
     def _unanswered(self, exchange: Exchange, manner: apis.Manner) -> None:
         known = Flag.UNANSWERED in exchange.flag
@@ -158,24 +158,26 @@ class PartyLog:
         if manner.turn and _is_turn(exchange):  # such as leaving: the request alone counts
             said = words.listed(summary(exchange, self._names)[0].split("  "))
             own = manner.what, client_name(exchange), exchange.number
-            stretch = self._put(own, manner, exchange, f"{manner.does} ({said}): {how}")
+            stretch = self._add_line(own, manner, exchange, f"{manner.does} ({said}): {how}")
         else:
             key = "unanswered", known, exchange.api, exchange.connection
-            stretch = self._put(key, _UNANSWERED, exchange, f"{exchange.api}: {how}")
+            stretch = self._add_line(key, _UNANSWERED, exchange, f"{exchange.api}: {how}")
         if stretch is not None:
-            stretch.trouble = known and self._lives.waited_in_vain(exchange)
+            stretch.trouble = known and self._lives.left_unanswered(exchange)
 
     def _failed(self, exchange: Exchange, failures: list[ErrorFound]) -> None:
         codes = tuple(sorted({error.code for error in failures}))
         # this is how a coordinator tells members to rejoin
         called = exchange.api_key in OF_MEMBERS and codes == (ErrorCode.REBALANCE_IN_PROGRESS,)
-        manner = _TOLD if called else _ERROR
+        manner = _REBALANCE_NOTICE if called else _ERROR
         client = client_name(exchange)
         key = (manner.what, client, exchange.api, codes)
         if key not in self._open:  # earlier and later exchanges are not merged
             self._break(client, apis.manner_of(exchange.api_key, exchange.api).what)
         said = words.line(f"{exchange.api}: {errors_text(failures, self._names)}")
-        stretch = self._put(key, manner, exchange, f"{_TOLD.does} ({said})" if called else said)
+        stretch = self._add_line(
+            key, manner, exchange, f"{_REBALANCE_NOTICE.does} ({said})" if called else said
+        )
         if stretch is not None:
             stretch.trouble = not called
 
@@ -198,7 +200,7 @@ class PartyLog:
             if not parts:
                 return
         key = ("produce", client)
-        stretch = self._going_on(key, exchange, lambda: Produces(key, manner, exchange.time, self._names))
+        stretch = self._open_stretch(key, exchange, lambda: Produces(key, manner, exchange.time, self._names))
         if isinstance(stretch, Produces):
             stretch.take(exchange, parts)
 
@@ -211,7 +213,7 @@ class PartyLog:
             return
         replica = seen is not None and seen.replica > _REPLICA
         key = ("fetch", client, replica)
-        stretch = self._going_on(
+        stretch = self._open_stretch(
             key, exchange, lambda: Fetches(key, manner, exchange.time, self._names, replica=replica)
         )
         if isinstance(stretch, Fetches):
@@ -224,9 +226,9 @@ class PartyLog:
         what = f"goes back, {count} again" if back else f"goes ahead, {count} left out"
         said = f"{what}: {words.line(topic)}-{partition} from {expected} to {offset}"
         manner = _JUMP_BACK if back else _JUMP_AHEAD
-        self._put((manner.what, client_name(exchange), topic), manner, exchange, said)
+        self._add_line((manner.what, client_name(exchange), topic), manner, exchange, said)
 
-    def _talk(self, exchange: Exchange, manner: apis.Manner) -> None:
+    def _add_plain(self, exchange: Exchange, manner: apis.Manner) -> None:
         """Add an exchange without records and without trouble."""
         key, client = exchange.api_key, client_name(exchange)
         if key in apis.IN_TRANSACTION and not exchange.errors and self._transactions.add(exchange):
@@ -271,10 +273,10 @@ class PartyLog:
         own = exchange.number if manner.turn else 0
         # coordinators may differ only by a number
         like = done if exchange.api_key == ApiKey.FIND_COORDINATOR else alike(done)
-        self._put((manner.what, client, exchange.api_key, like, own), manner, exchange, done)
+        self._add_line((manner.what, client, exchange.api_key, like, own), manner, exchange, done)
 
     # ------------------------------------------------------------ stretches
-    def _put(
+    def _add_line(
         self, key: tuple[object, ...], manner: apis.Manner, exchange: Exchange, said: str
     ) -> Stretch | None:
         stretch = self._existing(key) or self._opened(Stretch(key, manner, exchange.time, said), exchange)
@@ -285,7 +287,7 @@ class PartyLog:
     def _existing(self, key: tuple[object, ...]) -> Stretch | None:
         return self._open.get(key)
 
-    def _going_on(self, key: tuple[object, ...], exchange: Exchange, new: _Maker) -> Stretch | None:
+    def _open_stretch(self, key: tuple[object, ...], exchange: Exchange, new: _Maker) -> Stretch | None:
         """Return the open stretch of records; a new one after a gap."""
         stretch = self._open.get(key)
         if stretch is not None and exchange.time - stretch.end < IDLE:
@@ -324,7 +326,7 @@ class PartyLog:
         self._busy_until = max(self._busy_until, exchange.end)
 
     # ------------------------------------------------------------ errors
-    def _say_what_then(self, lines: Iterable[tuple[Stretch, Line]]) -> None:
+    def _add_recoveries(self, lines: Iterable[tuple[Stretch, Line]]) -> None:
         """Add the steps after an error to the line of the first exchange that they followed."""
         every: dict[tuple[object, int], list[AftermathRow]] = {}
         for row in sorted(self._aftermath.result(), key=_FIRST):
@@ -336,9 +338,9 @@ class PartyLog:
             assert isinstance(codes, tuple), "as _failed makes it"
             found: list[AftermathRow] = []
             for code in codes:
-                mine = every.get((api, code), [])
-                begin = bisect_left(mine, line.numbers[0], key=_FIRST)
-                found += mine[begin : bisect_right(mine, stretch.last, key=_FIRST)]
+                of_error = every.get((api, code), [])
+                begin = bisect_left(of_error, line.numbers[0], key=_FIRST)
+                found += of_error[begin : bisect_right(of_error, stretch.last, key=_FIRST)]
             line.then += map(_then, sorted(found, key=_FIRST))
 
 
@@ -355,8 +357,8 @@ def _is_turn(exchange: Exchange) -> bool:
         return True
     request, response = exchange.request_body, exchange.response_body
     epoch, reached = number(request, "member_epoch"), number(response, "member_epoch", -9)
-    told = any(response.get(field) is not None for field in ("assignment", "active_tasks"))
-    return epoch <= 0 or told or (reached != -9 and reached != epoch)
+    assigned = any(response.get(field) is not None for field in ("assignment", "active_tasks"))
+    return epoch <= 0 or assigned or (reached != -9 and reached != epoch)
 
 
 # ---------------------------------------------------------------- phases

@@ -14,42 +14,44 @@ from captures.meaning import words
 
 def rebalance_lines(timelines: Iterable[GroupTimeline], party: Party) -> Iterator[Line]:
     """Yield a line for each rebalance that involved the party."""
-    mine = frozenset(party.members)
+    members = frozenset(party.members)
     for timeline in timelines:
         if timeline.group not in party.groups:
             continue
         labels = Labels(timeline)
-        for told in timeline.rebalances:
-            if mine & _concerned(told):
-                yield _line(timeline, told, labels, mine)
+        for rebalance in timeline.rebalances:
+            if members & _concerned(rebalance):
+                yield _line(timeline, rebalance, labels, members)
 
 
-def _concerned(told: Rebalance) -> set[str]:
-    causes = {cause.member for cause in told.causes}
-    return {*told.members, *told.joined, *told.gone, *causes, *told.assigned}
+def _concerned(rebalance: Rebalance) -> set[str]:
+    causes = {cause.member for cause in rebalance.causes}
+    return {*rebalance.members, *rebalance.joined, *rebalance.gone, *causes, *rebalance.assigned}
 
 
-def _line(timeline: GroupTimeline, told: Rebalance, labels: Labels, mine: frozenset[str]) -> Line:
+def _line(timeline: GroupTimeline, rebalance: Rebalance, labels: Labels, members: frozenset[str]) -> Line:
     own = [
         f"{labels.of(member)} has {partitions(places) or 'nothing'}"
-        for member, places in told.assigned.items()
-        if member in mine
+        for member, places in rebalance.assigned.items()
+        if member in members
     ]
-    how = words.listed([step(told), took(told, timeline)])
-    said = f"{words.line(timeline.group)} {how}: {told.sentence}"
+    how = words.listed([step(rebalance), took(rebalance, timeline)])
+    said = f"{words.line(timeline.group)} {how}: {rebalance.sentence}"
     if own:
         said = f"{said} {'; '.join(own)}."
     return Line(
-        time=told.time,
-        until=told.time if told.end is None else told.end,
+        time=rebalance.time,
+        until=rebalance.time if rebalance.end is None else rebalance.end,
         what="rebalance",
         phase=Phase.GROUP,
         text=said,
-        count=len(told.evidence),
-        numbers=told.evidence[:NUMBERS_SHOWN],
-        last=max(told.evidence, default=None),
-        trouble=told.running
-        or any(Trait.PUT_OUT in cause.trigger.traits and cause.member in mine for cause in told.causes),
-        certainty=told.certainty,
-        key=("rebalance", timeline.group, told.trigger, told.cause.client),
+        count=len(rebalance.evidence),
+        numbers=rebalance.evidence[:NUMBERS_SHOWN],
+        last=max(rebalance.evidence, default=None),
+        trouble=rebalance.running
+        or any(
+            Trait.PUT_OUT in cause.trigger.traits and cause.member in members for cause in rebalance.causes
+        ),
+        certainty=rebalance.certainty,
+        key=("rebalance", timeline.group, rebalance.trigger, rebalance.cause.client),
     )

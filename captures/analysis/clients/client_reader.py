@@ -103,12 +103,12 @@ def _rest(reader: ExchangeReader, indexes: Int64s) -> Iterator[Steady]:
     ends = np.maximum(table.column("request_last")[rows], table.column("response_last")[rows])
     together = RowGroups(connections, clients)
     pairs = zip(connections[together.first].tolist(), clients[together.first].tolist(), strict=True)
-    for (connection, client), mine in sorted(zip(pairs, together, strict=True), key=itemgetter(0)):
+    for (connection, client), rows_of_pair in sorted(zip(pairs, together, strict=True), key=itemgetter(0)):
         yield Steady(
             ConnectionKey(connection, *reader.capture.endpoints(connection)),
             table.client_ids[client] if client >= 0 else None,
-            len(mine),
-            int(times[mine].min()),
-            int(ends[mine].max()),
-            reader.first + int(indexes[mine[-1]]),
+            len(rows_of_pair),
+            int(times[rows_of_pair].min()),
+            int(ends[rows_of_pair].max()),
+            reader.first + int(indexes[rows_of_pair[-1]]),
         )

@@ -62,7 +62,7 @@ def _session(setting: Setting, known: Known) -> str:
             f"fewer than {_HEARTBEATS_A_SESSION} heartbeats fit into it: one that is late costs a rebalance"
         )
     if value < _BROKER_LEAST_SESSION:
-        return f"brokers refuse less than {_BROKER_LEAST_SESSION} ms, unless told otherwise"
+        return f"brokers refuse less than {_BROKER_LEAST_SESSION} ms by default"
     return ""
 
 
@@ -77,7 +77,7 @@ def _less_than(least: int, what: str) -> Callable[[Setting, Known], str]:
 def _transaction(setting: Setting, known: Known) -> str:
     value = _number(known, setting.key) or 0
     if value > _BROKER_MOST_TRANSACTION:
-        return f"brokers refuse more than {_BROKER_MOST_TRANSACTION} ms, unless told otherwise"
+        return f"brokers refuse more than {_BROKER_MOST_TRANSACTION} ms by default"
     if value > _LONG_TRANSACTION:
         return "a producer that dies in a transaction holds up readers of committed data for so long"
     return ""

@@ -125,8 +125,8 @@ class Fingerprints:
             return None
         fits = self._fitting(seen)
         for library, why in marks.items():
-            mine = [each for each in fits if each.library == library]
-            release = named.release if named is not None and named.release else _releases(mine)
+            of_library = [each for each in fits if each.library == library]
+            release = named.release if named is not None and named.release else _releases(of_library)
             return Library(library, release, why=why)
         libraries = {each.library for each in fits}
         apis = {key for _, key, _ in seen.used} - CONNECTING

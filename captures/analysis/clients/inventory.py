@@ -208,9 +208,9 @@ class Clients:
                     _Span(key.connection, first, *max(contact.last for _, contact in contacts))
                 )
         if capture is not None:
-            for name, mine in spans.items():
-                presence = Presence((each.first, each.last) for each in mine)
-                for each in mine:
+            for name, spans_of_client in spans.items():
+                presence = Presence((each.first, each.last) for each in spans_of_client)
+                for each in spans_of_client:
                     idle = idle_before_close(capture, each.connection, each.last, presence)
                     if idle is not None:
                         links[name].idle.add(idle, each.number)

@@ -27,7 +27,7 @@ PLATFORMATIC = "platformatic-kafka"
 _ANY = 1 << 15
 """As a highest version: no known bound."""
 
-_TOLD = {"apache-kafka-java": JAVA, "kgo": FRANZ_GO}
+_STATED_NAMES = {"apache-kafka-java": JAVA, "kgo": FRANZ_GO}
 _BINDINGS = "confluent-kafka-"
 _WITH_RDKAFKA = re.compile(r"(?:^|-)(?:lib)?rdkafka-v?(\d[\w.]*)")
 
@@ -63,7 +63,7 @@ def told_library(software: str) -> Library:
     inside = _WITH_RDKAFKA.search(version)
     if inside or name.startswith(_BINDINGS):
         return Library(LIBRDKAFKA, inside[1] if inside else "", told=True, why=why)
-    return Library(_TOLD.get(name, name), version.removeprefix("v"), told=True, why=why)
+    return Library(_STATED_NAMES.get(name, name), version.removeprefix("v"), told=True, why=why)
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,7 +71,7 @@ def told_settings(
     """
     known = by_key(_meant(found, library))
     settings = [known.get(key) or Setting(key, note=missing(key, fields)) for key in _keys(fields, known)]
-    return list(_told(settings, library))
+    return list(_displayed(settings, library))
 
 
 def _meant(settings: Iterable[Setting], library: Library | None) -> list[Setting]:
@@ -91,7 +91,7 @@ def _keys(fields: Fields, known: dict[str, Setting]) -> list[str]:
     return [*keys, *sorted(set(known) - set(keys))]
 
 
-def _told(settings: list[Setting], library: Library | None) -> Iterator[DisplayedSetting]:
+def _displayed(settings: list[Setting], library: Library | None) -> Iterator[DisplayedSetting]:
     name = library.name if library is not None else None
     defaults = defaults_of(library)
     known = by_key(settings)

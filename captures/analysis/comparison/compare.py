@@ -73,10 +73,10 @@ def _notes(good: Side, bad: Side) -> list[str]:
         facts = side.facts()
         if facts.exchanges < _LITTLE:
             notes.append(
-                f"{name} has {words.counted(facts.exchanges, 'exchange')}: only large differences can be told"
+                f"{name} has {words.counted(facts.exchanges, 'exchange')}: only large differences can be detected"
             )
         if facts.exchanges and not facts.seconds:
-            notes.append(f"{name} is a single moment: no rates can be told")
+            notes.append(f"{name} is a single moment: no rates can be computed")
     lengths = good.seconds, bad.seconds
     if min(lengths) > 0 and max(lengths) > _UNEQUAL * min(lengths):
         both = [span(round(each * SECOND)) for each in lengths]

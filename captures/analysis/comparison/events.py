@@ -30,14 +30,14 @@ def finding_differences(good: Side, bad: Side) -> list[Difference]:
 
 
 def _of_finding(good: Finding | None, bad: Finding | None) -> Difference | None:
-    told = bad or good
-    assert told is not None, "it was found on one side at least"
+    finding = bad or good
+    assert finding is not None, "it was found on one side at least"
     if good is not None and bad is not None and good.severity == bad.severity:
         return None
     if good is None:
-        sentence, score = f"only in bad: {told.sentence}", _SCORES[told.severity]
+        sentence, score = f"only in bad: {finding.sentence}", _SCORES[finding.severity]
     elif bad is None:
-        sentence, score = f"only in good: {told.sentence}", _SCORES[told.severity] * _GONE
+        sentence, score = f"only in good: {finding.sentence}", _SCORES[finding.severity] * _GONE
     else:
         graver = "graver" if bad.severity > good.severity else "less grave"
         sentence = (
@@ -46,8 +46,8 @@ def _of_finding(good: Finding | None, bad: Finding | None) -> Difference | None:
         score = abs(_SCORES[bad.severity] - _SCORES[good.severity])
     return Difference(
         aspect=Aspect.FINDINGS,
-        subject=told.subject,
-        what=told.rule,
+        subject=finding.subject,
+        what=finding.rule,
         sentence=sentence,
         good=_found(good),
         bad=_found(bad),

@@ -61,5 +61,5 @@ def _of_setting(client: str, good: DisplayedSetting, bad: DisplayedSetting) -> D
     )
 
 
-def _shown(told: DisplayedSetting, text: str) -> SideValue:
-    return SideValue(text, count=told.setting.count, examples=tuple(told.setting.evidence))
+def _shown(setting: DisplayedSetting, text: str) -> SideValue:
+    return SideValue(text, count=setting.setting.count, examples=tuple(setting.setting.evidence))

@@ -157,9 +157,9 @@ class Side:
         worked = np.flatnonzero((latency != NO_VALUE) & ((wait == 0) | (wait < latency)))
         api, apis = api_names(columns)
         for rows in RowGroups(api[worked]):
-            mine = worked[rows]
-            slowest = np.lexsort((numbers[mine], latency[mine] - wait[mine]))[::-1][:MOST_EXAMPLES]
-            self._slowest[apis[api[mine[0]]]] = tuple(numbers[mine[slowest]].tolist())
+            busy = worked[rows]
+            slowest = np.lexsort((numbers[busy], latency[busy] - wait[busy]))[::-1][:MOST_EXAMPLES]
+            self._slowest[apis[api[busy[0]]]] = tuple(numbers[busy[slowest]].tolist())
 
     def _introduce(self, columns: ExchangeColumns, reader: ExchangeReader, indexes: Int64s) -> None:
         self.groups = exchange_groups(columns, indexes + reader.first)
@@ -170,8 +170,8 @@ class Side:
         introducing, learning = rows.introducing, Negotiation.deciding(rows)
         introduce = self.faults.guarded(self._clients.introduce, _LEARNING)
         learn = self.faults.guarded(self._negotiation.learn, _LEARNING)
-        told = np.flatnonzero(introducing | learning)
-        for row, exchange in zip(told.tolist(), reader.several(indexes[told].tolist()), strict=True):
+        needed = np.flatnonzero(introducing | learning)
+        for row, exchange in zip(needed.tolist(), reader.several(indexes[needed].tolist()), strict=True):
             if introducing[row]:
                 introduce(exchange)
             if learning[row]:
@@ -232,5 +232,5 @@ class Side:
 
         :param timelines: groups of the whole capture, which know more than the window's own; None: those of this side
         """
-        told = self._diagnosis.groups.result() if timelines is None else timelines
-        return [each for timeline in told for each in timeline.rebalances if each.time in self.window]
+        found = self._diagnosis.groups.result() if timelines is None else timelines
+        return [each for timeline in found for each in timeline.rebalances if each.time in self.window]

@@ -1,8 +1,7 @@
 """Journeys of records through a cluster, as a capture shows them: sent, acknowledged, delivered, committed.
 
 :class:`~captures.analysis.journey.journeys.Journeys` receives exchanges and reports at the end. Meanwhile it keeps
-    ranges of offsets (:mod:`.ledger`); batches are decoded only if they may contain wanted records
-    (:mod:`.found_records`).
+ranges of offsets (:mod:`.ledger`); batches are decoded only if they may contain wanted records (:mod:`.found_records`).
 
 Requests, responses and their content are observed. Inferred are the group and the member of a Fetch, which names
 neither; that two requests sent the same batch, if the producer is not idempotent; and the offset of a batch without a

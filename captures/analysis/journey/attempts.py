@@ -31,15 +31,15 @@ class Attempts:
 
     :ivar rows: rows of :data:`~captures.analysis.journey.ledger.SENDS`
     :ivar base: by row, the offset of the first record; -1 if unknown
-    :ivar told: by row, whether a response contained that offset
+    :ivar has_offset: by row, whether a response contained that offset
     :ivar batch: by row, the first row that sent the same batch
     """
 
     def __init__(self, log: PartitionLog, ledger: Ledger) -> None:
         self.rows: Rows = log.sends.rows()
-        self.told: Bools = self.rows["base"] >= 0
-        self.batch = _same_batches(self.rows, self.told, [sender.client for sender in ledger.senders])
-        self.base = _located(self.rows, self.told, self.batch, log.batches.rows())
+        self.has_offset: Bools = self.rows["base"] >= 0
+        self.batch = _same_batches(self.rows, self.has_offset, [sender.client for sender in ledger.senders])
+        self.base = _located(self.rows, self.has_offset, self.batch, log.batches.rows())
 
     @property
     def answered(self) -> Bools:
@@ -87,7 +87,7 @@ class Attempts:
         return copy
 
 
-def _same_batches(rows: Rows, told: Bools, clients: list[str]) -> Int64s:
+def _same_batches(rows: Rows, has_offset: Bools, clients: list[str]) -> Int64s:
     same = np.arange(len(rows))
     numbered = np.flatnonzero((rows["producer_id"] >= 0) & (rows["sequence"] >= 0))
     if len(numbered):
@@ -99,12 +99,12 @@ def _same_batches(rows: Rows, told: Bools, clients: list[str]) -> Int64s:
             changes[1:] |= np.diff(key[order]) != 0
         # the sort is stable, so the first of equal rows is the lowest one
         same[numbered[order]] = numbered[order][np.flatnonzero(changes)[np.cumsum(changes) - 1]]
-    for first, again in _sent_again(rows, told, clients):
+    for first, again in _sent_again(rows, has_offset, clients):
         same[again] = same[first]
     return same
 
 
-def _sent_again(rows: Rows, told: Bools, clients: list[str]) -> Iterator[tuple[int, int]]:
+def _sent_again(rows: Rows, has_offset: Bools, clients: list[str]) -> Iterator[tuple[int, int]]:
     """Yield the rows without a sequence that repeat an earlier one: that one, and the row."""
     plain = np.flatnonzero(
         ((rows["producer_id"] < 0) | (rows["sequence"] < 0)) & (rows["acks"] != _NO_ANSWER_WANTED)
@@ -117,15 +117,15 @@ def _sent_again(rows: Rows, told: Bools, clients: list[str]) -> Iterator[tuple[i
         before = latest.get(key)
         if before is not None:
             elsewhere = sender != int(rows["sender"][before]) and rows["magic"][row] > 0
-            if elsewhere or not told[before]:
+            if elsewhere or not has_offset[before]:
                 yield before, row
         latest[key] = row
 
 
-def _located(rows: Rows, told: Bools, same: Int64s, batches: Rows) -> Int64s:
+def _located(rows: Rows, has_offset: Bools, same: Int64s, batches: Rows) -> Int64s:
     """Return by row the offset of the first record: from a response, or from a batch of the same checksum."""
     base: Int64s = rows["base"].astype(np.int64)
-    open_rows = np.flatnonzero(~told)
+    open_rows = np.flatnonzero(~has_offset)
     if not len(open_rows) or not len(batches):
         return base
     offsets: dict[tuple[int, int], list[int]] = defaultdict(list)
@@ -135,18 +135,18 @@ def _located(rows: Rows, told: Bools, same: Int64s, batches: Rows) -> Int64s:
             known.append(int(each["base"]))
     taken: dict[int, set[int]] = defaultdict(set)
     if offsets:
-        for row in np.flatnonzero(told & np.isin(same, same[open_rows])).tolist():
+        for row in np.flatnonzero(has_offset & np.isin(same, same[open_rows])).tolist():
             taken[int(same[row])].add(int(base[row]))
     for row in open_rows.tolist():
         found = offsets.get((int(rows["crc"][row]), int(rows["size"][row])))
         if not found:
             continue
-        mine = taken[int(same[row])]
-        free = [offset for offset in found if offset not in mine]
+        of_batch = taken[int(same[row])]
+        free = [offset for offset in found if offset not in of_batch]
         if free:
             base[row] = min(free)
             found.remove(base[row])
-            mine.add(int(base[row]))
+            of_batch.add(int(base[row]))
         elif rows["sequence"][row] >= 0:
-            base[row] = min(mine & set(found))  # the broker kept only one of them
+            base[row] = min(of_batch & set(found))  # the broker kept only one of them
     return base

@@ -39,13 +39,13 @@ class Deliveries:
         self._samples: dict[int, Exchange] = {}
         """By reader without a known group: a Fetch to infer it from later."""
         self._asked_at: dict[int, int] = {}
-        self._heard = 0
+        self._observed = 0
 
     def hear(self, exchange: Exchange) -> None:
         """Learn group memberships from an exchange of any API."""
         if exchange.api_key in MEMBER_APIS:
             self._inference.observe(exchange)
-            self._heard += 1
+            self._observed += 1
 
     def add(self, exchange: Exchange, answered: int) -> None:
         """Learn from a Fetch or ShareFetch.
@@ -103,8 +103,8 @@ class Deliveries:
                 )
             )
         found = self._ledger.readers[at]
-        if not found.group and found.replica < 0 and self._asked_at.get(at) != self._heard:
-            self._asked_at[at] = self._heard
+        if not found.group and found.replica < 0 and self._asked_at.get(at) != self._observed:
+            self._asked_at[at] = self._observed
             found.group = self._inference.group_of(exchange)[0] or ""
             if found.group:
                 self._samples.pop(at, None)
@@ -158,8 +158,8 @@ class Deliveries:
 
 
 def _note_ends(log: PartitionLog, row: Body, answered: int, at: int) -> None:
-    log.readable.told(number(row, "high_watermark"), answered, at)
-    log.stable.told(number(row, "last_stable_offset"), answered, at)
+    log.readable.extend(number(row, "high_watermark"), answered, at)
+    log.stable.extend(number(row, "last_stable_offset"), answered, at)
 
 
 def _note_marker(log: PartitionLog, batch: Batch, finds: Finds, answered: int, at: int) -> None:

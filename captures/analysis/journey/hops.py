@@ -79,18 +79,20 @@ def _at_brokers(journey: Journey) -> Iterator[tuple[int, Hop]]:
         text = f"the log has it at offset {offsets}, too"
         yield last.sent, Hop("doubled", None, None, text, last.number, odd=True)
     if journey.readable is not None:
-        yield _told("readable", journey.readable, "a Fetch told a high watermark above it")
+        yield _moment_hop("readable", journey.readable, "a Fetch returned a high watermark above it")
     if journey.stable is not None and journey.transaction is not None:
-        yield _told(
-            "stable", journey.stable, "a Fetch told a last stable offset above it: the transaction is decided"
+        yield _moment_hop(
+            "stable",
+            journey.stable,
+            "a Fetch returned a last stable offset above it: the transaction is decided",
         )
     for node, moment in journey.replicas.items():
-        yield _told("replicated", moment, f"to broker {node}")
+        yield _moment_hop("replicated", moment, f"to broker {node}")
     for hop in _transaction(journey):
         yield hop.time or 0, hop
 
 
-def _told(name: str, moment: Moment, text: str) -> tuple[int, Hop]:
+def _moment_hop(name: str, moment: Moment, text: str) -> tuple[int, Hop]:
     return moment.time, Hop(name, moment.time, None, text, moment.number)
 
 

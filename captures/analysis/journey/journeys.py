@@ -225,12 +225,12 @@ class Journeys:
             yield len(produced) + done
 
     def _read_produced(self, reader: ExchangeReader, rows: Int64s, indexes: Int64s) -> None:
-        capture, mine = reader.capture, rows[indexes]
+        capture, own_rows = reader.capture, rows[indexes]
         columns = [
-            capture.table.column(name)[mine].tolist()
+            capture.table.column(name)[own_rows].tolist()
             for name in ("request_first", "response_last", "connection", "client_id")
         ]
-        parts = ProjectedReader(capture, needs).read(mine)
+        parts = ProjectedReader(capture, needs).read(own_rows)
         numbers = (indexes + reader.first).tolist()
         for number, part, sent, answered, connection, client in zip(numbers, parts, *columns, strict=True):
             request = part.request
@@ -264,7 +264,7 @@ class Journeys:
         more = self._finds.more
         waits = None
         if self._sought.single:
-            journeys, left = self._told(partitions, most)
+            journeys, left = self._read_journeys(partitions, most)
             more += left
         else:
             summed = Waits(self._ledger)
@@ -277,7 +277,7 @@ class Journeys:
         """Return the current facts about the records of wanted partitions."""
         return LogFacts(self._ledger, self._partitions(), self._transactions)
 
-    def _told(
+    def _read_journeys(
         self, partitions: dict[TopicPartition, PartitionLog], most: int | None
     ) -> tuple[list[Journey], int]:
         stories = Stories(self._ledger, partitions, self._transactions, self._deliveries)

@@ -65,7 +65,7 @@ class Ends(Log):
         super().__init__(ENDS)
         self._highest = self._time = -1
 
-    def told(self, offset: int, time: int, number: int) -> None:
+    def extend(self, offset: int, time: int, number: int) -> None:
         """Add an offset if it is higher than all before, or was reported earlier than that: responses may overtake."""
         if offset > self._highest:
             self._highest, self._time = offset, time

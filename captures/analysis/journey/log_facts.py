@@ -73,7 +73,7 @@ class LogFacts:
             found = self._found[place] = {}
             if place in self._partitions:
                 attempts = self.attempts(place)
-                located = np.flatnonzero(~attempts.told & (attempts.base >= 0))
+                located = np.flatnonzero(~attempts.has_offset & (attempts.base >= 0))
                 numbers, bases = attempts.rows["number"][located], attempts.base[located]
                 found.update(zip(numbers.tolist(), bases.tolist(), strict=True))
         return found.get(number)

@@ -67,8 +67,8 @@ class Stories:
             known = once.get(key)
             if known is None or known.send < 0 <= each.send:
                 once[key] = each
-        told = sorted(once)[:most]
-        return [self._story(key[0], key[1], once[key]) for key in told], len(once) - len(told)
+        listed = sorted(once)[:most]
+        return [self._story(key[0], key[1], once[key]) for key in listed], len(once) - len(listed)
 
     def at(self, sought: RecordQuery) -> list[Journey]:
         """Return the record at an offset if anything but its content is in the capture."""
@@ -78,8 +78,8 @@ class Stories:
         place = TopicPartition(sought.topic, sought.partition)
         if place not in self._partitions:
             return []
-        told = self._story(place, sought.offset, None)
-        return [told] if told.attempts or told.groups or told.replicas else []
+        story = self._story(place, sought.offset, None)
+        return [story] if story.attempts or story.groups or story.replicas else []
 
     def _offset(self, found: FoundRecord) -> int:
         if found.offset >= 0 or found.send < 0:
@@ -112,13 +112,13 @@ class Stories:
             stable=_first_above(log.stable, offset),
             transaction=self._transaction(place, offset, found, attempts, tried),
             replicas=self._replicas(log, offset),
-            groups=sorted(self._groups(log, place, offset), key=_came) if offset >= 0 else [],
+            groups=sorted(self._groups(log, place, offset), key=_first_time) if offset >= 0 else [],
         )
 
     # ------------------------------------------------------------ sent
     def _attempt(self, attempts: Attempts, row: int) -> Attempt:
         each, base = attempts.rows[row], int(attempts.base[row])
-        sender, told = self._ledger.senders[int(each["sender"])], bool(attempts.told[row])
+        sender, has_offset = self._ledger.senders[int(each["sender"])], bool(attempts.has_offset[row])
         return Attempt(
             sent=int(each["sent"]),
             answered=_or_none(int(each["answered"])),
@@ -128,8 +128,8 @@ class Stories:
             broker=sender.broker,
             acks=int(each["acks"]),
             error=int(each["error"]),
-            base_offset=base if told else None,
-            found_at=None if told else _or_none(base),
+            base_offset=base if has_offset else None,
+            found_at=None if has_offset else _or_none(base),
         )
 
     def _transaction(
@@ -182,15 +182,15 @@ class Stories:
     def _groups(self, log: PartitionLog, place: TopicPartition, offset: int) -> Iterator[GroupStops]:
         met: set[str] = set()
         for (group, client), rows in deliveries_of(log, self._consumers):
-            mine = _holding(rows, offset)
-            if len(mine):
+            holding = _holding(rows, offset)
+            if len(holding):
                 met.add(group)
-                deliveries = [self._delivery(row, place) for row in mine]
+                deliveries = [self._delivery(row, place) for row in holding]
                 yield self._stops(log, group, client, deliveries, offset)
         for group in sorted(log.commits.keys() - met):
-            told = self._stops(log, group, "", [], offset)
-            if told.commit is not None:
-                yield told
+            stops = self._stops(log, group, "", [], offset)
+            if stops.commit is not None:
+                yield stops
 
     def _delivery(self, row: Rows, place: TopicPartition) -> Delivery:
         reader = self._ledger.readers[int(row["reader"])]
@@ -244,7 +244,7 @@ class Stories:
             )
 
 
-def _came(group: GroupStops) -> int:
+def _first_time(group: GroupStops) -> int:
     """Return when a group first received the record; groups that never did sort last."""
     return group.deliveries[0].time if group.deliveries else _NEVER
 
@@ -252,10 +252,10 @@ def _came(group: GroupStops) -> int:
 def _copies(attempts: Attempts, tried: list[int], offset: int) -> list[int]:
     """Return the other offsets at which a record was written."""
     bases = {int(attempts.base[row]) for row in tried} - {-1}
-    mine = next((base for base in bases if 0 <= offset - base < int(attempts.rows["count"][tried[0]])), None)
-    if mine is None:
+    known = next((base for base in bases if 0 <= offset - base < int(attempts.rows["count"][tried[0]])), None)
+    if known is None:
         return []
-    return sorted(base + offset - mine for base in bases - {mine})
+    return sorted(base + offset - known for base in bases - {known})
 
 
 def _holding(rows: Rows, offset: int) -> Rows:

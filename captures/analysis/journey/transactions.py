@@ -44,11 +44,11 @@ class Transactions:
         elif exchange.api_key == ApiKey.WRITE_TXN_MARKERS:
             for marker in rows(request, "markers"):
                 committed = bool(marker.get("transaction_result"))
-                told = exchange.time, answered, exchange.number, number(marker, "producer_epoch"), committed
+                entry = exchange.time, answered, exchange.number, number(marker, "producer_epoch"), committed
                 for holder in rows(marker, "topics"):
                     for partition in items(holder, "partition_indexes"):
                         key = number(marker, "producer_id"), text(holder, "name"), partition
-                        self._written.setdefault(key, Log(_WRITTEN)).add(*told)
+                        self._written.setdefault(key, Log(_WRITTEN)).add(*entry)
 
     def _name(self, producer: int, transactional_id: str) -> None:
         if producer >= 0 and transactional_id:

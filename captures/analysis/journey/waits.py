@@ -82,9 +82,9 @@ def deliveries_of(log: PartitionLog, of: list[Consumer | None]) -> Iterator[tupl
     known = {each: at for at, each in enumerate(dict.fromkeys(each for each in of if each is not None))}
     codes = np.array([-1 if each is None else known[each] for each in of], np.int64)[rows["reader"]]
     for consumer, code in known.items():
-        mine = rows[codes == code]
-        if len(mine):
-            yield consumer, mine[np.argsort(mine["time"], kind="stable")]
+        deliveries = rows[codes == code]
+        if len(deliveries):
+            yield consumer, deliveries[np.argsort(deliveries["time"], kind="stable")]
 
 
 class Waits:
@@ -235,7 +235,7 @@ def _edges(*covers: Cover) -> Int64s:
 
 def _again(place: TopicPartition, overlaps: list[Overlap], rows: Rows) -> Iterator[Range]:
     """Yield ranges delivered more than once; adjacent ranges are joined."""
-    numbers, told = rows["number"], rows["times"]
+    numbers, delivery_counts = rows["number"], rows["times"]
     ranges = sorted(overlaps)
     at = 0
     while at < len(ranges):
@@ -248,7 +248,7 @@ def _again(place: TopicPartition, overlaps: list[Overlap], rows: Rows) -> Iterat
             edges += [(each.first, 1), (each.last + 1, -1)]
             at += 1
         times = 1 + int(np.cumsum([step for _, step in sorted(edges)]).max())
-        times = max(times, int(told[again]))
+        times = max(times, int(delivery_counts[again]))
         yield Range(*place, first, last, last - first + 1, times, int(numbers[before]), int(numbers[again]))
 
 

@@ -25,7 +25,7 @@ class NumberedRebalance:
 
     number: int
     anchor: str
-    told: Rebalance
+    rebalance: Rebalance
 
 
 @dataclass(slots=True)

@@ -37,7 +37,7 @@ Told = tuple[GroupTimeline, Sequence[Rebalance]]
 
 
 def page(
-    told: Sequence[Told],
+    shown: Sequence[Told],
     *,
     names: Names,
     zone: tzinfo | None,
@@ -55,15 +55,15 @@ def page(
     :param begin: start of the pictures, ns since the epoch; None for all
     :param end: end of the pictures, ns since the epoch; None for all
     """
-    groups = [_Group(each, f"g{number}", names, zone, incidents) for number, each in enumerate(told, 1)]
+    groups = [_Group(each, f"g{number}", names, zone, incidents) for number, each in enumerate(shown, 1)]
     for group in groups:
         group.draw(begin, end)
-    return render("groups.html", title=f"Kafka groups in {source}", groups=groups, when=_when(told, zone))
+    return render("groups.html", title=f"Kafka groups in {source}", groups=groups, when=_when(shown, zone))
 
 
-def _when(told: Sequence[Told], zone: tzinfo | None) -> str:
-    first = min((timeline.first for timeline, _ in told), default=0)
-    last = max((timeline.last for timeline, _ in told), default=0)
+def _when(shown: Sequence[Told], zone: tzinfo | None) -> str:
+    first = min((timeline.first for timeline, _ in shown), default=0)
+    last = max((timeline.last for timeline, _ in shown), default=0)
     until = f"{'' if day(first, zone) == day(last, zone) else day(last, zone) + ' '}{clock(last, zone)}"
     return f"{day(first, zone)} {clock(first, zone)} to {until} {zone_name(first, zone)}"
 
@@ -86,9 +86,9 @@ class _Group:
     """
 
     def __init__(
-        self, told: Told, anchor: str, names: Names, zone: tzinfo | None, incidents: Sequence[Incident]
+        self, shown: Told, anchor: str, names: Names, zone: tzinfo | None, incidents: Sequence[Incident]
     ) -> None:
-        self._timeline, rebalances = told
+        self._timeline, rebalances = shown
         self._incidents = [each for each in incidents if self._timeline.group in each.groups]
         self.anchor = anchor
         self.name = words.line(self._timeline.group)
@@ -117,36 +117,38 @@ class _Group:
     # ------------------------------------------------------------ stories
     def blocks(self) -> Iterator[list[NumberedRebalance]]:
         """Yield its rebalances; those of a storm together."""
-        numbered = {id(each.told): each for each in self.numbered}
-        for block in storms([each.told for each in self.numbered]):
-            yield [numbered[id(told)] for told in block]
+        numbered = {id(each.rebalance): each for each in self.numbered}
+        for block in storms([each.rebalance for each in self.numbered]):
+            yield [numbered[id(rebalance)] for rebalance in block]
 
     def storm(self, block: Sequence[NumberedRebalance]) -> _Storm:
         """Return the story of a storm."""
-        told = [each.told for each in block]
-        first, last = told[0], told[-1]
+        rebalances = [each.rebalance for each in block]
+        first, last = rebalances[0], rebalances[-1]
         when = f"{self._clock(first.time)} to {self._clock(last.end or last.time)} {step(first, last)}"
-        title = storm_title(told, self._labels)
-        return _Storm(f"{title[0].upper()}{title[1:]}", when, storm_facts(told))
+        title = storm_title(rebalances, self._labels)
+        return _Storm(f"{title[0].upper()}{title[1:]}", when, storm_facts(rebalances))
 
-    def what(self, told: Rebalance) -> str:
+    def what(self, rebalance: Rebalance) -> str:
         """Return what triggered a rebalance."""
-        name = who(told, self._labels)
-        doubt = "" if told.certainty is Certainty.OBSERVED else f" ({told.certainty})"
-        return f"{told.trigger}{' ' + name if name else ''}{doubt}"
+        name = who(rebalance, self._labels)
+        doubt = "" if rebalance.certainty is Certainty.OBSERVED else f" ({rebalance.certainty})"
+        return f"{rebalance.trigger}{' ' + name if name else ''}{doubt}"
 
-    def how(self, told: Rebalance) -> str:
+    def how(self, rebalance: Rebalance) -> str:
         """Return when a rebalance happened, and how it went."""
-        emptied = " (now empty)" if told.emptied else ""
-        how = words.listed([f"{step(told)}{emptied}", took(told, self._timeline), manner(told)])
-        return f"{self._clock(told.time)} {how}"
+        emptied = " (now empty)" if rebalance.emptied else ""
+        how = words.listed(
+            [f"{step(rebalance)}{emptied}", took(rebalance, self._timeline), manner(rebalance)]
+        )
+        return f"{self._clock(rebalance.time)} {how}"
 
-    def tone(self, told: Rebalance) -> str:
+    def tone(self, rebalance: Rebalance) -> str:
         """Return the tone in which the story of a rebalance is shown."""
-        return tone(told).value
+        return tone(rebalance).value
 
-    def facts(self, told: Rebalance) -> list[Fact]:
-        return list(facts(told, self._timeline, self._labels, shown=None))
+    def facts(self, rebalance: Rebalance) -> list[Fact]:
+        return list(facts(rebalance, self._timeline, self._labels, shown=None))
 
     # ------------------------------------------------------------ tables
     def overview(self) -> list[list[str]]:
@@ -154,21 +156,25 @@ class _Group:
         return [self._overview_row(each) for each in self.numbered]
 
     def _overview_row(self, each: NumberedRebalance) -> list[str]:
-        told = each.told
-        longest = max((stop.duration for stop in told.stopped), default=None)
+        rebalance = each.rebalance
+        longest = max((stop.duration for stop in rebalance.stopped), default=None)
         return [
             PARTS.link(each.anchor, each.number),
-            self._clock(told.time),
-            step(told).partition(" ")[2],
-            "not ended" if told.running else "?" if told.duration is None else span(told.duration),
-            str(told.trigger),
-            who(told, self._labels),
-            str(told.certainty),
-            words.figure(len(told.moved)),
-            words.figure(len(told.stopped)),
+            self._clock(rebalance.time),
+            step(rebalance).partition(" ")[2],
+            "not ended"
+            if rebalance.running
+            else "?"
+            if rebalance.duration is None
+            else span(rebalance.duration),
+            str(rebalance.trigger),
+            who(rebalance, self._labels),
+            str(rebalance.certainty),
+            words.figure(len(rebalance.moved)),
+            words.figure(len(rebalance.stopped)),
             "" if longest is None else span(longest),
-            words.figure(sum(found.count for found in told.again)),
-            words.figure(len(told.commit_failures)),
+            words.figure(sum(found.count for found in rebalance.again)),
+            words.figure(len(rebalance.commit_failures)),
         ]
 
     def failures(self) -> list[list[str]]:
@@ -182,7 +188,7 @@ class _Group:
                 PARTS.link(each.anchor, each.number),
             ]
             for each in self.numbered
-            for failure in each.told.commit_failures
+            for failure in each.rebalance.commit_failures
         ]
 
     def _members(self) -> list[list[str]]:

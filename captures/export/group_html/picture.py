@@ -87,7 +87,7 @@ class Legend:
                 for name, text in _LEGEND
                 if name in used
             ],
-            any(told.commit_failures for told in timeline.rebalances),
+            any(rebalance.commit_failures for rebalance in timeline.rebalances),
             words.line(lone_topic(timeline)),
         )
 
@@ -125,13 +125,13 @@ def picture(
     first = timeline.first if begin is None else max(begin, timeline.first)
     last = timeline.last if end is None else min(end, timeline.last)
     drawn = _Picture(timeline, rebalances, labels, zone)
-    rows = axis(first, last, drawn.busy(), _usual([each.told for each in rebalances]))
+    rows = axis(first, last, drawn.busy(), _usual([each.rebalance for each in rebalances]))
     return together(*[drawn.row(row) for row in rows])
 
 
 def _usual(rebalances: Sequence[Rebalance]) -> int:
     """Return the median duration of the rebalances, in ns."""
-    found = sorted(told.duration for told in rebalances if told.duration is not None)
+    found = sorted(rebalance.duration for rebalance in rebalances if rebalance.duration is not None)
     return found[len(found) // 2] if found else 0
 
 
@@ -156,7 +156,7 @@ class _Picture:
     def busy(self) -> Iterator[tuple[int, int]]:
         """Yield the stretches of time with something to see."""
         for each in self._rebalances:
-            yield each.told.time, self._end(each.told)
+            yield each.rebalance.time, self._end(each.rebalance)
         for member in self._timeline.members:
             for known in member.spans:
                 if known.phase not in _QUIET:
@@ -165,7 +165,7 @@ class _Picture:
     def row(self, row: AxisRow) -> Markup:
         there = [lane for lane in self._lanes if lane.within(row.begin, row.end)]
         shown = self._chosen(there, row)
-        here = [each for each in self._rebalances if self._shows(each.told, row)]
+        here = [each for each in self._rebalances if self._shows(each.rebalance, row)]
         markers = self._markers(here, row)
         top = 6 + LEVEL * (1 + max((marker.level for marker in markers), default=0))
         bottom = top + max(len(shown) + (len(there) > len(shown)), 1) * _LANE
@@ -189,37 +189,37 @@ class _Picture:
         )
 
     # ------------------------------------------------------------ rebalances
-    def _end(self, told: Rebalance) -> int:
-        if told.end is not None:
-            return told.end
-        return self._timeline.last if told.running else told.time
+    def _end(self, rebalance: Rebalance) -> int:
+        if rebalance.end is not None:
+            return rebalance.end
+        return self._timeline.last if rebalance.running else rebalance.time
 
-    def _shows(self, told: Rebalance, row: AxisRow) -> bool:
-        return told.time <= row.end and self._end(told) >= row.begin
+    def _shows(self, rebalance: Rebalance, row: AxisRow) -> bool:
+        return rebalance.time <= row.end and self._end(rebalance) >= row.begin
 
     def _bands(
         self, here: Sequence[NumberedRebalance], row: AxisRow, top: float, bottom: float
     ) -> Iterator[Markup]:
         for each in here:
-            left, right = self._x(row, each.told.time), self._x(row, self._end(each.told))
+            left, right = self._x(row, each.rebalance.time), self._x(row, self._end(each.rebalance))
             yield tag(
                 "rect",
                 x=left,
                 y=top,
                 width=max(right - left, 1.5),
                 height=bottom - top,
-                class_="band running" if each.told.running else "band",
+                class_="band running" if each.rebalance.running else "band",
             )
 
     def _markers(self, here: Sequence[NumberedRebalance], row: AxisRow) -> list[Marker]:
-        found = [(each, self._x(row, each.told.time)) for each in here if row.holds(each.told.time)]
+        found = [(each, self._x(row, each.rebalance.time)) for each in here if row.holds(each.rebalance.time)]
         return placed(found, _LEFT + WIDTH + _RIGHT)
 
     def _number(self, marker: Marker, top: float) -> Markup:
-        told = marker.each.told
-        head = words.listed([step(told), took(told, self._timeline)])
-        title = on_lines([f"{head}: {told.trigger}", told.sentence])
-        return marker.draw(top, title, f"{told.trigger} {who(told, self._labels)}".rstrip())
+        rebalance = marker.each.rebalance
+        head = words.listed([step(rebalance), took(rebalance, self._timeline)])
+        title = on_lines([f"{head}: {rebalance.trigger}", rebalance.sentence])
+        return marker.draw(top, title, f"{rebalance.trigger} {who(rebalance, self._labels)}".rstrip())
 
     # ------------------------------------------------------------ lanes
     def _chosen(self, there: list[Lane], row: AxisRow) -> list[Lane]:
@@ -307,11 +307,11 @@ class _Picture:
         }
         found: dict[int, list[tuple[int, str, str]]] = {}
         for each in self._rebalances:
-            for cause in each.told.causes:
+            for cause in each.rebalance.causes:
                 if cause.member in lane_of:
                     title = f"{cause.trigger} ({cause.certainty}): {cause.sentence}"
                     found.setdefault(lane_of[cause.member], []).append((cause.time, "cause", title))
-            for failure in each.told.commit_failures:
+            for failure in each.rebalance.commit_failures:
                 if failure.member in lane_of:
                     title = f"commit failed: {failure.name} (#{failure.number})"
                     found.setdefault(lane_of[failure.member], []).append((failure.time, "fail", title))
@@ -405,11 +405,11 @@ def lanes(timeline: GroupTimeline, labels: Labels) -> list[Lane]:
     found: list[Lane] = []
     by_name: dict[str, list[Lane]] = {}
     for member in sorted(timeline.members, key=lambda each: each.first):
-        mine = by_name.setdefault(member.name, [])
-        free = next((lane for lane in mine if lane.end <= member.first), None)
+        same_name = by_name.setdefault(member.name, [])
+        free = next((lane for lane in same_name if lane.end <= member.first), None)
         if free is None:
             free = Lane("", [])
-            mine.append(free)
+            same_name.append(free)
             found.append(free)
         free.members.append(member)
     for lane in found:

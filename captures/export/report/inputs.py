@@ -32,7 +32,7 @@ def inputs(folder: Path) -> list[Markup]:
 
 
 def _run(run: Manifest) -> dict[str, Any]:
-    told = [
+    facts = [
         f"{words.counted(len(run.inputs), 'file')}, {amount(sum(each.size for each in run.inputs), 'B')}",
         words.counted(packets, "packet") if (packets := run.summary.get("packets")) else "",
         f"in {latency(seconds * 1e9)}" if (seconds := run.summary.get("seconds")) else "",
@@ -40,7 +40,7 @@ def _run(run: Manifest) -> dict[str, Any]:
     ]
     more = len(run.inputs) - _MOST_INPUTS
     return {
-        "sentence": f"Run {run.run}: {words.listed(told)}",
+        "sentence": f"Run {run.run}: {words.listed(facts)}",
         "files": [(each.path, words.volume(each.size)) for each in run.inputs[:_MOST_INPUTS]],
         "more": words.counted(more, "more file") if more > 0 else "",
         "faults": list(_faults(run)),

@@ -71,8 +71,8 @@ def _missing(row: Row) -> str:
         (row["undecoded"], "not decoded in whole"),
     ]
     bytes_ = [(row.get("lost"), "not captured"), (row.get("cut"), "cut by the snapshot length")]
-    told = [f"{count:,} {what}" for count, what in parts if count]
-    return words.listed([*told, *[f"{amount(int(count), 'B')} {what}" for count, what in bytes_ if count]])
+    texts = [f"{count:,} {what}" for count, what in parts if count]
+    return words.listed([*texts, *[f"{amount(int(count), 'B')} {what}" for count, what in bytes_ if count]])
 
 
 SUMMARY = Section("Summary", "summary", {}, _summary)
@@ -84,9 +84,9 @@ def _findings(context: Context) -> Sequence[Markup]:
     if not rows:
         return [block("What is wrong", statements.FINDINGS, PARTS.nothing("Nothing was found wrong."))]
     several = any(row["run"] for row in rows)
-    told = [_finding(context, row, several=several) for row in rows]
-    few = _SHOWN if len(told) > _SHOWN + _FEW else len(told)
-    shown = PARTS.findings(told[:few], told[few:], _counts(rows), _counts(rows[few:]))
+    items = [_finding(context, row, several=several) for row in rows]
+    few = _SHOWN if len(items) > _SHOWN + _FEW else len(items)
+    shown = PARTS.findings(items[:few], items[few:], _counts(rows), _counts(rows[few:]))
     return [block("What is wrong, the gravest first", statements.FINDINGS, shown, PARTS.not_shown(rows))]
 
 

@@ -107,7 +107,9 @@ def stacked(
             axis,
             slices.covered(each),
             _HEIGHT,
-            _told(axis, each, [(name, shown(values[each])) for name, values in names if each in values]),
+            _hover_text(
+                axis, each, [(name, shown(values[each])) for name, values in names if each in values]
+            ),
         )
         for each in begins
     ]
@@ -143,7 +145,7 @@ def lines(axis: TimeAxis, slices: Slices, series: Sequence[Series], *, about: st
             axis,
             (each, each + slices.width),
             _HEIGHT,
-            _told(
+            _hover_text(
                 axis, each, [(one.name, latency(one.values[each])) for one in series if each in one.values]
             ),
         )
@@ -180,7 +182,10 @@ def heat(
     shapes = [tag("path", d="".join(boxes[at]), class_=f"heat{at}") for at in sorted(boxes)]
     hover = [
         _hover(
-            axis, slices.covered(each), _HEAT_HEIGHT, _told(axis, each, [("exchanges", f"{columns[each]:,}")])
+            axis,
+            slices.covered(each),
+            _HEAT_HEIGHT,
+            _hover_text(axis, each, [("exchanges", f"{columns[each]:,}")]),
         )
         for each in sorted(columns)
     ]
@@ -265,13 +270,13 @@ def _box(axis: TimeAxis, covered: tuple[int, int], top: float, bottom: float) ->
     return f"M{x:.1f} {top:.1f}H{right:.1f}V{bottom:.1f}H{x:.1f}z"
 
 
-def _hover(axis: TimeAxis, covered: tuple[int, int], height: float, told: str) -> Markup:
+def _hover(axis: TimeAxis, covered: tuple[int, int], height: float, title: str) -> Markup:
     x, right = (LEFT + axis.x(each) for each in covered)
     width = max(right - x, 0.1)
-    return tag("rect", tag("title", told), x=x, y=_TOP, width=width, height=height, class_="hover")
+    return tag("rect", tag("title", title), x=x, y=_TOP, width=width, height=height, class_="hover")
 
 
-def _told(axis: TimeAxis, begin: int, parts: Iterable[tuple[str, str]]) -> str:
+def _hover_text(axis: TimeAxis, begin: int, parts: Iterable[tuple[str, str]]) -> str:
     return on_lines([axis.named(begin), *[f"{name}: {value}" for name, value in parts]])
 
 

@@ -54,7 +54,7 @@ def _timeline(context: Context, groups: Sequence[Row]) -> Markup:
         bar = _bar(context, row)
         used |= set(bar.colour.split())
         bars[row["group_id"]].append(bar)
-    found = [Lane(words.clipped(words.line(group), LABEL), mine) for group, mine in bars.items()]
+    found = [Lane(words.clipped(words.line(group), LABEL), own) for group, own in bars.items()]
     keys = [(colour, name) for colour, name, _ in _KINDS if colour in used]
     keys += [(_UNKNOWN, "not known")] if _UNKNOWN in used else []
     keys += [("running", "had not ended")] if "running" in used else []

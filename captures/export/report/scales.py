@@ -97,14 +97,16 @@ class TimeAxis:
         steps = {later - earlier for earlier, later in pairwise(moments)} or {_MILLISECOND}
         whole_days = all((time + shift) % _DAY == 0 for time in moments) and min(steps) >= _DAY
         out: list[tuple[float, str, str]] = []
-        told = ""
+        shown = ""
         for time in moments:
             date = day(time, self.zone)
             if whole_days:
                 out.append((self.x(time), date, ""))
                 continue
-            out.append((self.x(time), _shortest(clock(time, self.zone), steps), "" if date == told else date))
-            told = date
+            out.append(
+                (self.x(time), _shortest(clock(time, self.zone), steps), "" if date == shown else date)
+            )
+            shown = date
         return out
 
     def named(self, time: int) -> str:

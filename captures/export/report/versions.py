@@ -33,7 +33,7 @@ def _matrix(rows: Sequence[Row]) -> Markup:
     shown = dict(list(apis.items())[:_MOST_APIS])
     most = max(int(row["exchanges"]) for row in rows)
     last = min(
-        max(max(row["version"], row["offered_max"] or 0) for mine in shown.values() for row in mine),
+        max(max(row["version"], row["offered_max"] or 0) for cells in shown.values() for row in cells),
         _MOST_COLUMNS - 1,
     )
     parts: list[Markup] = [tag("title", "API versions in use and offered")]
@@ -41,8 +41,8 @@ def _matrix(rows: Sequence[Row]) -> Markup:
         tag("text", str(version), x=LEFT + version * _CELL + _CELL / 2, y=_TOP - 8, class_="time")
         for version in range(last + 1)
     ]
-    for at, (api, mine) in enumerate(shown.items()):
-        parts += _lane(api, mine, _TOP + at * _LANE, most)
+    for at, (api, cells) in enumerate(shown.items()):
+        parts += _lane(api, cells, _TOP + at * _LANE, most)
     height = _TOP + len(shown) * _LANE + 8
     drawn = tag(
         "svg",

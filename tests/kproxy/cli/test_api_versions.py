@@ -40,7 +40,7 @@ def test_warnings_of_an_old_client() -> None:
     text = run(GROUPS / "31_k0901_rebalance_range.pcap.zst").stdout
     assert "refused_by_kafka_4" in text
     assert "never_asked" in text
-    assert "not told" in text
+    assert "not announced" in text
 
 
 def test_the_shape_is_the_documented_one() -> None:

@@ -28,7 +28,7 @@ def test_two_captures() -> None:
     assert re.match(r"\d+ differences\. The largest: brokers offer other versions", lines[0])
     assert lines[2].startswith(f"good  {GOOD}  32 exchanges of 1 client in 4.4 s, from 2026-")
     assert lines[3].startswith(f"bad   {BAD}  31 exchanges of 1 client")
-    assert "note  good has 32 exchanges: only large differences can be told" in lines
+    assert "note  good has 32 exchanges: only large differences can be detected" in lines
     first = next(index for index, line in enumerate(lines) if line.startswith("  1.  [versions] "))
     assert lines[first + 1] == "      good  72 APIs, as Kafka 3.9 with KRaft  (#1)"
     assert lines[first + 2] == "      bad   77 APIs, as Kafka 4.3  (#1)"

@@ -265,7 +265,7 @@ def test_little_data_is_told_last_and_as_such() -> None:
     )
     assert difference.sentence.endswith("too little data to be sure")
     assert comparison.sentence.startswith("Nothing differs that the data would prove; 1 more may differ")
-    assert comparison.notes[0] == "good has 30 exchanges: only large differences can be told"
+    assert comparison.notes[0] == "good has 30 exchanges: only large differences can be detected"
 
 
 def test_errors_that_belong_to_a_normal_conversation_weigh_less() -> None:
@@ -324,7 +324,7 @@ def test_nothing_to_compare() -> None:
     assert comparison.sentence == "There is nothing in by hand, so there is nothing to compare."
     moment = compare_sides(made(exchange(time=BEGIN)), made(exchange(time=BEGIN)))
     assert moment.differences == []
-    assert "good is a single moment: no rates can be told" in moment.notes
+    assert "good is a single moment: no rates can be computed" in moment.notes
 
 
 def test_garbage_does_no_harm() -> None:
