@@ -82,7 +82,11 @@ class CaptureInput:
         :raises CaptureError: if there is nothing that can be read
         """
         from captures.exchanges import open_capture
+        from captures.exchanges.kept import KeptParts
+        from captures.exchanges.parallel import WORTH_PROCESSES
         from captures.packets.spool import DEFAULT_SPOOL
+        from kproxy.doctor.packages import own_version
+        from kproxy.user_folders import user_folder
 
         given = self._given
         capture = open_capture(
@@ -93,6 +97,9 @@ class CaptureInput:
             spool=DEFAULT_SPOOL if given.spool is None else given.spool,
         )
         capture.names = self.names
+        version = own_version() if given.cache else None
+        if version is not None and (capture.source.expected or 0) >= WORTH_PROCESSES:
+            capture.kept = KeptParts(user_folder("XDG_CACHE_HOME") / "captures", capture.source, version)
         capture.jobs = _jobs(capture.source, self.files, getattr(given, "jobs", 1))
         self._opened.append(capture)
         return capture
