@@ -236,9 +236,9 @@ class Capture:
         with self.turns:
             if not restored:
                 self.end()
-                if self.kept is not None:
-                    self.kept.keep(self)
             yield self.table.in_order(self.unfinished_rows())
+            if self.kept is not None and not restored:
+                self.kept.keep(self)
 
     def note_fault(self, error: Exception, doing: str, row: int) -> None:
         """Note a fault that came up with an exchange of which only its row in the table is known.
