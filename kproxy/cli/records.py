@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from kproxy.cli.results import RecordResult
     from kproxy.text.records import RecordLines, RecordPayloads
     from kproxy.text.summary import Tally
+
+    _Place = tuple[TopicPartition, int | None]
 
 T = TypeVar("T")
 
@@ -287,7 +289,7 @@ class Records(CaptureRun[RecordsOptions]):
         )
 
     def _begin(self, records: Iterator[CapturedRecord], sample: int) -> list[CapturedRecord]:
-        """Choose column widths by the first records, and return these.
+        """Choose column widths by the first records that are shown, and return all that were looked at for it.
 
         What the whole capture says of records is made here if it is needed, before processes are forked.
         """
@@ -295,9 +297,16 @@ class Records(CaptureRun[RecordsOptions]):
 
         self._payloads = RecordPayloads(self.decoding)
         self._lines = RecordLines(self._payloads, terminal_width(), self.reading.zone)
-        first = list(islice(records, sample))
-        self._lines.fit(first)
-        return first
+        looked_at: list[CapturedRecord] = []
+
+        def looking() -> Iterator[CapturedRecord]:
+            for record in records:
+                looked_at.append(record)
+                yield record
+
+        chosen = _once(looking(), _place_of) if self.options.once else looking()
+        self._lines.fit(list(islice(chosen, min(sample, self.options.count or sample))))
+        return looked_at
 
     def _share(
         self, listing: RecordListing, capture: Capture, exchanges: Iterable[Exchange]
@@ -331,11 +340,12 @@ class Records(CaptureRun[RecordsOptions]):
             except Exception as error:
                 self.reading.faults.note(error, "showing a record", record.number)
                 continue
-            yield _Shown(text, (record.place, record.offset) if self.options.once else None)
+            yield _Shown(text, _place_of(record) if self.options.once else None)
 
     def _print(self, texts: Iterable[_Shown]) -> None:
         write = json_output().write if self.options.as_json else echo_gated
-        for text, _ in islice(_once(texts) if self.options.once else texts, self.options.count):
+        chosen = _once(texts, lambda shown: shown.at) if self.options.once else texts
+        for text, _ in islice(chosen, self.options.count):
             write(text)  # type: ignore[arg-type]
             self._shown += 1
 
@@ -424,7 +434,7 @@ class _Shown(NamedTuple):
     """
 
     text: str | bytes
-    at: tuple[TopicPartition, int | None] | None
+    at: _Place | None
 
 
 @dataclass
@@ -458,15 +468,18 @@ class _Counted:
         return []
 
 
-def _once(records: Iterable[_Shown]) -> Iterator[_Shown]:
+def _place_of(record: CapturedRecord) -> _Place:
+    return record.place, record.offset
+
+
+def _once(records: Iterable[T], place_of: Callable[[T], _Place | None]) -> Iterator[T]:
     """Yield the record at an offset only the first time; those whose offset is not known all the time."""
     from captures.analysis.journey.covers import Ranges
 
     seen: dict[TopicPartition, Ranges] = {}
     for record in records:
-        assert record.at is not None
-        place, offset = record.at
-        if offset is None or seen.setdefault(place, Ranges()).add(offset, offset):
+        at = place_of(record)
+        if at is None or at[1] is None or seen.setdefault(at[0], Ranges()).add(at[1], at[1]):
             yield record
 
 
