@@ -15,6 +15,7 @@ import os
 import stat
 import tempfile
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -153,7 +154,8 @@ class KeptParts:
             plain = zstandard.ZstdDecompressor().decompress(memoryview(data)[_DIGEST:])
             return msgspec.msgpack.decode(plain, type=kind, dec_hook=_counter, ext_hook=_array)
         except (ValueError, TypeError, zstandard.ZstdError):  # also what msgspec raises
-            path.unlink(missing_ok=True)
+            with suppress(OSError):
+                path.unlink()
             return None
 
     def _store(self, part: str, content: Any) -> None:
@@ -162,7 +164,10 @@ class KeptParts:
         latest = max(identity[-1] for identity in self._identities)
         if time_ns() - latest < _AT_REST:
             return
-        plain = msgspec.msgpack.encode(content, enc_hook=_plain)
+        try:
+            plain = msgspec.msgpack.encode(content, enc_hook=_plain)
+        except (ValueError, OverflowError):  # a comment may have numbers that MessagePack has not
+            return
         data = zstandard.ZstdCompressor(level=1).compress(plain)
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -17,7 +17,7 @@ from captures.json_objects import to_json
 from captures.packets.tls import KeyLog
 from dissectors import budget
 from kproxy.text.summary import notes
-from tests.captures.exchanges.proxied import rewritten
+from tests.captures.exchanges.proxied import Recording, metadata, rewritten
 from tests.captures.recorded import CAPTURES, FOLDER
 
 VERSION = "1.0"
@@ -116,6 +116,18 @@ def test_notes_of_packets_and_what_the_proxy_did_are_kept(tmp_path: Path, folder
     assert shown(first) == shown(second)
     assert first.notes.by_frame()
     assert len(second.samples) == 2
+
+
+def test_numbers_that_cannot_be_kept_cost_nothing(tmp_path: Path, folder: Path) -> None:
+    recording = Recording()
+    asked, answered = metadata(1)
+    recording.data(0, asked, 'kproxy: {"changed":[{"path":"a","sent":' + "9" * 30 + ',"got":1}]}')
+    recording.data(1, answered)
+    path = recording.write(tmp_path / "odd.pcapng")
+    assert read(path, folder)[1]
+    capture, again = read(path, folder)
+    assert again
+    assert len(capture.table) == 1
 
 
 def test_updates_give_all_at_once(folder: Path) -> None:
