@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kproxy.user_folders import user_folder
+
 FILE = "kproxy.toml"
 ENVIRONMENT = "KPROXY_CONFIG"
 PROFILE_ENVIRONMENT = "KPROXY_PROFILE"
@@ -89,11 +91,8 @@ class Configuration:
 
 
 def configuration_folder() -> Path:
-    """Return the folder of the user's configuration files (XDG Base Directory Specification)."""
-    home = os.environ.get("XDG_CONFIG_HOME", "")
-    # the specification says to ignore relative paths
-    base = Path(home) if Path(home).is_absolute() else Path.home() / ".config"
-    return base / "kproxy"
+    """Return the folder of the user's configuration files."""
+    return user_folder("XDG_CONFIG_HOME")
 
 
 def load(path: Path | None = None, profile: str = "") -> Configuration:

@@ -174,13 +174,18 @@ def echo_json(value: Any, *, wait: bool = False) -> None:
 
     :param wait: do not flush
     """
+    json_output().write(json_line(value))
+    if not wait:
+        sys.stdout.flush()
+
+
+def json_line(value: Any) -> bytes:
+    """Return a value as JSON on a line, for :func:`json_output`."""
     import msgspec
 
     from captures.json_objects import to_json
 
-    json_output().write(msgspec.json.encode(to_json(value)) + b"\n")
-    if not wait:
-        sys.stdout.flush()
+    return msgspec.json.encode(to_json(value)) + b"\n"
 
 
 def json_output() -> BinaryIO:

@@ -7,7 +7,6 @@ writes. Several UIs may run at once: each change is applied to the current conte
 from __future__ import annotations
 
 import fcntl
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,14 +14,12 @@ import msgspec
 
 from kproxy.configuration import Configuration
 from kproxy.export_files import write_private
+from kproxy.user_folders import user_folder
 
 
 def state_directory() -> Path:
-    """Return the folder in which the UI keeps its state; it may not exist."""
-    stated = os.environ.get("XDG_STATE_HOME", "")
-    # the XDG base directory specification says to ignore relative paths
-    base = Path(stated) if Path(stated).is_absolute() else Path.home() / ".local" / "state"
-    return base / "kproxy"
+    """Return where the UI keeps what it remembers; it need not exist."""
+    return user_folder("XDG_STATE_HOME")
 
 
 class ColumnEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

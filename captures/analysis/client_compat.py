@@ -16,7 +16,7 @@ from captures.analysis.compat_model import Target, Verdict
 from captures.analysis.negotiation import BETWEEN_BROKERS, Negotiation
 from captures.analysis.releases import Line, lines_matching, name_of
 from captures.analysis.version_matrix import BrokerOffer, ClientVersions, shown
-from captures.exchanges import Capture, Exchange
+from captures.exchanges import Capture
 from captures.faults import RaisedFaults
 from captures.json_objects import Range
 from dissectors.api_keys import TELEMETRY, ApiKey
@@ -83,21 +83,18 @@ class ClientCompatibility:
     """Judges the brokers of a capture.
 
     :param line: release of the client
+    :ivar negotiation: has to learn from the exchanges
     """
 
     def __init__(self, line: Line, capture: Capture | None = None) -> None:
         self.name = f"{JAVA} {name_of(line)}"
         self._line = line
         self._faults = RaisedFaults() if capture is None else capture.faults
-        self._negotiation = Negotiation(capture)
-
-    def add(self, exchange: Exchange) -> None:
-        """Learn from one exchange, read with :data:`captures.analysis.compat.NEEDS`."""
-        self._negotiation.add(exchange)
+        self.negotiation = Negotiation(capture)
 
     def result(self) -> list[BrokerFit]:
-        """Return the expected result with every broker, the worst first."""
-        matrix = self._negotiation.result()
+        """Return what would come of the client with every broker, the gravest first."""
+        matrix = self.negotiation.result()
         order = list(Verdict)
         results = (
             self._faults.made(partial(self._broker, each, matrix.clients), "judging a broker", None)

@@ -16,21 +16,20 @@ from __future__ import annotations
 from functools import partial
 
 from captures.analysis.client_ranges import SpokenVersions, spoken
-from captures.analysis.clients import fingerprints
 from captures.analysis.clients.fingerprints import Fingerprints
 from captures.analysis.clients.libraries import Library, told_library
 from captures.analysis.compat_model import ApiVerdict, ClientVerdict, Report, Target, Verdict
+from captures.analysis.decision_columns import DecisionColumns
+from captures.analysis.exchange_groups import ExchangeGroup
 from captures.analysis.groups.vocabulary import Certainty
 from captures.analysis.negotiation import Negotiation
 from captures.analysis.releases import lines_serving, name_of
 from captures.analysis.version_matrix import ClientVersions, Limit, shown
+from captures.arrays import Bools
 from captures.exchanges import Capture, Exchange
 from captures.faults import RaisedFaults
 from dissectors.api_keys import ApiKey
 from dissectors.apis import api_name
-
-NEEDS = fingerprints.NEEDS | {"replica", "software", "response.api_keys", "response.error_code"}
-"""Needs (:mod:`captures.exchanges.projected_reader`)."""
 
 
 class Compatibility:
@@ -45,10 +44,20 @@ class Compatibility:
         self._negotiation = Negotiation(capture)
         self._fingerprints = Fingerprints(capture)
 
-    def add(self, exchange: Exchange) -> None:
-        """Learn from one exchange, read with :data:`NEEDS`."""
-        self._negotiation.add(exchange)
-        self._fingerprints.add(exchange)
+    def count(self, group: ExchangeGroup) -> None:
+        """Count exchanges; groups in the order of their first exchanges."""
+        self._negotiation.count(group)
+        self._fingerprints.count(group)
+
+    @staticmethod
+    def deciding(rows: DecisionColumns) -> Bools:
+        """Return which exchanges of a whole capture it has to learn from."""
+        return Negotiation.deciding(rows) | Fingerprints.deciding(rows)
+
+    def learn(self, exchange: Exchange) -> None:
+        """Learn from what an exchange says, once it was counted."""
+        self._negotiation.learn(exchange)
+        self._fingerprints.learn(exchange)
 
     def result(self) -> Report:
         """Return the expected result for every client."""

@@ -8,12 +8,15 @@ certainly speaks. A client that asks for the ranges and stays below them has its
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
+
+import numpy as np
 
 from captures.analysis.client_identity import Introductions, client_name, connection_key
 from captures.analysis.decision_columns import DecisionColumns
-from captures.analysis.exchange_groups import ExchangeGroup
+from captures.analysis.exchange_groups import ExchangeGroup, exchange_groups
 from captures.analysis.offered_versions import kafka_4_least, too_old
 from captures.analysis.version_matrix import (
     BrokerOffer,
@@ -26,7 +29,8 @@ from captures.analysis.version_matrix import (
     shown,
 )
 from captures.arrays import Bools
-from captures.exchanges import Capture, Exchange
+from captures.exchanges import Capture, Exchange, ExchangeReader
+from captures.exchanges.columns import ExchangeColumns
 from captures.faults import RaisedFaults
 from captures.json_objects import Range
 from captures.meaning.exchange import Body, number, replica_of, rows, text
@@ -60,7 +64,35 @@ BETWEEN_BROKERS = frozenset(
         "ReadShareGroupStateSummary",
     }
 )
-"""APIs that only brokers and controllers use, and only among each other."""
+"""APIs that only brokers and controllers ask, and only of each other."""
+TAKEN = ("replica_id",)
+"""The columns of messages that :func:`learn_versions` takes."""
+
+
+class VersionLearner(Protocol):
+    """What learns from the versions in use."""
+
+    def count(self, group: ExchangeGroup) -> None: ...
+
+    def deciding(self, rows: DecisionColumns) -> Bools: ...
+
+    def learn(self, exchange: Exchange) -> None: ...
+
+
+def learn_versions(
+    learner: VersionLearner, reader: ExchangeReader, columns: ExchangeColumns
+) -> Iterator[Exchange]:
+    """Have versions learned from a whole capture; yield the few exchanges that had to be decoded.
+
+    :param columns: of all its exchanges (:data:`TAKEN`)
+    """
+    indexes = np.arange(len(columns))
+    for group in exchange_groups(columns, indexes + reader.first, bodies=False):
+        learner.count(group)
+    learn = reader.capture.faults.guarded(learner.learn, "learning versions")
+    for exchange in reader.several(indexes[learner.deciding(DecisionColumns(columns))].tolist()):
+        learn(exchange)
+        yield exchange
 
 
 @dataclass(slots=True)

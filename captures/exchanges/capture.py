@@ -21,12 +21,13 @@ from captures.exchanges.checkpoints import (
 from captures.exchanges.conflicts import Conflicts
 from captures.exchanges.decrypt import Decryption
 from captures.exchanges.fair_lock import FairLock
+from captures.exchanges.kept import KeptParts, ReadCapture
 from captures.exchanges.notes import Notes
 from captures.exchanges.pieces import UnreadSegments
 from captures.exchanges.reorder_barrier import ReorderBarrier
 from captures.exchanges.samples import Samples
 from captures.exchanges.single import SingleConnection, Skip
-from captures.exchanges.table import ExchangeTable, Flag
+from captures.exchanges.table import COLUMNS, ExchangeTable, Flag
 from captures.faults import TOLD, Faults
 from captures.names import Names
 from captures.packets import (
@@ -80,6 +81,19 @@ class Packets(Protocol):
     def __iter__(self) -> Iterator[PacketBlock]: ...
 
 
+class NoPackets:
+    """The packets of a capture that is fed in other ways."""
+
+    def __init__(self, statistics: Statistics | None = None, done: int = 0) -> None:
+        self.addresses = AddressBook()
+        self.statistics = Statistics() if statistics is None else statistics
+        self.secrets: list[bytes] = []
+        self.done = done
+
+    def __iter__(self) -> Iterator[PacketBlock]:
+        return iter(())
+
+
 @dataclass(slots=True)
 class FrameBytes:
     """The captured bytes of a frame.
@@ -119,11 +133,12 @@ class Capture:
     :ivar samples: the kernel's TCP statistics of the connections, if a proxy has recorded them
     :ivar names: names of addresses, filled in by the code that shows the capture
     :ivar latest: time of the latest packet in ns since the epoch, 0 before the first
-    :ivar faults: internal errors that something in the capture triggered, recorded where they occur
-    :ivar jobs: how many processes may work on the capture at once after it was read; 1 unless the code that opens it
-        sets it
-    :ivar turns: held while :meth:`updates` changes anything here; other threads that access the capture meanwhile take
-        it too
+    :ivar faults: errors of this program that something in the capture triggered, noted here where they occur
+    :ivar jobs: how many processes may work on the capture at once, once it is read; 1 unless the code that opens it
+        says otherwise
+    :ivar kept: where what was read is kept for the next time, if it is
+    :ivar turns: held while anything here changes in :meth:`updates`; other threads that look at the capture meanwhile
+        take it too
     """
 
     def __init__(
@@ -165,6 +180,7 @@ class Capture:
         self.latest = 0
         self.faults = Faults()
         self.jobs = 1
+        self.kept: KeptParts | None = None
         self.turns = FairLock()
 
     @property
@@ -188,15 +204,19 @@ class Capture:
         return self._packets.done
 
     def read(self, progress: Progress | None = None) -> None:
-        """Read the whole capture into the table.
+        """Read the whole capture into the table, or take what was kept of it (:attr:`kept`).
 
         :raises CaptureError: if it is not a capture file
         """
+        if self._restored():
+            return
         for block in self._packets:
             self.take(block)
             if progress is not None:
                 progress(self._packets.done, self.source.expected)
         self.end()
+        if self.kept is not None:
+            self.kept.keep(self)
 
     def updates(self) -> Iterator[Int64s]:
         """Continue to read, block by block, and yield the rows of the table that each block completed.
@@ -208,13 +228,17 @@ class Capture:
 
         :raises CaptureError: if it is not a capture file
         """
-        for block in self._packets:
+        restored = self._restored()
+        for block in () if restored else self._packets:
             with self.turns:
                 self.take(block)
                 yield self._completed(int(block.time[-1]) if len(block) else 0)
         with self.turns:
-            self.end()
+            if not restored:
+                self.end()
             yield self.table.in_order(self.unfinished_rows())
+            if self.kept is not None and not restored:
+                self.kept.keep(self)
 
     def note_fault(self, error: Exception, doing: str, row: int) -> None:
         """Record an internal error about the exchange in `row` of the table.
@@ -569,7 +593,54 @@ class Capture:
         self.connections.streams.ack[2 * connection : 2 * connection + 2] = -1
         return waiting
 
-    # ------------------------------------------------------------ for views
+    # ------------------------------------------------------------ all of it, out and in
+    def content(self) -> ReadCapture:
+        """Return all that is known of a capture that was read to its end."""
+        connections, book = self.connections, self.addresses
+        runs, chunks = self.index.content()
+        return ReadCapture(
+            table={name: self.table.column(name) for name in COLUMNS},
+            client_ids=self.table.client_ids,
+            connections=connections.content(),
+            streams=connections.streams.content(),
+            endpoints=[(book.address(each), book.port(each)) for each in range(len(book))],
+            spans=connections.observation.spans,
+            links=sorted(connections.observation.links),
+            statistics=self.statistics,
+            done=self.done,
+            latest=self.latest,
+            copies=self.source.copies if isinstance(self.source, JoinedSource) else 0,
+            swapped=[each for each in range(len(connections)) if self.client_stream(each) & 1],
+            skipped=self.skipped,
+            foreign=self.foreign,
+            runs=runs,
+            chunks=chunks,
+            notes=self.notes.content(),
+            samples=list(self.samples),
+        )
+
+    def _restored(self) -> bool:
+        """Take the place of the reading, if what it came to was kept; tell whether it was."""
+        found = None if self.kept is None else self.kept.capture()
+        if found is None:
+            return False
+        self._packets = NoPackets(found.statistics, found.done)
+        self.addresses.restore(found.endpoints)
+        self.table.restore(found.table, found.client_ids)
+        connections = self.connections
+        connections.restore(found.connections)
+        connections.streams.restore(found.streams)
+        connections.observation.spans, connections.observation.links = found.spans, set(found.links)
+        self.index.restore(found.runs, found.chunks)
+        self.notes.restore(found.notes)
+        self.samples.restore(found.samples)
+        self.skipped, self.foreign, self.latest = found.skipped, found.foreign, found.latest
+        self._swapped = set(found.swapped)
+        if isinstance(self.source, JoinedSource):
+            self.source.copies, self.source.clocks = found.copies, []
+        return True
+
+    # ------------------------------------------------------------ what views ask for
     def observed_until(self, connections: Int64s | int) -> Int64s:
         """Return the time until which connections were observed; see :meth:`Connections.observed_until`."""
         return self.connections.observed_until(connections, self.latest)

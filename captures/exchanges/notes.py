@@ -104,6 +104,22 @@ class CommentedBytes(NamedTuple):
     interventions: list[Intervention]
 
 
+class NotesContent(NamedTuple):
+    """What packets have told.
+
+    :ivar comments: by number of the packet, as are ``interventions``
+    :ivar read_at: when the packets came
+    :ivar places: by stream
+    :ivar ended: connections of which a packet says so that has no bytes of a frame
+    """
+
+    comments: dict[int, list[_Part]]
+    interventions: dict[int, list[Intervention]]
+    read_at: dict[int, int]
+    places: dict[int, list[_Place]]
+    ended: set[int]
+
+
 def parts_of(text: str) -> list[_Part]:
     """Return the notes in the text of a packet comment."""
     found: list[_Part] = []
@@ -195,6 +211,21 @@ class Notes:
         """Connections that kproxy ended, according to packets without bytes of a frame."""
         self._ended: tuple[tuple[int, int], set[int]] = (-1, -1), set()
         """Cache of :attr:`ended_connections`, with the number of packets and places that it was made from."""
+
+    # ------------------------------------------------------------ out and in
+    def content(self) -> NotesContent:
+        """Return what packets have told, for :meth:`restore`."""
+        return NotesContent(
+            self._comments, self._interventions, self._read_at, self._places, self._ended_otherwise
+        )
+
+    def restore(self, content: NotesContent) -> None:
+        """Take the place of other notes, of a capture with the same table."""
+        self._comments, self._read_at, self._places = content.comments, content.read_at, content.places
+        for packet, done in content.interventions.items():
+            self._intervened_in(packet, done)
+        self._ended_otherwise = content.ended
+        self._packets = np.array(sorted(self._read_at), np.int64)
 
     # ------------------------------------------------------------ reading
     def read(self, comments: Mapping[int, str], time: int = 0) -> dict[int, list[TcpSample]]:

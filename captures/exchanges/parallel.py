@@ -1,8 +1,12 @@
 """Work on a capture in several processes, with results in order.
 
-An exchange is decoded from its own bytes; every process reads for itself what earlier exchanges reveal about it, such
-as the names of topic IDs. Processes are forked, so that they share the capture and its table without a copy. The
-division into shares does not depend on the number of processes, so that neither do the results.
+An exchange is decoded from its own bytes; what earlier ones reveal about it, such as the names of topic IDs, every
+process reads for itself. Processes are forked, so that they have the capture and its table without copying either. The
+work is cut in the same shares for any number of processes, so that the results are the same too.
+
+The table is made by one process. Two that read ranges of a capture (:mod:`captures.ranges`) would gain little by it: of
+500 MB of steady traffic, one reading takes 1.1 s of the processor, two processes with ranges of 64 MiB 0.85 s each, and
+the one that puts connections together 0.15 s, before it has joined where the bytes of streams are.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -49,6 +49,10 @@ class Samples:
 
     def __iter__(self) -> Iterator[Sample]:
         return iter(self._samples)
+
+    def restore(self, samples: Iterable[Sample]) -> None:
+        """Take the place of others."""
+        self._samples = deque(samples)
 
     def of(self, connection: int) -> list[Sample]:
         """Return the samples of one connection."""

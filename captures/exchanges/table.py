@@ -175,6 +175,12 @@ class ExchangeTable:
         self._resize(max(self._size, _FIRST_ROWS))
         return renumbered
 
+    def restore(self, columns: Mapping[str, NDArray[Any]], client_ids: list[str | None]) -> None:
+        """Take the place of another table, by its columns and client IDs; no more rows are added then."""
+        self._columns = {name: np.array(columns[name], kind) for name, (kind, _) in COLUMNS.items()}
+        self._size = len(self._columns["flags"])
+        self.client_ids = client_ids
+
     def began(self, rows: Any) -> Int64s:
         """Return when exchanges began, in ns since the epoch: with the response if the request was not recorded."""
         asked = self.column("request_size")[rows] > 0

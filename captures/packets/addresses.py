@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from ipaddress import IPv6Address, ip_address
 
 import numpy as np
@@ -92,6 +93,10 @@ class AddressBook:
         high = int.from_bytes(address[:8], "big", signed=True)
         low = int.from_bytes(address[8:], "big", signed=True)
         return int(self.intern_ipv6(*(np.array([value], np.int64) for value in (high, low, port)))[0])
+
+    def restore(self, endpoints: Sequence[tuple[bytes, int]]) -> None:
+        """Take the place of another one, by address and port of each endpoint; no more are interned then."""
+        self._addresses, self._ports = map(list, zip(*endpoints, strict=True)) if endpoints else ([], [])
 
     def address(self, endpoint: int) -> bytes:
         """Return the 4 or 16 bytes of the address."""

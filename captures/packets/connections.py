@@ -109,6 +109,16 @@ class _Columns:
         for name, value in values.items():
             getattr(self, name)[row] = value
 
+    def content(self) -> dict[str, Any]:
+        """Return all columns, for :meth:`restore`."""
+        return {name: getattr(self, name) for name in self._defaults}
+
+    def restore(self, columns: Mapping[str, Any]) -> None:
+        """Take the place of what another one had."""
+        self._storage = {name: np.array(columns[name], dtype) for name, (dtype, _) in self._defaults.items()}
+        self._size = len(next(iter(self._storage.values())))
+        self._expose()
+
     def _expose(self) -> None:
         for name, column in self._storage.items():
             setattr(self, name, column[: self._size])

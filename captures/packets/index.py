@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -78,8 +79,14 @@ class _Runs:
 
     __slots__ = ("_cells",)
 
-    def __init__(self) -> None:
-        self._cells = array("q")  # pairs: position; chunk, low and count in one number
+    def __init__(self, cells: Int64s | None = None) -> None:
+        # position, and chunk, low and count in one number
+        self._cells = array("q", b"" if cells is None else cells.tobytes())
+
+    @property
+    def cells(self) -> Int64s:
+        """What another one is made of."""
+        return np.array(self._cells, np.int64)
 
     def __len__(self) -> int:
         return len(self._cells) // 2
@@ -161,6 +168,18 @@ class SegmentIndex:
         self._open_rows += len(stream)
         self._unpacked.pop(number, None)
         self._latest[number] = max(time, self._latest.get(number, 0))
+
+    def content(self) -> tuple[dict[int, Int64s], dict[int, tuple[int, bytes]]]:
+        """Return all that it has, for :meth:`restore`: the runs of each stream, and the chunks."""
+        if self._open:
+            self._pack()
+        return {stream: runs.cells for stream, runs in self._runs.items()}, self._packed
+
+    def restore(self, runs: Mapping[int, Int64s], chunks: Mapping[int, tuple[int, bytes]]) -> None:
+        """Take the place of another one, of the same source, of which nothing is to be forgotten."""
+        self._runs = {stream: _Runs(cells) for stream, cells in runs.items()}
+        self._packed = dict(chunks)
+        self._open_number = max(self._packed, default=-1) + 1
 
     def forget(self, before: int) -> None:
         """Drop chunks captured before a moment.

@@ -185,6 +185,20 @@ class JoinedSource(Source):
         elif str(error) not in map(str, self.unreadable):
             self.unreadable.append(error)
 
+    def identities(self) -> list[tuple[int, ...]] | None:
+        found: list[tuple[int, ...]] = []
+        if self.unreadable or self.aligned or self.clocks or self.live:
+            return None
+        for number, file in enumerate(self.files):
+            try:
+                told = self._bytes.file(number).identities()
+            except CaptureError:  # the reading reports it
+                told = None
+            if told is None:
+                return None
+            found.append((file.lag, *told[0]))
+        return found
+
     @property
     def complete(self) -> bool:
         return all(file.source is None or file.source.complete for file in self.files)

@@ -119,6 +119,19 @@ class Source:
         if self._stop is not None and not self.complete:
             self._stop.request()
 
+    def identities(self) -> list[tuple[int, ...]] | None:
+        """What tells the files from any others, and from other versions of themselves, now; None if that is not known.
+
+        It is of local files that are read in place. The last of each is the time of its last change, in ns.
+        """
+        store = self._store
+        return [store.now] if isinstance(store, LocalFile) and store.complete and not self.live else None
+
+    @property
+    def beside(self) -> bool:
+        """Whether some bytes are kept beside the capture."""
+        return self._kept.size > 0
+
     def held(self, offset: int) -> bool:
         """Return whether a byte can still be read: False once its spool has dropped it."""
         if offset >= KEPT:

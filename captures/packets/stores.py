@@ -64,6 +64,12 @@ class LocalFile:
         self.size = 0 if growing is not None else os.fstat(fd).st_size
 
     @property
+    def now(self) -> tuple[int, ...]:
+        """What tells it from others, and from other versions of itself; the last is the time of its last change."""
+        told = os.fstat(self._fd)
+        return told.st_dev, told.st_ino, told.st_size, told.st_mtime_ns, told.st_ctime_ns
+
+    @property
     def damage(self) -> str:
         return "" if self._growing is None else self._growing.damage
 

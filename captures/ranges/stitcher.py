@@ -8,7 +8,7 @@ its first packet to its last. So what comes out is what one reading of all would
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,9 +16,10 @@ import numpy as np
 
 from captures.arrays import Int64s
 from captures.exchanges import Capture
+from captures.exchanges.capture import NoPackets
 from captures.exchanges.checkpoints import CONNECTION_COLUMNS, COUNTERS, STREAM_COLUMNS, ConnectionState
 from captures.exchanges.table import DetachedRow
-from captures.packets import AddressBook, Conflict, JoinedSource, PacketBlock, Statistics
+from captures.packets import Conflict, JoinedSource, PacketBlock
 from captures.packets.observation import NO_FILE, Observation
 from captures.packets.reorder import BEHIND
 from captures.packets.source import KEPT
@@ -54,23 +55,10 @@ class _Chain:
     taken: list[tuple[int, int, tuple[int, int]]] = field(default_factory=list)
 
 
-class _NoPackets:
-    """The packets of a capture that is fed by hand."""
-
-    def __init__(self) -> None:
-        self.addresses = AddressBook()
-        self.statistics = Statistics()
-        self.secrets: list[bytes] = []
-        self.done = 0
-
-    def __iter__(self) -> Iterator[PacketBlock]:
-        return iter(())
-
-
 class _ConflictCapture(Capture):
     """Remembers bytes that came again with other content."""
 
-    def __init__(self, source: JoinedSource, *, keylog: KeyLog | None, packets: _NoPackets) -> None:
+    def __init__(self, source: JoinedSource, *, keylog: KeyLog | None, packets: NoPackets) -> None:
         super().__init__(source, keylog=keylog, packets=packets)
         self.conflicts: list[Conflict] = []
 
@@ -124,7 +112,7 @@ class Stitcher:
         self._clocks = [ClockStart()] * len(ranges) if clocks is None else clocks
         self._refused = refused
         self.too_early: set[tuple[int, int]] = set()
-        self._capture = _ConflictCapture(source, keylog=keylog, packets=_NoPackets())
+        self._capture = _ConflictCapture(source, keylog=keylog, packets=NoPackets())
         self._clock = self._capture.assembler.clock = GivenClock()
         self._files = self._capture.connections.observation = _GivenFiles()
         self._capture.assembler.by_themselves()

@@ -37,9 +37,10 @@ from captures.analysis.groups.history import GroupHistories
 from captures.analysis.journey import Journeys
 from captures.analysis.journey.record_query import RecordQuery
 from captures.analysis.lag import LagStats
-from captures.analysis.negotiation import Negotiation
+from captures.analysis.negotiation import Negotiation, learn_versions
 from captures.analysis.releases import BrokerRelease, line_of
 from captures.exchanges import Capture, ExchangeReader, open_capture
+from captures.exchanges.columns import ExchangeColumns
 from captures.export.group_html import page
 from captures.export.group_mermaid import lines as group_lines
 from captures.json_objects import to_json
@@ -173,19 +174,17 @@ def grown(path: Path) -> None:
 
 def versions(path: Path) -> None:
     """Which versions were offered and used, and what other releases would make of them."""
-    makers: list[Callable[[Capture, Any], Any]] = [
-        lambda capture, _: Negotiation(capture),
-        *(lambda capture, _, each=each: Compatibility(each, capture) for each in targets()),
-        *(
-            lambda capture, _, each=each: ClientCompatibility(line_of(each), capture)
-            for each in ("0.11.0", "4.0")
-        ),
-    ]
-    _, _, (negotiation, *others) = shown_to(path, *makers)
+    capture, reader, (negotiation,) = shown_to(path, lambda capture, _: Negotiation(capture))
     encoded((negotiation.result(),))
-    for other in others:
-        result = other.result()
-        encoded(result.clients if isinstance(other, Compatibility) else result)
+    columns = ExchangeColumns(capture, reader.rows)
+    for target in targets():
+        clients = Compatibility(target, capture)
+        deque(learn_versions(clients, reader, columns), maxlen=0)
+        encoded(clients.result().clients)
+    for release in ("0.11.0", "4.0"):
+        brokers = ClientCompatibility(line_of(release), capture)
+        deque(learn_versions(brokers.negotiation, reader, columns), maxlen=0)
+        encoded(brokers.result())
 
 
 @cache

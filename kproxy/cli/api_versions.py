@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kproxy.cli.capture_run import CaptureRun
+from kproxy.cli.capture_run import CaptureRun, conclude_unread
 from kproxy.cli.command import command, option, options
 from kproxy.cli.options import ClientOption, JobsOption, ReadingOptions, ReportOptions
 from kproxy.cli.selection import chosen, there_are
@@ -54,7 +54,7 @@ class ApiVersions(CaptureRun[ApiVersionsOptions]):
 
         capture = self.reading.capture()
         matrix = self._matrix(capture)
-        self.conclude(capture)
+        self.clean = conclude_unread(capture)
         clients = chosen([each.name for each in matrix.clients], self.options.clients, "client")
         matrix = matrix.of(clients if self.options.clients else None, self._broker(matrix))
         for broker in matrix.brokers:
@@ -62,21 +62,10 @@ class ApiVersions(CaptureRun[ApiVersionsOptions]):
         self.answer(Versions(self.reading.files, matrix), blocks=spaced(self._blocks(matrix)))
 
     def _matrix(self, capture: Capture) -> Matrix:
-        import numpy as np
-
-        from captures.analysis.decision_columns import DecisionColumns
-        from captures.analysis.exchange_groups import exchange_groups
         from captures.analysis.negotiation import Negotiation
 
         negotiation = Negotiation(capture)
-        reader = self.reading.reader(capture)
-        indexes = np.arange(len(reader))
-        columns = self.reading.counted(reader, indexes, ["replica_id"], "reading versions")
-        for group in exchange_groups(columns):
-            negotiation.count(group)
-        learn = capture.faults.guarded(negotiation.learn, "learning versions")
-        for exchange in reader.several(indexes[negotiation.deciding(DecisionColumns(columns))].tolist()):
-            learn(exchange)
+        self.reading.learn_versions(negotiation, capture)
         return negotiation.result()
 
     def _broker(self, matrix: Matrix) -> str | None:

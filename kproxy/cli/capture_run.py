@@ -28,6 +28,7 @@ from kproxy.signals import ended_by_signals
 
 if TYPE_CHECKING:
     from captures.analysis.findings.diagnosis import Diagnosis
+    from captures.analysis.negotiation import VersionLearner
     from captures.arrays import Int64s
     from captures.exchanges import Capture, Exchange, ExchangeReader
     from captures.exchanges.columns import ExchangeColumns
@@ -81,7 +82,11 @@ class CaptureInput:
         :raises CaptureError: if there is nothing that can be read
         """
         from captures.exchanges import open_capture
+        from captures.exchanges.kept import KeptParts
+        from captures.exchanges.parallel import WORTH_PROCESSES
         from captures.packets.spool import DEFAULT_SPOOL
+        from kproxy.doctor.packages import own_version
+        from kproxy.user_folders import user_folder
 
         given = self._given
         capture = open_capture(
@@ -92,6 +97,9 @@ class CaptureInput:
             spool=DEFAULT_SPOOL if given.spool is None else given.spool,
         )
         capture.names = self.names
+        version = own_version() if given.cache else None
+        if version is not None and (capture.source.expected or 0) >= WORTH_PROCESSES:
+            capture.kept = KeptParts(user_folder("XDG_CACHE_HOME") / "captures", capture.source, version)
         capture.jobs = _jobs(capture.source, self.files, getattr(given, "jobs", 1))
         self._opened.append(capture)
         return capture
@@ -132,13 +140,20 @@ class CaptureInput:
         :param names: of columns to fill in addition to those for counting
         """
         from captures.analysis.exchange_groups import COUNTED
+
+        columns = self.filled(reader.capture, reader.rows[indexes], [*COUNTED, *names], label)
+        self.tally.add_columns(columns)
+        return columns
+
+    @staticmethod
+    def filled(capture: Capture, rows: Int64s, names: Iterable[str], label: str) -> ExchangeColumns:
+        """Return some filled columns of some rows of the table."""
         from captures.exchanges.columns import ExchangeColumns
         from captures.exchanges.projected_reader import BLOCK_ROWS
 
-        columns = ExchangeColumns(reader.capture, reader.rows[indexes])
-        blocks = enumerate(columns.preparing([*COUNTED, *names]))
-        deque(with_progress(blocks, lambda block: block[0] * BLOCK_ROWS, len(indexes), label), maxlen=0)
-        self.tally.add_columns(columns)
+        columns = ExchangeColumns(capture, rows)
+        blocks = enumerate(columns.preparing(names))
+        deque(with_progress(blocks, lambda block: block[0] * BLOCK_ROWS, len(rows), label), maxlen=0)
         return columns
 
     def exchanges_of_groups(self, reader: ExchangeReader) -> Iterator[Exchange]:
@@ -152,6 +167,14 @@ class CaptureInput:
         self.counted(reader, np.flatnonzero(~wanted), (), label)
         exchanges = self.tally.counting(reader.several(np.flatnonzero(wanted).tolist()))
         yield from with_progress(exchanges, lambda each: each.number, len(reader), label)
+
+    def learn_versions(self, learner: VersionLearner, capture: Capture) -> None:
+        """Have versions learned from a capture that was read to its end."""
+        from captures.analysis.negotiation import TAKEN, learn_versions
+
+        reader = self.reader(capture)
+        columns = self.filled(capture, reader.rows, TAKEN, "reading versions")
+        deque(learn_versions(learner, reader, columns), maxlen=0)
 
     def diagnose(self, diagnosis: Diagnosis, reader: ExchangeReader, indexes: Int64s, label: str) -> None:
         """Pass exchanges of a capture that was read to its end to the rules; all are counted."""

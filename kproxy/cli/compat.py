@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from kproxy.cli.capture_run import CaptureRun
+from kproxy.cli.capture_run import CaptureRun, conclude_unread
 from kproxy.cli.command import command, option, options
-from kproxy.cli.options import ReadingOptions, ReportOptions
+from kproxy.cli.options import JobsOption, ReadingOptions, ReportOptions
 
 if TYPE_CHECKING:
     from captures.analysis.compat_model import Target
     from captures.analysis.releases import Line
-    from captures.exchanges import Capture, Exchange
+    from captures.exchanges import Capture
     from kproxy.text.tables import Table
 
 _ROWS = 40
 
 
 @options
-class CompatOptions(ReportOptions, ReadingOptions):
-    """Options of ``kproxy compat``."""
+class CompatOptions(ReportOptions, ReadingOptions, JobsOption):
+    """What ``kproxy compat`` takes."""
 
     broker_version: str | None = option(
         "--broker-version",
@@ -87,7 +86,8 @@ class Compat(CaptureRun[CompatOptions]):
         from kproxy.text import compat as text
 
         compatibility = Compatibility(target, capture)
-        self._learn(compatibility.add, capture)
+        self.reading.learn_versions(compatibility, capture)
+        self.clean = conclude_unread(capture)
         report = compatibility.result()
         names, show_all = self.reading.names, self.options.show_all
         self._answer(
@@ -103,7 +103,8 @@ class Compat(CaptureRun[CompatOptions]):
         from kproxy.text import compat as text
 
         compatibility = ClientCompatibility(line, capture)
-        self._learn(compatibility.add, capture)
+        self.reading.learn_versions(compatibility.negotiation, capture)
+        self.clean = conclude_unread(capture)
         brokers = compatibility.result()
         names, show_all = self.reading.names, self.options.show_all
         named = [replace(each, name=next(iter(names.of(each.broker)), None)) for each in brokers]
@@ -113,26 +114,6 @@ class Compat(CaptureRun[CompatOptions]):
             text.broker_table(brokers, names),
             text.fit_table(brokers, names, everything=show_all),
         )
-
-    def _learn(self, add: Callable[[Exchange], None], capture: Capture) -> None:
-        """Pass on all exchanges; only the fields with versions are read."""
-        learn = capture.faults.guarded(add, "learning versions")
-        for exchange in self._exchanges(capture):
-            self.reading.tally.add(exchange)
-            learn(exchange)
-        self.conclude(capture)
-
-    def _exchanges(self, capture: Capture) -> Iterator[Exchange]:
-        import numpy as np
-
-        from captures.analysis.compat import NEEDS
-        from captures.exchanges.projected_reader import ProjectedExchanges
-        from kproxy.cli.common import with_progress
-
-        reader = self.reading.reader(capture)
-        read = ProjectedExchanges(reader, NEEDS).read(np.arange(len(reader), dtype=np.int64))
-        exchanges = (exchange for _, exchange in read)
-        return with_progress(exchanges, lambda each: each.number, len(reader), "reading versions")
 
     def _answer(self, result: object, sentence: str, *tables: Table) -> None:
         from kproxy.text.blocks import Paragraph

@@ -11,7 +11,7 @@ import click
 from kproxy.cli.capture_run import CaptureInput, CaptureRun, conclude
 from kproxy.cli.command import argument, command, option, options
 from kproxy.cli.common import with_progress
-from kproxy.cli.options import Moment, ReadingOptions, ReportOptions, UtcOption
+from kproxy.cli.options import JobsOption, Moment, ReadingOptions, ReportOptions, UtcOption
 
 if TYPE_CHECKING:
     from captures.analysis.comparison.model import Comparison
@@ -42,8 +42,8 @@ class Stretch(click.ParamType[tuple[str, str]]):
 
 
 @options
-class DiffOptions(UtcOption, ReportOptions, ReadingOptions):
-    """Options of ``kproxy diff``."""
+class DiffOptions(UtcOption, ReportOptions, ReadingOptions, JobsOption):
+    """What ``kproxy diff`` takes."""
 
     files: tuple[str, ...] = argument("GOOD BAD | CAPTURE...", type=click.Path(allow_dash=True))
     window: tuple[str, str] | None = option(

@@ -194,6 +194,11 @@ class ReadingOptions(HostsOption):
         "--align-clocks",
         help="Align the clocks of captures from several hosts, by the packets that they have in common.",
     )
+    cache: bool = option(
+        "--cache",
+        help="Keep what was read of large captures, without payload, in a private folder, so that the next command "
+        "begins at once (docs/cache.md).",
+    )
     spool: SpoolSize | None = option(
         "--spool",
         help="Disk space for input that cannot be read twice: pipes, compressed files, decrypted TLS. "

@@ -4,34 +4,47 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain, islice
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
 import click
 
 from kproxy.cli.capture_run import CaptureRun
 from kproxy.cli.command import Count, command, option, options
 from kproxy.cli.common import filter_option, read_to_the_end, with_progress
-from kproxy.cli.options import ColorOption, FilterString, ReadingOptions, TimeOptions, UtcOption
+from kproxy.cli.options import ColorOption, FilterString, JobsOption, ReadingOptions, TimeOptions, UtcOption
 from kproxy.cli.selection import ExchangeSelection
-from kproxy.output import echo, echo_json, echo_lines, flush, terminal_width
+from kproxy.output import echo, echo_gated, flush, gated, gated_lines, json_line, json_output, terminal_width
 from kproxy.signals import ended_by_signals
 
 if TYPE_CHECKING:
     from captures.analysis.journey.log_facts import LogFacts
     from captures.analysis.records import CapturedRecord, RecordListing, RecordSelection
+    from captures.arrays import Int64s
     from captures.exchanges import Capture, Exchange, ExchangeReader
     from captures.filters import Filter
+    from captures.meaning.places import TopicPartition
     from captures.payloads.decoding import PayloadDecoding
     from captures.payloads.plain import PlainFormat
     from kproxy.cli.results import RecordResult
-    from kproxy.text.records import RecordPayloads
+    from kproxy.text.records import RecordLines, RecordPayloads
+    from kproxy.text.summary import Tally
+
+    _Place = tuple[TopicPartition, int | None]
+
+T = TypeVar("T")
 
 _LISTING = "listing records"
 """The activity, for reports of internal errors."""
 _SAMPLE = 200
 """Records that decide the column widths."""
+_PIECE = 1 << 18
+"""Characters that are handed on together."""
 _OFFSETS = re.compile(r"(\d*)(\.\.)?(\d*)")
 _FORMATS = click.Choice(("auto", "text", "json", "int", "hex"))
 
@@ -64,8 +77,8 @@ class Offsets(click.ParamType[OffsetRange]):
 
 
 @options
-class RecordsOptions(UtcOption, ColorOption, ReadingOptions, TimeOptions):
-    """Options of ``kproxy records``."""
+class RecordsOptions(UtcOption, ColorOption, ReadingOptions, JobsOption, TimeOptions):
+    """What ``kproxy records`` takes."""
 
     topics: tuple[str, ...] = option(
         "-t",
@@ -160,6 +173,8 @@ class Records(CaptureRun[RecordsOptions]):
         self.of_records = filter_option(options.wanted, self.reading.zone)
         self.wanted = self._with_topics()
         self._shown = 0
+        self._payloads: RecordPayloads
+        self._lines: RecordLines
 
     def run(self) -> None:
         from captures.analysis.records import CARRIERS, RecordListing
@@ -182,16 +197,13 @@ class Records(CaptureRun[RecordsOptions]):
             wanted=self.of_records,
             show_secrets=options.show_secrets,
         )
-        tally = self.reading.tally
         if live:
-            exchanges = tally.counting(selecting.as_they_come(capture, reader, pause=flush))
+            exchanges = selecting.as_they_come(capture, reader, pause=flush)
             with ended_by_signals(capture.source.stop):
-                self._show(self._records(exchanges, listing, capture), sample=1)
+                self._show_in_turn(exchanges, listing, capture, sample=1)
             capture.source.stop()
         else:
-            decoded = reader.several(selecting.indexes(capture, reader).tolist())
-            exchanges = self._followed(tally.counting(decoded), reader)
-            self._show(self._records(exchanges, listing, capture), sample=_SAMPLE)
+            self._show(selecting.indexes(capture, reader), reader, listing)
         self._conclude(capture, listing)
 
     # ------------------------------------------------------------ which records
@@ -243,51 +255,101 @@ class Records(CaptureRun[RecordsOptions]):
             found.append(None if moment is None else moment // MS)
         return found[0], found[1]
 
+    # ------------------------------------------------------------ how to show them
+    def _show(self, indexes: Int64s, reader: ExchangeReader, listing: RecordListing) -> None:
+        """Show the records of some exchanges, decoded by several processes where they are many."""
+        from captures.exchanges.parallel import in_parallel
+
+        capture, total = reader.capture, _Counted(self.reading.tally)
+        exchanges = reader.several(indexes.tolist())
+        if self.options.count is not None:  # it ends long before the capture does
+            self._show_in_turn(exchanges, listing, capture, sample=_SAMPLE)
+            return
+        if self.decoding.registry is not None:
+            capture.jobs = 1  # each schema is asked for once
+        self._begin(self._records(exchanges, listing, capture), _SAMPLE)
+        with closing(in_parallel(reader, indexes, partial(self._share, listing, capture))) as shares:
+            pieces = shares if sys.stdout.isatty() else self._followed(shares, len(indexes))
+            self._print(chain.from_iterable(map(total.add, pieces)))
+        total.put(listing, self.decoding)
+
+    def _show_in_turn(
+        self, exchanges: Iterable[Exchange], listing: RecordListing, capture: Capture, *, sample: int
+    ) -> None:
+        """Show the records of exchanges as these come, up to ``--count``."""
+        records = self._records(self.reading.tally.counting(exchanges), listing, capture)
+        self._print(self._texts(chain(self._begin(records, sample), records)))
+
     def _records(
-        self, exchanges: Iterator[Exchange], listing: RecordListing, capture: Capture
+        self, exchanges: Iterable[Exchange], listing: RecordListing, capture: Capture
     ) -> Iterator[CapturedRecord]:
-        found: Iterator[CapturedRecord] = chain.from_iterable(
+        return chain.from_iterable(
             capture.faults.whole(listing.of(exchange), _LISTING, exchange.number) for exchange in exchanges
         )
-        if self.options.once:
-            found = _once(found)
-        return islice(found, self.options.count)
 
-    def _followed(self, exchanges: Iterator[Exchange], reader: ExchangeReader) -> Iterator[Exchange]:
-        if sys.stdout.isatty():
-            return exchanges
-        return with_progress(exchanges, lambda each: each.number, len(reader), _LISTING)
+    def _begin(self, records: Iterator[CapturedRecord], sample: int) -> list[CapturedRecord]:
+        """Choose column widths by the first records that are shown, and return all that were looked at for it.
 
-    # ------------------------------------------------------------ output
-    def _show(self, records: Iterator[CapturedRecord], *, sample: int) -> None:
+        What the whole capture says of records is made here if it is needed, before processes are forked.
+        """
         from kproxy.text.records import RecordLines, RecordPayloads
 
-        payloads = RecordPayloads(self.decoding)
-        if self.options.as_json:
-            for record in self._counted(records):
-                self._contained(record, lambda each: echo_json(_result(each, payloads), wait=True))
-            return
-        width = terminal_width()
-        lines = RecordLines(payloads, width, self.reading.zone)
-        if self.options.verbose:
-            for record in self._counted(records):
-                self._contained(record, lambda each: echo_lines(lines.whole(each)))
-            return
-        first = list(islice(records, sample))
-        lines.fit(first)
-        for record in self._counted(chain(first, records)):
-            self._contained(record, lambda each: echo(lines.line(each), wait=True))
+        self._payloads = RecordPayloads(self.decoding)
+        self._lines = RecordLines(self._payloads, terminal_width(), self.reading.zone)
+        looked_at: list[CapturedRecord] = []
 
-    def _contained(self, record: CapturedRecord, show: Callable[[CapturedRecord], None]) -> None:
-        try:
-            show(record)
-        except Exception as error:
-            self.reading.faults.note(error, "showing a record", record.number)
+        def looking() -> Iterator[CapturedRecord]:
+            for record in records:
+                looked_at.append(record)
+                yield record
 
-    def _counted(self, records: Iterator[CapturedRecord]) -> Iterator[CapturedRecord]:
+        chosen = _once(looking(), _place_of) if self.options.once else looking()
+        self._lines.fit(list(islice(chosen, min(sample, self.options.count or sample))))
+        return looked_at
+
+    def _share(
+        self, listing: RecordListing, capture: Capture, exchanges: Iterable[Exchange]
+    ) -> Iterator[_Counted | list[_Shown]]:
+        """Yield what is printed of the records of some exchanges, and at last what was counted."""
+        from kproxy.text.summary import Tally
+
+        counted = _Counted(Tally())
+        counted.put(listing, self.decoding)
+        texts = self._texts(self._records(counted.tally.counting(exchanges), listing, capture))
+        piece, size = list[_Shown](), 0
+        for shown in texts:
+            piece.append(shown)
+            size += len(shown.text)
+            if size > _PIECE:
+                yield piece
+                piece, size = [], 0
+        yield piece
+        yield counted.taken(listing, self.decoding)
+
+    def _texts(self, records: Iterable[CapturedRecord]) -> Iterator[_Shown]:
+        """Yield what is printed of records, as it may leave."""
         for record in records:
+            try:
+                if self.options.as_json:
+                    text: str | bytes = json_line(_result(record, self._payloads))
+                elif self.options.verbose:
+                    text = "".join(gated_lines(self._lines.whole(record)))
+                else:
+                    text = f"{gated(self._lines.line(record))}\n"
+            except Exception as error:
+                self.reading.faults.note(error, "showing a record", record.number)
+                continue
+            yield _Shown(text, _place_of(record) if self.options.once else None)
+
+    def _print(self, texts: Iterable[_Shown]) -> None:
+        write = json_output().write if self.options.as_json else echo_gated
+        chosen = _once(texts, lambda shown: shown.at) if self.options.once else texts
+        for text, _ in islice(chosen, self.options.count):
+            write(text)  # type: ignore[arg-type]
             self._shown += 1
-            yield record
+
+    def _followed(self, shares: Iterable[T], total: int) -> Iterator[T]:
+        return with_progress(shares, lambda _: self.reading.tally.exchanges, total, _LISTING)
 
     # ------------------------------------------------------------ notes
     def _conclude(self, capture: Capture, listing: RecordListing) -> None:
@@ -364,15 +426,59 @@ def _facts(capture: Capture) -> LogFacts:
     return journeys.facts()
 
 
-def _once(records: Iterator[CapturedRecord]) -> Iterator[CapturedRecord]:
-    """Yield the record at an offset only once; records with unknown offsets always."""
+class _Shown(NamedTuple):
+    """What is printed of a record.
+
+    :ivar at: where it is, if that decides whether it is printed
+    """
+
+    text: str | bytes
+    at: _Place | None
+
+
+@dataclass
+class _Counted:
+    """What was counted while records were listed."""
+
+    tally: Tally
+    beyond: Counter[str] = field(default_factory=Counter)
+    damaged: int = 0
+    unread: Counter[str] = field(default_factory=Counter)
+    framed: dict[str, int] = field(default_factory=dict)
+
+    def put(self, listing: RecordListing, decoding: PayloadDecoding) -> None:
+        """Have it counted on from here."""
+        listing.beyond, listing.damaged = self.beyond, self.damaged
+        decoding.unread, decoding.framed = self.unread, self.framed
+
+    def taken(self, listing: RecordListing, decoding: PayloadDecoding) -> _Counted:
+        """Return what was counted since."""
+        return _Counted(self.tally, listing.beyond, listing.damaged, decoding.unread, decoding.framed)
+
+    def add(self, piece: _Counted | list[_Shown]) -> list[_Shown]:
+        """Return what is printed; what was counted is taken in."""
+        if isinstance(piece, list):
+            return piece
+        self.tally.merge(piece.tally)
+        self.beyond += piece.beyond
+        self.damaged += piece.damaged
+        self.unread += piece.unread
+        self.framed = piece.framed | self.framed
+        return []
+
+
+def _place_of(record: CapturedRecord) -> _Place:
+    return record.place, record.offset
+
+
+def _once(records: Iterable[T], place_of: Callable[[T], _Place | None]) -> Iterator[T]:
+    """Yield the record at an offset only the first time; those whose offset is not known all the time."""
     from captures.analysis.journey.covers import Ranges
-    from captures.meaning.places import TopicPartition
 
     seen: dict[TopicPartition, Ranges] = {}
     for record in records:
-        offset = record.offset
-        if offset is None or seen.setdefault(record.place, Ranges()).add(offset, offset):
+        at = place_of(record)
+        if at is None or at[1] is None or seen.setdefault(at[0], Ranges()).add(at[1], at[1]):
             yield record
 
 

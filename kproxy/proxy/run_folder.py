@@ -23,6 +23,7 @@ from pathlib import Path
 import msgspec
 
 from kproxy.export_files import write_private
+from kproxy.user_folders import user_folder
 
 _INFO = "run.json"
 _SOCKET = "control.sock"
@@ -145,11 +146,8 @@ class RunFolder:
 
 
 def state_folder() -> Path:
-    """Return the parent of all run folders (XDG Base Directory Specification)."""
-    home = os.environ.get("XDG_STATE_HOME", "")
-    # the specification says to ignore relative paths
-    base = Path(home) if Path(home).is_absolute() else Path.home() / ".local" / "state"
-    return base / "kproxy" / "proxy"
+    """Return the folder of all run folders."""
+    return user_folder("XDG_STATE_HOME") / "proxy"
 
 
 def running(base: Path | None = None) -> list[Run]:

@@ -150,12 +150,11 @@ def config(access: Access, text: str, asked: AnswerStyle) -> Steps[Iterable[Bloc
 
 def compat(access: Access, text: str, asked: AnswerStyle) -> Steps[Iterable[Block]]:
     """What a broker of another release would refuse, or serve with older versions."""
-    import numpy as np
-
-    from captures.analysis.compat import NEEDS, Compatibility
+    from captures.analysis.compat import Compatibility
     from captures.analysis.compat_model import Target
+    from captures.analysis.negotiation import TAKEN, learn_versions
     from captures.analysis.releases import BrokerRelease
-    from captures.exchanges.projected_reader import ProjectedExchanges
+    from captures.exchanges.columns import ExchangeColumns
     from kproxy.text import compat as tables
 
     try:
@@ -163,15 +162,9 @@ def compat(access: Access, text: str, asked: AnswerStyle) -> Steps[Iterable[Bloc
     except ValueError as error:
         raise QuestionError(str(error)) from None
     compatibility = Compatibility(target, access.capture)
-
-    def add() -> Iterator[None]:
-        everything = np.arange(len(access.plain), dtype=np.int64)
-        learn = access.capture.faults.guarded(compatibility.add, _ANSWERING)
-        for _, exchange in ProjectedExchanges(access.plain, NEEDS).read(everything):
-            learn(exchange)
-            yield
-
-    yield from _through(access, add())
+    columns = ExchangeColumns(access.capture, access.plain.rows)
+    yield from _through(access, columns.preparing(TAKEN))
+    yield from _through(access, learn_versions(compatibility, access.plain, columns))
     report, names = compatibility.result(), access.capture.names
     found = (tables.client_table(report, names), tables.verdict_table(report, names, served=False))
     return spaced([Paragraph(tables.clients_sentence(report)), *(each for each in found if each.rows)])

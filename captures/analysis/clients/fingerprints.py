@@ -22,6 +22,9 @@ from captures.analysis.clients.libraries import (
     by_client_id,
     java_releases,
 )
+from captures.analysis.decision_columns import DecisionColumns
+from captures.analysis.exchange_groups import ExchangeGroup
+from captures.arrays import Bools
 from captures.exchanges import Capture, Exchange, Flag
 from captures.meaning.exchange import Body, number, rows, text
 from dissectors.api_keys import CONNECTING, ApiKey
@@ -82,26 +85,45 @@ class Fingerprints:
         key, version = exchange.api_key, exchange.version
         if key is None or version is None or Flag.ORPHAN in exchange.flag:
             return
-        seen = self._clients.get(client_name(exchange))
-        if seen is None:
-            seen = self._clients[client_name(exchange)] = _ClientBehaviour()
-        if (exchange.broker, key, version) not in seen.used:
-            self._first(seen, exchange, key, version)
-        request = exchange.request_body
-        if not request:
-            return
-        if key == ApiKey.JOIN_GROUP:
-            _joined(seen, request)
-        elif key == ApiKey.OFFSET_COMMIT:
-            _committed(seen, request)
+        self._use(
+            client_name(exchange), (exchange.broker, key, version), exchange.number, exchange.connection
+        )
+        self.learn(exchange)
 
-    def _first(self, seen: _ClientBehaviour, exchange: Exchange, key: int, version: int) -> None:
-        seen.used[exchange.broker, key, version] = exchange.number
-        if key == ApiKey.API_VERSIONS:
-            seen.asks = True
-            self._offer(exchange)
+    def count(self, group: ExchangeGroup) -> None:
+        """Note what the exchanges of a whole capture use; groups in the order of their first exchanges."""
+        if group.api_key is not None and group.version is not None:
+            used = group.connection.broker, group.api_key, group.version
+            self._use(group.client_name, used, group.number, group.connection.connection)
+
+    def _use(self, client: str, used: Used, number: int, connection: int) -> None:
+        seen = self._clients.get(client)
+        if seen is None:
+            seen = self._clients[client] = _ClientBehaviour()
+        if used in seen.used:
+            return
+        seen.used[used] = number
+        seen.asks |= used[1] == ApiKey.API_VERSIONS
         if self._capture is not None:
-            seen.whole |= int(self._capture.connections.syn_time[exchange.connection]) >= 0
+            seen.whole |= int(self._capture.connections.syn_time[connection]) >= 0
+
+    @staticmethod
+    def deciding(rows: DecisionColumns) -> Bools:
+        """Return which exchanges of a whole capture it has to learn from."""
+        return rows.of_api({ApiKey.API_VERSIONS, ApiKey.JOIN_GROUP, ApiKey.OFFSET_COMMIT})
+
+    def learn(self, exchange: Exchange) -> None:
+        """Learn from what an exchange says, once it was counted."""
+        seen = self._clients.get(client_name(exchange))
+        key, version, request = exchange.api_key, exchange.version, exchange.request_body
+        if seen is None or key is None or version is None:
+            return
+        if key == ApiKey.API_VERSIONS and seen.used.get((exchange.broker, key, version)) == exchange.number:
+            self._offer(exchange)
+        elif key == ApiKey.JOIN_GROUP and request:
+            _joined(seen, request)
+        elif key == ApiKey.OFFSET_COMMIT and request:
+            _committed(seen, request)
 
     def _offer(self, exchange: Exchange) -> None:
         response = exchange.response_body

@@ -44,6 +44,7 @@ from captures.exchanges.columns.builders import (
     members,
 )
 from captures.exchanges.columns.partition_builders import BatchHeaders, Flows, Offsets, PlaceBuilder
+from captures.exchanges.kept import KeptParts
 from captures.exchanges.parallel import in_processes, jobs_for
 from captures.exchanges.projected_reader import BATCH_HEADERS, BLOCK_ROWS, PROBLEMS, ProjectedReader, paths_of
 from captures.meaning.exchange import Names
@@ -298,7 +299,26 @@ class ExchangeColumns:
             yield from self._pass([maker for maker in behind.values() if maker.filled == start], start)
 
     def _pass(self, makers: list[Builder], start: int) -> Iterator[None]:
-        """Fill some columns from row `start` on, in one pass; yield between blocks of rows."""
+        """Fill some columns from a row on, all in one pass; yields between blocks of rows."""
+        kept = None if start else self._capture.kept
+        if kept is not None:
+            makers = [each for each in makers if not self._restored(each, kept)]
+            if not makers:
+                return
+        yield from self._decode(makers, start)
+        if kept is not None and not self._capture.faults:
+            for maker in makers:
+                kept.keep_column(maker.need, self.rows, maker.content())
+
+    def _restored(self, maker: Builder, kept: KeptParts) -> bool:
+        """Fill a column with what was kept of an earlier run; tell whether it was."""
+        found = kept.column(maker.need, self.rows)
+        if found is not None:
+            maker.extend(found)
+        return found is not None
+
+    def _decode(self, makers: list[Builder], start: int) -> Iterator[None]:
+        """Fill some columns from the messages."""
         wanted = _ColumnDemand(makers)
         reader = ProjectedReader(self._capture, wanted.needs)
         blocks = [self.rows[begin : begin + BLOCK_ROWS] for begin in range(start, len(self), BLOCK_ROWS)]

@@ -31,7 +31,7 @@ from captures.meaning import designed_wait_ns, errors_in, expected_errors, group
 from captures.meaning.exchange import Names, number, replica_of, rows
 from captures.meaning.payload import record_fields, record_paths, tally
 from dissectors.api_keys import ASKED_BY_REPLICAS, ApiKey
-from dissectors.session_context import TOPIC_NAMES, SessionContext
+from dissectors.session_context import TOPIC_NAMES, SessionContext, SessionFacts
 from dissectors.sides import SIDES, Side
 
 _PRODUCE, _FETCH = frozenset({ApiKey.PRODUCE}), frozenset({ApiKey.FETCH})
@@ -468,7 +468,7 @@ class TopicNames(Builder):
 
     def extend(self, content: Any) -> None:
         count, facts = content
-        self._knowledge.add(facts)
+        self._knowledge.add(SessionFacts(*facts))
         self.filled += count
 
 

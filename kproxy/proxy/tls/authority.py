@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 
 from kproxy.proxy.tls.security import Identity
 from kproxy.proxy.tls.sni import host_name
+from kproxy.user_folders import user_folder
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
@@ -42,10 +43,8 @@ class AuthorityError(Exception):
 
 
 def default_folder() -> Path:
-    """Return the folder of the authority (XDG Base Directory Specification)."""
-    home = os.environ.get("XDG_DATA_HOME", "")
-    base = Path(home) if Path(home).is_absolute() else Path.home() / ".local" / "share"
-    return base / "kproxy" / "authority"
+    """Return the folder of the authority."""
+    return user_folder("XDG_DATA_HOME") / "authority"
 
 
 class Authority:

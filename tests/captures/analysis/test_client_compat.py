@@ -25,7 +25,7 @@ def told(release: str, broker: str = "10.0.0.1:9092", **kind: bool) -> Exchange:
 def fits(client: str, *exchanges: Exchange) -> list[BrokerFit]:
     found = ClientCompatibility(line_of(client))
     for each in exchanges:
-        found.add(each)
+        found.negotiation.add(each)
     return found.result()
 
 

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections import deque
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
-from captures.analysis.compat import NEEDS, Compatibility
+from captures.analysis.compat import Compatibility
 from captures.analysis.compat_model import ApiVerdict, Report, Target, Verdict
+from captures.analysis.exchange_groups import ExchangeGroup
 from captures.analysis.groups.vocabulary import Certainty
+from captures.analysis.negotiation import learn_versions
 from captures.analysis.releases import BrokerRelease
 from captures.exchanges import Capture, Exchange, ExchangeReader, Flag, open_capture
-from captures.exchanges.projected_reader import ProjectedExchanges
+from captures.exchanges.columns import ExchangeColumns
 from tests.captures.analysis.kit import exchange
 
 pytestmark = pytest.mark.quick
@@ -33,15 +35,17 @@ def opened(name: str) -> Capture:
 def report(release: str, *exchanges: Exchange, capture: Capture | None = None, **kind: bool) -> Report:
     found = Compatibility(Target.of_release(BrokerRelease.of(release, **kind)), capture)
     for each in exchanges:
-        found.add(each)
+        found.count(ExchangeGroup.of(each))
+        found.learn(each)
     return found.result()
 
 
 def of_recording(name: str, release: str) -> Report:
     capture = opened(name)
     reader = ExchangeReader(capture, annotate=False, summary=False)
-    read = ProjectedExchanges(reader, NEEDS).read(np.arange(len(reader)))
-    return report(release, *(each for _, each in read), capture=capture)
+    found = Compatibility(Target.of_release(BrokerRelease.of(release)), capture)
+    deque(learn_versions(found, reader, ExchangeColumns(capture, reader.rows)), maxlen=0)
+    return found.result()
 
 
 def used(name: str) -> dict[int, set[int]]:
@@ -228,3 +232,10 @@ def test_garbage_does_no_harm() -> None:
     )
     assert len(found.clients) == 1
     assert report("4.3").clients == []
+
+
+@pytest.mark.parametrize("name", sorted({name for names in OLDER_AND_NEWER for name in names[:2]}))
+def test_few_exchanges_decide_what_all_of_them_do(name: str) -> None:
+    capture = opened(name)
+    exchanges = ExchangeReader(capture, annotate=False, summary=False)
+    assert report("2.0", *exchanges, capture=capture) == of_recording(name, "2.0")

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from captures.analysis.compat import NEEDS
-from captures.analysis.negotiation import Negotiation
+from captures.analysis.negotiation import Negotiation, learn_versions
 from captures.analysis.releases import (
     _SERVED,
     _UNSTABLE,
@@ -25,7 +24,7 @@ from captures.analysis.releases import (
 )
 from captures.analysis.version_matrix import Range
 from captures.exchanges import Capture, ExchangeReader, open_capture
-from captures.exchanges.projected_reader import ProjectedExchanges
+from captures.exchanges.columns import ExchangeColumns
 from dissectors.apis import NAMES, version_limits
 from tests.definitions import facts
 
@@ -64,8 +63,7 @@ def recorded(name: str) -> Capture:
 def announced(capture: Capture) -> dict[int, Range]:
     negotiation = Negotiation(capture)
     reader = ExchangeReader(capture, annotate=False, summary=False)
-    for _, exchange in ProjectedExchanges(reader, NEEDS).read(np.arange(len(reader))):
-        negotiation.add(exchange)
+    deque(learn_versions(negotiation, reader, ExchangeColumns(capture, reader.rows)), maxlen=0)
     (found,) = {tuple(sorted(each.apis.items())) for each in negotiation.result().brokers if each.apis}
     return dict(found)
 

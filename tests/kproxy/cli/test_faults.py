@@ -249,7 +249,7 @@ COMMANDS: list[tuple[list[str], str, str]] = [
     (["api-versions"], "captures.analysis.negotiation.Negotiation.learn", "learning versions"),
     (
         ["compat", "--broker-version", "4.3"],
-        "captures.analysis.compat.Compatibility.add",
+        "captures.analysis.compat.Compatibility.learn",
         "learning versions",
     ),
     (["diff", str(SAMPLE)], "captures.analysis.negotiation.Negotiation.learn", "learning what to compare"),

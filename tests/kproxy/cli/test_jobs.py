@@ -42,6 +42,13 @@ COMMANDS = {
     "api-versions": ["api-versions"],
     "diagnose": ["diagnose", "--utc"],
     "incidents": ["incidents", "--utc"],
+    "diff": ["diff", "--utc", "--window", "..1s", "--against", "1s.."],
+    "compat": ["compat", "--broker-version", "4.3", "--all"],
+    "records": ["records", "--utc"],
+    "records --once": ["records", "--utc", "--once"],
+    "records --json": ["records", "--json"],
+    "records --verbose": ["records", "--utc", "--verbose", "--color", "always"],
+    "records, the first": ["records", "--utc", "-c", "7"],
     "export csv": ["export", "--format", "csv", "--columns", "all", "-o", "-"],
     "export json": ["export", "--format", "json", "--text", "-o", "-"],
 }

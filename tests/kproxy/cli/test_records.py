@@ -189,3 +189,11 @@ def test_the_records_are_those_of_the_table(tmp_path: Path) -> None:
     assert sorted(
         (row["number"], row["partition"], row["log_offset"], row["timestamp"]) for row in rows
     ) == sorted((each["exchange"], each["partition"], each["offset"], each["timestamp"]) for each in ours)
+
+
+def test_columns_are_as_wide_as_what_is_shown_needs() -> None:
+    path = DATA / "captures" / "24_k430_franz_scramsha256.pcap"
+    few, all_of_them = (run("--utc", *options, path).stdout.splitlines() for options in (["-c", "7"], []))
+    assert "  key6  {" in few[6]
+    assert "  key6   {" in all_of_them[6]
+    assert "  key11  {" in all_of_them[11]

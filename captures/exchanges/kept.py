@@ -1,0 +1,243 @@
+"""What was read of captures, kept in a folder so that a second look begins at once.
+
+A part is a file: the table of a capture with all that is known beside it (:class:`ReadCapture`), and columns of its
+messages, as builders hand them on (:meth:`~captures.exchanges.columns.builders.Builder.content`). It is named by what
+it was made of: the files (device, inode, size, times of the last change), the program and its limits. It has no payload
+of records, but names of clients, topics and groups, and addresses; so the folder is its owner's alone.
+
+Parts are MessagePack with arrays as they are in memory, compressed, below a checksum. Nothing in them can run code, and
+a part that does not fit is removed and made anew.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from time import time_ns
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+import zstandard
+
+from captures.arrays import Int64s
+from captures.exchanges.checkpoints import Endpoint
+from captures.exchanges.notes import NotesContent
+from captures.exchanges.samples import Sample
+from captures.exchanges.single import Skip
+from captures.exchanges.table import ROW_BYTES
+from captures.packets import Source, Statistics
+from dissectors.budget import IN_FORCE
+from dissectors.units import SECOND
+
+if TYPE_CHECKING:
+    from captures.exchanges.capture import Capture
+
+MOST_BYTES = 1 << 30
+"""Of all parts in a folder; the ones that were not used for longest are removed."""
+_FORMAT = 1
+"""Of parts; to be raised with any change of what they hold."""
+_AT_REST = 2 * SECOND
+"""ns since the last change of a file from which on another change is sure to show in its time."""
+_LARGE = 4
+"""Columns are kept of at least one exchange in so many: others are had again quickly."""
+_ARRAY = 1
+_DTYPE = 8
+_DIGEST = 16
+_SUFFIX = ".part"
+
+
+@dataclass(frozen=True, slots=True)
+class ReadCapture:
+    """All that a capture that was read to its end knows.
+
+    :ivar table: its columns
+    :ivar endpoints: by the number that connections have of them
+    :ivar spans: as :class:`~captures.packets.observation.Observation` has them, as are ``links``
+    :ivar done: bytes that were read
+    :ivar swapped: connections whose direction 1 is the client's
+    :ivar runs: of the segment index, as are ``chunks``
+    """
+
+    table: dict[str, Any]
+    client_ids: list[str | None]
+    connections: dict[str, Any]
+    streams: dict[str, Any]
+    endpoints: list[Endpoint]
+    spans: dict[int, tuple[int, int]]
+    links: list[tuple[int, int]]
+    statistics: Statistics
+    done: int
+    latest: int
+    copies: int
+    swapped: list[int]
+    skipped: list[Skip]
+    foreign: dict[int, str]
+    runs: dict[int, Any]
+    chunks: dict[int, tuple[int, bytes]]
+    notes: NotesContent
+    samples: list[Sample]
+
+
+class KeptParts:
+    """The parts of one capture in a folder.
+
+    Whatever cannot be read or written is left: the capture is read then, as if nothing were kept.
+
+    :param folder: of all parts; made if need be, for its owner alone
+    :param version: of the program
+    """
+
+    def __init__(self, folder: Path, source: Source, version: str) -> None:
+        self._folder = folder
+        self._source = source
+        self._exchanges = 0
+        """Of the capture, once it was read to its end."""
+        self._identities = source.identities()
+        made_of = _FORMAT, version, sorted(IN_FORCE.items()), self._identities
+        self._name = blake2b(repr(made_of).encode(), digest_size=_DIGEST).hexdigest()
+
+    # ------------------------------------------------------------ captures
+    def capture(self) -> ReadCapture | None:
+        """Return what was kept of the capture itself; None if nothing was."""
+        found: ReadCapture | None = self._load("table", ReadCapture)
+        self._exchanges = 0 if found is None else len(found.table["flags"])
+        return found
+
+    def keep(self, capture: Capture) -> None:
+        """Keep a capture that was read to its end, unless some of it is nowhere but in this process."""
+        if capture.faults or capture.decryption.tls or self._source.beside:
+            return
+        self._exchanges = len(capture.table)
+        if self._exchanges * ROW_BYTES <= MOST_BYTES // 2:
+            self._store("table", capture.content())
+
+    # ------------------------------------------------------------ columns
+    def column(self, need: str, rows: Int64s) -> Any:
+        """Return what the builder of some columns has found in some rows; None if it was not kept."""
+        return self._load(_of_rows(need, rows), Any) if self._is_large(rows) else None
+
+    def keep_column(self, need: str, rows: Int64s, content: Any) -> None:
+        """Keep what the builder of some columns has found in some rows of the table."""
+        if self._is_large(rows):
+            self._store(_of_rows(need, rows), content)
+
+    def _is_large(self, rows: Int64s) -> bool:
+        """Return whether rows are a large part of a capture that was read to its end."""
+        return 0 < self._exchanges <= _LARGE * len(rows)
+
+    # ------------------------------------------------------------ files
+    def _path(self, part: str) -> Path:
+        return self._folder / f"{self._name}-{part}{_SUFFIX}"
+
+    def _load(self, part: str, kind: Any) -> Any:
+        path = self._path(part)
+        if self._identities is None or not self._private():
+            return None
+        try:
+            with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
+                if not _is_own(os.fstat(file.fileno())):
+                    return None
+                data = file.read()
+            os.utime(path)  # what is in use stays
+        except OSError:
+            return None
+        try:
+            if _digest(part, memoryview(data)[_DIGEST:]) != data[:_DIGEST]:
+                raise ValueError
+            plain = zstandard.ZstdDecompressor().decompress(memoryview(data)[_DIGEST:])
+            return msgspec.msgpack.decode(plain, type=kind, dec_hook=_counter, ext_hook=_array)
+        except (ValueError, TypeError, zstandard.ZstdError):  # also what msgspec raises
+            with suppress(OSError):
+                path.unlink()
+            return None
+
+    def _store(self, part: str, content: Any) -> None:
+        if self._identities is None or self._source.identities() != self._identities:
+            return
+        latest = max(identity[-1] for identity in self._identities)
+        if time_ns() - latest < _AT_REST:
+            return
+        try:
+            plain = msgspec.msgpack.encode(content, enc_hook=_plain)
+        except (ValueError, OverflowError):  # a comment may have numbers that MessagePack has not
+            return
+        data = zstandard.ZstdCompressor(level=1).compress(plain)
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not self._private():
+                return
+            handle, name = tempfile.mkstemp(dir=self._folder)
+            try:
+                with os.fdopen(handle, "wb") as file:
+                    file.write(_digest(part, data))
+                    file.write(data)
+                Path(name).replace(self._path(part))
+            except BaseException:
+                Path(name).unlink(missing_ok=True)
+                raise
+            _remove_oldest(self._folder)
+        except OSError:
+            return
+
+    def _private(self) -> bool:
+        try:
+            told = self._folder.lstat()
+        except OSError:
+            return False
+        return stat.S_ISDIR(told.st_mode) and _is_own(told)
+
+
+def _is_own(told: os.stat_result) -> bool:
+    """Return whether nobody but this user can have written something."""
+    return told.st_uid == os.geteuid() and not told.st_mode & 0o077
+
+
+def _remove_oldest(folder: Path) -> None:
+    """Remove what was not used for longest, until the rest is small enough; also what a writer has left unfinished."""
+    found = []
+    for each in os.scandir(folder):
+        try:
+            told = each.stat(follow_symlinks=False)
+        except FileNotFoundError:  # another process does the same
+            continue
+        if stat.S_ISREG(told.st_mode):
+            found.append((told.st_mtime_ns, told.st_size, each.path))
+    size = sum(size for _, size, _ in found)
+    for _, less, path in sorted(found):
+        if size <= MOST_BYTES:
+            break
+        Path(path).unlink(missing_ok=True)
+        size -= less
+
+
+def _of_rows(need: str, rows: Int64s) -> str:
+    """Return the name of the part with some columns of some rows."""
+    return f"{need.replace(' ', '-')}-{blake2b(rows.tobytes(), digest_size=_DIGEST).hexdigest()}"
+
+
+def _digest(part: str, data: Any) -> bytes:
+    return blake2b(data, key=part.encode()[:64], digest_size=_DIGEST).digest()
+
+
+def _plain(value: Any) -> Any:
+    """Return what MessagePack has for an array, or a number of numpy."""
+    if isinstance(value, np.ndarray):
+        return msgspec.msgpack.Ext(_ARRAY, value.dtype.str.encode().ljust(_DTYPE) + value.tobytes())
+    if isinstance(value, np.generic):
+        return value.item()
+    raise NotImplementedError(type(value))
+
+
+def _array(_: int, data: memoryview) -> Any:
+    return np.frombuffer(data, np.dtype(bytes(data[:_DTYPE]).decode().rstrip()), offset=_DTYPE)
+
+
+def _counter(kind: type, counts: Any) -> Any:
+    return Counter(counts)
