@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, tzinfo
 from functools import cached_property
@@ -28,6 +28,7 @@ from kproxy.signals import ended_by_signals
 
 if TYPE_CHECKING:
     from captures.analysis.findings.diagnosis import Diagnosis
+    from captures.analysis.groups.history import GroupHistories
     from captures.arrays import Int64s
     from captures.exchanges import Capture, Exchange, ExchangeReader
     from captures.exchanges.columns import ExchangeColumns
@@ -141,17 +142,22 @@ class CaptureInput:
         self.tally.add_columns(columns)
         return columns
 
-    def exchanges_of_groups(self, reader: ExchangeReader) -> Iterator[Exchange]:
-        """Yield the exchanges that tell something of groups, in the order of their numbers; all are counted."""
+    def follow_groups(self, histories: GroupHistories, reader: ExchangeReader) -> None:
+        """Add the exchanges of a capture that was read to its end to the histories of its groups; all are counted."""
         import numpy as np
 
-        from captures.analysis.groups.history import needed
+        from captures.analysis.decision_columns import DecisionColumns
+        from captures.analysis.groups.history import HISTORIES, TAKEN, needed
 
         label, wanted = "following groups", needed(reader.capture.table.column("api_key")[reader.rows])
-        # the others are counted by columns
         self.counted(reader, np.flatnonzero(~wanted), (), label)
-        exchanges = self.tally.counting(reader.several(np.flatnonzero(wanted).tolist()))
-        yield from with_progress(exchanges, lambda each: each.number, len(reader), label)
+        indexes = np.flatnonzero(wanted)
+        columns = self.counted(reader, indexes, TAKEN if len(indexes) else (), label)
+        shown = indexes[histories.choose(DecisionColumns(columns, numbers=indexes + reader.first))]
+        exchanges = with_progress(
+            reader.several(shown.tolist()), lambda each: each.number, len(reader), label
+        )
+        deque(map(reader.capture.faults.guarded(histories.add, HISTORIES), exchanges), maxlen=0)
 
     def diagnose(self, diagnosis: Diagnosis, reader: ExchangeReader, indexes: Int64s, label: str) -> None:
         """Show some exchanges of a capture that was read to its end to the rules; all are counted."""
