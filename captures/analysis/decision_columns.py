@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,9 +30,11 @@ TAKEN = (
     "flow_codec",
     "max_bytes",
     "groups",
+    "session_timeout_ms",
     "asked_offsets",
 )
 """The message columns that :class:`DecisionColumns` uses."""
+_PARTITIONS = 1 << 32
 _OF_BATCHES = ("bytes", "batches", "records", "uncounted", "codec")
 
 
@@ -58,6 +61,35 @@ class Batches:
     records: Int64s
     uncounted: Int64s
     codec: Int64s
+
+
+class PartitionOffsets(NamedTuple):
+    """Offsets of partitions, an element for each, in the order of the exchanges.
+
+    :ivar rows: of the exchanges
+    :ivar places: codes of topic and partition
+    """
+
+    rows: Int64s
+    places: Int64s
+    offsets: Int64s
+
+    @classmethod
+    def of(cls, rows: DecisionColumns, table: str) -> PartitionOffsets:
+        """Return those that a table of columns has, such as ``asked``."""
+        topics, _ = rows.topics(f"{table}_topics")
+        partitions, offsets = (rows.columns.ragged(f"{table}_{name}") for name in ("partitions", "offsets"))
+        places = topics * _PARTITIONS + partitions.values
+        return cls(partitions.rows.astype(np.int64), places, offsets.values)
+
+    def chosen(self, chosen: Bools | Int64s) -> PartitionOffsets:
+        """Return some of them."""
+        return PartitionOffsets(*(column[chosen] for column in self))
+
+    @staticmethod
+    def split(place: int) -> tuple[int, int]:
+        """Return the number of the topic, and the partition, that a code stands for."""
+        return divmod(place, _PARTITIONS)
 
 
 class DecisionColumns:
@@ -109,6 +141,20 @@ class DecisionColumns:
     def failed(self) -> Bools:
         """Mask of exchanges with an error that does not belong to a normal conversation."""
         return self.columns.ragged("error_codes").filled
+
+    @cached_property
+    def erroneous(self) -> Bools:
+        """Those with an error, as part of a normal conversation or not."""
+        found: Bools = self.failed | self.columns.ragged("expected_error_codes").filled
+        return found
+
+    @cached_property
+    def group(self) -> Int64s:
+        """The code of the first group that each names, -1 where it names none."""
+        groups = self.columns.ragged("groups")
+        found = np.full(len(self.columns), -1, np.int64)
+        found[groups.filled] = groups.values[groups.offsets[:-1][groups.filled]]
+        return found
 
     @cached_property
     def untouched(self) -> Bools:
@@ -264,7 +310,13 @@ class DecisionColumns:
 
     def first(self, among: Bools) -> Bools:
         """Return a mask of the first exchange of each connection among `among`."""
-        return self._chosen(np.flatnonzero(among))
+        return self._chosen(np.flatnonzero(among), self._connection)
+
+    def last_of_groups(self, among: Bools) -> Bools:
+        """Return a mask of the latest exchange of each group among `among`."""
+        rows = np.flatnonzero(among)
+        order = np.argsort(self.columns.flat("time")[rows], kind="stable")
+        return self._chosen(rows[order][::-1], self.group)
 
     def last(self, among: Bools, *, by: Int64s | None = None) -> Bools:
         """Return a mask of the last exchange of each connection among `among`.
@@ -274,11 +326,11 @@ class DecisionColumns:
         rows = np.flatnonzero(among)
         if by is not None:
             rows = rows[np.argsort(by[rows], kind="stable")]
-        return self._chosen(rows[::-1])
+        return self._chosen(rows[::-1], self._connection)
 
-    def _chosen(self, rows: Int64s) -> Bools:
-        """Return a mask of the first of the given rows on each connection."""
-        _, first = np.unique(self._connection[rows], return_index=True)
+    def _chosen(self, rows: Int64s, key: Int64s) -> Bools:
+        """Return a mask of the first of `rows` with each value of `key`."""
+        _, first = np.unique(key[rows], return_index=True)
         found = self.nothing
         found[rows[first]] = True
         return found

@@ -34,7 +34,7 @@ from captures.meaning.mentions import (
 from captures.meaning.payload import record_paths
 from captures.meaning.summaries import inserted_paths, summary_paths
 from captures.meaning.waits import wait_paths
-from dissectors.api_keys import ApiKey
+from dissectors.api_keys import GROUP_HEARTBEATS, ApiKey
 from dissectors.apis import api
 from dissectors.frames import Body, decode_request, decode_response
 from dissectors.headers import (
@@ -69,6 +69,13 @@ _MOST_KNOWN = 4096
 _PROJECTIONS_KEPT = 2048
 """Generating their code takes longer than running it over a small capture."""
 
+REPEATED_CALLS = GROUP_HEARTBEATS | {ApiKey.HEARTBEAT, ApiKey.OFFSET_COMMIT}
+"""APIs by which a member of a group says the same again and again, but for offsets."""
+NOT_OF_CALLS = frozenset({"throttle_time_ms", "topics"})
+"""Fields of these that are no part of what is repeated."""
+CALLS = REPEATED_CALLS | {ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.LEAVE_GROUP}
+"""APIs by which a member speaks with its coordinator."""
+
 Paths = Callable[[int, int, Side], frozenset[str]]
 """API key, version, side -> paths of the wanted fields."""
 
@@ -95,6 +102,18 @@ _OFFSETS: tuple[Paths, ...] = (
 )  # fmt: skip
 
 
+def _calls(key: int, version: int, side: Side) -> frozenset[str]:
+    """Return what members of groups say to their coordinator, and are told, but for the offsets that they commit."""
+    known = api(key)
+    if known is None or key not in CALLS:
+        return frozenset()
+    message = known.request if side == "request" else known.response
+    said = {member.name for member in message[version].struct.all_members} - NOT_OF_CALLS
+    if key in REPEATED_CALLS:
+        return frozenset(said if side == "request" else said | {"topics.partitions.error_code"})
+    return frozenset(said & {"member_id", "session_timeout_ms"})
+
+
 def _sent_records(key: int, version: int, side: Side) -> frozenset[str]:
     return record_paths(key, version, side) if side == "request" else frozenset()
 
@@ -107,6 +126,7 @@ NEEDS: dict[str, tuple[Paths, ...]] = {
     "topic names": (_named_topics,),
     "groups": (group_paths,),
     "members": (member_paths,),
+    "calls": (_calls,),
     "transactions": (transaction_paths,),
     "producers": (producer_paths, record_paths),
     "records": (record_paths,),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, tzinfo
 from functools import cached_property
@@ -28,6 +28,7 @@ from kproxy.signals import ended_by_signals
 
 if TYPE_CHECKING:
     from captures.analysis.findings.diagnosis import Diagnosis
+    from captures.analysis.groups.history import GroupHistories
     from captures.analysis.negotiation import VersionLearner
     from captures.arrays import Int64s
     from captures.exchanges import Capture, Exchange, ExchangeReader
@@ -156,17 +157,22 @@ class CaptureInput:
         deque(with_progress(blocks, lambda block: block[0] * BLOCK_ROWS, len(rows), label), maxlen=0)
         return columns
 
-    def exchanges_of_groups(self, reader: ExchangeReader) -> Iterator[Exchange]:
-        """Yield the exchanges that matter to groups, in the order of their numbers; all exchanges are counted."""
+    def follow_groups(self, histories: GroupHistories, reader: ExchangeReader) -> None:
+        """Add the exchanges of a fully read capture to the histories of its groups; count all exchanges."""
         import numpy as np
 
-        from captures.analysis.groups.history import needed
+        from captures.analysis.decision_columns import DecisionColumns
+        from captures.analysis.groups.history import HISTORIES, TAKEN, needed
 
         label, wanted = "following groups", needed(reader.capture.table.column("api_key")[reader.rows])
-        # the others are counted by columns
         self.counted(reader, np.flatnonzero(~wanted), (), label)
-        exchanges = self.tally.counting(reader.several(np.flatnonzero(wanted).tolist()))
-        yield from with_progress(exchanges, lambda each: each.number, len(reader), label)
+        indexes = np.flatnonzero(wanted)
+        columns = self.counted(reader, indexes, TAKEN if len(indexes) else (), label)
+        shown = indexes[histories.choose(DecisionColumns(columns, numbers=indexes + reader.first))]
+        exchanges = with_progress(
+            reader.several(shown.tolist()), lambda each: each.number, len(reader), label
+        )
+        deque(map(reader.capture.faults.guarded(histories.add, HISTORIES), exchanges), maxlen=0)
 
     def learn_versions(self, learner: VersionLearner, capture: Capture) -> None:
         """Have versions learned from a capture that was read to its end."""

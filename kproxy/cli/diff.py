@@ -132,7 +132,7 @@ class Diff(CaptureRun[DiffOptions]):
     def _of_windows(self) -> Comparison:
         from captures.analysis.comparison.compare import compare_sides
         from captures.analysis.comparison.side import Side, Window
-        from captures.analysis.groups.history import HISTORIES, GroupHistories
+        from captures.analysis.groups.history import GroupHistories
 
         assert self.windows is not None
         (reading,) = self.readings
@@ -141,9 +141,7 @@ class Diff(CaptureRun[DiffOptions]):
         names = reader.knowledge.topic_name
         # earlier traffic shows who was a member, which explains rebalances in a window
         histories = GroupHistories(names, capture)
-        add = capture.faults.guarded(histories.add, HISTORIES)
-        for exchange in reading.exchanges_of_groups(reader):
-            add(exchange)
+        reading.follow_groups(histories, reader)
         sides = []
         for begin, end in self.windows:
             side = Side(f"{begin}..{end}", capture, names, Window(*reading.bounds(capture, begin, end)))

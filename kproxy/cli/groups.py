@@ -99,15 +99,12 @@ class Groups(CaptureRun[GroupsOptions]):
 
     # ------------------------------------------------------------ reading
     def _timelines(self, capture: Capture) -> list[GroupTimeline]:
-        from captures.analysis.groups.history import HISTORIES
         from captures.analysis.incidents.history import IncidentHistories
 
         read_to_the_end(capture)
         reader = self.reading.reader(capture)
         histories = IncidentHistories(reader.knowledge.topic_name, capture)
-        add = capture.faults.guarded(histories.add, HISTORIES)
-        for exchange in self.reading.exchanges_of_groups(reader):
-            add(exchange)
+        self.reading.follow_groups(histories, reader)
         timelines = histories.result()
         self.incidents = histories.incidents
         self.conclude(capture)

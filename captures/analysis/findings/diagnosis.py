@@ -20,7 +20,7 @@ from captures.analysis.findings.because_of import explain
 from captures.analysis.findings.finding import Finding
 from captures.analysis.findings.rule import Rule, Scene, times
 from captures.analysis.groups.calls import OF_MEMBERS
-from captures.analysis.groups.history import HISTORIES, NEEDED
+from captures.analysis.groups.history import HISTORIES
 from captures.analysis.groups.model import GroupTimeline
 from captures.analysis.groups.vocabulary import Trigger
 from captures.analysis.incidents.history import IncidentHistories
@@ -132,7 +132,7 @@ class Diagnosis:
             if deciding is not None:
                 mine &= deciding | intervened
         if self._with_groups and rows.ever("calls of members", rows.of_api(OF_MEMBERS)):
-            wanted[-1] = rows.of_api(NEEDED)
+            wanted[-1] = self.groups.choose(rows)
         return wanted
 
     def _show(self, exchange: Exchange, rules: Iterable[Rule], *, of_groups: bool) -> None:

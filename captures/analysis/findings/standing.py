@@ -6,33 +6,13 @@ Fetch are not followed. What is not found did not stand.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
-from captures.analysis.decision_columns import DecisionColumns
+from captures.analysis.decision_columns import DecisionColumns, PartitionOffsets
 from captures.analysis.exchange_groups import RowGroups
 from captures.arrays import Bools, Int64s
 from captures.exchanges.columns import NO_VALUE
 from dissectors.api_keys import ApiKey
-
-_PARTITIONS = 1 << 32
-
-
-class _Offsets(NamedTuple):
-    """Offsets of partitions, an element for each, in the order of the exchanges.
-
-    :ivar rows: of the exchanges
-    :ivar places: codes of topic and partition
-    """
-
-    rows: Int64s
-    places: Int64s
-    offsets: Int64s
-
-    def of(self, chosen: Bools) -> _Offsets:
-        """Return some of them."""
-        return _Offsets(*(column[chosen] for column in self))
 
 
 class StandingPositions:
@@ -48,20 +28,14 @@ class StandingPositions:
         self._time = rows.columns.flat("time")
         self._connection = rows.columns.flat("connection")
         self._produced = rows.of_api({ApiKey.PRODUCE})
-        self._asked = self._offsets("asked")
-        told, errors = self._offsets("told"), rows.columns.ragged("told_errors").values
-        self._told = told.of(((errors == 0) | (errors == NO_VALUE)) & (told.offsets >= 0))
-
-    def _offsets(self, table: str) -> _Offsets:
-        columns, (topics, _) = self._rows.columns, self._rows.topics(f"{table}_topics")
-        partitions = columns.ragged(f"{table}_partitions")
-        places = topics * _PARTITIONS + partitions.values
-        return _Offsets(partitions.rows.astype(np.int64), places, columns.ragged(f"{table}_offsets").values)
+        self._asked = PartitionOffsets.of(rows, "asked")
+        told, errors = PartitionOffsets.of(rows, "told"), rows.columns.ragged("told_errors").values
+        self._told = told.chosen(((errors == 0) | (errors == NO_VALUE)) & (told.offsets >= 0))
 
     def fetched(self, least: float) -> Bools:
         """Return the Fetches of connections on which an offset may have been fetched for so long, in ns."""
         mine = self._rows.of_consumers
-        asked, told = (each.of(mine[each.rows]) for each in (self._asked, self._told))
+        asked, told = (each.chosen(mine[each.rows]) for each in (self._asked, self._told))
         rows, places, offsets = map(np.concatenate, zip(asked, told, strict=True))
         answers, lines = np.arange(len(rows)) >= len(asked.rows), self._connection[rows]
         order = np.lexsort((answers, rows, places, lines))
@@ -77,7 +51,7 @@ class StandingPositions:
         """Return the commits of groups that may have committed an offset for so long, in ns, with what tells ends."""
         groups = self._rows.columns.ragged("groups")
         commits = self._rows.of_api({ApiKey.OFFSET_COMMIT}) & groups.filled
-        asked = self._asked.of(commits[self._asked.rows] & (self._asked.offsets >= 0))
+        asked = self._asked.chosen(commits[self._asked.rows] & (self._asked.offsets >= 0))
         ends = self._ends()
         rows, places, offsets = map(np.concatenate, zip(ends, asked, strict=True))
         order = np.lexsort((rows, places))
@@ -110,10 +84,10 @@ class StandingPositions:
         enough: Bools = (spans >= least) & (np.bincount(groups.of, minlength=len(groups)) >= self._times)
         return enough[groups.of]
 
-    def _ends(self) -> _Offsets:
+    def _ends(self) -> PartitionOffsets:
         """Return where partitions end: high watermarks, and behind what was produced."""
-        told = self._told.of((self._produced | self._rows.of_consumers)[self._told.rows])
-        sent = self._asked.of(self._produced[self._asked.rows])
+        told = self._told.chosen((self._produced | self._rows.of_consumers)[self._told.rows])
+        sent = self._asked.chosen(self._produced[self._asked.rows])
         records, uncounted = (self._rows.columns.ragged(f"flow_{name}") for name in ("records", "uncounted"))
         mine = self._produced[records.rows]
         # both tables have the partitions of a Produce in the order of the message

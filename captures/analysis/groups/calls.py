@@ -348,8 +348,8 @@ def _news(beat: ModernBeat) -> tuple[object, ...]:
 
 
 def _extend(run: Run, call: Run) -> None:
-    run.longest = max(run.longest, call.time - run.last)
-    run.count += 1
+    run.longest = max(run.longest, call.longest if call.count > 1 else call.time - run.last)
+    run.count += call.count
     run.last_number, run.last, run.last_end = call.number, call.time, call.end
 
 

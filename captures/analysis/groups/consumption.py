@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from captures.analysis.client_identity import client_name
+from captures.analysis.commit_columns import CommitTold
 from captures.analysis.fetch_sessions import FetchSeen
 from captures.analysis.record_traffic import RecordTraffic
 from captures.exchanges import Exchange
@@ -173,7 +174,7 @@ class Consumption:
             if seen is not None and seen.replica < 0:
                 self._fetched(exchange, seen)
         elif key in (ApiKey.OFFSET_COMMIT, ApiKey.TXN_OFFSET_COMMIT):
-            self._commit(exchange)
+            self.commit(CommitTold.of(exchange, self._traffic.committed(exchange)))
 
     # ------------------------------------------------------------ fetches
     def _fetched(self, exchange: Exchange, seen: FetchSeen) -> None:
@@ -260,14 +261,12 @@ class Consumption:
                 self._current[run.line].pop(place, None)
 
     # ------------------------------------------------------------ commits
-    def _commit(self, exchange: Exchange) -> None:
-        request, time = exchange.request_body, exchange.end
-        group, member = text(request, "group_id"), text(request, "member_id")
-        for place, offset, error in self._traffic.committed(exchange):
-            if error == 0:
-                known = self._committed.setdefault(place, {})
-                if group not in known or known[group].time <= time:
-                    known[group] = CommittedOffset(offset, time, member, exchange.number)
+    def commit(self, told: CommitTold) -> None:
+        """Learn from a commit."""
+        for place, offset in told.offsets:
+            known = self._committed.setdefault(place, {})
+            if told.group not in known or known[told.group].time <= told.end:
+                known[told.group] = CommittedOffset(offset, told.end, told.member, told.number)
 
     # ------------------------------------------------------------ what came of it
     def of_group(self, group: str) -> dict[TopicPartition, list[FetchRun]]:

@@ -70,6 +70,12 @@ class Coordinators:
         elif len(stints) < MOST_STINTS:
             stints.append(_Stint(broker, time, time, number))
 
+    def goes_on(self, group: str, broker: str, time: int) -> None:
+        """Note that a broker went on answering up to a time without a :data:`PAUSE`."""
+        mine = next((each for each in reversed(self._stints.get(group, ())) if each.broker == broker), None)
+        if mine is not None:
+            mine.end = max(mine.end, time)
+
     def resigned(self, group: str, broker: str, time: int) -> None:
         """Note that a broker said that it is not the coordinator, which addresses of one that is never say."""
         stints = self._stints.get(group)

@@ -20,9 +20,12 @@ from functools import partial
 import numpy as np
 
 from captures.analysis.attempts import Acceptances
+from captures.analysis.commit_columns import CommitColumns
+from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.groups import classic, modern
 from captures.analysis.groups.call_reader import read_call
-from captures.analysis.groups.calls import OF_MEMBERS, Call, GroupCalls, group_of
+from captures.analysis.groups.call_runs import CallRuns, PassedCalls
+from captures.analysis.groups.calls import OF_MEMBERS, Call, GroupCalls, Run, group_of
 from captures.analysis.groups.connectors import ConfigChanges
 from captures.analysis.groups.consumption import NEEDED as BY_CONSUMPTION
 from captures.analysis.groups.consumption import Consumption
@@ -41,11 +44,13 @@ from captures.arrays import Bools, Int64s
 from captures.exchanges import Capture, Exchange
 from captures.faults import RaisedFaults
 from captures.meaning import Names, words
+from dissectors.api_keys import ApiKey
 from dissectors.error_codes import COORDINATOR_AWAY, ErrorCode
 
 HISTORIES = "the histories of groups"
 """What is being done, for faults."""
 _LONGEST_NAME = 60
+_NOTHING_PASSED = PassedCalls()
 TOLD_ANEW = 60_000_000_000
 """ns after which a group is told anew though nothing happened in it: what rebalances cost may show late."""
 _EFFECTS_SHOW = 20_000_000_000
@@ -57,6 +62,8 @@ _INTERVAL = 3_000_000_000
 
 NEEDED = OF_MEMBERS | OF_TOPICS | BY_CONSUMPTION | BY_FAREWELLS
 """APIs whose exchanges tell something of groups; others need not be added."""
+TAKEN = ("groups", "call", "asked_offsets")
+"""The columns of messages that :meth:`GroupHistories.choose` takes of a whole capture."""
 
 
 def needed(api_keys: Int64s) -> Bools:
@@ -131,14 +138,32 @@ class GroupHistories:
         self._told: tuple[tuple[int, int, bool], list[GroupTimeline]] | None = None
         """What was told last: of how many exchanges, up to when, and whether the capture still grew."""
         self._steady: dict[str, _Steady] = {}
+        self._passed: Mapping[int, PassedCalls] = {}
+        self._commits: CommitColumns | None = None
 
     @property
     def calls(self) -> Mapping[str, GroupCalls]:
         """What was said to each group so far, by its name."""
         return self._groups
 
+    def choose(self, rows: DecisionColumns) -> Bools:
+        """Return which exchanges have to be added; of a whole capture, what columns tell is taken from them instead.
+
+        They are to be added in the order of their numbers then.
+        """
+        found = rows.of_api(NEEDED)
+        if rows.numbers is not None:
+            runs = CallRuns(rows)
+            found &= ~runs.passed
+            self._passed = runs.told()
+            if rows.of_api({ApiKey.FETCH, ApiKey.SHARE_FETCH}).any():
+                self._commits = CommitColumns(rows, runs.passed & rows.of_api({ApiKey.OFFSET_COMMIT}))
+        return found
+
     def add(self, exchange: Exchange) -> None:
         """Take one exchange in."""
+        for commit in self._commits.before(exchange.number) if self._commits is not None else ():
+            self._consumption.commit(commit)
         self._added += 1
         self._latest = max(self._latest, exchange.end)
         self._consumption.add(exchange)
@@ -234,6 +259,11 @@ class GroupHistories:
         call = read_call(exchange, self._names, group.protocol_type)
         if call is None:
             return
+        passed = self._passed.get(exchange.number, _NOTHING_PASSED)
+        if isinstance(call, Run):
+            call.count, call.longest = passed.calls + 1, passed.longest
+        if passed.heard:
+            self._coordinators.goes_on(name, call.broker, passed.heard)
         group.add(call)
         if exchange.intervened:
             self._interventions.setdefault(name, InterventionLog()).add(exchange, call)

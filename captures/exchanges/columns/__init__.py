@@ -27,6 +27,7 @@ from captures.exchanges.columns.arrays import NO_VALUE, GrowingArray, RaggedArra
 from captures.exchanges.columns.builders import (
     Acks,
     Builder,
+    Calls,
     Column,
     ColumnBuilder,
     Errors,
@@ -35,7 +36,6 @@ from captures.exchanges.columns.builders import (
     Records,
     Replica,
     Software,
-    TextBuilder,
     Throttle,
     TopicNames,
     Topics,
@@ -43,7 +43,7 @@ from captures.exchanges.columns.builders import (
     groups,
     members,
 )
-from captures.exchanges.columns.partition_builders import BatchHeaders, Flows, Offsets, PlaceBuilder
+from captures.exchanges.columns.partition_builders import BatchHeaders, Flows, Offsets
 from captures.exchanges.kept import KeptParts
 from captures.exchanges.parallel import in_processes, jobs_for
 from captures.exchanges.projected_reader import BATCH_HEADERS, BLOCK_ROWS, PROBLEMS, ProjectedReader, paths_of
@@ -91,6 +91,10 @@ COLUMNS: Mapping[str, ColumnKind] = {
     "partition_topics": ColumnKind("int32", "topic of each of `partitions`", ragged=True, coded=True),
     "groups": ColumnKind("int32", "groups in request or response, each once", ragged=True, coded=True),
     "members": ColumnKind("int32", "member IDs in request or response, each once", ragged=True, coded=True),
+    "member": ColumnKind("int32", "member ID of who speaks with its coordinator, or is given it", coded=True),
+    "call": ColumnKind("int32", "Heartbeat, OffsetCommit, heartbeats of newer groups, if they went well: all that they"
+                       " say, but for offsets", coded=True),
+    "session_timeout_ms": ColumnKind("int64", "JoinGroup: after how many ms of silence the member is removed"),
     "replica_id": ColumnKind("int64", "Fetch, ListOffsets, OffsetForLeaderEpoch: ID of the broker that asks, negative"
                              " for a consumer"),
     "acks": ColumnKind("int64", "Produce: acks of the request, -1 for all replicas"),
@@ -153,7 +157,6 @@ def reference() -> str:
     return "\n".join(lines)
 
 
-_CODES_OF = {"partition_topics": "topics"}
 _BY_NAME = frozenset({"topics", "flows", "offsets"})
 """Needs of columns with topic names, which other exchanges may contain."""
 
@@ -237,7 +240,7 @@ class ExchangeColumns:
 
     def texts(self, name: str) -> Sequence[str | None]:
         """Return the texts of a column by code."""
-        match _CODES_OF.get(name, name):
+        match name:
             case "client" | "broker" as end:
                 return self._ends(("client", "broker").index(end))
             case "client_id":
@@ -246,20 +249,10 @@ class ExchangeColumns:
                 return self._software().names.texts
             case "software_version":
                 return self._software().versions.texts
-            case "topics":
-                maker = self._maker("topics")
-                assert isinstance(maker, Topics)
-                return maker.texts
-            case "wait_reason":
-                waits = self._maker("waits")
-                assert isinstance(waits, Waits)
-                return waits.dictionary.texts
             case coded:
-                named = self._maker(_NEEDS[coded])
-                if isinstance(named, PlaceBuilder):
-                    return named.texts
-                assert isinstance(named, TextBuilder), f"{name} has no texts"
-                return named.dictionary.texts
+                maker = self._maker(_NEEDS[coded])
+                assert isinstance(maker, ColumnBuilder), f"{name} has no texts"
+                return maker.texts
 
     # ------------------------------------------------------------ filling
     def _maker(self, need: str) -> Builder:
@@ -448,6 +441,7 @@ _MAKERS: Mapping[str, Callable[[], Builder]] = {
     "throttle": Throttle,
     "groups": groups,
     "members": members,
+    "calls": Calls,
     "records": Records,
     "replica": Replica,
     "acks": Acks,
@@ -472,6 +466,7 @@ _NEEDS: Mapping[str, str] = {
     "partition_topics": "topics",
     "groups": "groups",
     "members": "members",
+    **dict.fromkeys(("member", "call", "session_timeout_ms"), "calls"),
     "records": "records",
     "batches": "records",
     "record_bytes": "records",

@@ -26,9 +26,9 @@ from captures.exchanges.columns.arrays import (
     without_repeats,
 )
 from captures.exchanges.columns.waits import designed_waits
-from captures.exchanges.projected_reader import PROBLEMS, Part, Parts
+from captures.exchanges.projected_reader import CALLS, NOT_OF_CALLS, PROBLEMS, REPEATED_CALLS, Part, Parts
 from captures.meaning import designed_wait_ns, errors_in, expected_errors, groups_in, members_in, topics_in
-from captures.meaning.exchange import Names, number, replica_of, rows
+from captures.meaning.exchange import Names, number, replica_of, rows, text
 from captures.meaning.payload import record_fields, record_paths, tally
 from dissectors.api_keys import ASKED_BY_REPLICAS, ApiKey
 from dissectors.session_context import TOPIC_NAMES, SessionContext, SessionFacts
@@ -108,6 +108,11 @@ class ColumnBuilder(Builder):
     def end(self) -> None:
         for column in self._columns.values():
             column.end()
+
+    @property
+    def texts(self) -> list[str]:
+        """Texts by code."""
+        return self.dictionary.texts
 
     def column(self, name: str) -> Column:
         grown = self._columns[name].grown
@@ -196,6 +201,42 @@ class Waits(ColumnBuilder):
 
     def _code(self, reason: str) -> int:
         return self.dictionary[reason] if reason else -1
+
+
+class Calls(ColumnBuilder):
+    """What members of groups say to their coordinators."""
+
+    need = "calls"
+    coded = frozenset({"member", "call"})
+
+    def __init__(self) -> None:
+        self._member, self._call = FlatBlocks(-1, np.int32), FlatBlocks(-1, np.int32)
+        self._session = FlatBlocks()
+        super().__init__(member=self._member, call=self._call, session_timeout_ms=self._session)
+
+    def apis(self) -> frozenset[int] | None:
+        return CALLS
+
+    def add(self, index: Index, parts: Parts, latency: Index) -> None:
+        request, response = ((part and part.value) or {} for part in (parts.request, parts.response))
+        member = text(request, "member_id") or text(response, "member_id")
+        if member:
+            self._member.block[index] = self.dictionary[member]
+        self._session.block[index] = number(request, "session_timeout_ms", NO_VALUE)
+        part = parts.response
+        if (
+            parts.key not in REPEATED_CALLS
+            or part is None
+            or part.version is None
+            or not (request and response)
+        ):
+            return
+        whole = not any(each and (each.problem or each.guess) for each in (parts.request, part))
+        if whole and not errors_in(parts.key, part.version, response):
+            sides = request, {} if parts.key == ApiKey.OFFSET_COMMIT else response
+            # of some messages more was read than is wanted here
+            said = [{name: side[name] for name in side if name not in NOT_OF_CALLS} for side in sides]
+            self._call.block[index] = self.dictionary[repr((parts.key, *said))]
 
 
 class Throttle(ColumnBuilder):

@@ -19,7 +19,9 @@ from captures.exchanges import Capture, Flag
 from captures.exchanges.single import SingleConnection
 from captures.packets import SegmentBlock, open_source
 from captures.packets.reader import BLOCK_SIZE
-from tests.captures.packets.kit import MS, T0, Conversation, Record, pcap
+from dissectors.apis import api
+from dissectors.headers import request_header_version
+from tests.captures.packets.kit import BROKER, MS, T0, Conversation, Endpoint, Record, pcap
 from tests.dissectors.conversation import streams
 
 
@@ -75,6 +77,17 @@ class Talk:
         was = self.exchanges[index]
         self.exchanges[index] = was._replace(response_size=len(sent), flags=was.flags & ~Flag.UNANSWERED)
 
+    def call(self, number: int, client_id: str, key: int, version: int, request: Any, response: Any) -> None:
+        """Send a request and its response; None for none."""
+        known = api(key)
+        assert known is not None
+        # behind headers with tagged fields there are none of them
+        tags = b"\0" * (request_header_version(known.request, version) > 1)
+        body = tags + known.request[version].build(request)
+        self.ask(number, body, key=key, version=version, client_id=client_id)
+        if response is not None:
+            self.answer(tags + known.response[version].build(response))
+
     def token(self, question: bytes, answer: bytes) -> None:
         """Send a raw SASL token each way."""
         both = streams.frame(question), streams.frame(answer)
@@ -115,9 +128,11 @@ def random_talk(rng: Random, number: int) -> Talk:
 
 
 # ------------------------------------------------------------ packets
-def packets(talk: Talk, rng: Random, *, handshake: bool = True, most: int = 1448) -> list[Record]:
+def packets(
+    talk: Talk, rng: Random, *, handshake: bool = True, most: int = 1448, broker: Endpoint = BROKER
+) -> list[Record]:
     """Cut a talk into packets: messages of one direction run together, and are cut anywhere."""
-    conversation = Conversation(client=("10.0.0.1", 40_000 + talk.number))
+    conversation = Conversation(client=("10.0.0.1", 40_000 + talk.number), broker=broker)
     if handshake:
         conversation.handshake()
     runs: list[tuple[bool, bytearray]] = []

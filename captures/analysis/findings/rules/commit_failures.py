@@ -8,11 +8,13 @@ from typing import NamedTuple
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_group
+from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.common import one_of, some_of, unexpected
 from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
 from captures.analysis.findings.of_groups import NO_GROUPS
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit, times
 from captures.analysis.groups.calls import group_of
+from captures.arrays import Bools
 from captures.exchanges import Exchange
 from captures.meaning import words
 from captures.meaning.exchange import number, text
@@ -96,6 +98,11 @@ class CommitFailures(Rule):
         self._failures: dict[_Key, _Failures] = {}
         self._succeeded: dict[str, int] = {}
         self._commits = 0
+
+    def deciding(self, rows: DecisionColumns) -> Bools | None:
+        """Return the commits that failed, and the latest of each group that did not."""
+        commits = rows.of_api(self.apis or ())
+        return rows.erroneous | rows.last_of_groups(commits & rows.answered & ~rows.erroneous)
 
     def add(self, exchange: Exchange) -> None:
         """Look at one commit."""

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import ClassVar, NamedTuple
 
-from captures.analysis.client_identity import client_name
+import numpy as np
+
+from captures.analysis.commit_columns import CommitColumns, CommitTold
 from captures.analysis.conditions import of_group, of_topic
+from captures.analysis.decision_columns import DecisionColumns, PartitionOffsets
 from captures.analysis.findings.common import partitions_shown
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.keys import Key
 from captures.analysis.findings.rule import Rule, Scene, times
+from captures.arrays import Bools
 from captures.exchanges import Exchange
 from captures.meaning import words
 from captures.meaning.exchange import number, rows, text
@@ -102,27 +107,43 @@ class CommitsBackwards(Rule):
         self._latest: dict[_Place, _Commit] = {}
         self._behind: dict[_Place, _Behind] = {}
         self._found: dict[tuple[str, str, _Kind], _Back] = {}
+        self._told: CommitColumns | None = None
+
+    def deciding(self, rows: DecisionColumns) -> Bools | None:
+        if not rows.whole:
+            return None
+        commits = rows.of_api({ApiKey.OFFSET_COMMIT})
+        asked = PartitionOffsets.of(rows, "asked")
+        asked = asked.chosen(commits[asked.rows] & (asked.offsets >= 0))
+        order = np.lexsort((asked.rows, asked.places, rows.group[asked.rows]))
+        asked = asked.chosen(order)
+        group = rows.group[asked.rows]
+        back = (np.diff(group) == 0) & (np.diff(asked.places) == 0) & (np.diff(asked.offsets) < 0)
+        of_groups = np.isin(rows.group, group[1:][back]) if back.any() else rows.nothing
+        shown = rows.evidence_of(commits) | of_groups.any() & ~commits
+        self._told = CommitColumns(rows, of_groups & commits & rows.untouched & ~shown)
+        return shown
 
     def add(self, exchange: Exchange) -> None:
+        self._take_in(exchange.number)
         if exchange.api_key == ApiKey.OFFSET_FETCH:
             self._given(exchange)
         else:
-            self._committed(exchange)
+            self._commits += 1
+            self._committed(CommitTold.of(exchange, self.scene.records.committed(exchange)))
 
-    def _committed(self, exchange: Exchange) -> None:
-        self._commits += 1
-        request, response = exchange.request_body, exchange.response_body
-        group, member = text(request, "group_id"), text(request, "member_id")
-        if not group or not response:
-            return
-        for (topic, partition), offset, error in self.scene.records.committed(exchange):
-            if error:
-                continue
-            place = _Place(group, topic, partition)
-            commit = _Commit(offset, client_name(exchange), member)
+    def _take_in(self, number: float) -> None:
+        """Take in the commits that columns tell, up to an exchange."""
+        for told in self._told.before(number) if self._told is not None else ():
+            self._committed(told)
+
+    def _committed(self, told: CommitTold) -> None:
+        for (topic, partition), offset in told.offsets if told.group else ():
+            place = _Place(told.group, topic, partition)
+            commit = _Commit(offset, told.client, told.member)
             before = self._latest.get(place)
             if before is not None and offset < before.offset:
-                self._goes_back(exchange, place, before, commit)
+                self._goes_back(told, place, before, commit)
             elif place in self._behind and offset >= self._behind[place].highest:
                 del self._behind[place]
             self._latest[place] = commit
@@ -144,7 +165,7 @@ class CommitsBackwards(Rule):
                     behind.back.given += behind.highest - offset
                     del self._behind[place]
 
-    def _goes_back(self, exchange: Exchange, place: _Place, before: _Commit, commit: _Commit) -> None:
+    def _goes_back(self, told: CommitTold, place: _Place, before: _Commit, commit: _Commit) -> None:
         if before.member and not commit.member:
             kind = _Kind.RESET
         else:
@@ -156,10 +177,10 @@ class CommitsBackwards(Rule):
         back = self._found.setdefault((place.group, place.topic, kind), _Back())
         known = self._behind.get(place)
         highest = before.offset if known is None else max(known.highest, before.offset)
-        self._behind[place] = _Behind(highest, exchange.connection, back)
-        if back.number != exchange.number:
-            back.seen.add(exchange)
-            back.number = exchange.number
+        self._behind[place] = _Behind(highest, told.connection, back)
+        if back.number != told.number:
+            back.seen.note(told.number, told.time)
+            back.number = told.number
         back.partitions.add(place.partition)
         distance = before.offset - commit.offset
         back.offsets += distance
@@ -170,6 +191,7 @@ class CommitsBackwards(Rule):
             back.example = f"{where} from {before.offset:,}{by} to {commit.offset:,} by {commit.client}"
 
     def findings(self) -> Iterator[Finding]:
+        self._take_in(math.inf)
         for (group, topic, kind), back in self._found.items():
             offsets = words.counted(back.offsets, "offset")
             shown = f"api == OffsetCommit and {of_group(group)} and {of_topic(topic)}"

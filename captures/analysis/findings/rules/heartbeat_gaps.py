@@ -6,12 +6,16 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_group
+from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
 from captures.analysis.findings.of_groups import NO_GROUPS, named
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit, times
 from captures.analysis.groups.calls import HEARTBEATS, group_of
+from captures.arrays import Bools
 from captures.exchanges import Exchange
 from captures.meaning import words
 from captures.meaning.exchange import number, text
@@ -92,6 +96,34 @@ class HeartbeatGaps(Rule):
         self._told = False  # a session timeout
         self._heard: OrderedDict[tuple[str, str], _LastContact] = OrderedDict()
         self._late: dict[str, _Late] = {}
+
+    def deciding(self, rows: DecisionColumns) -> Bools | None:
+        """Return all calls of members that may have been late, and one that says that there are any.
+
+        That is the first that tells a session timeout, if one does.
+        """
+        if not rows.whole:
+            return None
+        columns = rows.columns
+        member, time, told = columns.flat("member"), columns.flat("time"), columns.flat("session_timeout_ms")
+        calls = rows.of_api(self.apis or ()) & (member >= 0) & (rows.group >= 0)
+        newer = calls & rows.of_api(HEARTBEATS)
+        sessions = [*told[calls & (told > 0)].tolist(), *[self.limit("session")] * bool(newer.any())]
+        order = np.flatnonzero(calls)
+        order = order[np.lexsort((order, member[order], rows.group[order]))]
+        same = (np.diff(member[order]) == 0) & (np.diff(rows.group[order]) == 0)
+        ends = time + np.maximum(rows.latency, 0)
+        least = min(sessions, default=np.inf) * MS * self.limit("share") / 100
+        late = ~rows.untouched[order]
+        # one more may be late by a rounding, but none is left out
+        late[1:] |= same & (time[order[1:]] - ends[order[:-1]] >= least - 1)
+        members = np.cumsum(np.append(0, ~same))[: len(order)]
+        found = rows.nothing
+        found[order] = np.isin(members, members[late])
+        telling = newer | calls & (told > 0)
+        clean = telling & ~rows.erroneous
+        found[np.flatnonzero(clean if clean.any() else telling if telling.any() else calls)[:1]] = True
+        return found
 
     def add(self, exchange: Exchange) -> None:
         """Look at one call of a member."""

@@ -22,9 +22,7 @@ from captures.analysis.findings.diagnosis import Diagnosis
 from captures.analysis.findings.finding import Occurrences
 from captures.exchanges import Capture, ExchangeReader
 from captures.exchanges.columns import ExchangeColumns
-from dissectors.apis import api
 from dissectors.codec import Codec
-from dissectors.headers import request_header_version
 from tests.captures.analysis.findings.record_kit import batch
 from tests.captures.exchanges.talk import Talk, capture_of, mixed, packets
 
@@ -102,7 +100,7 @@ def produced(rng: Random, talk: Talk, number: int, client: str, kinds: tuple[str
         ],
         "throttle_time_ms": 0,
     }
-    talked(talk, number, client, 0, 8, request, response)
+    talk.call(number, client, 0, 8, request, response)
 
 
 def fetched(rng: Random, talk: Talk, number: int, client: str, kinds: tuple[str, ...]) -> None:
@@ -125,7 +123,7 @@ def fetched(rng: Random, talk: Talk, number: int, client: str, kinds: tuple[str,
         "throttle_time_ms": 0, "error_code": 0, "session_id": 0,
         "responses": [{"topic": "orders", "partitions": [told]}],
     }  # fmt: skip
-    talked(talk, number, client, 1, 11, request, response)
+    talk.call(number, client, 1, 11, request, response)
 
 
 def followed(rng: Random, talk: Talk, number: int, client: str, kinds: tuple[str, ...]) -> None:
@@ -155,7 +153,7 @@ def followed(rng: Random, talk: Talk, number: int, client: str, kinds: tuple[str
     ]  # fmt: skip
     responses = [{"topic": "orders", "partitions": told}] if told else []
     response = {"throttle_time_ms": 0, "error_code": 0, "session_id": 7, "responses": responses}
-    talked(talk, number, client, 1, 11, request, response)
+    talk.call(number, client, 1, 11, request, response)
 
 
 def committed(rng: Random, talk: Talk, number: int, client: str, kinds: tuple[str, ...]) -> None:
@@ -174,18 +172,7 @@ def committed(rng: Random, talk: Talk, number: int, client: str, kinds: tuple[st
     }  # fmt: skip
     told = [{"partition_index": at, "error_code": rng.choice((0, 0, 0, 25))} for at in places]
     response = {"throttle_time_ms": 0, "topics": [{"name": "orders", "partitions": told}]}
-    talked(talk, number, client, 8, 7, request, response)
-
-
-def talked(talk: Talk, number: int, client: str, key: int, version: int, request: Any, response: Any) -> None:
-    """Send a request and its response."""
-    known = api(key)
-    assert known is not None
-    # behind headers with tagged fields there are none of them
-    tags = b"\0" * (request_header_version(known.request, version) > 1)
-    body = tags + known.request[version].build(request)
-    talk.ask(number, body, key=key, version=version, client_id=client)
-    talk.answer(tags + known.response[version].build(response))
+    talk.call(number, client, 8, 7, request, response)
 
 
 def traffic(rng: Random, folder: Path, size: int) -> Capture:
@@ -294,7 +281,7 @@ def test_a_topic_by_name_and_by_id_is_one_flow(tmp_path: Path) -> None:
         "topics": [{"topic_id": topic_id, "name": None}],
         "allow_auto_topic_creation": False, "include_topic_authorized_operations": False,
     }  # fmt: skip
-    talked(talk, 1, "app", 3, 12, wanted, metadata)
+    talk.call(1, "app", 3, 12, wanted, metadata)
     for number, (version, named) in enumerate(((8, {"name": "orders"}), (13, {"topic_id": topic_id})), 2):
         partitions = [{"index": 0, "records": batch(3)}]
         answer = {
@@ -310,7 +297,7 @@ def test_a_topic_by_name_and_by_id_is_one_flow(tmp_path: Path) -> None:
             "topic_data": [named | {"partition_data": partitions}],
         }  # fmt: skip
         response = {"responses": [named | {"partition_responses": [answer]}], "throttle_time_ms": 0}
-        talked(talk, number, "app", 0, version, request, response)
+        talk.call(number, "app", 0, version, request, response)
     capture = capture_of(tmp_path, mixed([packets(talk, Random(1), most=9_000)], Random(1)))
     sent = DecisionColumns(ExchangeColumns(capture)).produced
     assert [sent.topics[topic] for topic in sent.topic.tolist()] == ["orders", "orders"]

@@ -74,6 +74,7 @@ def of_full_decode(capture):
             "partitions": sorted((topic, number) for topic, numbers in topics.items() for number in numbers),
             "groups": list(groups),
             "members": list(members),
+            **of_calls(x, asked, response),
             "records": counted[0],
             "batches": counted[1],
             "record_bytes": counted[2],
@@ -93,6 +94,23 @@ def of_full_decode(capture):
             "acks": asked.get("acks", -1) if asked and x.api_key == ApiKey.PRODUCE else NO_VALUE,
         }
     return values
+
+
+def of_calls(x, request, response):
+    """What a member says to its coordinator."""
+    found = {"member": None, "call": None, "session_timeout_ms": NO_VALUE}
+    if x.api_key not in (8, 11, 12, 13, 14, 68, 76, 88):
+        return found
+    found["member"] = request.get("member_id") or response.get("member_id") or None
+    found["session_timeout_ms"] = request.get("session_timeout_ms", NO_VALUE)
+    whole = request and response and not (x.errors or x.problems or x.request.guess or x.response.guess)
+    if x.api_key not in (11, 13, 14) and whole:
+        request, response = (
+            {name: value for name, value in body.items() if name not in ("throttle_time_ms", "topics")}
+            for body in (request, response)
+        )
+        found["call"] = repr((x.api_key, request, {} if x.api_key == 8 else response))
+    return found
 
 
 def of_flows(x, names):

@@ -1,0 +1,119 @@
+"""What OffsetCommits of a whole capture say, by columns, for those that follow them among other exchanges."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from captures.analysis.client_identity import client_name
+from captures.analysis.decision_columns import DecisionColumns, PartitionOffsets
+from captures.analysis.record_traffic import CommittedPartition
+from captures.arrays import Bools
+from captures.exchanges import Exchange
+from captures.meaning.exchange import text
+from captures.meaning.places import TopicPartition
+
+_BLOCK = 4096
+"""Commits that are prepared together: what is made of columns takes several times their memory."""
+
+
+class CommitTold(NamedTuple):
+    """A commit that was stored, or the part of it that was.
+
+    :ivar time: when it was sent
+    :ivar end: when it was answered
+    :ivar client: client ID, or address without one
+    :ivar member: member ID of who committed; empty if not told
+    """
+
+    number: int
+    time: int
+    end: int
+    connection: int
+    client: str
+    group: str
+    member: str
+    offsets: list[tuple[TopicPartition, int]]
+
+    @classmethod
+    def of(cls, exchange: Exchange, committed: list[CommittedPartition]) -> CommitTold:
+        """Return what an exchange says.
+
+        :param committed: all that it is to store
+        """
+        request = exchange.request_body
+        return cls(
+            exchange.number,
+            exchange.time,
+            exchange.end,
+            exchange.connection,
+            client_name(exchange),
+            text(request, "group_id"),
+            text(request, "member_id"),
+            [(place, offset) for place, offset, error in committed if error == 0],
+        )
+
+
+class CommitColumns:
+    """Some commits of a whole capture, handed out as far as others have come.
+
+    :param rows: of the capture: the columns ``asked_offsets``, ``groups``, ``member``
+    :param chosen: which OffsetCommits
+    """
+
+    def __init__(self, rows: DecisionColumns, chosen: Bools) -> None:
+        self._told = _told(rows, chosen)
+        self._next = next(self._told, None)
+
+    def before(self, number: float) -> Iterator[CommitTold]:
+        """Yield those before an exchange that were not handed out yet."""
+        while self._next is not None and self._next.number < number:
+            yield self._next
+            self._next = next(self._told, None)
+
+
+def _told(rows: DecisionColumns, chosen: Bools) -> Iterator[CommitTold]:
+    assert rows.numbers is not None
+    asked, told = (PartitionOffsets.of(rows, table) for table in ("asked", "told"))
+    asked = asked.chosen(chosen[asked.rows] & (asked.offsets >= 0))
+    told = told.chosen(chosen[told.rows] & (rows.columns.ragged("told_errors").values == 0))
+    _, codes = np.unique(np.concatenate((asked.places, told.places)), return_inverse=True)
+    keys = np.concatenate((asked.rows, told.rows)) * (len(codes) + 1) + codes
+    asked = asked.chosen(np.isin(keys[: len(asked.rows)], keys[len(asked.rows) :]))
+    commits, begins = np.unique(asked.rows, return_index=True)
+    begins = np.append(begins, len(asked.rows))
+    _, topics = rows.topics("asked_topics")
+    clients, names = rows.clients
+    time = rows.columns.flat("time")
+    columns = [rows.numbers, time, time + np.maximum(rows.latency, 0), rows.columns.flat("connection")]
+    columns += [clients, rows.group, rows.columns.flat("member")]
+    groups, members = (rows.columns.texts(name) for name in ("groups", "member"))
+    places: dict[int, TopicPartition] = {}
+    for begin in range(0, len(commits), _BLOCK):
+        block = commits[begin : begin + _BLOCK]
+        bounds = begins[begin : begin + len(block) + 1]
+        here = slice(int(bounds[0]), int(bounds[-1]))
+        for place in np.unique(asked.places[here]).tolist():
+            if place not in places:
+                topic, partition = PartitionOffsets.split(place)
+                places[place] = TopicPartition(topics[topic], partition)
+        offsets = [
+            (places[place], offset)
+            for place, offset in zip(asked.places[here].tolist(), asked.offsets[here].tolist(), strict=True)
+        ]
+        ends = pairwise((bounds - bounds[0]).tolist())
+        each = zip(*(column[block].tolist() for column in columns), ends, strict=True)
+        for number, at, end, connection, client, group, member, (first, behind) in each:
+            yield CommitTold(
+                number,
+                at,
+                end,
+                connection,
+                names[client],
+                (groups[group] if group >= 0 else None) or "",
+                (members[member] if member >= 0 else None) or "",
+                offsets[first:behind],
+            )

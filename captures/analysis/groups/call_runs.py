@@ -1,0 +1,100 @@
+"""Runs of calls by columns: which calls of members only say again what the one before has said.
+
+They need not be read: the last of a run tells for how many it stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from captures.analysis.decision_columns import DecisionColumns
+from captures.analysis.groups.calls import HEARTBEATS, OF_MEMBERS
+from captures.analysis.groups.context import PAUSE
+from captures.arrays import Int32s, Int64s
+from captures.exchanges.columns import NO_VALUE
+from dissectors.api_keys import ApiKey
+
+
+class PassedCalls(NamedTuple):
+    """What is known of calls that were passed over when another call is read.
+
+    :ivar calls: how many of its run since the one that was read before it
+    :ivar longest: ns, the longest time from one to the next of these, itself included
+    :ivar heard: when the broker was last asked by one of the group's members; 0 if that call was read
+    """
+
+    calls: int = 0
+    longest: int = 0
+    heard: int = 0
+
+
+class CallRuns:
+    """Finds the calls of a capture that go on a run, and have one behind them that does.
+
+    A run is of one member on one connection. It ends where something else is said to the group that may not be passed
+    over: a call that fails or does more than to say that its sender is alive, or the search for its coordinator.
+
+    :param rows: of a whole capture: the columns ``groups``, ``call``, ``member``
+    :ivar passed: which exchanges need not be read
+    """
+
+    def __init__(self, rows: DecisionColumns) -> None:
+        self._rows = rows
+        columns, key = rows.columns, rows.api_key
+        call, groups = columns.flat("call"), columns.ragged("groups")
+        self._connection, self._time = columns.flat("connection"), columns.flat("time")
+        alike = (call >= 0) & rows.untouched & (rows.latency != NO_VALUE) & (rows.group >= 0)
+        ends = rows.of_api({*OF_MEMBERS, ApiKey.FIND_COORDINATOR}) & ~alike
+        mine = np.flatnonzero(alike)
+        # how many calls have ended the runs of its group before each
+        ending = np.sort(self._place(groups.values, groups.rows)[ends[groups.rows]])
+        era = np.searchsorted(ending, self._place(rows.group[mine], mine))
+        kind = np.where(rows.of_api(HEARTBEATS), -1, key)
+        places = [each[mine] for each in (columns.flat("member"), kind, self._connection, rows.group)]
+        order = np.lexsort((mine, *places))
+        self._mine = mine = mine[order]
+        said = [columns.flat(name)[mine] for name in ("call", "client_id")]
+        self._gaps = np.diff(self._time[mine], prepend=self._time[mine[:1]])
+        goes_on = (self._gaps >= 0) & (self._gaps <= PAUSE) & (np.arange(len(mine)) > 0)
+        for each in (*said, *(each[order] for each in (era, *places))):
+            goes_on[1:] &= each[1:] == each[:-1]
+        self.passed = rows.nothing
+        self.passed[mine[:-1]] = goes_on[:-1] & goes_on[1:]
+
+    def _place(self, groups: Int64s, rows: Int64s | Int32s) -> Int64s:
+        """Return what orders exchanges by group, then by number."""
+        return groups.astype(np.int64) * len(self._rows.columns) + rows
+
+    def told(self) -> dict[int, PassedCalls]:
+        """Return what has to be known when calls are read that come behind others: by their numbers."""
+        assert self._rows.numbers is not None
+        found, numbers = dict[int, PassedCalls](), self._rows.numbers
+        read = np.flatnonzero(~self.passed[self._mine])
+        counts = np.diff(read, prepend=-1) - 1
+        longest = np.maximum.reduceat(self._gaps, np.append(0, read[:-1] + 1)) if len(read) else self._gaps
+        some = np.flatnonzero(counts)
+        of = numbers[self._mine[read[some]]].tolist(), counts[some].tolist(), longest[some].tolist()
+        for number, calls, gap in zip(*of, strict=True):
+            found[number] = PassedCalls(calls, gap)
+        for row, heard in self._heard():
+            number = int(numbers[row])
+            found[number] = found.get(number, PassedCalls())._replace(heard=heard)
+        return found
+
+    def _heard(self) -> Iterator[tuple[int, int]]:
+        """Yield calls that are read after one of the same group and broker that is not, with the time of that one."""
+        names = dict[str | None, int]()
+        brokers = np.array(
+            [names.setdefault(name, len(names)) for name in self._rows.columns.texts("broker")], np.int64
+        )
+        calls = np.flatnonzero(self._rows.of_api(OF_MEMBERS))
+        places = brokers[self._connection[calls]], self._rows.group[calls]
+        order = np.lexsort((calls, *places))
+        calls = calls[order]
+        behind = self.passed[calls[:-1]] & ~self.passed[calls[1:]]
+        for each in places:
+            behind &= np.diff(each[order]) == 0
+        yield from zip(calls[1:][behind].tolist(), self._time[calls[:-1][behind]].tolist(), strict=True)
