@@ -100,5 +100,7 @@ EFFECT_LABELS = {
     "commit_failures": "commits",
     "duplicates": "twice",
     "coordinator_move": "moved",
+    "controller_move": "moved",
+    "slow_answers": "slow",
 }
 """What stands before a consequence, by its kind."""

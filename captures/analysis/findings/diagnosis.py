@@ -23,8 +23,10 @@ from captures.analysis.groups.calls import OF_MEMBERS
 from captures.analysis.groups.history import HISTORIES, NEEDED
 from captures.analysis.groups.model import GroupTimeline
 from captures.analysis.groups.vocabulary import Trigger
+from captures.analysis.incidents.controllers import NEEDED as OF_CONTROLLERS
 from captures.analysis.incidents.history import IncidentHistories
 from captures.analysis.incidents.model import Incident
+from captures.analysis.slow_answers import SlowAnswers
 from captures.arrays import Bools, Int64s
 from captures.exchanges import Capture, Exchange, ExchangeReader
 from captures.exchanges.columns import ExchangeColumns
@@ -131,8 +133,10 @@ class Diagnosis:
             deciding = self._faults.made(partial(rule.deciding, rows), _doing(type(rule)), None)
             if deciding is not None:
                 mine &= deciding | intervened
-        if self._with_groups and rows.ever("calls of members", rows.of_api(OF_MEMBERS)):
-            wanted[-1] = rows.of_api(NEEDED)
+        if self._with_groups:
+            wanted[-1] = rows.of_api(OF_CONTROLLERS) | SlowAnswers.deciding(rows)
+            if rows.ever("calls of members", rows.of_api(OF_MEMBERS)):
+                wanted[-1] |= rows.of_api(NEEDED)
         return wanted
 
     def _show(self, exchange: Exchange, rules: Iterable[Rule], *, of_groups: bool) -> None:

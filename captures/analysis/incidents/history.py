@@ -1,4 +1,4 @@
-"""The histories of groups with the incidents that their rebalances follow from."""
+"""The histories of groups, and of the controller, with the incidents that rebalances follow from."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from functools import partial
 
 from captures.analysis.groups.history import GroupHistories
 from captures.analysis.groups.model import GroupTimeline
+from captures.analysis.incidents.controllers import NEEDED as OF_CONTROLLERS
+from captures.analysis.incidents.controllers import Controllers
 from captures.analysis.incidents.incidents import find_incidents
 from captures.analysis.incidents.model import Incident
+from captures.analysis.slow_answers import SlowAnswers
 from captures.exchanges import Capture, Exchange
 from captures.meaning import Names
 
@@ -22,7 +25,16 @@ class IncidentHistories(GroupHistories):
     def __init__(self, names: Names, capture: Capture | None = None) -> None:
         super().__init__(names, capture)
         self._explained: list[GroupTimeline] | None = None
+        self._controllers = Controllers()
+        self._slow = SlowAnswers()
         self.incidents: list[Incident] = []
+
+    def add(self, exchange: Exchange) -> None:
+        """Take one exchange in."""
+        if exchange.api_key in OF_CONTROLLERS:
+            self._controllers.add(exchange)
+        self._slow.add(exchange)
+        super().add(exchange)
 
     def result(
         self, *, now: int | None = None, pending: Iterable[Exchange] = (), live: bool = False
@@ -33,7 +45,8 @@ class IncidentHistories(GroupHistories):
         """
         timelines = super().result(now=now, pending=pending, live=live)
         if not live and timelines is not self._explained:
-            find = partial(find_incidents, self._capture, timelines, self.calls)
+            seen = self._capture, timelines, self.calls, self._controllers, self._slow.found
+            find = partial(find_incidents, *seen)
             self.incidents = self._faults.made(find, "finding incidents", [])
             self._explained = timelines
         return timelines

@@ -1,0 +1,66 @@
+"""Answers that took long, without what is waited by design."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from captures.analysis.decision_columns import DecisionColumns
+from captures.arrays import Bools
+from captures.exchanges import Exchange
+from dissectors.api_keys import CONNECTING, GROUP_HEARTBEATS, ApiKey
+from dissectors.units import SECOND
+
+LEAST = SECOND
+"""ns over designed waits from which an answer is slow."""
+_MOST = 10_000
+"""That are kept of a capture, the first ones."""
+AT_ONCE = GROUP_HEARTBEATS | CONNECTING | {
+    ApiKey.FETCH, ApiKey.METADATA, ApiKey.FIND_COORDINATOR, ApiKey.HEARTBEAT, ApiKey.OFFSET_FETCH,
+    ApiKey.LIST_OFFSETS, ApiKey.LEAVE_GROUP, ApiKey.DESCRIBE_CLUSTER,
+}  # fmt: skip
+"""APIs that a broker answers by itself; Fetch when its wait is over."""
+NEEDED = AT_ONCE | {ApiKey.PRODUCE, ApiKey.OFFSET_COMMIT, ApiKey.TXN_OFFSET_COMMIT, ApiKey.INIT_PRODUCER_ID}
+"""APIs whose exchanges are looked at."""
+
+
+class SlowAnswer(NamedTuple):
+    """An answer that took long.
+
+    :ivar time: when it was asked for
+    :ivar end: when it was there
+    :ivar excess: ns over its designed wait
+    """
+
+    time: int
+    end: int
+    number: int
+    connection: int
+    broker: str
+    key: int
+    api: str
+    excess: int
+
+
+class SlowAnswers:
+    """Collects answers that took long; exchanges in any order, each once.
+
+    :ivar found: those that were kept
+    """
+
+    def __init__(self) -> None:
+        self.found: list[SlowAnswer] = []
+
+    def add(self, exchange: Exchange) -> None:
+        """Look at one exchange."""
+        key, latency = exchange.api_key, exchange.latency
+        if latency is None or latency < LEAST or key not in NEEDED or len(self.found) >= _MOST:
+            return
+        excess = latency - exchange.wait
+        if excess >= LEAST:
+            found = exchange.time, exchange.end, exchange.number, exchange.connection, exchange.broker
+            self.found.append(SlowAnswer(*found, key, exchange.api, excess))
+
+    @staticmethod
+    def deciding(rows: DecisionColumns) -> Bools:
+        """Return which exchanges of a capture it has to be shown."""
+        return rows.of_api(NEEDED) & (rows.columns.flat("excess") >= LEAST)
