@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from captures.analysis.decision_columns import DecisionColumns
-from captures.arrays import Bools
-from captures.exchanges import Exchange
+from captures.arrays import Bools, Int64s
+from captures.exchanges import Exchange, ExchangeTable
 from dissectors.api_keys import CONNECTING, GROUP_HEARTBEATS, ApiKey
 from dissectors.units import SECOND
 
@@ -59,6 +61,14 @@ class SlowAnswers:
         if excess >= LEAST:
             found = exchange.time, exchange.end, exchange.number, exchange.connection, exchange.broker
             self.found.append(SlowAnswer(*found, key, exchange.api, excess))
+
+    @staticmethod
+    def possible(table: ExchangeTable, rows: Int64s) -> Bools:
+        """Return which exchanges may be among them, by their times alone."""
+        asked, answered = (table.column(name)[rows] for name in ("request_last", "response_first"))
+        of_api = np.isin(table.column("api_key")[rows], list(NEEDED))
+        found: Bools = of_api & (asked >= 0) & (answered - asked >= LEAST)
+        return found
 
     @staticmethod
     def deciding(rows: DecisionColumns) -> Bools:

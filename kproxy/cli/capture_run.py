@@ -145,9 +145,9 @@ class CaptureInput:
         """Yield the exchanges that tell something of groups, in the order of their numbers; all are counted."""
         import numpy as np
 
-        from captures.analysis.groups.history import needed
+        from captures.analysis.incidents.history import needed
 
-        label, wanted = "following groups", needed(reader.capture.table.column("api_key")[reader.rows])
+        label, wanted = "following groups", needed(reader.capture.table, reader.rows)
         # the others are counted by columns
         self.counted(reader, np.flatnonzero(~wanted), (), label)
         exchanges = self.tally.counting(reader.several(np.flatnonzero(wanted).tolist()))

@@ -102,5 +102,6 @@ EFFECT_LABELS = {
     "coordinator_move": "moved",
     "controller_move": "moved",
     "slow_answers": "slow",
+    "lag": "lag",
 }
 """What stands before a consequence, by its kind."""

@@ -5,15 +5,44 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial
 
+import numpy as np
+
+from captures.analysis.attempts import Outcome, attempts, ended_by_brokers
 from captures.analysis.groups.history import GroupHistories
+from captures.analysis.groups.history import needed as of_groups
 from captures.analysis.groups.model import GroupTimeline
 from captures.analysis.incidents.controllers import NEEDED as OF_CONTROLLERS
 from captures.analysis.incidents.controllers import Controllers
 from captures.analysis.incidents.incidents import find_incidents
 from captures.analysis.incidents.model import Incident
 from captures.analysis.slow_answers import SlowAnswers
-from captures.exchanges import Capture, Exchange
+from captures.arrays import Bools, Int64s
+from captures.exchanges import Capture, Exchange, ExchangeTable
 from captures.meaning import Names
+from dissectors.api_keys import GROUP_HEARTBEATS, ApiKey
+
+_CHANGING = GROUP_HEARTBEATS | {ApiKey.JOIN_GROUP, ApiKey.LEAVE_GROUP}
+"""APIs by which members come and go."""
+
+
+def needed(table: ExchangeTable, rows: Int64s) -> Bools:
+    """Return which exchanges of a capture that was read to its end tell something of groups or incidents."""
+    api_keys = table.column("api_key")[rows]
+    of_controllers = np.isin(api_keys, list(OF_CONTROLLERS))
+    return of_groups(api_keys) | of_controllers | SlowAnswers.possible(table, rows)
+
+
+def eventless(capture: Capture, rows: Int64s) -> bool:
+    """Tell whether nothing happened in a capture that could be an incident of a group or a broker.
+
+    :param rows: of its exchanges
+    """
+    return not (
+        np.isin(capture.table.column("api_key")[rows], list(_CHANGING)).any()
+        or SlowAnswers.possible(capture.table, rows).any()
+        or any(ended_by_brokers(capture))
+        or any(attempts(capture, (Outcome.REFUSED, Outcome.SILENT)))
+    )
 
 
 class IncidentHistories(GroupHistories):

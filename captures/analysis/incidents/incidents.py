@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 
 from captures.analysis.groups.calls import GroupCalls
 from captures.analysis.groups.labels import Labels, partitions, step
-from captures.analysis.groups.model import Because, GroupTimeline, Rebalance, Stop
+from captures.analysis.groups.model import Because, GroupTimeline, Rebalance, Stop, TopicPartition
 from captures.analysis.incidents.broker_outages import broker_outages
 from captures.analysis.incidents.broker_pauses import broker_pauses
 from captures.analysis.incidents.connectors import explained_by_workers
@@ -57,13 +57,16 @@ def find_incidents(
     for timeline in timelines:
         found += of_group(timeline, calls.get(timeline.group), by_broker)
     found = explained_by_workers(found, timelines)
+    _give_pauses(found, timelines)
     found.sort(key=lambda each: (each.begin, each.kind, each.who))
     counted: dict[IncidentKind, int] = {}
     for incident in found:
         counted[incident.kind] = counted.get(incident.kind, 0) + 1
         incident.id = f"{incident.kind}-{counted[incident.kind]}"
     waited = _waited(found, slow)
-    labels = {timeline.group: Labels(timeline) for timeline in timelines if timeline.rebalances}
+    labels = {
+        timeline.group: Labels(timeline) for timeline in timelines if timeline.rebalances or timeline.pauses
+    }
     for incident in found:
         for rebalance in incident.rebalances:
             rebalance.because_of = Because(incident.id, incident.sentence)
@@ -83,11 +86,22 @@ def _consequences(
     for begin, end, who, places in incident.stood_still:
         group = words.line(next(iter(incident.groups), ""))
         yield Consequence("stop", group, begin, f"{places} of {who} had no consumer for {span(end - begin)}.")
-    by_group: dict[str, list[Rebalance]] = {}
+    by_group: dict[str, list[Rebalance]] = {group: [] for group in incident.pauses}
     for rebalance in incident.rebalances:
         by_group.setdefault(rebalance.group, []).append(rebalance)
     for name, rebalances in by_group.items():
-        yield from _of_group(name, rebalances, labels[name])
+        yield from _of_group(name, rebalances, labels[name], incident.pauses.get(name, ()))
+
+
+def _give_pauses(found: Sequence[Incident], timelines: Iterable[GroupTimeline]) -> None:
+    """Give pauses of consumption that no rebalance explains to the incidents of brokers that they began in."""
+    away = Periods(Period(each.begin - SECOND, _over(each), each) for each in found if each.brokers)
+    for timeline in timelines:
+        for pause in timeline.pauses:
+            root = away.first(pause.begin, pause.begin)
+            if root is not None:
+                root.groups[timeline.group] = None
+                root.pauses.setdefault(timeline.group, []).append(pause)
 
 
 def _waited(found: Sequence[Incident], slow: Sequence[SlowAnswer]) -> dict[str, list[SlowAnswer]]:
@@ -126,7 +140,9 @@ def _slow_answers(slow: Sequence[SlowAnswer]) -> Consequence:
     )
 
 
-def _of_group(name: str, rebalances: Sequence[Rebalance], labels: Labels) -> Iterator[Consequence]:
+def _of_group(
+    name: str, rebalances: Sequence[Rebalance], labels: Labels, pauses: Sequence[Stop]
+) -> Iterator[Consequence]:
     group = words.line(name)
     for each in rebalances:
         causes = list(
@@ -137,9 +153,15 @@ def _of_group(name: str, rebalances: Sequence[Rebalance], labels: Labels) -> Ite
         took = f", took {span(each.duration)}" if each.duration else ""
         sentence = f"Group {group}, {step(each)}: {listed}{more}{took}."
         yield Consequence("rebalance", group, each.time, sentence, tuple(each.evidence[:10]))
-    stops = [stop for each in rebalances for stop in each.stopped]
+    stops = [*(stop for each in rebalances for stop in each.stopped), *pauses]
     if stops:
-        yield _stopped(group, stops, rebalances)
+        begin = min([stop.begin for stop in stops if stop.begin] or [rebalances[0].time])
+        yield _stopped(group, stops, begin, of_workers=bool(rebalances) and rebalances[0].of_workers)
+    behind: dict[TopicPartition, int] = {}
+    for stop in stops:
+        behind[stop.place] = max(stop.behind, behind.get(stop.place, 0))
+    if any(behind.values()):
+        yield _lagged(group, {place: count for place, count in behind.items() if count}, stops)
     again = [each for rebalance in rebalances for each in rebalance.again]
     if again:
         count, places = sum(each.count for each in again), partitions({each.place for each in again})
@@ -163,17 +185,28 @@ def _of_group(name: str, rebalances: Sequence[Rebalance], labels: Labels) -> Ite
         )
 
 
-def _stopped(group: str, stops: Sequence[Stop], rebalances: Sequence[Rebalance]) -> Consequence:
+def _lagged(group: str, behind: Mapping[TopicPartition, int], stops: Sequence[Stop]) -> Consequence:
+    count = sum(behind.values())
+    last = max((stop for stop in stops if behind.get(stop.place) == stop.behind), key=lambda stop: stop.end)
+    verb = "was" if count == 1 else "were"
+    return Consequence(
+        "lag",
+        group,
+        last.end,
+        f"{words.counted(count, 'record')} of {partitions(behind)} {verb} waiting when group {group} went on.",
+        tuple(last.evidence),
+    )
+
+
+def _stopped(group: str, stops: Sequence[Stop], begin: int, *, of_workers: bool) -> Consequence:
     longest = max(stops, key=lambda stop: stop.duration)
-    begins = [stop.begin for stop in stops if stop.begin] or [rebalances[0].time]
-    of_workers = rebalances[0].of_workers
     done = "run" if of_workers else "consumed"
     still = f", and some are still not {done}" if any(not stop.ended for stop in stops) else ""
     who, did = ("worker", "ran") if of_workers else ("member", "consumed")
     return Consequence(
         "stop",
         group,
-        min(begins),
+        begin,
         f"No {who} of group {group} {did} {partitions({stop.place for stop in stops})} for up to "
         f"{span(longest.duration)}{still}.",
         tuple(longest.evidence),

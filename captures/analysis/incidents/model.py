@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Self
 
-from captures.analysis.groups.model import Rebalance
+from captures.analysis.groups.model import Rebalance, Stop
 from captures.analysis.groups.vocabulary import Certainty
 from captures.json_objects import OrNull, Time
 from captures.meaning import words
@@ -110,7 +110,8 @@ class Consequence:
     """What followed from an incident.
 
     :ivar kind: ``rebalance``, ``stop``, ``commit_failures``, ``duplicates``, ``coordinator_move``, ``controller_move``,
-        ``slow_answers`` or ``finding``
+        ``slow_answers``,
+        ``lag`` or ``finding``
     :ivar subject: the group, or what the finding is about
     :ivar time: when it began, ns since the epoch
     :ivar sentence: in words
@@ -143,6 +144,7 @@ class Incident:
     :ivar groups: that it concerns, as an ordered set
     :ivar brokers: addresses of the brokers that were away, as the capture has them
     :ivar stood_still: partitions of static members that were away without a rebalance: from when to when, whose, which
+    :ivar pauses: in the consumption of groups without a rebalance, by group
     :ivar moves: of coordinators and the controller that follow from it
     """
 
@@ -163,6 +165,7 @@ class Incident:
     groups: dict[str, None] = field(default_factory=dict)
     brokers: tuple[str, ...] = ()
     stood_still: list[tuple[int, int, str, str]] = field(default_factory=list)
+    pauses: dict[str, list[Stop]] = field(default_factory=dict)
     moves: list[Consequence] = field(default_factory=list)
 
     @property

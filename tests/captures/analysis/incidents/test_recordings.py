@@ -106,6 +106,17 @@ def test_a_broker_stands_still_where_several_connections_show_it(listener: str, 
     assert lasted == ([] if length is None else [length])
 
 
+def test_partitions_stand_still_and_lag_because_of_a_broker_without_a_rebalance() -> None:
+    """m2 led 2 and 5 at that broker; nobody consumed them until another led them."""
+    (outage,) = incidents("46_k430_coordinator_back")
+    assert not outage.rebalances
+    by_kind = {each.kind: each.sentence for each in outage.consequences}
+    assert "consumed t-coordinator_back 2,5 for up to 7.1 s" in by_kind["stop"]
+    assert by_kind["lag"] == (
+        "3 records of t-coordinator_back-2 were waiting when group g-coordinator_back went on."
+    )
+
+
 def test_controllers_of_zookeeper_move() -> None:
     told = diagnosed(FOLDER.parent / "findings" / "35_k282_cluster.pcap.zst").incidents
     moves = [each for each in told if each.kind is IncidentKind.CONTROLLER_MOVE]
