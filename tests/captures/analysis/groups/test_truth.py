@@ -206,7 +206,9 @@ def test_the_coordinators_are_those_that_there_were(name: str) -> None:
     events = read(name).events
     killed = [event for event in events if event.get("who", "").startswith("broker ")]
     # a controller that is killed is a broker, too, and may be the coordinator
-    perhaps = [event for event in events if event["what"] == "SIGKILL" and event["who"].startswith("controller ")]
+    perhaps = [
+        event for event in events if event["what"] == "SIGKILL" and event["who"].startswith("controller ")
+    ]
     assert 0 <= len(brokers) - 1 - len(killed) <= len(perhaps), brokers
 
 
