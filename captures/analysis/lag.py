@@ -71,6 +71,11 @@ class LagOverTime:
     width: int
     highest: list[int | None]
 
+    def at(self, time: int) -> int | None:
+        """Return the highest lag in the slice of a moment; None if it is not known."""
+        place = (time - self.begin) // self.width
+        return self.highest[place] if 0 <= place < len(self.highest) else None
+
     def merged(self, most: int) -> list[int | None]:
         """Return the highest lags in at most `most` slices."""
         together = max(-(-len(self.highest) // most), 1)
@@ -94,11 +99,13 @@ class LagRow:
     :ivar behind: end less position; None if unknown
     :ivar highest: highest lag; None if it was never known
     :ivar highest_at: time of the highest lag, ns since the epoch
+    :ivar because_of: ID of the incident during which the lag grew to its highest (:mod:`captures.analysis.incidents`);
+        empty if there is none
     """
 
     JSON = (
         "group topic partition committed committed_time=committed_at position client end end_time=end_at "
-        "lag position_lag=behind highest_lag=highest highest_time=highest_at over_time"
+        "lag position_lag=behind highest_lag=highest highest_time=highest_at over_time because_of"
     )
 
     group: Group
@@ -115,6 +122,7 @@ class LagRow:
     highest: int | None
     highest_at: Time | None
     over_time: LagOverTime
+    because_of: OrNull[str] = ""
 
 
 def _moment(time: int | None) -> str | None:

@@ -35,9 +35,11 @@ from captures.analysis.groups.calls import (
 from captures.analysis.groups.history import NEEDED as BY_GROUPS
 from captures.analysis.groups.model import Rebalance, TopicPartition
 from captures.analysis.groups.vocabulary import Kind
+from captures.analysis.incidents.controllers import NEEDED as OF_CONTROLLERS
 from captures.analysis.incidents.model import Incident
 from captures.analysis.negotiation import Negotiation
 from captures.analysis.round_trips import RoundTrips
+from captures.analysis.slow_answers import NEEDED as OF_SLOW_ANSWERS
 from captures.analysis.version_matrix import BrokerOffer, ClientVersions, Matrix, Use
 from captures.arrays import Bools
 from captures.exchanges import Capture, Exchange, Flag
@@ -81,6 +83,8 @@ def needs(chosen: Iterable[str], rules: Sequence[type[Rule]] = RULES) -> frozens
         found |= OF_MEMBERS
     if wanted & {"rebalances", "incidents"}:
         found |= BY_GROUPS
+    if "incidents" in wanted:
+        found |= OF_CONTROLLERS | OF_SLOW_ANSWERS
     for rule in rules if "findings" in wanted else ():
         if rule.apis is None:
             return None

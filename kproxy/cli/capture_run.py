@@ -161,13 +161,30 @@ class CaptureInput:
         """Add the exchanges of a fully read capture to the histories of its groups; count all exchanges."""
         import numpy as np
 
-        from captures.analysis.decision_columns import DecisionColumns
-        from captures.analysis.groups.history import HISTORIES, TAKEN, needed
+        from captures.analysis.groups.history import TAKEN
+        from captures.analysis.incidents.history import needed
 
-        label, wanted = "following groups", needed(reader.capture.table.column("api_key")[reader.rows])
+        label, wanted = "following groups", needed(reader.capture.table, reader.rows)
         self.counted(reader, np.flatnonzero(~wanted), (), label)
         indexes = np.flatnonzero(wanted)
         columns = self.counted(reader, indexes, TAKEN if len(indexes) else (), label)
+        self.follow(histories, reader, indexes, columns, label)
+
+    @staticmethod
+    def follow(
+        histories: GroupHistories,
+        reader: ExchangeReader,
+        indexes: Int64s,
+        columns: ExchangeColumns,
+        label: str,
+    ) -> None:
+        """Add exchanges of a fully read capture to the histories of its groups.
+
+        :param columns: of the exchanges: :data:`~captures.analysis.groups.history.TAKEN`
+        """
+        from captures.analysis.decision_columns import DecisionColumns
+        from captures.analysis.groups.history import HISTORIES
+
         shown = indexes[histories.choose(DecisionColumns(columns, numbers=indexes + reader.first))]
         exchanges = with_progress(
             reader.several(shown.tolist()), lambda each: each.number, len(reader), label

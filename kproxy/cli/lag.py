@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -16,7 +16,9 @@ from kproxy.cli.selection import chosen
 from kproxy.output import terminal_width
 
 if TYPE_CHECKING:
+    from captures.analysis.incidents.model import Incident
     from captures.analysis.lag import LagRow
+    from captures.exchanges import Capture, ExchangeReader
     from kproxy.text.blocks import Block
 
 _ROWS = 40
@@ -49,6 +51,7 @@ class Lag(CaptureRun[LagOptions]):
     def run(self) -> None:
         import numpy as np
 
+        from captures.analysis.incidents.lag import explain_lag
         from captures.analysis.lag import FOLLOWING, LagStats, total
         from captures.analysis.position_columns import TAKEN
         from kproxy.cli.results import GroupLag, LagResult
@@ -65,6 +68,8 @@ class Lag(CaptureRun[LagOptions]):
         rows = capture.faults.made(
             partial(stats.result, tally.last), "telling how far groups are behind", nothing
         )
+        incidents = self._incidents(capture, reader)
+        rows = list(explain_lag(rows, incidents, tally.last))
         self.conclude(capture)
         shown = chosen(sorted({row.group for row in rows}), self.options.groups)
         groups = {
@@ -78,9 +83,31 @@ class Lag(CaptureRun[LagOptions]):
             [GroupLag(group, *total(mine)) for group, mine in groups.items()],
             [row for mine in groups.values() for row in mine],
         )
-        self.answer(result, blocks=spaced(self._blocks(groups.values(), tally.last)))
+        because = {row.because_of for row in result.partitions}
+        roots = [each for each in incidents if each.id in because]
+        self.answer(result, blocks=spaced(self._blocks(groups.values(), roots, tally.last)))
 
-    def _blocks(self, groups: Collection[list[LagRow]], now: int) -> Iterator[Block]:
+    def _incidents(self, capture: Capture, reader: ExchangeReader) -> list[Incident]:
+        """Return what happened; nothing is looked for where no member came or went and no broker was away."""
+        import numpy as np
+
+        from captures.analysis.groups.history import TAKEN
+        from captures.analysis.incidents.history import IncidentHistories, eventless, needed
+
+        if eventless(capture, reader.rows):
+            return []
+        histories = IncidentHistories(reader.knowledge.topic_name, capture)
+        label, indexes = "looking for incidents", np.flatnonzero(needed(capture.table, reader.rows))
+        columns = self.reading.filled(capture, reader.rows[indexes], TAKEN, label)
+        self.reading.follow(histories, reader, indexes, columns, label)
+        histories.result()
+        return histories.incidents
+
+    def _blocks(
+        self, groups: Collection[list[LagRow]], roots: Sequence[Incident], now: int
+    ) -> Iterator[Block]:
+        from captures.analysis.incidents.model import in_line
+        from captures.time_format import Clock
         from kproxy.text.blocks import Paragraph
         from kproxy.text.lag import lag_table
 
@@ -90,3 +117,5 @@ class Lag(CaptureRun[LagOptions]):
             table = lag_table(rows, now, self.reading.zone, picture=terminal_width() is not None)
             table.most = None if self.options.show_all else _ROWS
             yield table
+        for root in roots:
+            yield Paragraph(in_line(root, Clock.of(root.begin, now, self.reading.zone)))

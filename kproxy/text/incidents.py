@@ -100,5 +100,8 @@ EFFECT_LABELS = {
     "commit_failures": "commits",
     "duplicates": "twice",
     "coordinator_move": "moved",
+    "controller_move": "moved",
+    "slow_answers": "slow",
+    "lag": "lag",
 }
 """Labels of consequences, by kind."""

@@ -29,6 +29,7 @@ def lag_table(rows: list[LagRow], now: int, zone: tzinfo | None, *, picture: boo
     most = max((row.highest or 0 for row in rows), default=0)
     ordered = sorted(rows, key=lambda row: (-1 if row.lag is None else -row.lag, row.topic, row.partition))
     ordered.sort(key=lambda row: row.lag is None)
+    because = (Column("because of", rank=5), lambda row: row.because_of)
     return Table.of(
         words.line(rows[0].group),
         ordered,
@@ -48,6 +49,7 @@ def lag_table(rows: list[LagRow], now: int, zone: tzinfo | None, *, picture: boo
                 Column("over time", rank=5),
                 lambda row: sparkline(row.over_time.merged(_PICTURE_WIDTH), most) if picture else "",
             ),
+            *([because] if any(row.because_of for row in rows) else []),
         ],
         about=about,
         below=_doubts,

@@ -59,6 +59,7 @@ class Cluster:
     :param jvm: other options of each virtual machine
     :ivar nodes: by node ID
     :ivar ports: of the ``CLIENT`` listeners, by node ID
+    :ivar controllers: of the ``CONTROLLER`` listeners, likewise
     """
 
     def __init__(
@@ -69,14 +70,14 @@ class Cluster:
         ports = free_ports(3 * len(NODES))
         self.ports = dict(zip(NODES, ports[::3], strict=True))
         self._internal = dict(zip(NODES, ports[1::3], strict=True))
-        self._controllers = dict(zip(NODES, ports[2::3], strict=True))
+        self.controllers = dict(zip(NODES, ports[2::3], strict=True))
         self.nodes = {node_id: self._node(node_id, heap, jvm) for node_id in NODES}
 
     def _node(self, node_id: int, heap: str, jvm: Sequence[str]) -> Node:
-        ports = self.ports[node_id], self._internal[node_id], self._controllers[node_id]
+        ports = self.ports[node_id], self._internal[node_id], self.controllers[node_id]
         names = "CLIENT", "INTERNAL", "CONTROLLER"
         listeners = [f"{name}://127.0.0.1:{port}" for name, port in zip(names, ports, strict=True)]
-        voters = ",".join(f"{each}@127.0.0.1:{port}" for each, port in self._controllers.items())
+        voters = ",".join(f"{each}@127.0.0.1:{port}" for each, port in self.controllers.items())
         configuration = _PROPERTIES | {
             "node.id": str(node_id),
             "listeners": ",".join(listeners),

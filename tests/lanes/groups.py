@@ -78,7 +78,11 @@ def play(name: str, folder: Path, work: Path) -> None:
         logs = [work / name / str(node) / "broker.log" for node in NODES]
         with Cluster(work / name, jvm=_LOGGING) as cluster, _told(name, folder, story, scenario, logs):
             stage = Stage(short, story, cluster.bootstrap, cluster.internal)
-            with stage.of(replicas=len(NODES)), recorded(pcap, *cluster.ports.values()):
+            ports = [
+                *cluster.ports.values(),
+                *(cluster.controllers.values() if "controller" in short else ()),
+            ]
+            with stage.of(replicas=len(NODES)), recorded(pcap, *ports):
                 scenario(stage, cluster)
                 story.over = time.time()
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import time
@@ -15,6 +16,7 @@ from tests.lanes.network import Network
 from tests.lanes.tools import wait_for
 
 _GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
+_QUORUM = "org.apache.kafka.tools.MetadataQuorumCommand"
 
 
 def several_stopped(stage: Stage) -> None:
@@ -248,6 +250,38 @@ def coordinator_back(stage: Stage, cluster: Cluster) -> None:
     stage.close()
 
 
+def controller_killed(stage: Stage, cluster: Cluster) -> None:
+    """The active controller is killed, and another is elected; 12 s later the first is started again."""
+    stage.join("m1", "java")
+    stage.join("m2", "java")
+    time.sleep(2)
+    controller = _controller(cluster)
+    stage.story.note(f"controller {controller}", "SIGKILL")
+    cluster.nodes[controller].kill()
+    time.sleep(12)
+    stage.story.note(f"node {controller}", "started")
+    cluster.restart(controller)
+    time.sleep(6)
+    stage.story.note(f"controller {_controller(cluster)}", "is the active one")
+    stage.close()
+
+
+def controller_paused(stage: Stage, cluster: Cluster) -> None:
+    """The active controller stands still for 4 s, as in a long garbage collection, and another is elected."""
+    stage.join("m1", "java")
+    stage.join("m2", "java")
+    time.sleep(4)
+    controller = _controller(cluster)
+    stage.story.note(f"controller {controller}", "SIGSTOP")
+    os.kill(cluster.nodes[controller].pid, signal.SIGSTOP)
+    time.sleep(4)
+    os.kill(cluster.nodes[controller].pid, signal.SIGCONT)
+    stage.story.note(f"controller {controller}", "SIGCONT")
+    time.sleep(6)
+    stage.story.note(f"controller {_controller(cluster)}", "is the active one")
+    stage.close()
+
+
 def broker_stopped(stage: Stage, broker: Broker) -> None:
     """The only broker is stopped in order, and started again 12 s later."""
     _restart_broker(stage, broker, "SIGTERM", broker.stop)
@@ -377,6 +411,14 @@ def shared_group(stage: Stage) -> None:
     stage.close()
 
 
+def _controller(cluster: Cluster) -> int:
+    """Return which node is the active controller."""
+    said = cluster.tool(_QUORUM, "describe", "--status")
+    found = re.search(r"LeaderId:\s+(\d+)", said)
+    assert found, said
+    return int(found[1])
+
+
 def _coordinator(cluster: Cluster, group: str) -> int:
     """Return which node coordinates a group."""
     said = cluster.tool(_GROUPS, "--describe", "--state", "--group", group)
@@ -421,4 +463,6 @@ OF_CLUSTERS: dict[str, Callable[[Stage, Cluster], None]] = {
     "41_k430_coordinator_killed_in_peace": coordinator_killed_in_peace,
     "41_k430_coordinator_away": coordinator_away,
     "46_k430_coordinator_back": coordinator_back,
+    "50_k430_controller_killed": controller_killed,
+    "50_k430_controller_paused": controller_paused,
 }

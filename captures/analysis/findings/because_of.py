@@ -13,7 +13,6 @@ from dissectors.units import SECOND
 _SETTLES = 60 * SECOND
 """ns after an incident in which what is found is its effect, if it began in it."""
 _JUST_BEFORE = 2 * SECOND
-_OF_BROKERS = (IncidentKind.BROKER_OUTAGE, IncidentKind.NETWORK_OUTAGE)
 
 
 def explain(incidents: Sequence[Incident], found: Iterable[Finding], now: int) -> list[Finding]:
@@ -52,25 +51,32 @@ class _Causes:
 
     def __init__(self, incidents: Iterable[Incident], now: int) -> None:
         of_brokers: list[Period[Incident]] = []
+        of_controllers: list[Period[Incident]] = []
         of_groups: dict[str, list[Period[Incident]]] = {}
         self._shown: dict[int, Period[Incident]] = {}
         for each in incidents:
             end = (now if each.end is None else each.end) + _SETTLES
             period = Period(each.begin - _JUST_BEFORE, end, each)
-            if each.kind in _OF_BROKERS:
+            if each.brokers or each.kind is IncidentKind.NETWORK_OUTAGE:
                 of_brokers.append(period)
+            if each.kind is IncidentKind.CONTROLLER_MOVE:
+                of_controllers.append(period)
             if each.kind is not IncidentKind.TOPIC_CHANGE:
                 for group in each.groups:
                     of_groups.setdefault(group, []).append(period)
             for number in _evidence(each):
                 self._shown.setdefault(number, period)
         self._of_brokers = Periods(of_brokers)
+        self._of_controllers = Periods(of_controllers)
         self._of_groups = {group: Periods(periods) for group, periods in of_groups.items()}
 
     def of(self, finding: Finding) -> Incident | None:
         """Return the incident that a finding is most likely an effect of."""
-        if finding.effect_of is EffectOf.BROKERS:
-            return self._of_brokers.first(finding.first, finding.last)
+        if finding.effect_of in (EffectOf.BROKERS, EffectOf.CONTROLLERS):
+            away = self._of_brokers.first(finding.first, finding.last)
+            if away is not None or finding.effect_of is EffectOf.BROKERS:
+                return away
+            return self._of_controllers.first(finding.first, finding.last)
         if finding.effect_of is not EffectOf.MEMBERS:
             return None
         for number in finding.evidence:

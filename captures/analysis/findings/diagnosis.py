@@ -19,7 +19,6 @@ from captures.analysis.findings.all import RULES
 from captures.analysis.findings.because_of import explain
 from captures.analysis.findings.finding import Finding
 from captures.analysis.findings.rule import Rule, Scene, times
-from captures.analysis.groups.calls import OF_MEMBERS
 from captures.analysis.groups.history import HISTORIES
 from captures.analysis.groups.model import GroupTimeline
 from captures.analysis.groups.vocabulary import Trigger
@@ -131,7 +130,7 @@ class Diagnosis:
             deciding = self._faults.made(partial(rule.deciding, rows), _doing(type(rule)), None)
             if deciding is not None:
                 mine &= deciding | intervened
-        if self._with_groups and rows.ever("calls of members", rows.of_api(OF_MEMBERS)):
+        if self._with_groups:
             wanted[-1] = self.groups.choose(rows)
         return wanted
 

@@ -42,6 +42,8 @@ class EffectOf(StrEnum):
     """Of what befell members of its group, or their broker."""
     BROKERS = "brokers"
     """Of a broker, or the way to it, that was away."""
+    CONTROLLERS = "controllers"
+    """Of a controller that moved, or a broker that was away."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

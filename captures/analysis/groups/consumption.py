@@ -102,6 +102,7 @@ class FetchRun:
     :ivar first: its number
     :ivar offset: that it asked for; -1 if it did not say, as share fetches
     :ivar reached: offset behind all that was fetched; -1 if nothing is known
+    :ivar behind: records from there to the end of the partition, by the answer to the first Fetch; -1 if not told
     :ivar before: how far those had come by then who fetched it last
     :ivar committed: group -> the latest commit by then; None if that is not known, as commits name the topic and this
         Fetch gave only its ID
@@ -114,6 +115,7 @@ class FetchRun:
     reached: int
     before: tuple[Before, ...] = ()
     committed: dict[str, CommittedOffset] | None = field(default_factory=dict)
+    behind: int = -1
     _end: int = -1
     _last: int = -1
 
@@ -200,6 +202,8 @@ class Consumption:
             run = current.get(part.topic_partition)
             if run is not None:
                 run.reached = max(run.reached, part.behind)
+                if run.first == exchange.number and min(part.high_watermark, run.offset) >= 0:
+                    run.behind = max(part.high_watermark - run.offset, 0)
 
     def _line(self, exchange: Exchange) -> Line:
         request = exchange.request_body

@@ -160,7 +160,7 @@ STALE_MEMBER_EPOCH"""
 
 
 def fill_effects(timeline: GroupTimeline, calls: GroupCalls, consumption: Consumption, now: int) -> None:
-    """Fill ``stopped``, ``consumed_on``, ``again`` and ``commit_failures`` of all rebalances of a group.
+    """Fill ``stopped``, ``consumed_on``, ``again``, ``commit_failures`` of a group's rebalances, and its ``pauses``.
 
     They need ``time``, ``end``, ``generation``, ``before``, ``causes``, ``members``, ``size``, ``moved``, ``assigned``,
     ``cooperative`` and ``emptied`` to be there, and the members of the timeline.
@@ -177,7 +177,7 @@ def fill_effects(timeline: GroupTimeline, calls: GroupCalls, consumption: Consum
     contexts = RebalanceContexts(timeline, {run.line.owner for runs in fetched.values() for run in runs}, now)
     for (topic, partition), runs in sorted(fetched.items()):
         place = TopicPartition(topic, partition)
-        _fill_stops(place, runs, contexts, now)
+        timeline.pauses += _fill_stops(place, runs, contexts, now)
         _fill_again(place, runs, contexts, timeline.group)
 
 
@@ -199,13 +199,21 @@ class _Pause:
     def length(self) -> int:
         return self.end - self.begin
 
+    def stop(self, place: TopicPartition) -> Stop:
+        """Return it as a stop of a partition."""
+        after, behind = (None, -1) if self.after is None else (self.after.first, self.after.behind)
+        return Stop(place, self.length, self.after is not None, self.before.last, after, self.begin, behind)
+
     @property
     def resumed(self) -> bool:
         """Whether it ended, with the process that had fetched before."""
         return self.after is not None and self.after.line.owner == self.before.line.owner
 
 
-def _fill_stops(place: TopicPartition, runs: list[FetchRun], contexts: RebalanceContexts, now: int) -> None:
+def _fill_stops(
+    place: TopicPartition, runs: list[FetchRun], contexts: RebalanceContexts, now: int
+) -> Iterator[Stop]:
+    """Put pauses down to rebalances; yield those that no rebalance met."""
     pauses = list(_pauses(runs, now))
     met = [contexts.meeting(pause.begin, pause.end) for pause in pauses]
     usual = _usual([each.length for each, near in zip(pauses, met, strict=True) if not near and each.after])
@@ -216,12 +224,15 @@ def _fill_stops(place: TopicPartition, runs: list[FetchRun], contexts: Rebalance
             continue
         paused.update(near)
         context = _due_to(place, pause, near)
-        if context is not None and contexts.shown(place, pause.begin, pause.end):
-            after = None if pause.after is None else pause.after.first
-            stop = Stop(place, pause.length, pause.after is not None, pause.before.last, after, pause.begin)
-            known = longest.get(context)
-            if known is None or known.duration < stop.duration:
-                longest[context] = stop
+        if (context is None and (near or pause.length < SECOND)) or not contexts.shown(
+            place, pause.begin, pause.end
+        ):
+            continue
+        stop = pause.stop(place)
+        if context is None:
+            yield stop
+        elif context not in longest or longest[context].duration < stop.duration:
+            longest[context] = stop
     for context, stop in longest.items():
         context.rebalance.stopped.append(stop)
     last = max(run.end for run in runs)

@@ -82,6 +82,7 @@ class Stop:
     :ivar before: number of the last Fetch before, or of the exchange that shows the worker last; None if there was none
     :ivar after: number of the first Fetch after, or of the SyncGroup that tells another worker; None if there was none
     :ivar begin: ns since the epoch, of the last Fetch before
+    :ivar behind: records that were waiting when a member consumed it again; -1 if not told
     """
 
     JSON = "topic=place.topic partition=place.partition duration_ns=duration ended evidence"
@@ -92,6 +93,7 @@ class Stop:
     before: int | None
     after: int | None
     begin: int = 0
+    behind: int = -1
 
     @property
     def end(self) -> int:
@@ -519,6 +521,7 @@ class GroupTimeline:
     :ivar coordinators: in the order of time, one for each change
     :ivar seen: how much of the group the capture shows, in words; empty if all of it
     :ivar refused: clients that it did not take, or shut out, in the order of time
+    :ivar pauses: of at least a second in the consumption of partitions that no rebalance explains
     :ivar complete: whether every member of the latest generation was seen speaking
     :ivar first: of the first exchange
     :ivar last: of the last
@@ -535,6 +538,7 @@ class GroupTimeline:
     coordinators: list[CoordinatorSeen] = field(default_factory=list)
     seen: list[str] = field(default_factory=list)
     refused: list[RefusedClient] = field(default_factory=list)
+    pauses: list[Stop] = field(default_factory=list)
     complete: bool = True
     first: int = 0
     last: int = 0

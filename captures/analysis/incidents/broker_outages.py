@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from operator import attrgetter, itemgetter
+from typing import NamedTuple
 
 import numpy as np
 
 from captures.analysis.attempts import Attempt, Outcome, attempts, ended, ended_by_brokers
 from captures.analysis.broker_disconnects import GONE, SOON
 from captures.analysis.groups.vocabulary import Certainty
-from captures.analysis.incidents.model import Incident, IncidentKind
+from captures.analysis.incidents.model import Incident, IncidentKind, called
 from captures.analysis.incidents.periods import Period, Periods
 from captures.exchanges import Capture
 from captures.meaning import words
@@ -40,11 +41,51 @@ class _Broker:
     accepted: list[int] = field(default_factory=list)
 
 
-def broker_outages(capture: Capture) -> list[Incident]:
-    """Return the outages of the brokers in a capture."""
-    return [
-        outage for name, broker in _brokers(capture).items() for outage in _outages(capture, name, broker)
-    ]
+class _Outage(NamedTuple):
+    """A time in which a broker took no connections.
+
+    :ivar end: None if it was not seen again
+    :ivar brokers: its addresses
+    :ivar gone: connections that it ended
+    :ivar vain: attempts to connect to it in vain
+    """
+
+    begin: int
+    end: int | None
+    brokers: tuple[str, ...]
+    gone: list[int]
+    vain: list[Attempt]
+
+    def joined(self, other: _Outage) -> _Outage:
+        """Return both as one: the outages of two listeners of a broker."""
+        ends = [each.end for each in (self, other) if each.end is not None]
+        return _Outage(
+            min(self.begin, other.begin),
+            max(ends) if len(ends) == len((self, other)) else None,
+            (*self.brokers, *other.brokers),
+            [*self.gone, *other.gone],
+            [*self.vain, *other.vain],
+        )
+
+
+def broker_outages(capture: Capture, nodes: Mapping[str, frozenset[int]]) -> list[Incident]:
+    """Return the outages of the brokers in a capture, in the order of time.
+
+    :param nodes: of the addresses of brokers, as far as they are known: listeners of a node go together
+    """
+    found: list[_Outage] = []
+    latest: dict[frozenset[int], int] = {}
+    seen = (each for name, broker in _brokers(capture).items() for each in _outages(capture, name, broker))
+    for outage in sorted(seen, key=itemgetter(0)):
+        node = nodes.get(outage.brokers[0])
+        place = None if node is None else latest.get(node)
+        if place is not None and outage.begin - found[place].begin <= SOON:
+            found[place] = found[place].joined(outage)
+        else:
+            if node is not None:
+                latest[node] = len(found)
+            found.append(outage)
+    return [_told(capture, each) for each in found]
 
 
 def _brokers(capture: Capture) -> dict[str, _Broker]:
@@ -75,7 +116,7 @@ def _brokers(capture: Capture) -> dict[str, _Broker]:
     return found
 
 
-def _outages(capture: Capture, name: str, broker: _Broker) -> Iterator[Incident]:
+def _outages(capture: Capture, name: str, broker: _Broker) -> Iterator[_Outage]:
     over_until = 0
     open_connections = Periods(broker.spans)
     for place, (time, _) in enumerate(broker.over):
@@ -95,12 +136,12 @@ def _outages(capture: Capture, name: str, broker: _Broker) -> Iterator[Incident]
             continue
         over_until = capture.latest if back is None else back
         ended_together = [connection for _, connection in broker.over[gone]]
-        yield _outage(capture, name, time, back, ended_together, broker.failed[vain])
+        yield _Outage(time, back, (name,), ended_together, broker.failed[vain])
     # attempts in vain before anything else: the capture begins in an outage
     until = broker.over[0][0] if broker.over else capture.latest + 1
     early = broker.failed[: bisect_left(broker.failed, until, key=_TIME)]
     if early and broker.accepted and open_connections.latest(early[0].time - 1) is None:
-        yield _outage(capture, name, early[0].time, _first(broker.accepted, early[-1].time), [], early)
+        yield _Outage(early[0].time, _first(broker.accepted, early[-1].time), (name,), [], early)
 
 
 def _first(times: list[int], since: int) -> int | None:
@@ -108,10 +149,10 @@ def _first(times: list[int], since: int) -> int | None:
     return times[place] if place < len(times) else None
 
 
-def _outage(
-    capture: Capture, name: str, begin: int, back: int | None, gone: list[int], vain: list[Attempt]
-) -> Incident:
-    shown = capture.names.shown(name)
+def _told(capture: Capture, outage: _Outage) -> Incident:
+    begin, back, brokers, gone, vain = outage
+    who = tuple(map(capture.names.shown, brokers))
+    shown = called(who)
     effects = []
     if gone:
         which = "its connection" if len(gone) == 1 else f"all its {len(gone):,} connections"
@@ -131,8 +172,8 @@ def _outage(
         kind=IncidentKind.BROKER_OUTAGE,
         begin=begin,
         end=back,
-        who=(shown,),
-        brokers=(name,),
+        who=who,
+        brokers=brokers,
         sentence=f"{state}{how}.",
         certainty=Certainty.POSSIBLE if silent_only else Certainty.INFERRED,
         alternatives=("the network between it and its clients was cut",) if silent_only else (),

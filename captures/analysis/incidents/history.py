@@ -1,16 +1,50 @@
-"""The histories of groups with the incidents that their rebalances follow from."""
+"""The histories of groups, and of the controller, with the incidents that rebalances follow from."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
 
+import numpy as np
+
+from captures.analysis.attempts import Outcome, attempts, ended_by_brokers
+from captures.analysis.decision_columns import DecisionColumns
+from captures.analysis.groups.calls import OF_MEMBERS
 from captures.analysis.groups.history import GroupHistories
+from captures.analysis.groups.history import needed as of_groups
 from captures.analysis.groups.model import GroupTimeline
+from captures.analysis.incidents.controllers import NEEDED as OF_CONTROLLERS
+from captures.analysis.incidents.controllers import Controllers
 from captures.analysis.incidents.incidents import find_incidents
 from captures.analysis.incidents.model import Incident
-from captures.exchanges import Capture, Exchange
+from captures.analysis.slow_answers import SlowAnswers
+from captures.arrays import Bools, Int64s
+from captures.exchanges import Capture, Exchange, ExchangeTable
 from captures.meaning import Names
+from dissectors.api_keys import GROUP_HEARTBEATS, ApiKey
+
+_CHANGING = GROUP_HEARTBEATS | {ApiKey.JOIN_GROUP, ApiKey.LEAVE_GROUP}
+"""APIs by which members come and go."""
+
+
+def needed(table: ExchangeTable, rows: Int64s) -> Bools:
+    """Return which exchanges of a capture that was read to its end tell something of groups or incidents."""
+    api_keys = table.column("api_key")[rows]
+    of_controllers = np.isin(api_keys, list(OF_CONTROLLERS))
+    return of_groups(api_keys) | of_controllers | SlowAnswers.possible(table, rows)
+
+
+def eventless(capture: Capture, rows: Int64s) -> bool:
+    """Tell whether nothing happened in a capture that could be an incident of a group or a broker.
+
+    :param rows: of its exchanges
+    """
+    return not (
+        np.isin(capture.table.column("api_key")[rows], list(_CHANGING)).any()
+        or SlowAnswers.possible(capture.table, rows).any()
+        or any(ended_by_brokers(capture))
+        or any(attempts(capture, (Outcome.REFUSED, Outcome.SILENT)))
+    )
 
 
 class IncidentHistories(GroupHistories):
@@ -22,7 +56,22 @@ class IncidentHistories(GroupHistories):
     def __init__(self, names: Names, capture: Capture | None = None) -> None:
         super().__init__(names, capture)
         self._explained: list[GroupTimeline] | None = None
+        self._controllers = Controllers()
+        self._slow = SlowAnswers()
         self.incidents: list[Incident] = []
+
+    def choose(self, rows: DecisionColumns) -> Bools:
+        chosen = rows.of_api(OF_CONTROLLERS) | SlowAnswers.deciding(rows)
+        if rows.ever("calls of members", rows.of_api(OF_MEMBERS)):
+            chosen |= super().choose(rows)
+        return chosen
+
+    def add(self, exchange: Exchange) -> None:
+        """Take one exchange in."""
+        if exchange.api_key in OF_CONTROLLERS:
+            self._controllers.add(exchange)
+        self._slow.add(exchange)
+        super().add(exchange)
 
     def result(
         self, *, now: int | None = None, pending: Iterable[Exchange] = (), live: bool = False
@@ -33,7 +82,8 @@ class IncidentHistories(GroupHistories):
         """
         timelines = super().result(now=now, pending=pending, live=live)
         if not live and timelines is not self._explained:
-            find = partial(find_incidents, self._capture, timelines, self.calls)
+            seen = self._capture, timelines, self.calls, self._controllers, self._slow.found
+            find = partial(find_incidents, *seen)
             self.incidents = self._faults.made(find, "finding incidents", [])
             self._explained = timelines
         return timelines

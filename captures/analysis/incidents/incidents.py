@@ -2,66 +2,147 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
 
 from captures.analysis.groups.calls import GroupCalls
 from captures.analysis.groups.labels import Labels, partitions, step
-from captures.analysis.groups.model import Because, GroupTimeline, Rebalance, Stop
+from captures.analysis.groups.model import Because, GroupTimeline, Rebalance, Stop, TopicPartition
 from captures.analysis.incidents.broker_outages import broker_outages
+from captures.analysis.incidents.broker_pauses import broker_pauses
 from captures.analysis.incidents.connectors import explained_by_workers
+from captures.analysis.incidents.controllers import Controllers
 from captures.analysis.incidents.model import Consequence, Incident, IncidentKind
 from captures.analysis.incidents.of_groups import of_group
+from captures.analysis.incidents.periods import Period, Periods
+from captures.analysis.slow_answers import SlowAnswer
 from captures.exchanges import Capture
 from captures.meaning import words
 from captures.time_format import span
+from dissectors.units import SECOND
+
+_BEGIN = attrgetter("begin")
+_LASTS = 60 * SECOND
+"""ns that others wait for a broker that is away at most: by then leaders have moved and replicas were given up."""
 
 
 def find_incidents(
-    capture: Capture | None, timelines: Sequence[GroupTimeline], calls: Mapping[str, GroupCalls]
+    capture: Capture | None,
+    timelines: Sequence[GroupTimeline],
+    calls: Mapping[str, GroupCalls],
+    controllers: Controllers,
+    slow: Sequence[SlowAnswer],
 ) -> list[Incident]:
     """Return the incidents of a capture, and mark the rebalances that follow from each (``because_of``).
 
     :param capture: whose connections are looked at; without it, no outages of brokers are found
+    :param slow: answers that took long
     """
     for timeline in timelines:
         for rebalance in timeline.rebalances:
             rebalance.because_of = None
-    outages = [] if capture is None else broker_outages(capture)
-    found = [*outages]
+    outages: list[Incident] = []
+    found: list[Incident] = []
+    nodes: Mapping[str, frozenset[int]] = {}
+    if capture is not None:
+        nodes = controllers.nodes.of(capture)
+        outages = broker_outages(capture, nodes)
+        found = sorted([*outages, *broker_pauses(capture, slow, nodes)], key=_BEGIN)
+    found += controllers.incidents(found, nodes)
     by_broker: dict[str, list[Incident]] = {}
-    for outage in sorted(outages, key=lambda each: each.begin):
+    for outage in outages:
         for broker in outage.brokers:
             by_broker.setdefault(broker, []).append(outage)
     for timeline in timelines:
         found += of_group(timeline, calls.get(timeline.group), by_broker)
     found = explained_by_workers(found, timelines)
+    _give_pauses(found, timelines)
     found.sort(key=lambda each: (each.begin, each.kind, each.who))
     counted: dict[IncidentKind, int] = {}
-    labels = {timeline.group: Labels(timeline) for timeline in timelines if timeline.rebalances}
     for incident in found:
         counted[incident.kind] = counted.get(incident.kind, 0) + 1
         incident.id = f"{incident.kind}-{counted[incident.kind]}"
+    waited = _waited(found, slow)
+    labels = {
+        timeline.group: Labels(timeline) for timeline in timelines if timeline.rebalances or timeline.pauses
+    }
+    for incident in found:
         for rebalance in incident.rebalances:
             rebalance.because_of = Because(incident.id, incident.sentence)
-        incident.consequences = sorted(_consequences(incident, labels), key=lambda each: each.time)
+        incident.consequences = sorted(
+            _consequences(incident, labels, waited.get(incident.id, ())), key=lambda each: each.time
+        )
     return found
 
 
 # ---------------------------------------------------------------- what followed
-def _consequences(incident: Incident, labels: Mapping[str, Labels]) -> Iterator[Consequence]:
-    for time, group, text, number in incident.moves:
-        yield Consequence("coordinator_move", words.line(group), time, f"{text}.", (number,))
+def _consequences(
+    incident: Incident, labels: Mapping[str, Labels], slow: Sequence[SlowAnswer]
+) -> Iterator[Consequence]:
+    yield from incident.moves
+    if slow:
+        yield _slow_answers(slow)
     for begin, end, who, places in incident.stood_still:
         group = words.line(next(iter(incident.groups), ""))
         yield Consequence("stop", group, begin, f"{places} of {who} had no consumer for {span(end - begin)}.")
-    by_group: dict[str, list[Rebalance]] = {}
+    by_group: dict[str, list[Rebalance]] = {group: [] for group in incident.pauses}
     for rebalance in incident.rebalances:
         by_group.setdefault(rebalance.group, []).append(rebalance)
     for name, rebalances in by_group.items():
-        yield from _of_group(name, rebalances, labels[name])
+        yield from _of_group(name, rebalances, labels[name], incident.pauses.get(name, ()))
 
 
-def _of_group(name: str, rebalances: Sequence[Rebalance], labels: Labels) -> Iterator[Consequence]:
+def _give_pauses(found: Sequence[Incident], timelines: Iterable[GroupTimeline]) -> None:
+    """Give pauses of consumption that no rebalance explains to the incidents of brokers that they began in."""
+    away = Periods(Period(each.begin - SECOND, _over(each), each) for each in found if each.brokers)
+    for timeline in timelines:
+        for pause in timeline.pauses:
+            root = away.first(pause.begin, pause.begin)
+            if root is not None:
+                root.groups[timeline.group] = None
+                root.pauses.setdefault(timeline.group, []).append(pause)
+
+
+def _waited(found: Sequence[Incident], slow: Sequence[SlowAnswer]) -> dict[str, list[SlowAnswer]]:
+    """Return the answers that were waited for while a broker was away, by the ID of that incident."""
+    of_brokers: dict[str, list[Period[Incident]]] = {}
+    for each in found:
+        for broker in dict.fromkeys(("", *each.brokers)) if each.brokers else ():
+            of_brokers.setdefault(broker, []).append(Period(each.begin, _over(each), each))
+    away = {broker: Periods(periods) for broker, periods in of_brokers.items()}
+    waited: dict[str, list[SlowAnswer]] = {}
+    for answer in sorted(slow):
+        # the broker itself was away, or else another that it had to wait for
+        of = (away[broker].first(answer.end, answer.time) for broker in (answer.broker, "") if broker in away)
+        root = next((each for each in of if each is not None), None)
+        if root is not None:
+            waited.setdefault(root.id, []).append(answer)
+    return waited
+
+
+def _over(incident: Incident) -> int:
+    """Return when an incident of a broker is over for those who can do without it."""
+    latest = incident.begin + _LASTS
+    return latest if incident.end is None else min(incident.end, latest)
+
+
+def _slow_answers(slow: Sequence[SlowAnswer]) -> Consequence:
+    counted = Counter((each.api, each.broker) for each in slow).most_common()
+    listed = words.several((f"{count:,} {api} of {broker}" for (api, broker), count in counted), 3)
+    answers = "1 answer came" if len(slow) == 1 else f"{len(slow):,} answers came"
+    return Consequence(
+        "slow_answers",
+        words.several(each.broker for each in slow),
+        slow[0].time,
+        f"{answers} up to {span(max(each.excess for each in slow))} late: {listed}.",
+        tuple(each.number for each in slow[:10]),
+    )
+
+
+def _of_group(
+    name: str, rebalances: Sequence[Rebalance], labels: Labels, pauses: Sequence[Stop]
+) -> Iterator[Consequence]:
     group = words.line(name)
     for each in rebalances:
         causes = list(
@@ -72,9 +153,15 @@ def _of_group(name: str, rebalances: Sequence[Rebalance], labels: Labels) -> Ite
         took = f", took {span(each.duration)}" if each.duration else ""
         sentence = f"Group {group}, {step(each)}: {listed}{more}{took}."
         yield Consequence("rebalance", group, each.time, sentence, tuple(each.evidence[:10]))
-    stops = [stop for each in rebalances for stop in each.stopped]
+    stops = [*(stop for each in rebalances for stop in each.stopped), *pauses]
     if stops:
-        yield _stopped(group, stops, rebalances)
+        begin = min([stop.begin for stop in stops if stop.begin] or [rebalances[0].time])
+        yield _stopped(group, stops, begin, of_workers=bool(rebalances) and rebalances[0].of_workers)
+    behind: dict[TopicPartition, int] = {}
+    for stop in stops:
+        behind[stop.place] = max(stop.behind, behind.get(stop.place, 0))
+    if any(behind.values()):
+        yield _lagged(group, {place: count for place, count in behind.items() if count}, stops)
     again = [each for rebalance in rebalances for each in rebalance.again]
     if again:
         count, places = sum(each.count for each in again), partitions({each.place for each in again})
@@ -98,17 +185,28 @@ def _of_group(name: str, rebalances: Sequence[Rebalance], labels: Labels) -> Ite
         )
 
 
-def _stopped(group: str, stops: Sequence[Stop], rebalances: Sequence[Rebalance]) -> Consequence:
+def _lagged(group: str, behind: Mapping[TopicPartition, int], stops: Sequence[Stop]) -> Consequence:
+    count = sum(behind.values())
+    last = max((stop for stop in stops if behind.get(stop.place) == stop.behind), key=lambda stop: stop.end)
+    verb = "was" if count == 1 else "were"
+    return Consequence(
+        "lag",
+        group,
+        last.end,
+        f"{words.counted(count, 'record')} of {partitions(behind)} {verb} waiting when group {group} went on.",
+        tuple(last.evidence),
+    )
+
+
+def _stopped(group: str, stops: Sequence[Stop], begin: int, *, of_workers: bool) -> Consequence:
     longest = max(stops, key=lambda stop: stop.duration)
-    begins = [stop.begin for stop in stops if stop.begin] or [rebalances[0].time]
-    of_workers = rebalances[0].of_workers
     done = "run" if of_workers else "consumed"
     still = f", and some are still not {done}" if any(not stop.ended for stop in stops) else ""
     who, did = ("worker", "ran") if of_workers else ("member", "consumed")
     return Consequence(
         "stop",
         group,
-        min(begins),
+        begin,
         f"No {who} of group {group} {did} {partitions({stop.place for stop in stops})} for up to "
         f"{span(longest.duration)}{still}.",
         tuple(longest.evidence),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Self
 
-from captures.analysis.groups.model import Rebalance
+from captures.analysis.groups.model import Rebalance, Stop
 from captures.analysis.groups.vocabulary import Certainty
 from captures.json_objects import OrNull, Time
 from captures.meaning import words
@@ -81,7 +82,7 @@ class IncidentKind(StrEnum):
     PROCESS_PAUSE = (
         "process_pause",
         "Process that stood still",
-        "A member sent nothing until its session had ended, and went on later where it had stopped.",
+        "A member sent nothing until its session had ended, or a broker answered nothing, and then went on.",
         "Look for long garbage collections, CPU limits that throttle it, swapping, or a debugger on that host.",
     )
     TOPIC_CHANGE = (
@@ -96,13 +97,21 @@ class IncidentKind(StrEnum):
         "A group got another broker as its coordinator, and no outage of the former one was seen.",
         "See whether a reassignment or an election of preferred leaders was meant.",
     )
+    CONTROLLER_MOVE = (
+        "controller_move",
+        "Controller moved",
+        "Another node was elected controller of the cluster, and no outage of a broker was seen before.",
+        "See in the log of the former one why it lost the election: garbage collection, a slow disk, the network.",
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Consequence:
     """What followed from an incident.
 
-    :ivar kind: ``rebalance``, ``stop``, ``commit_failures``, ``duplicates``, ``coordinator_move`` or ``finding``
+    :ivar kind: ``rebalance``, ``stop``, ``commit_failures``, ``duplicates``, ``coordinator_move``, ``controller_move``,
+        ``slow_answers``,
+        ``lag`` or ``finding``
     :ivar subject: the group, or what the finding is about
     :ivar time: when it began, ns since the epoch
     :ivar sentence: in words
@@ -135,7 +144,8 @@ class Incident:
     :ivar groups: that it concerns, as an ordered set
     :ivar brokers: addresses of the brokers that were away, as the capture has them
     :ivar stood_still: partitions of static members that were away without a rebalance: from when to when, whose, which
-    :ivar moves: of coordinators that follow from it: when, of which group, in words, number of an exchange
+    :ivar pauses: in the consumption of groups without a rebalance, by group
+    :ivar moves: of coordinators and the controller that follow from it
     """
 
     JSON = "id kind begin end who certainty alternatives sentence advice evidence connections consequences"
@@ -155,7 +165,8 @@ class Incident:
     groups: dict[str, None] = field(default_factory=dict)
     brokers: tuple[str, ...] = ()
     stood_still: list[tuple[int, int, str, str]] = field(default_factory=list)
-    moves: list[tuple[int, str, str, int]] = field(default_factory=list)
+    pauses: dict[str, list[Stop]] = field(default_factory=dict)
+    moves: list[Consequence] = field(default_factory=list)
 
     @property
     def advice(self) -> str:
@@ -165,6 +176,12 @@ class Incident:
     def lasts(self, now: int) -> int:
         """Return how long it took, in ns, up to now if its end was not seen."""
         return (now if self.end is None else self.end) - self.begin
+
+
+def called(addresses: Sequence[str]) -> str:
+    """Return what a broker of one or several listeners is called: ``10.0.0.1:9092 (also 10.0.0.1:9093)``."""
+    also = f" (also {words.several(addresses[1:])})" if len(addresses) > 1 else ""
+    return f"{addresses[0]}{also}"
 
 
 def in_line(incident: Incident, clock: Clock) -> str:

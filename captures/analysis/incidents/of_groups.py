@@ -8,13 +8,13 @@ from itertools import pairwise
 from operator import attrgetter
 
 from captures.analysis.groups.calls import GroupCalls
-from captures.analysis.groups.model import Cause, GroupMember, GroupTimeline
+from captures.analysis.groups.model import Cause, CoordinatorSeen, GroupMember, GroupTimeline
 from captures.analysis.groups.namesakes import Namesakes
 from captures.analysis.groups.vocabulary import Certainty, TimeoutCause, Trigger
 from captures.analysis.incidents.absences import Absence, absences
 from captures.analysis.incidents.connectors import connector_restarts, is_task
 from captures.analysis.incidents.effects import FOLLOWS, attribute, attribute_those_of
-from captures.analysis.incidents.model import Incident, IncidentKind
+from captures.analysis.incidents.model import Consequence, Incident, IncidentKind
 from captures.analysis.incidents.periods import Period, Periods
 from captures.analysis.incidents.shared_group_id import shared_group_id
 from captures.meaning import words
@@ -27,6 +27,8 @@ _LOOP_APART = 600 * SECOND
 """ns from one crash to the next in a loop: an orchestrator waits for up to 5 minutes in between."""
 _LOOP = 3
 """Crashes that make a loop."""
+_LEADS_AGAIN = 300 * SECOND + FOLLOWS
+"""ns after a broker is back in which it is made leader again (``leader.imbalance.check.interval.seconds``)."""
 _BEGIN = attrgetter("begin")
 
 
@@ -336,17 +338,29 @@ def _least_sure(away: Sequence[Absence]) -> Certainty:
 
 
 # ---------------------------------------------------------------- coordinators and topics
+def _root(
+    before: CoordinatorSeen, after: CoordinatorSeen, down: Mapping[str, Periods[Incident]]
+) -> Incident | None:
+    """Return the outage that a move follows from: of the former coordinator, or of the new one, which is back."""
+    for broker, soon in ((before.broker, FOLLOWS), (after.broker, _LEADS_AGAIN)):
+        latest = down[broker].latest(after.time) if broker in down else None
+        if latest is not None and after.time <= latest.end + soon:
+            return latest.of
+    return None
+
+
 def _moves(timeline: GroupTimeline, outages: Mapping[str, Sequence[Incident]]) -> Iterator[Incident]:
     down = {
         broker: Periods(_downtime(outage, timeline) for outage in some) for broker, some in outages.items()
     }
     made: list[Incident] = []
+    group = words.line(timeline.group)
     for before, after in pairwise(timeline.coordinators):
-        text = f"Group {words.line(timeline.group)} moved from coordinator {before.broker} to {after.broker}"
-        latest = down[before.broker].latest(after.time) if before.broker in down else None
-        if latest is not None and after.time <= latest.end + FOLLOWS:
-            latest.of.moves.append((after.time, timeline.group, text, after.number))
-            latest.of.groups[timeline.group] = None
+        text = f"Group {group} moved from coordinator {before.broker} to {after.broker}"
+        root = _root(before, after, down)
+        if root is not None:
+            root.moves.append(Consequence("coordinator_move", group, after.time, f"{text}.", (after.number,)))
+            root.groups[timeline.group] = None
             continue
         made.append(
             Incident(

@@ -33,10 +33,12 @@ def test_a_table_for_each_group() -> None:
     assert shown.exit_code == 0
     lines = shown.stdout.splitlines()
     assert lines[0] == "gr2-java_sigstop  lag 1 in 6 partitions"
-    assert " ".join(lines[1].split()) == "partition committed position end lag highest at UTC fetched by"
+    header = "partition committed position end lag highest at UTC fetched by because of"
+    assert " ".join(lines[1].split()) == header
     # partition 5 was consumed by m2 at the end: 16 of 17 records are committed, as kafka-consumer-groups would say
     assert lines[2].split()[:6] == ["r2-java_sigstop-5", "16", "16", "17", "1", "4"]
-    assert len(lines) == 8
+    assert lines[8:10] == ["", next(line for line in lines if line.startswith("process_pause-1"))]
+    assert len(lines) == 10
 
 
 def test_json_has_every_partition_and_the_sums() -> None:
@@ -60,6 +62,20 @@ def test_only_the_groups_that_were_asked_for() -> None:
     refused = run("-g", "billing", SIGSTOP)
     assert refused.exit_code == 2
     assert "no group 'billing' in the capture; there is 'gr2-java_sigstop'" in refused.stderr
+
+
+def test_the_incident_that_the_lag_grew_in_is_named_and_told_below() -> None:
+    gone = SIGSTOP.with_name("41_k430_host_gone.pcap.zst")
+    lines = run("--utc", gone).stdout.splitlines()
+    assert [line.split()[0] for line in lines if line.endswith("network_outage-1")] == [
+        "t-host_gone-2",
+        "t-host_gone-3",
+    ]
+    assert lines[-1].startswith(
+        "network_outage-1  09:45:41.131  m2 of group g-host_gone could not be reached"
+    )
+    told = json.loads(run("--json", gone).stdout)["partitions"]
+    assert [each["because_of"] for each in told] == [None, None, *["network_outage-1"] * 2, None, None]
 
 
 def test_nothing_to_tell_is_said() -> None:

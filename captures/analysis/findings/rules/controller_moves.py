@@ -21,7 +21,7 @@ class ControllerMoves(Rule):
     """Finds brokers that were taken for the controller and are not."""
 
     name: ClassVar[str] = "controller_moves"
-    effect_of = EffectOf.BROKERS
+    effect_of = EffectOf.CONTROLLERS
     title: ClassVar[str] = "Requests to a broker that is no longer the controller"
     about: ClassVar[str] = (
         "NOT_CONTROLLER: another broker or controller has been elected. Brokers and admin clients look it up and "

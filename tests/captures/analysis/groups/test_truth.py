@@ -203,8 +203,13 @@ def test_the_slowest_member_is_named(name: str, generation: int, who: str) -> No
 @pytest.mark.parametrize("name", NAMES)
 def test_the_coordinators_are_those_that_there_were(name: str) -> None:
     brokers = [each.broker for each in told(name)[read(name).group].coordinators]
-    killed = [event for event in read(name).events if event.get("who", "").startswith("broker ")]
-    assert len(brokers) == 1 + len(killed), brokers
+    events = read(name).events
+    killed = [event for event in events if event.get("who", "").startswith("broker ")]
+    # a controller that is killed is a broker, too, and may be the coordinator
+    perhaps = [
+        event for event in events if event["what"] == "SIGKILL" and event["who"].startswith("controller ")
+    ]
+    assert 0 <= len(brokers) - 1 - len(killed) <= len(perhaps), brokers
 
 
 @pytest.mark.sample(3)

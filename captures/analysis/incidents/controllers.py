@@ -1,0 +1,146 @@
+"""Controllers that moved, as brokers, controllers and clients are told who it is.
+
+A controller is elected for an epoch: what names both is true in whatever order it comes. Metadata and DescribeCluster
+name a node without its epoch, and only with ZooKeeper is it the controller: in a KRaft cluster it is any live broker
+(``KRaftMetadataCache.getRandomAliveBroker``).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from operator import attrgetter
+from typing import NamedTuple
+
+from captures.analysis.groups.vocabulary import Certainty
+from captures.analysis.incidents.model import Consequence, Incident, IncidentKind
+from captures.analysis.incidents.nodes import NodeAddresses
+from captures.exchanges import Exchange
+from captures.meaning.exchange import Body, number, rows
+from captures.time_format import span
+from dissectors.api_keys import ApiKey
+from dissectors.units import SECOND
+
+_OF_QUORUMS = frozenset({
+    ApiKey.VOTE, ApiKey.BEGIN_QUORUM_EPOCH, ApiKey.END_QUORUM_EPOCH, ApiKey.DESCRIBE_QUORUM,
+})  # fmt: skip
+_OF_ZOOKEEPER = frozenset({ApiKey.LEADER_AND_ISR, ApiKey.STOP_REPLICA, ApiKey.UPDATE_METADATA})
+_OF_CLIENTS = frozenset({ApiKey.METADATA, ApiKey.DESCRIBE_CLUSTER})
+NEEDED = _OF_QUORUMS | _OF_ZOOKEEPER | _OF_CLIENTS | {ApiKey.API_VERSIONS}
+"""APIs whose exchanges tell who the controller is; others need not be added."""
+_MOST = 1000
+"""Epochs, and controllers that clients are told, that are kept."""
+_ELECTED = 30 * SECOND
+"""ns after a broker went away in which another controller is elected because of that: a session with ZooKeeper lasts
+18 s by default, an election in KRaft a few."""
+_LOOKED_AT = 100
+"""Outages before a move that are looked at, the latest ones."""
+_BEGIN = attrgetter("begin")
+
+
+class _Told(NamedTuple):
+    """A node was said to be the controller."""
+
+    time: int
+    node: int
+    number: int
+
+
+class Controllers:
+    """Notes who the controller is; exchanges in any order, each once.
+
+    :ivar nodes: the addresses of nodes, as the same messages tell them
+    """
+
+    def __init__(self) -> None:
+        self.nodes = NodeAddresses()
+        self._epochs: dict[int, _Told] = {}
+        self._votes: dict[int, int] = {}
+        """Epoch -> when somebody first stood for it."""
+        self._by_broker: dict[str, int] = {}
+        self._to_clients: list[_Told] = []
+        self._zookeeper: bool | None = None
+
+    def add(self, exchange: Exchange) -> None:
+        """Learn from one exchange."""
+        key, request, response = exchange.api_key, exchange.request_body, exchange.response_body
+        self.nodes.add(exchange)
+        if key in _OF_ZOOKEEPER and not response.get("error_code"):
+            self._elected(request, "controller_id", "controller_epoch", exchange.time, exchange)
+        elif key in _OF_QUORUMS:
+            for part in _partitions(request):
+                self._elected(part, "leader_id", "leader_epoch", exchange.time, exchange)
+                if key == ApiKey.VOTE and not part.get("pre_vote") and len(self._votes) < _MOST:
+                    epoch = number(part, "replica_epoch")
+                    self._votes[epoch] = min(exchange.time, self._votes.get(epoch, exchange.time))
+            for part in _partitions(response):
+                self._elected(part, "leader_id", "leader_epoch", exchange.end, exchange)
+        elif key == ApiKey.API_VERSIONS and response and not response.get("error_code"):
+            offered = {number(row, "api_key") for row in rows(response, "api_keys")}
+            self._zookeeper = bool(self._zookeeper) or ApiKey.LEADER_AND_ISR in offered
+        elif key in _OF_CLIENTS and self._zookeeper is not False:
+            self._named(number(response, "controller_id"), exchange)
+
+    def _elected(self, body: Body, node: str, epoch: str, time: int, exchange: Exchange) -> None:
+        told, of = _Told(time, number(body, node), exchange.number), number(body, epoch)
+        if told.node >= 0 and of >= 0 and (of in self._epochs or len(self._epochs) < _MOST):
+            self._epochs[of] = min(told, self._epochs.get(of, told))
+
+    def _named(self, node: int, exchange: Exchange) -> None:
+        """Note what a client was told: brokers that have not heard of a move yet say the same as before."""
+        if node < 0 or self._by_broker.get(exchange.broker) == node:
+            return
+        self._by_broker[exchange.broker] = node
+        if len(self._to_clients) < _MOST and (not self._to_clients or self._to_clients[-1].node != node):
+            self._to_clients.append(_Told(exchange.end, node, exchange.number))
+
+    def incidents(
+        self, outages: Sequence[Incident], nodes: Mapping[str, frozenset[int]]
+    ) -> Iterator[Incident]:
+        """Yield the moves; those that follow from what befell the former controller are put there.
+
+        :param outages: and pauses of brokers, in the order of time
+        :param nodes: of the addresses of brokers, as far as they are known
+        """
+        for before, after, epochs in self._moves():
+            votes = (time for epoch, time in self._votes.items() if epoch in epochs)
+            begin = min((time for time in votes if before.time < time), default=after.time)
+            text = f"The controller moved from node {before.node} to node {after.node}"
+            if begin < after.time:
+                text += f", {span(after.time - begin)} after the first vote"
+            recent = range(*(bisect_left(outages, time, key=_BEGIN) for time in (begin - _ELECTED, begin)))
+            away = (outages[place] for place in recent[: -_LOOKED_AT - 1 : -1])
+            root = next((each for each in away if _was(before.node, each, nodes)), None)
+            if root is not None:
+                effect = Consequence("controller_move", "controller", after.time, f"{text}.", (after.number,))
+                root.moves.append(effect)
+                continue
+            yield Incident(
+                kind=IncidentKind.CONTROLLER_MOVE,
+                begin=min(begin, after.time),
+                end=after.time,
+                who=(f"node {before.node}", f"node {after.node}"),
+                sentence=f"{text}.",
+                certainty=Certainty.OBSERVED,
+                evidence=(after.number,),
+            )
+
+    def _moves(self) -> Iterator[tuple[_Told, _Told, range]]:
+        """Yield who was and who is the controller, and the epochs since, of which the last is its own."""
+        told = sorted(self._epochs.items())
+        if not told and self._zookeeper:
+            told = list(enumerate(sorted(self._to_clients)))
+        for (former, before), (epoch, after) in pairwise(told):
+            if before.node != after.node:
+                yield before, after, range(former + 1, epoch + 1)
+
+
+def _was(node: int, outage: Incident, nodes: Mapping[str, frozenset[int]]) -> bool:
+    """Whether a node was away in an outage, as far as is known."""
+    return any(node in nodes.get(broker, (node,)) for broker in outage.brokers)
+
+
+def _partitions(body: Body) -> Iterator[Body]:
+    for topic in rows(body, "topics"):
+        yield from rows(topic, "partitions")

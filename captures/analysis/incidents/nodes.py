@@ -1,0 +1,61 @@
+"""Which node of the cluster an address belongs to: one that has several listeners is one broker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+
+from captures.analysis.advertised_addresses import is_local
+from captures.exchanges import Capture, Exchange
+from captures.meaning.exchange import Body, number, rows, text
+from captures.names.names import canonical, split
+
+_MOST = 10_000
+"""Addresses that are kept."""
+
+
+class NodeAddresses:
+    """Collects the addresses that messages tell of nodes."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[tuple[str, int], set[int]] = {}
+        """Host, a name or an IP address, and port -> IDs."""
+
+    def add(self, exchange: Exchange) -> None:
+        """Learn from one exchange."""
+        for body in (exchange.request_body, exchange.response_body):
+            for node, row in _told(body):
+                host, port = text(row, "host"), number(row, "port")
+                with suppress(ValueError):
+                    host = canonical(host)
+                if node >= 0 and host and ((host, port) in self._nodes or len(self._nodes) < _MOST):
+                    self._nodes.setdefault((host, port), set()).add(node)
+
+    def of(self, capture: Capture) -> dict[str, frozenset[int]]:
+        """Return the nodes of each address that brokers have in a capture, of those that are known."""
+        found: dict[str, frozenset[int]] = {}
+        if self._nodes:
+            for broker in {capture.endpoints(each)[1] for each in range(len(capture.connections))}:
+                host, port = split(broker)
+                names = host, *capture.names.of(broker), *(["localhost"] if is_local(host) else [])
+                nodes = frozenset().union(*(self._nodes.get((name, port), ()) for name in names))
+                if nodes:
+                    found[broker] = nodes
+        return found
+
+
+def _told(body: Body) -> Iterator[tuple[int, Body]]:
+    """Yield the nodes in a message, each with what has its host and port."""
+    for row in (*rows(body, "brokers"), *rows(body, "node_endpoints")):  # Metadata, DescribeCluster; KRaft
+        yield number(row, "node_id", number(row, "broker_id")), row
+    for holder, listeners in (
+        ("nodes", "listeners"),
+        ("live_brokers", "endpoints"),
+    ):  # DescribeQuorum; UpdateMetadata
+        for row in rows(body, holder):
+            yield from ((number(row, "node_id", number(row, "id")), each) for each in rows(row, listeners))
+    leaders = [
+        number(part, "leader_id") for topic in rows(body, "topics") for part in rows(topic, "partitions")
+    ]
+    if len(leaders) == 1:
+        yield from ((leaders[0], each) for each in rows(body, "leader_endpoints"))

@@ -1,0 +1,76 @@
+"""Answers that took long, without what is waited by design."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from captures.analysis.decision_columns import DecisionColumns
+from captures.arrays import Bools, Int64s
+from captures.exchanges import Exchange, ExchangeTable
+from dissectors.api_keys import CONNECTING, GROUP_HEARTBEATS, ApiKey
+from dissectors.units import SECOND
+
+LEAST = SECOND
+"""ns over designed waits from which an answer is slow."""
+_MOST = 10_000
+"""That are kept of a capture, the first ones."""
+AT_ONCE = GROUP_HEARTBEATS | CONNECTING | {
+    ApiKey.FETCH, ApiKey.METADATA, ApiKey.FIND_COORDINATOR, ApiKey.HEARTBEAT, ApiKey.OFFSET_FETCH,
+    ApiKey.LIST_OFFSETS, ApiKey.LEAVE_GROUP, ApiKey.DESCRIBE_CLUSTER,
+}  # fmt: skip
+"""APIs that a broker answers by itself; Fetch when its wait is over."""
+NEEDED = AT_ONCE | {ApiKey.PRODUCE, ApiKey.OFFSET_COMMIT, ApiKey.TXN_OFFSET_COMMIT, ApiKey.INIT_PRODUCER_ID}
+"""APIs whose exchanges are looked at."""
+
+
+class SlowAnswer(NamedTuple):
+    """An answer that took long.
+
+    :ivar time: when it was asked for
+    :ivar end: when it was there
+    :ivar excess: ns over its designed wait
+    """
+
+    time: int
+    end: int
+    number: int
+    connection: int
+    broker: str
+    key: int
+    api: str
+    excess: int
+
+
+class SlowAnswers:
+    """Collects answers that took long; exchanges in any order, each once.
+
+    :ivar found: those that were kept
+    """
+
+    def __init__(self) -> None:
+        self.found: list[SlowAnswer] = []
+
+    def add(self, exchange: Exchange) -> None:
+        """Look at one exchange."""
+        key, latency = exchange.api_key, exchange.latency
+        if latency is None or latency < LEAST or key not in NEEDED or len(self.found) >= _MOST:
+            return
+        excess = latency - exchange.wait
+        if excess >= LEAST:
+            found = exchange.time, exchange.end, exchange.number, exchange.connection, exchange.broker
+            self.found.append(SlowAnswer(*found, key, exchange.api, excess))
+
+    @staticmethod
+    def possible(table: ExchangeTable, rows: Int64s) -> Bools:
+        """Return which exchanges may be among them, by their times alone."""
+        asked, answered = (table.column(name)[rows] for name in ("request_last", "response_first"))
+        of_api = np.isin(table.column("api_key")[rows], list(NEEDED))
+        found: Bools = of_api & (asked >= 0) & (answered - asked >= LEAST)
+        return found
+
+    @staticmethod
+    def deciding(rows: DecisionColumns) -> Bools:
+        """Return a mask of the exchanges that may be slow: designed waits are taken off when they are added."""
+        return rows.of_api(NEEDED) & (rows.latency >= LEAST)
