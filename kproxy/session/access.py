@@ -10,6 +10,7 @@ from captures.arrays import Int64s
 from captures.exchanges import Capture, Exchange, ExchangeReader
 from captures.exchanges.columns import ExchangeColumns
 from dissectors.apis import NAMES
+from kproxy.session.engine import Steps
 
 _SAMPLED = 20_000
 """Exchanges that are searched for values to offer."""
@@ -31,12 +32,15 @@ class Access:
         plain: ExchangeReader,
         shown: Callable[[], Int64s],
         open_: Callable[[], Int64s],
+        columns: Callable[[Iterable[str]], Steps[ExchangeColumns]],
     ) -> None:
         self.capture = capture
         self.reader = reader
         self.plain = plain
         self._shown = shown
         self._open = open_
+        self.columns = columns
+        """Fills columns of the messages of all exchanges, and returns them; once the capture is read to its end."""
 
     def shown(self) -> Int64s:
         """Return the numbers of the exchanges in the list, in its order."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import replace
@@ -92,7 +92,9 @@ class Session:
             capture, show_secrets=show_secrets, payload=payload, live=True, knowledge=knowledge
         )
         self._plain = ExchangeReader(capture, annotate=False, summary=False, live=True, knowledge=knowledge)
-        self._access = Access(capture, self._reader, self._plain, lambda: self.shown.all(), self._open)
+        self._access = Access(
+            capture, self._reader, self._plain, lambda: self.shown.all(), self._open, self._messages_with
+        )
         self._engine = Engine(capture.turns)
         self._reading = Thread(target=self._read, name="reading", daemon=True)
         self._inbox: deque[Int64s] = deque()
@@ -403,7 +405,7 @@ class Session:
         self._note_interventions(indexes)
         messages = None
         if tell and self.status.finished and wanted.message_columns:
-            messages = yield from self._messages_for(wanted)
+            messages = yield from self._messages_with(wanted.message_columns, tell=True)
         masks = wanted.mask_of(self._plain, indexes, self._context, messages)
         self._fits.array[indexes] = masks.matches
         undecided = indexes[masks.undecided] + self._plain.first
@@ -439,16 +441,20 @@ class Session:
         for exchange in self._access.exchanges(chosen.tolist()):
             observe(exchange)
 
-    def _messages_for(self, wanted: Filter) -> Steps[ExchangeColumns]:
-        """Return columns of the messages of all exchanges, with those that decide a filter; they are kept."""
+    def _messages_with(self, columns: Iterable[str], *, tell: bool = False) -> Steps[ExchangeColumns]:
+        """Return columns of the messages of all exchanges, some of them filled; they are kept.
+
+        :param tell: publish how far a filter is
+        """
         if self._messages is None:
             names = self._reader.knowledge.topic_name
             self._messages = ExchangeColumns(self._capture, self._reader.rows, names=names)
         rows, done = len(self._messages), 0
-        for _ in self._messages.preparing(wanted.message_columns):
-            done = min(done + BLOCK_ROWS, rows)
-            self._filtering = done / max(rows, 1)
-            self._publish()
+        for _ in self._messages.preparing(columns):
+            if tell:
+                done = min(done + BLOCK_ROWS, rows)
+                self._filtering = done / max(rows, 1)
+                self._publish()
             yield
         return self._messages
 
@@ -641,11 +647,12 @@ class Session:
         *,
         annotated: bool = False,
         everything: bool = False,
+        without: Collection[int] = (),
     ) -> SessionFold[F]:
         """Return the folding of this name; it is made when it is first asked for."""
         known = self._folds.get(name)
         if known is None:
-            known = SessionFold(self, name, make, annotated=annotated, everything=everything)
+            known = SessionFold(self, name, make, annotated=annotated, everything=everything, without=without)
             self._folds[name] = known
             begun = known
             self.do(lambda _: begun.begin_anew(self.countable(everything=everything)))
@@ -663,6 +670,11 @@ class Session:
         """Return the numbers of the exchanges that are complete, and shown unless everything is wanted."""
         complete = self._complete.array
         return np.flatnonzero(complete if everything else complete & self._chosen()) + self._reader.first
+
+    def of_other_apis(self, numbers: Int64s, keys: Sequence[int]) -> Int64s:
+        """Return the numbers of the exchanges that are of none of some APIs, all that are still kept."""
+        numbers = numbers[numbers >= self._reader.first]
+        return numbers[~np.isin(self._capture.table.column("api_key")[self._access.rows(numbers)], keys)]
 
     def _open(self) -> Int64s:
         """Return the numbers of the exchanges that are not complete."""

@@ -6,7 +6,7 @@ that runs in the engine's thread; the event loop only hands it to the widgets.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Generic
 
@@ -83,6 +83,7 @@ class TableView(View, Generic[F]):
     :cvar THINGS: what the rows are
     :cvar FOLD: name of the fold, for views that share one; that of the view by default
     :cvar EVERYTHING: whether all exchanges are counted, whatever is shown
+    :cvar WITHOUT: API keys of exchanges that are not counted
     :cvar FACTS: whether facts cover all exchanges, beside counts of those that are shown
     :cvar BESIDE: whether details stand beside the table where there is room, not below it
     """
@@ -113,13 +114,14 @@ class TableView(View, Generic[F]):
     THINGS: ClassVar[str]
     FOLD: ClassVar[str] = ""
     EVERYTHING: ClassVar[bool] = False
+    WITHOUT: ClassVar[Collection[int]] = ()
     FACTS: ClassVar[bool] = False
     BESIDE: ClassVar[bool] = True
 
     def __init__(self, session: Session) -> None:
         super().__init__(session)
         name = self.FOLD or self.view_name
-        self._folding = session.fold(name, self.make, everything=self.EVERYTHING)
+        self._folding = session.fold(name, self.make, everything=self.EVERYTHING, without=self.WITHOUT)
         self._all = (
             session.fold(f"{name} of all", self.make, everything=True) if self.FACTS else self._folding
         )

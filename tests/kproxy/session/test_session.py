@@ -15,6 +15,7 @@ from captures.export.selection import Selection
 from captures.filters import Context, FilterError, compile_filter
 from captures.packets import open_files
 from captures.packets.spool import DEFAULT_SPOOL
+from dissectors.api_keys import ApiKey
 from kproxy.session import Access, Order, Session, ShownExchanges, State, Steps
 from tests.conftest import DATA
 from tests.kproxy.tui.kit import REBALANCE, read_session, session_of, until
@@ -212,6 +213,31 @@ async def test_a_fold_that_nobody_wants_waits() -> None:
         folding.want(True)
         await session.idle()
         assert len(await folding.read(lambda fold, _: fold.numbers)) == 402
+
+
+async def test_what_is_looked_at_is_counted_before_the_rest_each_once() -> None:
+    async with read_session() as session:
+        wanted = np.array([50, 60, 400])
+        folding = session.fold("numbers", lambda _: CountingFold())
+        await session.run(lambda _: folding.bring_forward(wanted))
+        folding.want(True)
+        await session.idle()
+        numbers = await folding.read(lambda fold, _: fold.numbers)
+        assert numbers[:3] == wanted.tolist()
+        assert sorted(numbers) == list(range(1, 403))
+
+
+async def test_apis_that_tell_nothing_are_left_out_of_a_count() -> None:
+    async with read_session() as session:
+        folding = session.fold("numbers", lambda _: CountingFold(), without=(ApiKey.FETCH, ApiKey.PRODUCE))
+        folding.want(True)
+        await session.idle()
+        assert folding.progress == 1.0
+        found = await folding.read(
+            lambda fold, access: [access.exchange(number).api for number in fold.numbers]
+        )
+        assert len(found) == 201
+        assert {"Fetch", "Produce"}.isdisjoint(found)
 
 
 async def test_observers_see_every_exchange_whatever_is_shown() -> None:
