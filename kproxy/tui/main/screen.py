@@ -274,8 +274,7 @@ class MainScreen(Screen[None]):
                 self.exchanges.refresh_rows()
         if self._ticks % _VIEW_TICKS == 0:
             self._renew_view()
-            counting, self._counting = self._counting, self.view.counting
-            if session.live or counting != self._counting:
+            if session.live or self.view.counting != self._counting:
                 self._show_status(session.status)
 
     def _renew_view(self) -> None:
@@ -292,7 +291,8 @@ class MainScreen(Screen[None]):
         await view.renew()
 
     def _show_status(self, status: Status) -> None:
-        self.query_one(Headline).show(status, self.list.filter_off, self.view.counting)
+        self._counting = self.view.counting
+        self.query_one(Headline).show(status, self.list.filter_off, self._counting)
         states: list[str] = []
         loud: list[str] = []
         if self.exchanges.list.following and isinstance(self.view, Exchanges):

@@ -136,6 +136,10 @@ class Groups(TableView["GroupFold"]):
         self._shown: GroupDetail | None = None
         self._members = False
 
+    @property
+    def detail_height(self) -> int:
+        return super().detail_height + self._lanes.wanted_height
+
     def pictures(self) -> Iterable[Widget]:
         yield self._lanes
 
