@@ -44,7 +44,12 @@ class Incidents(DiagnosisView):
         Column("certainty", rank=2),
     )
     DETAILS: ClassVar[Sequence[Sequence[Column]]] = (
-        (Column("time"), Column("effect"), Column("what", least=_WHAT), Column("evidence", right=True, least=8)),
+        (
+            Column("time"),
+            Column("effect"),
+            Column("what", least=_WHAT),
+            Column("evidence", right=True, least=8),
+        ),
         EVIDENCE,
     )
 
