@@ -22,6 +22,7 @@ class Access:
 
     :ivar capture: the capture
     :ivar reader: decodes exchanges as they are to be shown; index 0 is the oldest exchange that is kept
+    :ivar columns: fills columns of the messages of all exchanges, once the capture is read to its end
     :ivar plain: decodes them for counting: without summaries, and with records left as bytes
     """
 
@@ -40,7 +41,6 @@ class Access:
         self._shown = shown
         self._open = open_
         self.columns = columns
-        """Fills columns of the messages of all exchanges, and returns them; once the capture is read to its end."""
 
     def shown(self) -> Int64s:
         """Return the numbers of the exchanges in the list, in its order."""

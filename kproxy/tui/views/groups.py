@@ -153,7 +153,8 @@ class Groups(TableView["GroupFold"]):
         timelines = self._timelines(fold, access)
         counted_ones = fold.stats.result()
         known = {group.group for group in counted_ones}
-        waiting = sorted(name for name in self._names if name and name not in known)
+        names = self._names if self._folding.progress < 1 else ()
+        waiting = sorted(name for name in names if name and name not in known)
         return [
             self._row(group, timelines.get(group.group), access)
             for group in (*counted_ones, *map(GroupRow, waiting))
