@@ -78,6 +78,7 @@ class Groups(TableView["GroupFold"]):
     EVERYTHING = True
     WITHOUT = (ApiKey.PRODUCE,)  # names no group
     BESIDE = False  # lanes take all the width there is
+    DRAWN = False  # they are the picture over time
 
     DEFAULT_CSS = """
     Groups {
@@ -135,10 +136,6 @@ class Groups(TableView["GroupFold"]):
         self._ahead: Hashable = None
         self._shown: GroupDetail | None = None
         self._members = False
-
-    @property
-    def detail_height(self) -> int:
-        return super().detail_height + self._lanes.wanted_height
 
     def pictures(self) -> Iterable[Widget]:
         yield self._lanes

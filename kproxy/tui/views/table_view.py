@@ -190,14 +190,14 @@ class TableView(View, Generic[F]):
         self.call_after_refresh(self._use_room)
 
     @property
-    def detail_height(self) -> int:
+    def _detail_height(self) -> int:
         """Lines that everything about the selected row takes, without a picture over time."""
         text = self._text.wrapped(max(self._text.size.width, 1)).plain.count("\n") + 1
         return text + sum(table.line_count() + 1 for table in self._details if table.display)
 
     def _use_room(self) -> None:
         """Draw the exchanges of the selected row over time where lines are left for that."""
-        left = self._detail.content_size.height - self.detail_height
+        left = self._detail.content_size.height - self._detail_height
         drawn = self.DRAWN and self._found is not None and left >= LEAST_HEIGHT
         self._detail.set_class(drawn, "-drawn")
         row, found = self._table.selected, self._found
