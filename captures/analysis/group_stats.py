@@ -77,6 +77,10 @@ class GroupStats:
             group.apis = Counter(dict(group.apis.most_common()))
         return sorted(self._groups.values(), key=lambda group: (-group.exchanges, group.group))
 
+    def group(self, name: str) -> GroupRow | None:
+        """Return a group, None if nothing was counted of it."""
+        return self._groups.get(name)
+
     def _count(self, name: str, exchange: Exchange) -> None:
         group = self._groups.get(name)
         if group is None:

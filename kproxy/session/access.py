@@ -10,6 +10,7 @@ from captures.arrays import Int64s
 from captures.exchanges import Capture, Exchange, ExchangeReader
 from captures.exchanges.columns import ExchangeColumns
 from dissectors.apis import NAMES
+from kproxy.session.engine import Steps
 
 _SAMPLED = 20_000
 """Exchanges that are searched for completions."""
@@ -21,6 +22,7 @@ class Access:
 
     :ivar capture: the capture
     :ivar reader: decodes exchanges for display; index 0 is the oldest exchange that is kept
+    :ivar columns: fills columns of the messages of all exchanges, once the capture is read to its end
     :ivar plain: decodes them for counting: without summaries, and with records left as bytes
     """
 
@@ -31,12 +33,14 @@ class Access:
         plain: ExchangeReader,
         shown: Callable[[], Int64s],
         open_: Callable[[], Int64s],
+        columns: Callable[[Iterable[str]], Steps[ExchangeColumns]],
     ) -> None:
         self.capture = capture
         self.reader = reader
         self.plain = plain
         self._shown = shown
         self._open = open_
+        self.columns = columns
 
     def shown(self) -> Int64s:
         """Return the numbers of the exchanges in the list, in list order."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from time import perf_counter
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+import numpy as np
 
 from captures.arrays import Int64s
 from captures.exchanges import Exchange
@@ -40,6 +42,7 @@ class SessionFold(Generic[F]):
     :param make: creates the fold, in the engine's thread
     :param annotated: whether to decode exchanges for display, with summaries; takes twice the time
     :param everything: add all exchanges, whatever is shown
+    :param without: API keys whose exchanges are left out
     :ivar version: changes when something was added, or the fold restarted
     :ivar rate: recent number of added exchanges per second
     """
@@ -52,8 +55,10 @@ class SessionFold(Generic[F]):
         *,
         annotated: bool = False,
         everything: bool = False,
+        without: Collection[int] = (),
     ) -> None:
         self._session = session
+        self._without = list(without)
         self._doing = f"counting it for {name}"
         self._make = make
         self._annotated = annotated
@@ -86,6 +91,13 @@ class SessionFold(Generic[F]):
         """Drop the result, and add everything again, because it is to be counted differently."""
         self._session.do(lambda _: self.begin_anew(self._session.countable(everything=self.everything)))
 
+    def bring_forward(self, numbers: Int64s) -> None:
+        """Add these waiting exchanges before the others; in the engine's thread."""
+        if self._waiting:
+            waiting = np.concatenate(self._waiting)
+            first = np.isin(waiting, numbers)
+            self._waiting = deque(part for part in (waiting[first], waiting[~first]) if len(part))
+
     async def read(self, look: Callable[[F, Access], T]) -> T:
         """Return what `look` returns for the fold, in the engine's thread."""
 
@@ -106,14 +118,15 @@ class SessionFold(Generic[F]):
     def begin_anew(self, numbers: Int64s) -> None:
         """Drop the result, and add these exchanges."""
         self._fold = None
-        self._waiting = deque([numbers])
-        self._left, self.added = len(numbers), 0
+        self._waiting = deque()
+        self._left = self.added = 0
         self.version += 1
-        if self._wanted:
-            self._session.do(self._continue)
+        self.extend(numbers)
 
     def extend(self, numbers: Int64s) -> None:
         """Add further exchanges."""
+        if self._without:
+            numbers = self._session.of_other_apis(numbers, self._without)
         if not len(numbers):
             return
         self._waiting.append(numbers)

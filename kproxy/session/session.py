@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import replace
@@ -92,7 +92,9 @@ class Session:
             capture, show_secrets=show_secrets, payload=payload, live=True, knowledge=knowledge
         )
         self._plain = ExchangeReader(capture, annotate=False, summary=False, live=True, knowledge=knowledge)
-        self._access = Access(capture, self._reader, self._plain, lambda: self.shown.all(), self._open)
+        self._access = Access(
+            capture, self._reader, self._plain, lambda: self.shown.all(), self._open, self._columns
+        )
         self._engine = Engine(capture.turns)
         self._reading = Thread(target=self._read, name="reading", daemon=True)
         self._inbox: deque[Int64s] = deque()
@@ -392,7 +394,7 @@ class Session:
         self._publish()
 
     def _decide(self, indexes: Int64s, *, tell: bool = False) -> Steps[None]:
-        """Find the exchanges that match the filter: by columns at once, the undecided ones one by one.
+        """Find the exchanges that match the filter.
 
         :param indexes: increasing
         :param tell: whether to publish progress
@@ -401,26 +403,59 @@ class Session:
         if wanted is None or not len(indexes):
             return
         self._note_interventions(indexes)
-        messages = None
-        if tell and self.status.finished and wanted.message_columns:
-            messages = yield from self._messages_for(wanted)
-        masks = wanted.mask_of(self._plain, indexes, self._context, messages)
-        self._fits.array[indexes] = masks.matches
-        undecided = indexes[masks.undecided] + self._plain.first
+        self._fits.array[indexes] = False
         published = started = time.perf_counter()
-        for begin in range(0, len(undecided), _TOGETHER):
-            yield
+        for found, share in self._fitting(wanted, indexes):
+            # by number: the oldest may have been dropped meanwhile
+            self._fits.array[found[found >= self._plain.first] - self._plain.first] = True
             now = time.perf_counter()
             if tell and now - published > _PROGRESS_SECONDS:
                 published = now
                 yield from self._arrange()
-                self._filtering = 1 - (len(undecided) - begin) / len(indexes)
-                self._filter_rate = begin / (now - started)
+                self._filtering = share
+                self._filter_rate = share * len(indexes) / (now - started)
                 self._publish()
-            # by number, because the oldest may have been dropped meanwhile
+            if share < 1:
+                yield
+
+    def _fitting(self, wanted: Filter, indexes: Int64s) -> Iterator[tuple[Int64s, float]]:
+        """Yield the exchanges that match a filter: by columns at once, the undecided ones in portions.
+
+        :param indexes: increasing
+        :returns: numbers of exchanges, and the share of all that is decided; each takes some milliseconds of work
+        """
+        messages = None
+        if self.status.finished and wanted.message_columns and len(indexes) == len(self._reader):
+            # of all exchanges, whose columns are kept
+            for done, _ in enumerate(self._preparing(wanted.message_columns)):
+                yield indexes[:0], min(done * BLOCK_ROWS / len(indexes), 0.99)
+            messages = self._messages
+        masks = wanted.mask_of(self._plain, indexes, self._context, messages)
+        undecided = indexes[masks.undecided] + self._plain.first
+        yield indexes[masks.matches] + self._plain.first, 1 - len(undecided) / len(indexes)
+        for begin in range(0, len(undecided), _TOGETHER):
             part = undecided[begin : begin + _TOGETHER] - self._plain.first
-            part = part[part >= 0]
-            self._fits.array[list(wanted.decide(self._plain, part, self._context))] = True
+            found = list(wanted.decide(self._plain, part[part >= 0], self._context))
+            left = max(len(undecided) - begin - _TOGETHER, 0)
+            yield np.array(found, np.int64) + self._plain.first, 1 - left / len(indexes)
+
+    def moments(self, wanted: Filter | None, numbers: Int64s) -> Steps[Int64s]:
+        """Return the times of the exchanges that match a filter, in ns since the epoch; in the engine's thread.
+
+        :param wanted: None matches all
+        :param numbers: increasing
+        """
+        if wanted is not None and len(numbers):
+            if wanted.needs_groups and self._groups is None:
+                yield from self._learn_groups()
+            every = self.status.finished
+            indexes = np.arange(len(self._reader)) if every else numbers - self._plain.first
+            fitting = [numbers[:0]]
+            for found, _ in self._fitting(wanted, indexes[indexes >= 0]):
+                fitting.append(found)
+                yield
+            numbers = np.intersect1d(np.concatenate(fitting), numbers)
+        return ExchangeColumns(self._capture, self._access.rows(numbers)).flat("time")
 
     def _learn_groups(self) -> Steps[None]:
         groups = GroupInference(self._reader.knowledge.topic_name)
@@ -439,17 +474,16 @@ class Session:
         for exchange in self._access.exchanges(chosen.tolist()):
             observe(exchange)
 
-    def _messages_for(self, wanted: Filter) -> Steps[ExchangeColumns]:
-        """Return the message columns of all exchanges, with those that a filter needs; they are cached."""
+    def _preparing(self, columns: Iterable[str]) -> Iterator[None]:
+        """Fill columns of the messages of all exchanges, step by step; they are kept."""
         if self._messages is None:
             names = self._reader.knowledge.topic_name
             self._messages = ExchangeColumns(self._capture, self._reader.rows, names=names)
-        rows, done = len(self._messages), 0
-        for _ in self._messages.preparing(wanted.message_columns):
-            done = min(done + BLOCK_ROWS, rows)
-            self._filtering = done / max(rows, 1)
-            self._publish()
-            yield
+        return self._messages.preparing(columns)
+
+    def _columns(self, names: Iterable[str]) -> Steps[ExchangeColumns]:
+        yield from self._preparing(names)
+        assert self._messages is not None
         return self._messages
 
     async def set_order(self, order: Order | None) -> None:
@@ -641,11 +675,12 @@ class Session:
         *,
         annotated: bool = False,
         everything: bool = False,
+        without: Collection[int] = (),
     ) -> SessionFold[F]:
         """Return the fold of this name; it is created on first use."""
         known = self._folds.get(name)
         if known is None:
-            known = SessionFold(self, name, make, annotated=annotated, everything=everything)
+            known = SessionFold(self, name, make, annotated=annotated, everything=everything, without=without)
             self._folds[name] = known
             begun = known
             self.do(lambda _: begun.begin_anew(self.countable(everything=everything)))
@@ -663,6 +698,11 @@ class Session:
         """Return the numbers of the complete exchanges, only shown ones unless everything is wanted."""
         complete = self._complete.array
         return np.flatnonzero(complete if everything else complete & self._chosen()) + self._reader.first
+
+    def of_other_apis(self, numbers: Int64s, keys: Sequence[int]) -> Int64s:
+        """Return the numbers of the exchanges that are of none of some APIs, all that are still kept."""
+        numbers = numbers[numbers >= self._reader.first]
+        return numbers[~np.isin(self._capture.table.column("api_key")[self._access.rows(numbers)], keys)]
 
     def _open(self) -> Int64s:
         """Return the numbers of the incomplete exchanges."""

@@ -27,7 +27,7 @@ from kproxy.tui.palette import Commands
 from kproxy.tui.row_colors import RowColors
 from kproxy.tui.safe import EXPLICIT_DIRECTION, IMPLICIT_DIRECTION, plain
 from kproxy.tui.settings import Settings, SettingsError
-from kproxy.tui.themes import add_themes, line_filters
+from kproxy.tui.themes import COLORLESS, add_themes, all_themes, line_filters
 from kproxy.tui.typed_keys import TypedKeys
 
 Severity = Literal["information", "warning", "error"]
@@ -103,7 +103,7 @@ class KproxyApp(App[Leaving]):
         self.typed_keys = TypedKeys(self, super().on_event, self._refuse_key)
         self._wanted = options.get("wanted")
         add_themes(self, settings.config.colors)
-        self.theme = settings.theme
+        self.theme = COLORLESS.name if self.no_color else settings.theme
         self.set_keymap(settings.keymap)
 
     def get_driver_class(self) -> type[Driver]:
@@ -243,13 +243,15 @@ class KproxyApp(App[Leaving]):
 
     def choose_theme(self, name: str = "") -> None:
         """Use a theme; ask which if none is named."""
-        if not name:
+        if self.no_color:
+            self.tell("themes change nothing without colours (NO_COLOR, or --color never)")
+        elif not name:
             self.search_themes()
-        elif name in self.available_themes:
+        elif name in all_themes():
             self.theme = name
             self._keep_theme(name)
         else:
-            self.tell(f"there is no theme {name!r}; there are {', '.join(self.available_themes)}")
+            self.tell(f"there is no theme {name!r}; there are {', '.join(all_themes())}")
 
     def _handle_exception(self, error: Exception) -> None:
         """Go on after a fault in something that was asked for, and tell of it; all else ends the application."""

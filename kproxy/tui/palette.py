@@ -13,6 +13,7 @@ from kproxy.tui.commands import BY_NAME, COMMANDS, Command
 from kproxy.tui.keymap import keys_of
 from kproxy.tui.manual import spelled
 from kproxy.tui.safe import plain
+from kproxy.tui.themes import all_themes
 
 if TYPE_CHECKING:
     from kproxy.tui.app import KproxyApp
@@ -78,7 +79,7 @@ class Commands(Provider):
             yield self._with_argument(main, "filter.edit", text, f"Filter: @{name}", text)
         for name in app.settings.profiles:
             yield self._with_argument(main, "columns.profile", name, f"Profile: {name}", "Use these columns.")
-        for name in app.available_themes:
+        for name in all_themes():
             yield self._with_argument(main, "app.theme", name, f"Theme: {name}", "Use these colours.")
 
     @staticmethod

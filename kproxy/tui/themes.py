@@ -10,9 +10,12 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, Literal
 
 from rich.console import Console
+from rich.segment import Segment
+from rich.style import Style
 from textual.app import App
 from textual.color import Color, ColorParseError
 from textual.constants import COLOR_SYSTEM
@@ -65,6 +68,15 @@ LIGHT = Theme(
 )
 FEW_COLORS = "ansi-dark"
 """The theme for terminals with 16 colours."""
+COLORLESS = replace(
+    BUILTIN_THEMES[FEW_COLORS],
+    name="colorless",
+    variables=BUILTIN_THEMES[FEW_COLORS].variables
+    | dict.fromkeys(
+        ("scrollbar-background", "scrollbar-background-hover", "scrollbar-background-active"), "ansi_default"
+    ),
+)
+"""The theme without colours: what has a background of its own is drawn in reverse video."""
 
 CHANGEABLE = (
     "primary",
@@ -97,6 +109,7 @@ def add_themes(app: App[Any], colors: Mapping[str, str]) -> None:
 
     :param colors: colours that are different in all of them, by name; those that make no sense are left as they are
     """
+    app.register_theme(COLORLESS)
     changed = {name: color for name, color in colors.items() if not _problem(name, color)}
     for theme in all_themes().values():
         app.register_theme(replace(theme, **changed))  # type: ignore[arg-type]
@@ -133,13 +146,35 @@ def heed_color(choice: Literal["auto", "always", "never"]) -> None:
 def line_filters(app: App[Any], filters: Sequence[LineFilter]) -> list[LineFilter]:
     """Return the filters through which an application is drawn, for its ``get_line_filters``.
 
-    Without colours Textual chooses its filter before a theme is chosen, and the one that makes greys of colours makes
-    black on black of the terminal's own.
-
-    :param filters: those that Textual has chosen
+    :param filters: those that Textual has chosen; without colours one of them makes greys of colours, which are colours
     """
-    own_colors = app.native_ansi_color
-    return [NoColor() if own_colors and isinstance(each, Monochrome) else each for each in filters]
+    usual = [each for each in filters if not isinstance(each, Monochrome | NoColor)]
+    return [*usual, ReverseVideo()] if app.no_color else usual
+
+
+class ReverseVideo(LineFilter):
+    """Takes all colours away; what has a background of its own, such as a cursor, is in reverse video.
+
+    It needs the theme :data:`COLORLESS`, which leaves the terminal's own background to everything else.
+    """
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
+        """Return segments without colours."""
+        return [
+            segment
+            if segment.style is None
+            else Segment(segment.text, _colorless(segment.style), segment.control)
+            for segment in segments
+        ]
+
+
+@lru_cache(1024)
+def _colorless(style: Style) -> Style:
+    marked = style.bgcolor is not None and not style.bgcolor.is_default
+    return style + _NO_COLORS + Style(reverse=marked or style.reverse)
+
+
+_NO_COLORS = NoColor.DEFAULT_COLORS
 
 
 def _problem(name: str, color: str) -> str:

@@ -13,6 +13,7 @@ from kproxy.proxy.rules.parser import parse_condition, parse_rule, with_saved_fi
 from kproxy.tui.columns import COLUMNS, compile_typed, field_problem
 from kproxy.tui.commands import BY_LINE, Command
 from kproxy.tui.main.part import Part
+from kproxy.tui.themes import all_themes
 from kproxy.tui.widgets.command_line import (
     Argument,
     CommandLine,
@@ -49,7 +50,7 @@ class CommandEntry(Part):
             "hold.filter": FilterText(lambda text: parse_condition(saved(text)), self._complete_filter),
             "rule.add": FilterText(lambda text: parse_rule(saved(text)), self._complete_rule),
             "goto.number": Number(),
-            "app.theme": Words(lambda: dict.fromkeys(self.app.available_themes, "theme"), "theme"),
+            "app.theme": Words(lambda: dict.fromkeys(all_themes(), "theme"), "theme"),
             "columns.profile": Words(
                 lambda: dict.fromkeys(settings.profiles, "columns of the list"), "profile", only=False
             ),

@@ -1,12 +1,15 @@
-"""The lines of the main screen: on top what is looked at; above the keys what was told last, and what is unusual."""
+"""The lines of the main screen: on top what is looked at, below it messages, states and keys."""
 
 from __future__ import annotations
 
 from datetime import tzinfo
+from typing import Any
 
 from rich.text import Text
+from textual.app import ComposeResult
 from textual.timer import Timer
 from textual.widget import Widget
+from textual.widgets import Footer
 
 from captures.meaning import words
 from captures.time_format import day, zone_name
@@ -107,7 +110,7 @@ _SECONDS = 6.0
 
 
 class StatusLine(Widget):
-    """Shows a message for some seconds on its left, and states on its right.
+    """Shows where escape leads on its left, a message in its place for some seconds, and states on its right.
 
     States are words, such as ``following`` and ``41/s``; what is lost or held stands out.
     """
@@ -119,6 +122,7 @@ class StatusLine(Widget):
     def __init__(self) -> None:
         super().__init__()
         self._message = ""
+        self._back = ""
         self._hiding: Timer | None = None
         self._states: tuple[str, ...] = ()
         self._loud: tuple[str, ...] = ()
@@ -138,6 +142,11 @@ class StatusLine(Widget):
         self._message = ""
         self.refresh()
 
+    def lead_back(self, place: str) -> None:
+        """Say where escape leads; empty if nowhere."""
+        self._back = f"esc: {place}" if place else ""
+        self.refresh()
+
     def show(self, states: tuple[str, ...], loud: tuple[str, ...] = ()) -> None:
         """Show states.
 
@@ -151,7 +160,7 @@ class StatusLine(Widget):
         """Return the line."""
         room = self.size.width
         right = "   ".join((*self._loud, *self._states))
-        left = cut(self._message, max(room - min(width(right), room // 2) - 2, 0))
+        left = cut(self._message or self._back, max(room - min(width(right), room // 2) - 2, 0))
         right = cut(printable(right), max(room - width(left) - 1, 0))
         line = Text(f"{left}{' ' * max(room - width(left) - width(right), 0)}{right}", no_wrap=True, end="")
         loud = "   ".join(self._loud)
@@ -159,3 +168,21 @@ class StatusLine(Widget):
             begin = len(line.plain) - len(right)
             line.stylize("bold reverse", begin, min(begin + len(loud), len(line.plain)))
         return line
+
+
+class KeyLine(Footer):
+    """Shows keys, as many as there is room for with all of their words."""
+
+    def compose(self) -> ComposeResult:
+        """Yield the keys that have room."""
+        room = self.screen.size.width
+        for each in super().compose():
+            key: Any = each
+            room -= width(f" {key.key_display} {key.description} ")
+            if room < 0:
+                return
+            yield each
+
+    def on_resize(self) -> None:
+        """Choose anew which keys have room."""
+        self.refresh(recompose=True)

@@ -10,13 +10,13 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.screen import Screen
 from textual.widget import Widget
-from textual.widgets import ContentSwitcher, Footer, Static
+from textual.widgets import ContentSwitcher, Static
 
 from kproxy.session import Session, Status
 from kproxy.tui.commands import COMMANDS, Command, Place, bindings
 from kproxy.tui.main.command_entry import CommandEntry
 from kproxy.tui.main.exchange_commands import ExchangeCommands
-from kproxy.tui.main.lines import Headline, StatusLine
+from kproxy.tui.main.lines import Headline, KeyLine, StatusLine
 from kproxy.tui.main.list_commands import ListCommands
 from kproxy.tui.main.live_commands import LiveCommands
 from kproxy.tui.main.questions import Questions
@@ -180,16 +180,25 @@ class MainScreen(Screen[None]):
                 visit.focus.focus()
             self.list.restore(visit)
 
-    def remember(self) -> None:
-        """Have escape lead back to what is shown now."""
+    @property
+    def place(self) -> Visit:
+        """What is shown now."""
         places = tuple(place for table in self.view.query(RowTable) if (place := table.place) is not None)
-        visit = Visit(
+        return Visit(
             self.view.view_name, self.session.status.filter, self.exchanges.list.place, places, self.focused
         )
+
+    def remember(self, visit: Visit | None = None) -> None:
+        """Have escape lead back to what was shown before, to what is shown now if None."""
+        visit = visit or self.place
         if not self._visits or self._visits[-1] != visit:
             self._visits.append(visit)
             del self._visits[:-_MOST_VISITS]
-            self.query_one(ViewLine).show(self.view.view_name, self._visits)
+            self._tell_place()
+
+    def _tell_place(self) -> None:
+        self.query_one(ViewLine).show(self.view.view_name)
+        self.query_one(StatusLine).lead_back(self._visits[-1].title if self._visits else "")
 
     @on(ViewLine.Chosen)
     def _view_chosen(self, message: ViewLine.Chosen) -> None:
@@ -222,18 +231,18 @@ class MainScreen(Screen[None]):
         yield SearchBar(id="search")
         yield self.typing.line()
         yield StatusLine()
-        yield Footer(show_command_palette=False)
+        yield KeyLine(show_command_palette=False)
 
     def on_mount(self) -> None:
         """Begin to look at what is published."""
         self.session.summaries.show_fields(self.exchanges.list.profile.fields)
         self.exchanges.list.following = self.session.live and self.kproxy.settings.config.follow
         self.exchanges.lay_out(Arrangement[self.kproxy.settings.config.layout.upper()])
-        self.query_one(Footer).display = self.kproxy.settings.config.footer
+        self.query_one(KeyLine).display = self.kproxy.settings.config.footer
         self.exchanges.take_focus()
         self.set_interval(_TICK, self._tick)
         self.live.listen()
-        self.query_one(ViewLine).show(self.view.view_name, self._visits)
+        self._tell_place()
         self.call_after_refresh(self.kproxy.settled)
 
     # ------------------------------------------------------------ renewal
@@ -265,8 +274,7 @@ class MainScreen(Screen[None]):
                 self.exchanges.refresh_rows()
         if self._ticks % _VIEW_TICKS == 0:
             self._renew_view()
-            counting, self._counting = self._counting, self.view.counting
-            if session.live or counting != self._counting:
+            if session.live or self.view.counting != self._counting:
                 self._show_status(session.status)
 
     def _renew_view(self) -> None:
@@ -283,7 +291,8 @@ class MainScreen(Screen[None]):
         await view.renew()
 
     def _show_status(self, status: Status) -> None:
-        self.query_one(Headline).show(status, self.list.filter_off, self.view.counting)
+        self._counting = self.view.counting
+        self.query_one(Headline).show(status, self.list.filter_off, self._counting)
         states: list[str] = []
         loud: list[str] = []
         if self.exchanges.list.following and isinstance(self.view, Exchanges):
@@ -339,7 +348,7 @@ class MainScreen(Screen[None]):
             self.view.on_shown()
             self._view_seen = ()
         self.view.take_focus()
-        self.query_one(ViewLine).show(name, self._visits)
+        self._tell_place()
         if isinstance(self.view, Exchanges):
             self.exchanges.refresh_rows()
         else:
@@ -386,7 +395,7 @@ class MainScreen(Screen[None]):
 
     def action_footer_toggle(self) -> None:
         """Show or hide the line of keys."""
-        footer = self.query_one(Footer)
+        footer = self.query_one(KeyLine)
         footer.display = not footer.display
 
     # ------------------------------------------------------------ the application

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Hashable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,7 @@ class Searches(Part):
         super().__init__(screen)
         self._search: Search | None = None
         self._deep = False
+        self._found: Hashable = None
 
     def action_search_start(self, text: str = "") -> None:
         """Type what to look for where the focus is."""
@@ -71,10 +73,20 @@ class Searches(Part):
 
     @work("search", exclusive=True)
     async def _look(self, *, forward: bool) -> None:
-        search = self._search
+        search, screen = self._search, self.screen
         if search is None:
             self.tell("nothing was searched for yet: / does")
-        elif not isinstance(self.screen.view, Exchanges):
+            return
+        before = screen.place
+        await self._go_to_match(search, forward=forward)
+        found = screen.place.cursors
+        if found != before.cursors:
+            if before.cursors != self._found:  # from a series of matches escape leads back to where it began
+                screen.remember(before)
+            self._found = found
+
+    async def _go_to_match(self, search: Search, *, forward: bool) -> None:
+        if not isinstance(self.screen.view, Exchanges):
             if not self.screen.view.search(search.pattern, forward=forward):
                 self.tell(f"{search.text} is not in this view")
         elif self._in_details:

@@ -1,8 +1,8 @@
-"""The line of views: their keys and names, the one that is shown marked, and where escape leads."""
+"""The line of views: their keys and names, the one that is shown marked; and the steps that escape leads back."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -14,18 +14,13 @@ from textual.widget import Widget
 
 from captures.filters import Filter
 from dissectors.printable import printable
-from kproxy.text.cells import cut, width
 from kproxy.tui.commands import COMMANDS
 from kproxy.tui.keymap import keys_of
 from kproxy.tui.list_position import ListPlace
 from kproxy.tui.widgets.row_table import TablePlace
 
-_GAP = 2
-_BACK = 14
-_BACK_SHARE = 5
-"""Where escape leads has a share of the line, one part of so many, but not fewer cells than these."""
-_SHORT = 2
-"""Characters below which no name is cut to say where escape leads."""
+_GAPS = ((2, " "), (1, " "), (1, ""))
+"""Cells between views, and what stands between a key and a name, while there is room."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +40,28 @@ class Visit:
     tables: tuple[TablePlace, ...]
     focus: Widget | None
 
+    @property
+    def title(self) -> str:
+        """What it is in short."""
+        return f"{self.view}{'' if self.filter is None else f' {printable(self.filter.text)}'}"
+
+    @property
+    def cursors(self) -> Hashable:
+        """Where the cursors are, however far it is scrolled."""
+        return self.view, self.place and self.place.number, tuple(table.key for table in self.tables)
+
 
 @dataclass(frozen=True, slots=True)
 class _Tab:
+    """A view in the line.
+
+    :ivar key: cells that its key takes
+    :ivar begin: its first cell
+    """
+
     name: str
     text: str
+    key: int
     begin: int
 
 
@@ -84,57 +96,39 @@ class ViewLine(Widget):
             if command.group == "view"
         ]
         self._current = ""
-        self._back: Visit | None = None
 
-    def show(self, current: str, visits: Sequence[Visit]) -> None:
-        """Mark a view.
-
-        :param visits: where escape leads, the last first
-        """
-        back = visits[-1] if visits else None
-        if (current, back) != (self._current, self._back):
-            self._current, self._back = current, back
+    def show(self, current: str) -> None:
+        """Mark a view."""
+        if current != self._current:
+            self._current = current
             self.refresh()
 
     def render(self) -> Text:
         """Return the line."""
-        room = self.size.width
         line = Text(no_wrap=True, end="")
         for tab in self._tabs():
             line.append(f"{' ' * (tab.begin - len(line))}{tab.text}")
+            line.stylize("bold", tab.begin, tab.begin + tab.key)
             if tab.name == self._current:
                 line.stylize("bold reverse", tab.begin, tab.begin + len(tab.text))
-        left = room - width(line.plain) - _GAP
-        if self._leads_back and left > 0:
-            told = cut(self._leads_back, left)
-            line.append(f"{' ' * (left + _GAP - width(told))}{told}")
         return line
-
-    @property
-    def _leads_back(self) -> str:
-        """Where escape leads, empty if it does not."""
-        if self._back is None:
-            return ""
-        wanted = self._back.filter
-        return f"esc: {self._back.view}{'' if wanted is None else f' {printable(wanted.text)}'}"
 
     def _tabs(self) -> list[_Tab]:
         """Return the views, with names as long as there is room for all; gaps give way before names do."""
         room = self.size.width
-        if self._leads_back:
-            room -= _GAP + min(width(self._leads_back), max(room // _BACK_SHARE, _BACK))
         longest = max(len(name) for name, _ in self._views)
-        for most, gap in product(range(longest, 0, -1), range(_GAP, 0, -1)):
+        for most, (gap, behind_key) in product(range(longest, 0, -1), _GAPS):
             texts = [
-                f"{key} {name if name == self._current else name[:most]}".strip() for name, key in self._views
+                f"{key}{behind_key}{name if name == self._current else name[:most]}".strip()
+                for name, key in self._views
             ]
             taken = sum(map(len, texts)) + gap * (len(texts) - 1)
-            if taken <= room or (most <= _SHORT and gap == 1 and taken <= self.size.width):
+            if taken <= room:
                 break
         tabs: list[_Tab] = []
         at = 0
-        for (name, _), text in zip(self._views, texts, strict=True):
-            tabs.append(_Tab(name, text, at))
+        for (name, key), text in zip(self._views, texts, strict=True):
+            tabs.append(_Tab(name, text, len(key), at))
             at += len(text) + gap
         return tabs
 

@@ -177,7 +177,8 @@ class Findings(DiagnosisView):
             ("thresholds", *(f"{name} {value}" for name, value in finding.thresholds.items())),
         )
         evidence = evidence_rows(access, finding.evidence, zone)
-        return Detail(f"{finding.severity.word}: {finding.rule}", text, (evidence,))
+        title = f"{finding.severity.word}: {finding.rule}"
+        return Detail(title, text, (evidence,), filter=finding.filter, marks=moments_of(evidence))
 
 
 def _blind_row(count: int) -> Row:
@@ -189,6 +190,11 @@ def _blind_row(count: int) -> Row:
 def evidence_rows(access: Access, numbers: Sequence[int], zone: tzinfo | None) -> list[Row]:
     """Return what exchanges say that something rests on: when, who, what was asked and what was answered."""
     return [_evidence_row(access, number, zone) for number in numbers[:_MOST_EVIDENCE]]
+
+
+def moments_of(evidence: Sequence[Row]) -> list[int]:
+    """Return when the exchanges of :func:`evidence_rows` were, as far as that is known."""
+    return [int(time.value) for row in evidence if isinstance(time := row.cells[1], Cell) and time.value]
 
 
 def _evidence_row(access: Access, number: int, zone: tzinfo | None) -> Row:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import tzinfo
 from typing import TYPE_CHECKING, ClassVar
 
-from textual import on
+import numpy as np
+from textual import on, work
 from textual.binding import BindingType
 from textual.content import Content
 from textual.widget import Widget
@@ -21,12 +23,16 @@ from captures.analysis.groups.labels import Labels, counter_of, step
 from captures.analysis.groups.model import GroupMember, GroupTimeline, Rebalance
 from captures.analysis.groups.vocabulary import Trigger
 from captures.analysis.incidents.history import IncidentHistories
+from captures.arrays import Int64s
 from captures.exchanges import Exchange
+from captures.exchanges.columns import ExchangeColumns
 from captures.filters.lexer import quoted
 from captures.meaning import words
 from captures.time_format import clock, span
+from dissectors.api_keys import ApiKey
 from kproxy.pace import PacedValue
 from kproxy.session.access import Access
+from kproxy.session.engine import ClosedError, Steps
 from kproxy.text.tables import Column
 from kproxy.tui.commands import Place, bindings
 from kproxy.tui.views.table_view import Detail, TableView, facts
@@ -47,6 +53,10 @@ _APIS = {
 """Column -> APIs that are counted in it."""
 
 
+_MANY = 20_000
+"""Exchanges from which on the selected group is counted before the others."""
+
+
 @dataclass(frozen=True, slots=True)
 class GroupDetail(Detail):
     """What there is to say about a group.
@@ -57,7 +67,7 @@ class GroupDetail(Detail):
     timeline: GroupTimeline | None
 
 
-class Groups(TableView[GroupStats]):
+class Groups(TableView["GroupFold"]):
     """One row for each group; of the selected one a lane for each member, its rebalances, and the story of one.
 
     All exchanges are looked at, whatever the filter shows: of a part of them, members would seem to fall silent.
@@ -66,7 +76,9 @@ class Groups(TableView[GroupStats]):
     view_name = "groups"
     THINGS = "groups"
     EVERYTHING = True
+    WITHOUT = (ApiKey.PRODUCE,)  # names no group
     BESIDE = False  # lanes take all the width there is
+    DRAWN = False  # they are the picture over time
 
     DEFAULT_CSS = """
     Groups {
@@ -119,35 +131,46 @@ class Groups(TableView[GroupStats]):
     def __init__(self, session: Session) -> None:
         self._lanes = Lanes(session.zone)
         super().__init__(session)
-        self._stories = session.fold("group stories", GroupFold, everything=True)
+        self._names: Sequence[str | None] = ()
+        """Of all groups, those too of which nothing was counted yet."""
+        self._ahead: Hashable = None
         self._shown: GroupDetail | None = None
         self._members = False
 
     def pictures(self) -> Iterable[Widget]:
         yield self._lanes
 
-    def on_shown(self) -> None:
-        super().on_shown()
-        self._stories.want(True)
-
-    def on_hidden(self) -> None:
-        super().on_hidden()
-        self._stories.want(False)
-
     def state(self) -> tuple[Hashable, ...]:
-        told = self._stories.look(lambda fold: fold.told.version)
-        return (*super().state(), self._stories.version, told)
+        return (*super().state(), self._folding.look(lambda fold: fold.told.version))
 
-    def make(self, access: Access) -> GroupStats:
-        return GroupStats()
+    def make(self, access: Access) -> GroupFold:
+        return GroupFold(access)
 
-    def rows(self, fold: GroupStats, access: Access) -> Sequence[Row]:
-        timelines = self._timelines(access)
-        return [self._row(group, timelines.get(group.group), access) for group in fold.result()]
+    def rows(self, fold: GroupFold, access: Access) -> Sequence[Row]:
+        timelines = self._timelines(fold, access)
+        counted_ones = fold.stats.result()
+        known = {group.group for group in counted_ones}
+        names = self._names if self._folding.progress < 1 else ()
+        waiting = sorted(name for name in names if name and name not in known)
+        return [
+            self._row(group, timelines.get(group.group), access)
+            for group in (*counted_ones, *map(GroupRow, waiting))
+        ]
 
-    def _timelines(self, access: Access) -> Mapping[str, GroupTimeline]:
-        everything = self._stories.progress >= 1
-        return self._stories.fold(access).timelines(access, everything=everything, live=self.goes_on)
+    def _timelines(self, fold: GroupFold, access: Access) -> Mapping[str, GroupTimeline]:
+        return fold.timelines(access, everything=self._folding.progress >= 1, live=self.goes_on)
+
+    @work(exclusive=True, group="ahead")
+    async def _count_ahead(self, group: Hashable) -> None:
+        """Have the selected group counted before the others, where counting all takes long."""
+
+        def bring_forward(access: Access) -> Steps[None]:
+            columns = yield from access.columns(("groups",))
+            self._names = columns.texts("groups")
+            self._folding.bring_forward(group_numbers(columns, str(group)) + access.plain.first)
+
+        with suppress(ClosedError):
+            await self.session.run(bring_forward)
 
     def _row(self, group: GroupRow, timeline: GroupTimeline | None, access: Access) -> Row:
         errors = words.listed(f"{count:,} {name}" for name, count in group.errors.most_common())
@@ -170,11 +193,11 @@ class Groups(TableView[GroupStats]):
         )
         return Row(group.group, cells, leads_to=of_group(group.group))
 
-    def detail(self, fold: GroupStats, access: Access, key: Hashable) -> GroupDetail | None:
-        group = next((group for group in fold.result() if group.group == key), None)
+    def detail(self, fold: GroupFold, access: Access, key: Hashable) -> GroupDetail | None:
+        group = fold.stats.group(str(key))
         if group is None:
             return None
-        timeline = self._timelines(access).get(group.group)
+        timeline = self._timelines(fold, access).get(group.group)
         told = [] if timeline is None else timeline.rebalances
         leader = next((each.leader for each in reversed(told) if each.leader), "")
         members = [] if timeline is None else timeline.members
@@ -237,6 +260,11 @@ class Groups(TableView[GroupStats]):
     # ------------------------------------------------------------ what is shown of the selected group
     def show_detail(self, found: Detail | None) -> None:
         super().show_detail(found)
+        row, status = self._table.selected, self.session.status
+        many = status.finished and status.exchanges > _MANY and self._folding.progress < 1
+        if many and row is not None and row.key != self._ahead:
+            self._ahead = row.key
+            self._count_ahead(row.key)
         self._shown = found if isinstance(found, GroupDetail) else None
         timeline = None if self._shown is None else self._shown.timeline
         self._lanes.show(timeline)
@@ -291,13 +319,30 @@ def _coordinator(timeline: GroupTimeline | None, access: Access) -> str:
     return access.capture.names.shown(seen[-1].broker) if seen else ""
 
 
+def group_numbers(columns: ExchangeColumns, group: str) -> Int64s:
+    """Return the exchanges that the story of a group is made of: those of its clients, others of them included.
+
+    :param columns: with the groups filled
+    """
+    groups, clients = columns.ragged("groups"), columns.flat("client_id")
+    codes = [code for code, name in enumerate(columns.texts("groups")) if name == group]
+    hosts = np.unique(
+        [(end or "").rpartition(":")[0] for end in columns.texts("client")], return_inverse=True
+    )[1]
+    of_host = hosts[columns.flat("client")] * (len(columns.texts("client_id")) + 1) + clients + 1
+    named = groups.rows[np.isin(groups.values, codes)]
+    return np.flatnonzero(np.isin(of_host, of_host[named]))
+
+
 class GroupFold:
     """Collects what members say, and tells it as timelines.
 
-    :ivar told: how current that is
+    :ivar stats: what was asked of groups
+    :ivar told: how current the timelines are
     """
 
     def __init__(self, access: Access) -> None:
+        self.stats = GroupStats()
         self._histories = IncidentHistories(access.plain.knowledge.topic_name, access.capture)
         self.told: PacedValue[Mapping[str, GroupTimeline]] = PacedValue({})
         self._added = 0
@@ -307,6 +352,7 @@ class GroupFold:
         """Take one exchange in."""
         self._added += 1
         self._latest = max(self._latest, exchange.end)
+        self.stats.add(exchange)
         self._histories.add(exchange)
 
     def timelines(self, access: Access, *, everything: bool, live: bool) -> Mapping[str, GroupTimeline]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from contextlib import suppress
 from typing import ClassVar
 
 from captures.analysis.groups.vocabulary import Certainty
@@ -43,7 +44,12 @@ class Incidents(DiagnosisView):
         Column("certainty", rank=2),
     )
     DETAILS: ClassVar[Sequence[Sequence[Column]]] = (
-        (Column("time"), Column("effect"), Column("what", least=_WHAT), Column("evidence", right=True)),
+        (
+            Column("time"),
+            Column("effect"),
+            Column("what", least=_WHAT),
+            Column("evidence", right=True, least=8),
+        ),
         EVIDENCE,
     )
 
@@ -88,14 +94,27 @@ class Incidents(DiagnosisView):
                     moment(effect.time, zone),
                     EFFECT_LABELS.get(effect.kind, effect.kind),
                     effect.sentence,
-                    words.some(f"#{number}" for number in effect.evidence),
+                    _evidence(effect.evidence, access),
                 ),
                 leads_to=next(iter(effect.evidence), None),
             )
             for place, effect in enumerate(incident.consequences)
         ]
         evidence = evidence_rows(access, incident.evidence, zone)
-        return Detail(incident.id, text, (effects, evidence))
+        ends = (incident.begin, incident.end or incident.begin)
+        marks = (*ends, *(effect.time for effect in incident.consequences))
+        return Detail(incident.id, text, (effects, evidence), filter="", marks=marks)
+
+
+def _evidence(numbers: Sequence[int], access: Access) -> str:
+    """Return what the first exchange is that shows something, and how many others there are: ``SyncGroup #252 +2``."""
+    if not numbers:
+        return ""
+    number, *others = numbers
+    api = ""
+    with suppress(LookupError):  # the ring of a live capture may have dropped it
+        api = f"{access.exchange(number).api} "
+    return f"{api}#{number}{f' +{len(others)}' if others else ''}"
 
 
 def _bar(begin: int, lasts: int, whole: int) -> str:

@@ -87,6 +87,17 @@ class Records(TableView[RecordsFold]):
 
     view_name = "records"
     THINGS = "records"
+    DRAWN = False  # the table has what is left
+
+    DEFAULT_CSS = """
+    Records {
+        & > .rows { height: 1fr; max-height: 100%; }
+        & > .detail { height: auto; max-height: 50%; }
+        & > .detail.-text-only > .text { height: auto; }
+        &.-beside > .detail { height: 1fr; max-height: 100%; }
+    }
+    """
+
     COLUMNS: ClassVar[Sequence[Column]] = (
         Column("record", least=16),
         Column("time", rank=2),

@@ -6,8 +6,9 @@ that runs in the engine's thread; the event loop only hands it to the widgets.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Hashable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Generic
 
 from textual import events, on, work
@@ -18,13 +19,16 @@ from textual.geometry import Size
 from textual.widget import Widget
 from textual.widgets import Static
 
+from captures.filters import Filter, compile_filter
 from captures.filters.regex import TextRegex
 from dissectors.printable import printable
 from kproxy.session.access import Access
+from kproxy.session.activity import Activity
 from kproxy.session.engine import ClosedError
 from kproxy.session.folds import F, SessionFold
 from kproxy.text.tables import Column
 from kproxy.tui.views.base import Progress, View
+from kproxy.tui.widgets.activity_chart import LEAST_HEIGHT, ActivityChart, ActivityPicture
 from kproxy.tui.widgets.row_table import RowTable
 from kproxy.tui.widgets.table_rows import AnyCell, Role, Row, role_of, text_of
 
@@ -50,11 +54,15 @@ class Detail:
     :ivar title: what the row is
     :ivar text: some lines
     :ivar tables: rows of the tables below, one for each of :attr:`TableView.DETAILS`
+    :ivar filter: what is drawn over time: exchanges that fit it, empty for all; None for what the row leads to
+    :ivar marks: moments that stand out there, ns since the epoch
     """
 
     title: str
     text: Content
     tables: tuple[Sequence[Row], ...]
+    filter: str | None = field(default=None, kw_only=True)
+    marks: Sequence[int] = field(default=(), kw_only=True)
 
 
 def facts(*lines: tuple[AnyCell, ...]) -> Content:
@@ -83,8 +91,10 @@ class TableView(View, Generic[F]):
     :cvar THINGS: what the rows are
     :cvar FOLD: name of the fold, for views that share one; that of the view by default
     :cvar EVERYTHING: whether all exchanges are counted, whatever is shown
+    :cvar WITHOUT: API keys of exchanges that are not counted
     :cvar FACTS: whether facts cover all exchanges, beside counts of those that are shown
     :cvar BESIDE: whether details stand beside the table where there is room, not below it
+    :cvar DRAWN: whether the exchanges of the selected row are drawn over time where lines are left
     """
 
     DEFAULT_CSS = """
@@ -98,7 +108,11 @@ class TableView(View, Generic[F]):
             & > .text { height: auto; max-height: 60%; padding: 0 1; }
             &.-text-only > .text { height: 1fr; max-height: 100%; }
             & > RowTable { height: auto; max-height: 50%; min-height: 3; }
-            & > RowTable:last-child { height: 1fr; max-height: 100%; }
+            & > RowTable.last { height: 1fr; max-height: 100%; }
+            & > ActivityChart { display: none; }
+            &.-drawn > ActivityChart { display: block; }
+            &.-drawn > .text { height: auto; max-height: 100%; }
+            &.-drawn > RowTable { height: auto; max-height: 100%; min-height: 0; }
         }
         &.-beside {
             layout: horizontal;
@@ -113,13 +127,15 @@ class TableView(View, Generic[F]):
     THINGS: ClassVar[str]
     FOLD: ClassVar[str] = ""
     EVERYTHING: ClassVar[bool] = False
+    WITHOUT: ClassVar[Collection[int]] = ()
     FACTS: ClassVar[bool] = False
     BESIDE: ClassVar[bool] = True
+    DRAWN: ClassVar[bool] = True
 
     def __init__(self, session: Session) -> None:
         super().__init__(session)
         name = self.FOLD or self.view_name
-        self._folding = session.fold(name, self.make, everything=self.EVERYTHING)
+        self._folding = session.fold(name, self.make, everything=self.EVERYTHING, without=self.WITHOUT)
         self._all = (
             session.fold(f"{name} of all", self.make, everything=True) if self.FACTS else self._folding
         )
@@ -127,8 +143,13 @@ class TableView(View, Generic[F]):
         self._table = RowTable(self.COLUMNS, empty="", classes="rows")
         self._text = FactText()
         self._details = [RowTable(columns, empty="") for columns in self.DETAILS]
+        if self._details:
+            self._details[-1].add_class("last")
+        self._chart = ActivityChart(session.zone)
+        self._found: Detail | None = None
+        self._activity: tuple[tuple[str, Filter | None, bool, bool], Activity] | None = None
         text = VerticalScroll(self._text, classes="text")
-        self._detail = Vertical(*self.pictures(), text, *self._details, classes="detail")
+        self._detail = Vertical(*self.pictures(), text, *self._details, self._chart, classes="detail")
 
     # ------------------------------------------------------------ what a view says; in the engine's thread
     def make(self, access: Access) -> F:
@@ -165,6 +186,48 @@ class TableView(View, Generic[F]):
             table.set_rows(rows)
             table.display = bool(rows)
         self._detail.set_class(not any(table.display for table in self._details), "-text-only")
+        self._found = found
+        self.call_after_refresh(self._use_room)
+
+    @property
+    def _detail_height(self) -> int:
+        """Lines that everything about the selected row takes, without a picture over time."""
+        text = self._text.wrapped(max(self._text.size.width, 1)).plain.count("\n") + 1
+        return text + sum(table.line_count() + 1 for table in self._details if table.display)
+
+    def _use_room(self) -> None:
+        """Draw the exchanges of the selected row over time where lines are left for that."""
+        left = self._detail.content_size.height - self._detail_height
+        drawn = self.DRAWN and self._found is not None and left >= LEAST_HEIGHT
+        self._detail.set_class(drawn, "-drawn")
+        row, found = self._table.selected, self._found
+        if not drawn or row is None or found is None:
+            return
+        wanted = found.filter
+        if wanted is None:
+            wanted = row.leads_to if isinstance(row.leads_to, str) else ""
+        status = self.session.status
+        of = wanted, status.filter, status.marked_only, status.finished
+        if self._activity is None or self._activity[0] != of:
+            fitting = compile_filter(wanted) if wanted else None
+            self._activity = of, Activity(self.session, fitting, everything=self.EVERYTHING)
+            self._chart.show(None)
+            self._draw(found)
+        elif not any(each.group == "activity" and not each.is_finished for each in self.workers):
+            self._draw(found)
+
+    @work(exclusive=True, group="activity")
+    async def _draw(self, found: Detail) -> None:
+        assert self._activity is not None
+        (wanted, *_), activity = self._activity
+        with suppress(ClosedError):
+            moments = await self.session.run(activity.renewed)
+            status = self.session.status
+            what = f"exchanges of {found.title}" if wanted else "all exchanges"
+            picture = ActivityPicture(
+                what, moments, status.begin, max(status.latest, status.begin), found.marks
+            )
+            self._chart.show(picture)
 
     @property
     def unfiltered(self) -> bool:
@@ -252,6 +315,7 @@ class TableView(View, Generic[F]):
     def on_resize(self, event: events.Resize) -> None:
         """Put the details where there is room for them."""
         self.set_class(self.BESIDE and event.size.width >= _BESIDE, "-beside")
+        self.call_after_refresh(self._use_room)
 
     @on(RowTable.RowSelected)
     def _selected(self, message: RowTable.RowSelected) -> None:

@@ -22,9 +22,10 @@ from textual.widget import Widget
 from captures.analysis.groups.model import GroupMember, GroupTimeline, Rebalance
 from captures.analysis.groups.vocabulary import Phase
 from captures.meaning import words
-from captures.time_format import clock, span
+from captures.time_format import span
 from kproxy.text.cells import fit, width
 from kproxy.tui.commands import Place, bindings
+from kproxy.tui.widgets.time_axis import time_axis
 
 _SIGNS = {
     Phase.STABLE: "━",
@@ -38,10 +39,8 @@ _SIGNS = {
 _ORDER = {phase: place for place, phase in enumerate(_SIGNS)}
 _LEFT = "╳"
 _LEGEND = "  ".join([*(f"{sign} {phase}" for phase, sign in _SIGNS.items()), f"{_LEFT} gone"])
-_MARK, _RUNNING, _TICK = "▼", "▽", "╵"
+_MARK, _RUNNING = "▼", "▽"
 _LABEL = (11, 24)
-_TICKS_APART = 18  # cells
-_CLOCK = 12
 _ZOOM = 2
 _PAN = 4
 """The part of what is shown that one step goes."""
@@ -294,7 +293,8 @@ class Lanes(Widget, can_focus=True):
         elif y - 2 < len(lanes):
             line = self._lane(lanes[y - 2])
         elif y - 2 == len(lanes):
-            line = [Segment(fit(self._axis(), room), self._style("muted"))]
+            axis = " " * self._label + time_axis(*self._shown, self._cells, self._zone)
+            line = [Segment(fit(axis, room), self._style("muted"))]
         else:
             line = []
         return Strip(line).crop_extend(0, room, style)
@@ -367,14 +367,6 @@ class Lanes(Widget, can_focus=True):
         end = current.end if current.end is not None else self._extent[1] if current.running else current.time
         first, last = self._cell(current.time), self._cell(end)
         return range(min(max(first, 0), self._cells), max(min(last + 1, self._cells), 0))
-
-    def _axis(self) -> str:
-        begin, end = self._shown
-        text = " " * self._label
-        for cell in range(0, max(self._cells - _CLOCK, 1), _TICKS_APART):
-            time = begin + cell * (end - begin) // self._cells
-            text += "─" * (self._label + cell - width(text)) + _TICK + clock(time, self._zone)
-        return text + "─" * max(self.size.width - width(text), 0)
 
 
 def _name(member: GroupMember) -> str:

@@ -85,6 +85,17 @@ class Terminal:
         """The lines of the screen."""
         return "\n".join(self._screen.display)
 
+    @property
+    def reversed(self) -> str:
+        """What stands on the screen in reverse video."""
+        lines = self._screen.buffer
+        return "".join(
+            lines[y][x].data
+            for y in range(self._screen.lines)
+            for x in range(self._screen.columns)
+            if lines[y][x].reverse
+        )
+
     def look(self, seconds: float = 0.1) -> None:
         """Read what is shown, as long as that takes: a program whose terminal nobody reads has to wait."""
         self._read(time.monotonic() + seconds)

@@ -15,7 +15,9 @@ from captures.export.selection import Selection
 from captures.filters import Context, FilterError, compile_filter
 from captures.packets import open_files
 from captures.packets.spool import DEFAULT_SPOOL
+from dissectors.api_keys import ApiKey
 from kproxy.session import Access, Order, Session, ShownExchanges, State, Steps
+from kproxy.session.activity import Activity
 from tests.conftest import DATA
 from tests.kproxy.tui.kit import REBALANCE, read_session, session_of, until
 
@@ -212,6 +214,57 @@ async def test_a_fold_that_nobody_wants_waits() -> None:
         folding.want(True)
         await session.idle()
         assert len(await folding.read(lambda fold, _: fold.numbers)) == 402
+
+
+async def test_what_is_looked_at_is_counted_before_the_rest_each_once() -> None:
+    async with read_session() as session:
+        wanted = np.array([50, 60, 400])
+        folding = session.fold("numbers", lambda _: CountingFold())
+        await session.run(lambda _: folding.bring_forward(wanted))
+        folding.want(True)
+        await session.idle()
+        numbers = await folding.read(lambda fold, _: fold.numbers)
+        assert numbers[:3] == wanted.tolist()
+        assert sorted(numbers) == list(range(1, 403))
+
+
+@pytest.mark.parametrize(
+    "text", ["client_id == m1", "error == REBALANCE_IN_PROGRESS", "group == gr2-java_eager_range"]
+)
+async def test_the_moments_of_what_fits_a_filter_are_those_of_the_list(text: str) -> None:
+    async with read_session() as session:
+        wanted = compile_filter(text)
+        moments = await session.run(Activity(session, wanted, everything=True).renewed)
+        await session.set_filter(wanted)
+        await session.idle()
+        numbers = session.shown.all().tolist()
+        assert sorted(moments) == sorted([(await session.exchange(number)).time for number in numbers])
+        shown = await session.run(Activity(session, None, everything=False).renewed)
+        assert sorted(shown) == sorted(moments)
+
+
+async def test_the_moments_of_what_comes_are_added_once() -> None:
+    session = session_of(live=True)
+    activity = Activity(session, compile_filter("api == Fetch"), everything=True)
+    session.start()
+    for _ in range(3):
+        await session.run(activity.renewed)
+    await session.idle()
+    assert len(await session.run(activity.renewed)) == 127
+    session.close()
+
+
+async def test_apis_that_tell_nothing_are_left_out_of_a_count() -> None:
+    async with read_session() as session:
+        folding = session.fold("numbers", lambda _: CountingFold(), without=(ApiKey.FETCH, ApiKey.PRODUCE))
+        folding.want(True)
+        await session.idle()
+        assert folding.progress == 1.0
+        found = await folding.read(
+            lambda fold, access: [access.exchange(number).api for number in fold.numbers]
+        )
+        assert len(found) == 201
+        assert {"Fetch", "Produce"}.isdisjoint(found)
 
 
 async def test_observers_see_every_exchange_whatever_is_shown() -> None:

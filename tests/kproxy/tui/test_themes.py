@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import re
+from pathlib import Path
 
 import pytest
+from rich.segment import Segment
+from rich.style import Style
 from textual.app import App
 from textual.color import Color
-from textual.filter import LineFilter, Monochrome, NoColor
 from textual.theme import Theme
 
 from kproxy.tui.themes import (
     DARK,
     FEW_COLORS,
     LIGHT,
+    ReverseVideo,
     add_themes,
     all_themes,
     color_problems,
     heed_color,
-    line_filters,
     theme_problem,
     usual_theme,
 )
+from tests.kproxy.cli.terminal import Terminal
+from tests.kproxy.tui.kit import REBALANCE
 
 STATES = ("primary", "accent", "warning", "error", "success")
 
@@ -127,21 +131,36 @@ def test_doing_without_colours(
     assert App().no_color is without
 
 
-@pytest.mark.parametrize(("theme", "kind"), [(DARK.name, Monochrome), ("ansi-dark", NoColor)])
-async def test_without_colours_there_is_no_black_on_black(
-    monkeypatch: pytest.MonkeyPatch, theme: str, kind: type[LineFilter]
-) -> None:
-    monkeypatch.setenv("NO_COLOR", "1")
+def test_without_colours_only_what_is_marked_is_in_reverse_video() -> None:
+    given = [
+        Segment("plain", Style(color="red", bgcolor="default", bold=True)),
+        Segment("cursor", Style(bgcolor="white")),
+    ]
+    plain, cursor = ReverseVideo().apply(given, Color.parse("ansi_default"))
+    for segment in (plain, cursor):
+        assert segment.style is not None
+        assert segment.style.color is not None
+        assert segment.style.color.is_default
+        assert segment.style.bgcolor is not None
+        assert segment.style.bgcolor.is_default
+    assert plain.style == Style(color="default", bgcolor="default", bold=True)
+    assert cursor.style is not None
+    assert cursor.style.reverse
 
-    class ThemeApp(App[None]):
-        def get_line_filters(self) -> Sequence[LineFilter]:
-            return line_filters(self, super().get_line_filters())
 
-    app = ThemeApp()
-    add_themes(app, {})
-    app.theme = theme
-    async with app.run_test(size=(20, 5)) as pilot:
-        await pilot.pause()
-        assert [type(each) for each in app.get_line_filters() if isinstance(each, Monochrome | NoColor)] == [
-            kind
-        ]
+@pytest.mark.slow
+def test_no_colour_reaches_a_terminal_without_colours(tmp_path: Path) -> None:
+    with Terminal(["open", "--color", "never", str(REBALANCE)], tmp_path) as terminal:
+        terminal.shows("402 exchanges")
+        terminal.shows("✓ ok")
+        terminal.type(":theme kproxy-light\r")
+        terminal.shows("themes change nothing")
+        codes = {
+            int(code)
+            for sequence in re.findall(rb"\x1b\[([\d;]*)m", terminal.said)
+            for code in sequence.split(b";")
+            if code
+        }
+        assert codes <= {0, 1, 2, 3, 4, 7, 39, 49}
+        assert "1exchanges" in terminal.reversed
+        assert "09:50:58.908" in terminal.reversed  # the line of the cursor

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from captures.exchanges import ExchangeReader
+from captures.exchanges.columns import ExchangeColumns
 from kproxy.session.access import Access
+from kproxy.session.engine import Steps
 from kproxy.tui.detail.overview import overview
 from tests.kproxy.tui.detail.details import capture_of
 
@@ -17,7 +19,13 @@ def said_of(name: str, number: int) -> tuple[str, str]:
     capture = capture_of(name)
     reader = ExchangeReader(capture)
     none = np.empty(0, np.int64)
-    return overview(reader.exchange(number - 1), Access(capture, reader, reader, lambda: none, lambda: none))
+
+    def no_columns(_: object) -> Steps[ExchangeColumns]:
+        raise AssertionError("columns are not needed for one exchange")
+
+    return overview(
+        reader.exchange(number - 1), Access(capture, reader, reader, lambda: none, lambda: none, no_columns)
+    )
 
 
 def test_a_long_poll_is_told_apart_from_what_came_on_top() -> None:

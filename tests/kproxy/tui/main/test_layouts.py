@@ -10,7 +10,8 @@ from textual.pilot import Pilot
 
 from kproxy.tui.app import KproxyApp
 from kproxy.tui.settings import Settings
-from tests.kproxy.tui.kit import session_of, settled
+from kproxy.tui.widgets.activity_chart import ActivityChart
+from tests.kproxy.tui.kit import main_of, opened, session_of, settled, shown_lines
 
 pytestmark = pytest.mark.slow
 
@@ -45,3 +46,39 @@ def test_details_beside_the_list(app: KproxyApp, snap_compare: Any) -> None:
 
 def test_a_filter_is_typed(app: KproxyApp, snap_compare: Any) -> None:
     assert snap_compare(app, terminal_size=(100, 30), run_before=_at(52, "f", *"lat"))
+
+
+@pytest.mark.parametrize("key", ["2", "3", "4", "R", "5", "6", "7", "8", "0", "W"])
+async def test_no_view_leaves_its_lower_half_empty(key: str) -> None:
+    async with opened(size=(140, 40)) as pilot:
+        await pilot.press(key)
+        await settled(pilot)
+        runs = "".join(" "[: not line.strip()] or "x" for line in shown_lines(pilot)).split("x")
+        assert max(map(len, runs)) <= 7
+
+
+async def test_what_is_drawn_over_time_follows_the_row_and_the_filter() -> None:
+    async with opened(size=(140, 40)) as pilot:
+
+        async def drawn(*keys: str) -> int:
+            for key in keys:
+                await pilot.press(key)
+                await settled(pilot)
+            picture = main_of(pilot).view.query_one(ActivityChart)._picture
+            assert picture is not None
+            return len(picture.moments)
+
+        assert await drawn("3") == 167
+        assert await drawn("j") == 78
+        assert await drawn("k", "f", *"fetch", "enter") == 71
+
+
+async def test_a_picture_goes_where_there_is_no_room_for_it() -> None:
+    async with opened(size=(140, 40)) as pilot:
+        await pilot.press("4")
+        await settled(pilot)
+        chart = main_of(pilot).view.query_one(ActivityChart)
+        assert chart.size.height > 10
+        await pilot.resize_terminal(80, 24)
+        await settled(pilot)
+        assert chart.size.height == 0

@@ -14,6 +14,8 @@ from kproxy.tui.app import KproxyApp
 from kproxy.tui.commands import BY_NAME
 from kproxy.tui.main.lines import StatusLine
 from kproxy.tui.settings import Settings
+from kproxy.tui.views.base import Progress
+from kproxy.tui.views.clients import Clients
 from kproxy.tui.views.exchanges import Arrangement
 from kproxy.tui.widgets.byte_view import ByteView
 from kproxy.tui.widgets.exchange_list import ExchangeList
@@ -381,3 +383,18 @@ async def test_the_status_line_shows_what_was_told() -> None:
         line = main_of(pilot).query_one(StatusLine).render().plain
         assert "hello �[31mthere" in line
         await asyncio.sleep(0)
+
+
+async def test_a_count_that_ended_between_two_looks_is_not_shown_any_longer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    counting: list[Progress] = []
+    monkeypatch.setattr(Clients, "counting", property(lambda _: counting[-1] if counting else None))
+    async with opened() as pilot:
+        await pilot.press("3")
+        await settled(pilot)
+        main = main_of(pilot)
+        counting.append(Progress(0.06, 0))
+        main._show_status(main.session.status)  # as when something else was published meanwhile
+        counting.clear()
+        await until(lambda: "counting" not in shown_lines(pilot)[0])

@@ -29,7 +29,7 @@ async def test_escape_leads_back_to_the_view_the_filter_and_the_cursor() -> None
         narrowed = main.session.status.filter
         assert narrowed is not None
         assert narrowed.text.startswith("client == m1 and ")
-        assert "esc: errors client == m1" in shown_lines(pilot)[1]
+        assert shown_lines(pilot)[-2].startswith(" esc: errors client == m1 ")
         await pilot.press("escape")
         await settled(pilot)
         assert main.view.view_name == "errors"
@@ -39,7 +39,7 @@ async def test_escape_leads_back_to_the_view_the_filter_and_the_cursor() -> None
         await settled(pilot)
         assert main.view.view_name == "exchanges"
         assert main.number == before
-        assert "esc:" not in shown_lines(pilot)[1]
+        assert "esc:" not in shown_lines(pilot)[-2]
 
 
 def _list_lines(pilot: Pilot[Any]) -> list[str]:
@@ -72,7 +72,7 @@ async def test_escape_leads_back_to_the_same_lines_from_anywhere(keys: list[str]
             await settled(pilot)
         assert _list_lines(pilot) != before
         steps = 0
-        while "esc:" in shown_lines(pilot)[1]:
+        while "esc:" in shown_lines(pilot)[-2]:
             await pilot.press("escape")
             await settled(pilot)
             steps += 1
@@ -115,27 +115,73 @@ async def test_an_order_by_what_is_no_field_is_refused_while_it_is_typed() -> No
 
 async def test_no_name_is_cut_where_narrow_gaps_make_room() -> None:
     async with opened(size=(140, 24)) as pilot:
+        await pilot.press("7", "enter")
+        await settled(pilot)
         names = str(pilot.app.screen.query_one(ViewLine).render())
         assert {"connections", "conversation"} <= set(names.split())
 
 
-@pytest.mark.parametrize(
-    ("columns", "said"), [(80, "6 la 7 er 8 co 9 fa 0 fi W in  esc: erro…"), (140, "esc: errors")]
-)
-async def test_it_says_where_escape_leads(columns: int, said: str) -> None:
-    async with opened(size=(columns, 24)) as pilot:
-        await pilot.press("7", "enter")
+@pytest.mark.parametrize("view", ["1", "8"])
+async def test_names_keep_three_letters_on_a_narrow_screen(view: str) -> None:
+    async with opened(size=(80, 24)) as pilot:
+        await pilot.press(view)
         await settled(pilot)
-        assert shown_lines(pilot)[1].rstrip().endswith(said)
+        names = shown_lines(pilot)[1].split()
+        assert len(names) == sum(command.group == "view" for command in COMMANDS)
+        assert all(len(name) >= len("1exc") for name in names)
+
+
+@pytest.mark.parametrize("view", ["1", "2"])
+async def test_escape_leads_back_from_a_series_of_matches_to_where_it_began(view: str) -> None:
+    async with opened(size=(100, 24)) as pilot:
+
+        def cursor_and_numbers() -> list[str]:
+            return [line[:7] for line in shown_lines(pilot)[2:12]]
+
+        await pilot.press(view)
+        await settled(pilot)
+        for key in ("j", "j", "j"):
+            await pilot.press(key)
+        await settled(pilot)
+        before = cursor_and_numbers()
+        for key in ("/", *"m2", "enter", "n", "n", "N"):
+            await pilot.press(key)
+            await settled(pilot)
+        assert cursor_and_numbers() != before
+        await pilot.press("escape")
+        await settled(pilot)
+        assert cursor_and_numbers() == before
+
+
+async def test_a_search_without_a_match_leaves_nothing_to_go_back_to() -> None:
+    async with opened(size=(100, 24)) as pilot:
+        for key in ("/", *"no such text", "enter", "n"):
+            await pilot.press(key)
+            await settled(pilot)
+        assert main_of(pilot)._visits == []
+
+
+@pytest.mark.parametrize("columns", [80, 100, 140])
+async def test_the_line_of_keys_ends_with_a_whole_word(columns: int) -> None:
+    async with opened(size=(columns, 24)) as pilot:
+        await pilot.press("6")
+        await settled(pilot)
+        titles = {command.title for command in COMMANDS} | {"percentiles", "slowest", "help", "write"}
+        line = shown_lines(pilot)[-1]
+        assert line.endswith(" ")
+        assert line.split()[-1] in titles
+        await pilot.resize_terminal(60, 24)
+        await settled(pilot)
+        assert shown_lines(pilot)[-1].split()[-1] in titles
 
 
 async def test_every_view_is_named_and_can_be_clicked() -> None:
     async with opened(size=(80, 24)) as pilot:
         line = pilot.app.screen.query_one(ViewLine)
         names = str(line.render())
-        assert names.startswith("1 exchanges 2 ")
-        assert len(names.split()) == 2 * sum(command.group == "view" for command in COMMANDS)
-        await pilot.click(ViewLine, offset=(1 + names.index("7 "), 0))
+        assert names.startswith("1exchanges 2conn ")
+        assert len(names.split()) == sum(command.group == "view" for command in COMMANDS)
+        await pilot.click(ViewLine, offset=(1 + names.index("7erro"), 0))
         await settled(pilot)
         assert main_of(pilot).view.view_name == "errors"
-        assert "7 errors" in str(line.render())
+        assert "7errors" in str(line.render())
