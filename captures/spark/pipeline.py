@@ -217,7 +217,7 @@ class _PipelineRun:
             return None
         judging = judging_of(self.read, task, tables, self._wanted, processors(self._spark))
         whole = whole_of(self.read.numbered, [each.mark for each in self.read.marked])
-        return dealt_out(self._contexts, judging).mapInArrow(Judge(judging, whole), WRITTEN)
+        return dealt_out(self._contexts, judging, whole).mapInArrow(Judge(judging, whole), WRITTEN)
 
 
 def judging_of(

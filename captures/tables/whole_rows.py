@@ -33,6 +33,7 @@ from captures.analysis.groups.calls import (
     Sync,
 )
 from captures.analysis.groups.history import NEEDED as BY_GROUPS
+from captures.analysis.groups.history import CollectedCalls
 from captures.analysis.groups.model import Rebalance, TopicPartition
 from captures.analysis.groups.vocabulary import Kind
 from captures.analysis.incidents.model import Incident
@@ -42,6 +43,7 @@ from captures.analysis.version_matrix import BrokerOffer, ClientVersions, Matrix
 from captures.arrays import Bools
 from captures.exchanges import Capture, Exchange, Flag
 from captures.export.arrow import record_batch
+from captures.faults import Faults
 from captures.json_objects import to_json
 from captures.meaning import Names
 from captures.packets import JoinedSource
@@ -109,6 +111,7 @@ class WholeTables:
     :param rules: that make the findings
     :param limits: thresholds of rules that differ from their defaults: ``rule.name`` -> value
     :param has: tells which connections have rows in :data:`BY_CONNECTION`
+    :param follow: whether groups are followed by what is added; else by what is merged
     :ivar faults: of the capture; what fails is noted there
     """
 
@@ -122,6 +125,7 @@ class WholeTables:
         rules: Sequence[type[Rule]] = RULES,
         limits: Mapping[str, float] | None = None,
         has: Callable[[int], bool] = lambda _: True,
+        follow: bool = True,
     ) -> None:
         wanted = set(chosen)
         self.tables = tuple(name for name in OF_THE_WHOLE if name in wanted)
@@ -129,7 +133,7 @@ class WholeTables:
         self._run = run
         self._has = has
         asked = rules if "findings" in wanted else ()
-        followed = bool(wanted & OF_GROUPS)
+        followed = follow and (bool(wanted & OF_GROUPS) or any(rule.of_groups for rule in asked))
         self._diagnosis = Diagnosis(capture, names, limits=limits, rules=asked, with_groups=followed)
         self._connections = ConnectionStats(capture)
         self._versions = _Versions(capture)
@@ -153,6 +157,11 @@ class WholeTables:
                 add(exchange)
             except Exception as error:
                 self.faults.note(error, what, exchange.number)
+
+    def merge(self, collected: CollectedCalls, faults: Faults) -> None:
+        """Take in what was said to some groups, and what went wrong as it was collected."""
+        self._diagnosis.groups.merge(collected)
+        self.faults.merge(faults)
 
     def pass_over(self, exchange: Exchange) -> None:
         """Count one that :meth:`wanted` leaves out, by its header alone; it may come without bodies."""

@@ -19,8 +19,8 @@ from captures.analysis.findings.all import RULES
 from captures.analysis.findings.because_of import explain
 from captures.analysis.findings.finding import Finding
 from captures.analysis.findings.rule import Rule, Scene, times
-from captures.analysis.groups.calls import OF_MEMBERS
-from captures.analysis.groups.history import HISTORIES, NEEDED
+from captures.analysis.groups.history import HISTORIES
+from captures.analysis.groups.history import deciding as deciding_of_groups
 from captures.analysis.groups.model import GroupTimeline
 from captures.analysis.groups.vocabulary import Trigger
 from captures.analysis.incidents.history import IncidentHistories
@@ -63,7 +63,7 @@ class Diagnosis:
     :param names: tells names of topic IDs
     :param limits: thresholds that differ from their defaults: ``rule.name`` -> value
     :param rules: which ones; all of them by default
-    :param with_groups: whether the groups are followed though none of the rules looks at them
+    :param with_groups: whether the groups are followed; rules that look at them find nothing else
     :ivar groups: the groups' histories, made on the way
     :ivar found: what :meth:`findings` returned last
     :ivar intervened: exchanges in which kproxy intervened. The rules see what the cluster did of its own in them, and
@@ -82,7 +82,7 @@ class Diagnosis:
         self.groups = IncidentHistories(names, capture)
         self._capture = capture
         self.intervened = 0
-        self._with_groups = with_groups or any(rule.of_groups for rule in rules)
+        self._with_groups = with_groups
         self._timelines: list[GroupTimeline] | None = None
         scene = Scene(
             capture=capture, names=names, told=self._told, limits=limits or {}, traffic=self.groups.traffic
@@ -131,8 +131,8 @@ class Diagnosis:
             deciding = self._faults.made(partial(rule.deciding, rows), _doing(type(rule)), None)
             if deciding is not None:
                 mine &= deciding | intervened
-        if self._with_groups and rows.ever("calls of members", rows.of_api(OF_MEMBERS)):
-            wanted[-1] = rows.of_api(NEEDED)
+        if self._with_groups:
+            wanted[-1] = deciding_of_groups(rows)
         return wanted
 
     def _show(self, exchange: Exchange, rules: Iterable[Rule], *, of_groups: bool) -> None:

@@ -152,6 +152,7 @@ class Consumption:
 
     :param names: tells names of topic IDs; asked when the result is, too
     :param traffic: what Produce and Fetch carry, if others look at it, too
+    :ivar runs: what was fetched, by partition and process
     """
 
     def __init__(self, names: Names, traffic: RecordTraffic | None = None) -> None:
@@ -159,7 +160,7 @@ class Consumption:
         self._inference = GroupInference(names)
         self._traffic = traffic or RecordTraffic(names)
         self._lines: dict[tuple[int, str], Line] = {}
-        self._runs: dict[TopicPartition, dict[Owner, list[FetchRun]]] = {}
+        self.runs: dict[TopicPartition, dict[Owner, list[FetchRun]]] = {}
         self._current: dict[Line, dict[TopicPartition, FetchRun]] = {}
         self._committed: dict[TopicPartition, dict[str, CommittedOffset]] = {}
 
@@ -233,7 +234,7 @@ class Consumption:
         known = current.get(place)
         if known is not None:
             known.close()
-        by_owner = self._runs.setdefault(place, {})
+        by_owner = self.runs.setdefault(place, {})
         run = FetchRun(
             line,
             exchange.time,
@@ -273,7 +274,7 @@ class Consumption:
     def of_group(self, group: str) -> dict[TopicPartition, list[FetchRun]]:
         """Return what the members of a group fetched: partition -> runs in the order of time."""
         found: dict[TopicPartition, list[FetchRun]] = {}
-        for place, by_owner in self._runs.items():
+        for place, by_owner in self.runs.items():
             mine = [run for runs in by_owner.values() for run in runs if run.line.group == group]
             if mine:
                 named = place._replace(topic=self._names(place.topic) or place.topic)
@@ -288,11 +289,12 @@ def _before(by_owner: dict[Owner, list[FetchRun]], group: str) -> tuple[Before, 
 
     :param group: whose member begins to fetch; empty if that is not known yet, so that it may be any
     """
-    latest: dict[str, list[tuple[Owner, FetchRun]]] = {}
+    latest: dict[str | Owner, list[tuple[Owner, FetchRun]]] = {}
     for owner, runs in by_owner.items():
         run = next((each for each in reversed(runs) if not group or each.line.group in ("", group)), None)
         if run is not None:
-            latest.setdefault(run.line.group, []).append((owner, run))
+            # whose group is not known may each be of another
+            latest.setdefault(run.line.group or owner, []).append((owner, run))
     found = []
     for mine in latest.values():
         since = max(run.end for _, run in mine) - RECENT

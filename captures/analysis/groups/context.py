@@ -76,6 +76,10 @@ class Coordinators:
         if stints and stints[-1].broker == broker and time >= stints[-1].begin:
             stints[-1].resigned = True
 
+    def merge(self, other: Coordinators) -> None:
+        """Take in what another has noted of other groups."""
+        self._stints |= other._stints
+
     def of(self, group: str) -> list[CoordinatorSeen]:
         """Return the coordinators in the order of time, by the addresses of the connections: one for each change."""
         out: list[CoordinatorSeen] = []
@@ -129,12 +133,15 @@ class Ending(NamedTuple):
 
 
 class PartitionCounts:
-    """How many partitions topics have, over time, as clients were told it; only changes are kept."""
+    """How many partitions topics have, over time, as clients were told it; only changes are kept.
+
+    :ivar seen: by topic
+    """
 
     def __init__(self, names: Names) -> None:
         self._names = names
         self._latest: dict[tuple[str, str], int] = {}
-        self._changes: dict[str, list[CountSeen]] = {}
+        self.seen: dict[str, list[CountSeen]] = {}
 
     def add(self, exchange: Exchange) -> None:
         """Learn from the answer to one of :data:`OF_TOPICS`."""
@@ -148,7 +155,7 @@ class PartitionCounts:
 
     def changes(self, topic: str) -> list[CountSeen]:
         """Return what clients were told of a topic, in the order of time."""
-        return sorted(self._changes.get(topic, ()))
+        return sorted(self.seen.get(topic, ()))
 
     def lack(self, topic: str, seen: CountSeen) -> int | None:
         """Return for how many ns Metadata lacked a topic that a client was told to be gone, or to be there again.
@@ -156,7 +163,7 @@ class PartitionCounts:
         A broker that has just been started does not know all topics yet. None if it is another topic since, or was gone
         for long: then it was deleted.
         """
-        told = sorted(each for each in self._changes.get(topic, ()) if each.client == seen.client)
+        told = sorted(each for each in self.seen.get(topic, ()) if each.client == seen.client)
         for gone, back in pairwise(told):
             if seen in (gone, back) and not gone.partitions and gone.before == back.partitions:
                 lasted = back.time - gone.time
@@ -173,7 +180,7 @@ class PartitionCounts:
         before = self._latest.get((topic, client))
         if topic and count != before:
             self._latest[topic, client] = count
-            self._changes.setdefault(topic, []).append(CountSeen(time, count, number_, client, before))
+            self.seen.setdefault(topic, []).append(CountSeen(time, count, number_, client, before))
 
     def _told(self, key: int | None, request: Body, response: Body) -> list[tuple[str, int]]:
         if key == ApiKey.CREATE_PARTITIONS:

@@ -16,21 +16,30 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
 from captures.analysis.attempts import Acceptances
+from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.groups import classic, modern
 from captures.analysis.groups.call_reader import read_call
 from captures.analysis.groups.calls import OF_MEMBERS, Call, GroupCalls, group_of
 from captures.analysis.groups.connectors import ConfigChanges
 from captures.analysis.groups.consumption import NEEDED as BY_CONSUMPTION
-from captures.analysis.groups.consumption import Consumption
-from captures.analysis.groups.context import OF_TOPICS, Coordinators, GroupContext, PartitionCounts
+from captures.analysis.groups.consumption import Consumption, FetchRun, Owner
+from captures.analysis.groups.context import (
+    OF_TOPICS,
+    Coordinators,
+    CountSeen,
+    GroupContext,
+    PartitionCounts,
+)
 from captures.analysis.groups.effects import fill_effects
 from captures.analysis.groups.farewells import NEEDED as BY_FAREWELLS
+from captures.analysis.groups.farewells import Farewells, NamedCoordinators
 from captures.analysis.groups.interventions import InterventionLog
-from captures.analysis.groups.model import GroupTimeline
+from captures.analysis.groups.model import GroupTimeline, TopicPartition
 from captures.analysis.groups.refusals import refused_clients
 from captures.analysis.groups.silence import Silences, explain_timeouts
 from captures.analysis.groups.storms import mark_storms
@@ -66,6 +75,28 @@ def needed(api_keys: Int64s) -> Bools:
     """
     found: Bools = np.isin(api_keys, list(NEEDED if np.isin(api_keys, list(OF_MEMBERS)).any() else ()))
     return found
+
+
+def deciding(rows: DecisionColumns) -> Bools:
+    """Return which exchanges of a whole capture tell something of groups: none if no member said anything."""
+    return rows.of_api(NEEDED) if rows.ever("calls of members", rows.of_api(OF_MEMBERS)) else rows.nothing
+
+
+class CollectedCalls(NamedTuple):
+    """What :class:`GroupHistories` has collected of some groups and their clients, for another to go on with.
+
+    :ivar latest: ns since the epoch, of the latest answer
+    """
+
+    latest: int
+    groups: dict[str, GroupCalls]
+    interventions: dict[str, InterventionLog]
+    counts: dict[str, list[CountSeen]]
+    coordinators: Coordinators
+    runs: dict[TopicPartition, dict[Owner, list[FetchRun]]]
+    configs: ConfigChanges
+    farewells: Farewells
+    named: NamedCoordinators
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +167,37 @@ class GroupHistories:
     def calls(self) -> Mapping[str, GroupCalls]:
         """What was said to each group so far, by its name."""
         return self._groups
+
+    @property
+    def collected(self) -> CollectedCalls:
+        """What was collected so far."""
+        silences = self._silences
+        return CollectedCalls(
+            self._latest,
+            self._groups,
+            self._interventions,
+            self._partitions.seen,
+            self._coordinators,
+            self._consumption.runs,
+            self._configs,
+            silences.farewells,
+            silences.named,
+        )
+
+    def merge(self, other: CollectedCalls) -> None:
+        """Take in what another has collected, of other groups and clients (:mod:`.components`)."""
+        self._added += 1
+        self._latest = max(self._latest, other.latest)
+        self._groups |= other.groups
+        self._interventions |= other.interventions
+        for topic, seen in other.counts.items():
+            self._partitions.seen.setdefault(topic, []).extend(seen)
+        self._coordinators.merge(other.coordinators)
+        for place, by_owner in other.runs.items():
+            self._consumption.runs.setdefault(place, {}).update(by_owner)
+        self._configs.merge(other.configs)
+        self._silences.farewells.merge(other.farewells)
+        self._silences.named.merge(other.named, other.groups)
 
     def add(self, exchange: Exchange) -> None:
         """Take one exchange in."""
