@@ -317,8 +317,8 @@ class _Collector:
 
     def __init__(self, capture: Any, names: TopicNames) -> None:
         self.faults: Faults = capture.faults
-        self.histories = GroupHistories(names)
-        self.add = self.faults.guarded(self.histories.add, HISTORIES)
+        self.groups = GroupHistories(names)
+        self.add = self.faults.guarded(self.groups.add, HISTORIES)
 
     def wanted(self, rows: DecisionColumns) -> Bools:
         """Return which exchanges have to be added."""
@@ -514,7 +514,7 @@ class Collect(Judge):
             histories = next(number for number, share in enumerate(shares) if share.follows_groups)
             for _, made in self.judged(whole):
                 assert isinstance(made, _Collector)
-                yield _first_rows([histories], pack((made.histories.collected, made.faults)))
+                yield _first_rows([histories], pack((made.groups, made.faults)))
 
 
 def dealt_out(contexts: DataFrame, judging: JudgeSettings, whole: Whole) -> DataFrame:

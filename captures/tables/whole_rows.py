@@ -33,7 +33,7 @@ from captures.analysis.groups.calls import (
     Sync,
 )
 from captures.analysis.groups.history import NEEDED as BY_GROUPS
-from captures.analysis.groups.history import CollectedCalls
+from captures.analysis.groups.history import GroupHistories
 from captures.analysis.groups.model import Rebalance, TopicPartition
 from captures.analysis.groups.vocabulary import Kind
 from captures.analysis.incidents.model import Incident
@@ -158,9 +158,9 @@ class WholeTables:
             except Exception as error:
                 self.faults.note(error, what, exchange.number)
 
-    def merge(self, collected: CollectedCalls, faults: Faults) -> None:
+    def merge(self, groups: GroupHistories, faults: Faults) -> None:
         """Take in what was said to some groups, and what went wrong as it was collected."""
-        self._diagnosis.groups.merge(collected)
+        self._diagnosis.groups.merge(groups)
         self.faults.merge(faults)
 
     def pass_over(self, exchange: Exchange) -> None:

@@ -152,7 +152,6 @@ class Consumption:
 
     :param names: tells names of topic IDs; asked when the result is, too
     :param traffic: what Produce and Fetch carry, if others look at it, too
-    :ivar runs: what was fetched, by partition and process
     """
 
     def __init__(self, names: Names, traffic: RecordTraffic | None = None) -> None:
@@ -160,7 +159,7 @@ class Consumption:
         self._inference = GroupInference(names)
         self._traffic = traffic or RecordTraffic(names)
         self._lines: dict[tuple[int, str], Line] = {}
-        self.runs: dict[TopicPartition, dict[Owner, list[FetchRun]]] = {}
+        self._runs: dict[TopicPartition, dict[Owner, list[FetchRun]]] = {}
         self._current: dict[Line, dict[TopicPartition, FetchRun]] = {}
         self._committed: dict[TopicPartition, dict[str, CommittedOffset]] = {}
 
@@ -234,7 +233,7 @@ class Consumption:
         known = current.get(place)
         if known is not None:
             known.close()
-        by_owner = self.runs.setdefault(place, {})
+        by_owner = self._runs.setdefault(place, {})
         run = FetchRun(
             line,
             exchange.time,
@@ -271,10 +270,15 @@ class Consumption:
                     known[group] = CommittedOffset(offset, time, member, exchange.number)
 
     # ------------------------------------------------------------ what came of it
+    def merge(self, other: Consumption) -> None:
+        """Take in what other processes fetched."""
+        for place, by_owner in other._runs.items():
+            self._runs.setdefault(place, {}).update(by_owner)
+
     def of_group(self, group: str) -> dict[TopicPartition, list[FetchRun]]:
         """Return what the members of a group fetched: partition -> runs in the order of time."""
         found: dict[TopicPartition, list[FetchRun]] = {}
-        for place, by_owner in self.runs.items():
+        for place, by_owner in self._runs.items():
             mine = [run for runs in by_owner.values() for run in runs if run.line.group == group]
             if mine:
                 named = place._replace(topic=self._names(place.topic) or place.topic)

@@ -133,15 +133,12 @@ class Ending(NamedTuple):
 
 
 class PartitionCounts:
-    """How many partitions topics have, over time, as clients were told it; only changes are kept.
-
-    :ivar seen: by topic
-    """
+    """How many partitions topics have, over time, as clients were told it; only changes are kept."""
 
     def __init__(self, names: Names) -> None:
         self._names = names
         self._latest: dict[tuple[str, str], int] = {}
-        self.seen: dict[str, list[CountSeen]] = {}
+        self._changes: dict[str, list[CountSeen]] = {}
 
     def add(self, exchange: Exchange) -> None:
         """Learn from the answer to one of :data:`OF_TOPICS`."""
@@ -153,9 +150,14 @@ class PartitionCounts:
         for topic, count in self._told(exchange.api_key, request, response):
             self._learn(topic, count, time, exchange.number, client_name(exchange))
 
+    def merge(self, other: PartitionCounts) -> None:
+        """Take in what other clients were told."""
+        for topic, seen in other._changes.items():
+            self._changes.setdefault(topic, []).extend(seen)
+
     def changes(self, topic: str) -> list[CountSeen]:
         """Return what clients were told of a topic, in the order of time."""
-        return sorted(self.seen.get(topic, ()))
+        return sorted(self._changes.get(topic, ()))
 
     def lack(self, topic: str, seen: CountSeen) -> int | None:
         """Return for how many ns Metadata lacked a topic that a client was told to be gone, or to be there again.
@@ -163,7 +165,7 @@ class PartitionCounts:
         A broker that has just been started does not know all topics yet. None if it is another topic since, or was gone
         for long: then it was deleted.
         """
-        told = sorted(each for each in self.seen.get(topic, ()) if each.client == seen.client)
+        told = sorted(each for each in self._changes.get(topic, ()) if each.client == seen.client)
         for gone, back in pairwise(told):
             if seen in (gone, back) and not gone.partitions and gone.before == back.partitions:
                 lasted = back.time - gone.time
@@ -180,7 +182,7 @@ class PartitionCounts:
         before = self._latest.get((topic, client))
         if topic and count != before:
             self._latest[topic, client] = count
-            self.seen.setdefault(topic, []).append(CountSeen(time, count, number_, client, before))
+            self._changes.setdefault(topic, []).append(CountSeen(time, count, number_, client, before))
 
     def _told(self, key: int | None, request: Body, response: Body) -> list[tuple[str, int]]:
         if key == ApiKey.CREATE_PARTITIONS:

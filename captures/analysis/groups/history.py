@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 
@@ -27,19 +26,12 @@ from captures.analysis.groups.call_reader import read_call
 from captures.analysis.groups.calls import OF_MEMBERS, Call, GroupCalls, group_of
 from captures.analysis.groups.connectors import ConfigChanges
 from captures.analysis.groups.consumption import NEEDED as BY_CONSUMPTION
-from captures.analysis.groups.consumption import Consumption, FetchRun, Owner
-from captures.analysis.groups.context import (
-    OF_TOPICS,
-    Coordinators,
-    CountSeen,
-    GroupContext,
-    PartitionCounts,
-)
+from captures.analysis.groups.consumption import Consumption
+from captures.analysis.groups.context import OF_TOPICS, Coordinators, GroupContext, PartitionCounts
 from captures.analysis.groups.effects import fill_effects
 from captures.analysis.groups.farewells import NEEDED as BY_FAREWELLS
-from captures.analysis.groups.farewells import Farewells, NamedCoordinators
 from captures.analysis.groups.interventions import InterventionLog
-from captures.analysis.groups.model import GroupTimeline, TopicPartition
+from captures.analysis.groups.model import GroupTimeline
 from captures.analysis.groups.refusals import refused_clients
 from captures.analysis.groups.silence import Silences, explain_timeouts
 from captures.analysis.groups.storms import mark_storms
@@ -80,23 +72,6 @@ def needed(api_keys: Int64s) -> Bools:
 def deciding(rows: DecisionColumns) -> Bools:
     """Return which exchanges of a whole capture tell something of groups: none if no member said anything."""
     return rows.of_api(NEEDED) if rows.ever("calls of members", rows.of_api(OF_MEMBERS)) else rows.nothing
-
-
-class CollectedCalls(NamedTuple):
-    """What :class:`GroupHistories` has collected of some groups and their clients, for another to go on with.
-
-    :ivar latest: ns since the epoch, of the latest answer
-    """
-
-    latest: int
-    groups: dict[str, GroupCalls]
-    interventions: dict[str, InterventionLog]
-    counts: dict[str, list[CountSeen]]
-    coordinators: Coordinators
-    runs: dict[TopicPartition, dict[Owner, list[FetchRun]]]
-    configs: ConfigChanges
-    farewells: Farewells
-    named: NamedCoordinators
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,36 +143,18 @@ class GroupHistories:
         """What was said to each group so far, by its name."""
         return self._groups
 
-    @property
-    def collected(self) -> CollectedCalls:
-        """What was collected so far."""
-        silences = self._silences
-        return CollectedCalls(
-            self._latest,
-            self._groups,
-            self._interventions,
-            self._partitions.seen,
-            self._coordinators,
-            self._consumption.runs,
-            self._configs,
-            silences.farewells,
-            silences.named,
-        )
-
-    def merge(self, other: CollectedCalls) -> None:
-        """Take in what another has collected, of other groups and clients (:mod:`.components`)."""
-        self._added += 1
-        self._latest = max(self._latest, other.latest)
-        self._groups |= other.groups
-        self._interventions |= other.interventions
-        for topic, seen in other.counts.items():
-            self._partitions.seen.setdefault(topic, []).extend(seen)
-        self._coordinators.merge(other.coordinators)
-        for place, by_owner in other.runs.items():
-            self._consumption.runs.setdefault(place, {}).update(by_owner)
-        self._configs.merge(other.configs)
-        self._silences.farewells.merge(other.farewells)
-        self._silences.named.merge(other.named, other.groups)
+    def merge(self, other: GroupHistories) -> None:
+        """Take in what another has collected of other groups and clients (:mod:`.components`)."""
+        self._added += other._added
+        self._latest = max(self._latest, other._latest)
+        self._groups |= other._groups
+        self._interventions |= other._interventions
+        self._partitions.merge(other._partitions)
+        self._coordinators.merge(other._coordinators)
+        self._consumption.merge(other._consumption)
+        self._configs.merge(other._configs)
+        self._silences.farewells.merge(other._silences.farewells)
+        self._silences.named.merge(other._silences.named, other._groups)
 
     def add(self, exchange: Exchange) -> None:
         """Take one exchange in."""

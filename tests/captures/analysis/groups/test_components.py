@@ -50,7 +50,7 @@ def test_what_several_heard_is_what_one_heard(path: Path, count: int) -> None:
         for at in np.flatnonzero(mine).tolist():
             if exchanges[at].api_key in NEEDED:
                 heard.add(exchanges[at])
-        together.merge(pickle.loads(pickle.dumps(heard.collected)))
+        together.merge(pickle.loads(pickle.dumps(heard)))
     assert together.result() == whole.result()
 
 
