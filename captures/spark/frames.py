@@ -19,7 +19,7 @@ from captures.ranges.plan import RANGE_BYTES, make_plan
 from captures.ranges.whole import whole_of
 from captures.spark.capture_reader import SparkCaptureReader
 from captures.spark.pipeline import judging_of, processors
-from captures.spark.table_writer import Judge, Task, columns_of, dealt_out, header_rows
+from captures.spark.table_writer import Judge, Task, columns_of, contexts_of, dealt_out, header_rows
 from captures.tables.columns import Needs
 from captures.tables.exchange_rows import ExchangeTables
 from captures.tables.schema import PER_EXCHANGE, choose_tables, ddl
@@ -131,10 +131,7 @@ def _frame(read: _ReadCapture, name: str) -> DataFrame:
     columns = read.task.columns.get(name)
     shape = ddl(name, columns)
     task = read.task.with_groups(read.spark, read.contexts)
-    rows = [(number, bytearray(context)) for number, context in enumerate(read.contexts)]
-    contexts = read.spark.createDataFrame(rows, "part int, context binary").repartitionByRange(
-        len(rows), "part"
-    )
+    contexts = contexts_of(read.spark, read.contexts)
     if name not in PER_EXCHANGE:
         whole = whole_of(read.reading.read.numbered, [each.mark for each in read.reading.read.marked])
         judging = judging_of(read.reading.read, task, (name,), TableRequest(), processors(read.spark))

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
 from captures.packets.spool import spool_directory
@@ -66,16 +66,11 @@ STARTED = {
 """Settings of sessions that are started here, besides; defaults that the user's settings go before."""
 
 
-class _EmbeddedSession:
-    """What belongs to the session that was started here: there can be one in a process.
+class _EmbeddedSession(NamedTuple):
+    """What belongs to the session that was started here: its JVM and temporary files. There can be one in a process."""
 
-    :ivar gateway: its JVM
-    :ivar folder: its temporary files
-    """
-
-    def __init__(self, gateway: Gateway, folder: Path) -> None:
-        self.gateway = gateway
-        self.folder = folder
+    gateway: Gateway
+    folder: Path
 
 
 _embedded: _EmbeddedSession | None = None

@@ -256,7 +256,7 @@ LOCATED_SHARES = f"share int not null, {LOCATED}, shown boolean, collected binar
 The first rows of a share, with number 0, are none of exchanges. They may have what other shares have collected of
 groups, and their faults, packed.
 """
-_MET = "met string, one array<string>, other array<string>"
+_MET = "met string, one string, other string"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -347,8 +347,7 @@ class Meet:
                 told: list[dict[str, Any]] = [{"met": what} for what, found in rows.met.items() if found]
                 if judging.collects:
                     told += [{"one": one, "other": other} for one, other in links(rows.columns)]
-                node = pa.list_(pa.string())
-                schema = pa.schema([("met", pa.string()), ("one", node), ("other", node)])
+                schema = pa.schema([(name, pa.string()) for name in ("met", "one", "other")])
                 yield pa.RecordBatch.from_pylist(told, schema=schema)
 
 
@@ -360,9 +359,9 @@ class Locate:
 
     def __init__(self, judging: JudgeSettings, met: Iterable[Sequence[Any]]) -> None:
         self._judging = judging
-        told = [tuple(row) for row in met]
+        told = list(met)
         self._met = {what: True for what, _, _ in told if what}
-        self._components = Components((tuple(one), tuple(other)) for what, one, other in told if what is None)
+        self._components = Components((one, other) for what, one, other in told if what is None)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -515,6 +514,13 @@ class Collect(Judge):
             for _, made in self.judged(whole):
                 assert isinstance(made, _Collector)
                 yield _first_rows([histories], pack((made.groups, made.faults)))
+
+
+def contexts_of(spark: SparkSession, contexts: Sequence[bytes]) -> DataFrame:
+    """Return packed contexts as ``part`` and ``context``, each in a partition of its own."""
+    rows = [(number, bytearray(context)) for number, context in enumerate(contexts)]
+    frame = spark.createDataFrame(rows, "part int, context binary")
+    return frame.repartitionByRange(len(rows), "part")
 
 
 def dealt_out(contexts: DataFrame, judging: JudgeSettings, whole: Whole) -> DataFrame:

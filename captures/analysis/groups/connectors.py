@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from operator import attrgetter
 from typing import NamedTuple
 
 from captures.exchanges import Exchange
@@ -58,15 +57,12 @@ class ConfigChanges:
             for row in rows(topic, "partitions"):
                 for change in _changes(row.get("records"), exchange.number):
                     known.setdefault(change.offset, change)
-        _forget_first(known)
+        while len(known) > _MOST:
+            del known[min(known)]
 
     def merge(self, other: ConfigChanges) -> None:
-        """Take in what another has collected: of what both have seen, what was read first."""
-        for client, changes in other._by_client.items():
-            known = self._by_client.setdefault(client, {})
-            for offset, change in changes.items():
-                known[offset] = min(known.get(offset, change), change, key=attrgetter("number"))
-            _forget_first(known)
+        """Take in what another has collected of other clients."""
+        self._by_client |= other._by_client
 
     def between(self, group: str, workers: Iterable[str], begin: int, end: int) -> list[ConfigChange]:
         """Return the changes from one offset of the topic up to another, in order.
@@ -82,11 +78,6 @@ class ConfigChanges:
             if begin <= offset < end
         }
         return [found[offset] for offset in sorted(found)]
-
-
-def _forget_first(known: dict[int, ConfigChange]) -> None:
-    while len(known) > _MOST:
-        del known[min(known)]
 
 
 def _changes(records: object, number: int) -> Iterable[ConfigChange]:

@@ -66,8 +66,12 @@ def test_a_group_is_heard_by_one_with_what_its_clients_fetch() -> None:
 
 
 def test_clients_with_one_group_and_groups_with_one_client_belong_together() -> None:
-    pairs = [(("h1", "a"), ("g",)), (("h2", "b"), ("g",)), (("h2", "b"), ("i",)), (("h3", "c"), ("j",))]
-    made = Components(pairs)
-    names = {node: made._name[node] for pair in pairs for node in pair}
-    assert names.pop(("h3", "c")) == names.pop(("j",))
-    assert len(set(names.values())) == 1
+    pairs = [
+        ("client a", "group g"),
+        ("client b", "group g"),
+        ("client b", "group i"),
+        ("client c", "group j"),
+    ]
+    first = Components(pairs)._first
+    assert first.pop("client c") == first.pop("group j") == "client c"
+    assert set(first.values()) == {"client a"}
