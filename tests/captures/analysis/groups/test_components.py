@@ -75,3 +75,10 @@ def test_clients_with_one_group_and_groups_with_one_client_belong_together() -> 
     first = Components(pairs)._first
     assert first.pop("client c") == first.pop("group j") == "client c"
     assert set(first.values()) == {"client a"}
+
+
+def test_who_asks_for_the_offsets_of_all_groups_links_those_only_that_it_may_fetch_for() -> None:
+    asked = [("asks client x", "group g"), ("asks client x", "group i")]
+    members = [("client a", "group g"), ("client b", "group i")]
+    assert len(set(Components([*asked, *members])._first.values())) == 2
+    assert len(set(Components([*asked, *members, ("client x", "client x")])._first.values())) == 1
