@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain, pairwise
+from itertools import chain, groupby, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -367,7 +367,7 @@ class Locate:
         for batch in batches:
             for part, context in columns_of(batch, "part", "context"):
                 if not part:
-                    yield _first_rows(range(len(self._judging.shares)))
+                    yield _first_rows(len(self._judging.shares))
                 yield from self._located(self._judging.task.read(unpack(context)))
 
     def _located(self, part: RangeExchanges) -> Iterator[pa.RecordBatch]:
@@ -426,14 +426,13 @@ def _dealt(rows: pa.RecordBatch, share: int, chosen: Int64s, shown: Bools) -> pa
     return pa.RecordBatch.from_pydict(columns)
 
 
-def _first_rows(shares: Sequence[int], collected: bytes | None = None) -> pa.RecordBatch:
+def _first_rows(shares: int) -> pa.RecordBatch:
     import pyarrow as pa
 
-    count = len(shares)
-    columns = {"share": pa.array(shares, pa.int32())}
-    columns |= {field.name: pa.nulls(count, field.type) for field in located_schema()}
-    columns |= {"number": pa.array([0] * count, pa.int64()), "shown": pa.nulls(count, pa.bool_())}
-    columns["collected"] = pa.array([collected] * count, pa.binary())
+    columns = {"share": pa.array(range(shares), pa.int32())}
+    columns |= {field.name: pa.nulls(shares, field.type) for field in located_schema()}
+    columns |= {"number": pa.array([0] * shares, pa.int64()), "shown": pa.nulls(shares, pa.bool_())}
+    columns["collected"] = pa.nulls(shares, pa.binary())
     return pa.RecordBatch.from_pydict(columns)
 
 
@@ -500,20 +499,25 @@ class Judge:
 class Collect(Judge):
     """Puts what shares have collected in the place of their rows, for the share that tells histories of groups.
 
-    The rows of all other shares are passed on. Each share has a call of its own.
+    The rows of all other shares are passed on.
     """
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
         shares = self._judging.shares
-        for first in batches:
-            whole = chain((first,), batches)
-            if not shares[first.column("share")[0].as_py()].collects:
-                yield from whole
+        histories = next(number for number, share in enumerate(shares) if share.follows_groups)
+        every = chain.from_iterable(map(_runs, batches))
+        for share, rows in groupby(every, key=lambda rows: int(rows.column("share")[0].as_py())):
+            if not shares[share].collects:
+                yield from rows
                 continue
-            histories = next(number for number, share in enumerate(shares) if share.follows_groups)
-            for _, made in self.judged(whole):
+            first = next(rows)
+            for _, made in self.judged(chain((first,), rows)):
                 assert isinstance(made, _Collector)
-                yield _first_rows([histories], pack((made.groups, made.faults)))
+                told = {"share": histories, "number": 0, "collected": pack((made.groups, made.faults))}
+                columns = [pa.array([told.get(field.name)], field.type) for field in first.schema]
+                yield pa.RecordBatch.from_arrays(columns, schema=first.schema)
 
 
 def contexts_of(spark: SparkSession, contexts: Sequence[bytes]) -> DataFrame:
@@ -532,16 +536,15 @@ def dealt_out(contexts: DataFrame, judging: JudgeSettings, whole: Whole) -> Data
     met: list[Any] = []
     if judging.decides or judging.collects:
         met = contexts.mapInArrow(Meet(judging), _MET).distinct().collect()
-    rows = _by_share(contexts.mapInArrow(Locate(judging, met), LOCATED_SHARES), judging)
-    return (
-        _by_share(rows.mapInArrow(Collect(judging, whole), LOCATED_SHARES), judging)
-        if judging.collects
-        else rows
-    )
+    rows = contexts.mapInArrow(Locate(judging, met), LOCATED_SHARES)
+    if judging.collects:  # a task for each share that does, which passes on the rows of some others
+        count = sum(share.collects for share in judging.shares)
+        rows = _by_share(rows, count).mapInArrow(Collect(judging, whole), LOCATED_SHARES)
+    return _by_share(rows, len(judging.shares))
 
 
-def _by_share(rows: DataFrame, judging: JudgeSettings) -> DataFrame:
-    return rows.repartitionById(len(judging.shares), "share").sortWithinPartitions("share", "number")
+def _by_share(rows: DataFrame, tasks: int) -> DataFrame:
+    return rows.repartitionById(tasks, rows["share"] % tasks).sortWithinPartitions("share", "number")
 
 
 def _runs(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
