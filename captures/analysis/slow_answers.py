@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -61,6 +62,10 @@ class SlowAnswers:
         if excess >= LEAST:
             found = exchange.time, exchange.end, exchange.number, exchange.connection, exchange.broker
             self.found.append(SlowAnswer(*found, key, exchange.api, excess))
+
+    def merge(self, other: SlowAnswers) -> None:
+        """Add the answers found among other exchanges."""
+        self.found = sorted((*self.found, *other.found), key=attrgetter("number"))[:_MOST]
 
     @staticmethod
     def possible(table: ExchangeTable, rows: Int64s) -> Bools:

@@ -7,7 +7,7 @@ bytes, and little: no payload but that of encrypted connections and of files tha
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -243,19 +243,36 @@ def settled(
     :param kinds: what is kept of the ranges
     :return: the capture as its plan came out at the end, and what was reported about it
     """
+
+    def read(given: Input, parts: list[Range]) -> list[RangeSummary]:
+        nonlocal told
+        again = dict(_read_kinds(given, kinds, part) for part in parts)
+        told = told | again if parts else _read_all(given, processes, kinds)
+        return marked_of(told)
+
+    return settle(given, marked_of(told), read)[0], told
+
+
+def settle(
+    given: Input, marked: list[RangeSummary], read: Callable[[Input, list[Range]], list[RangeSummary]]
+) -> tuple[Input, list[RangeSummary]]:
+    """Have read again what was not read from its first record on, or has to be read together, until all is.
+
+    :param marked: what the ranges were
+    :param read: reads some ranges again, or all of a new plan if it is given none; returns what all ranges were
+    :return: the capture as its plan came out at the end, and what its ranges were
+    """
     while True:
-        marks = [each.mark for each in marked_of(told)]
+        marks = [each.mark for each in marked]
         again = misread(given.plan, marks)
         for part in again:
             given.plan.ranges[part.number] = part
-            told |= [_read_kinds(given, kinds, part)]
-        if again:
-            continue
-        merged = replan(given.plan, marks)
-        if merged is None:
-            return given, told
-        given = replace(given, plan=merged)
-        told = _read_all(given, processes, kinds)
+        if not again:
+            merged = replan(given.plan, marks)
+            if merged is None:
+                return given, marked
+            given = replace(given, plan=merged)
+        marked = read(given, again)
 
 
 def _read_all(

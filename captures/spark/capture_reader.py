@@ -7,7 +7,6 @@ Exchanges that are finished in their range stay in the partition that read it, u
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
@@ -22,11 +21,10 @@ from captures.ranges.jobs import (
     MergeResult,
     RangeOutput,
     RangeSummary,
-    misread,
     number_all,
     put_together,
     read_part,
-    replan,
+    settle,
 )
 from captures.ranges.plan import Range
 
@@ -127,10 +125,11 @@ class SparkCaptureReader:
         self._spark = spark
         self.after: BatchState | None = None
         self._kept: list[DataFrame] = []
-        given, marked, told = self._read(given)
-        while (merged := replan(given.plan, [each.mark for each in marked])) is not None:
-            self.close()
-            given, marked, told = self._read(replace(given, plan=merged))
+        self._told: DataFrame
+        self._found: dict[int, RangeSummary] = {}
+        given, marked = settle(given, self._read(given, []), self._read)
+        told = self._told
+        self.finished: DataFrame = told.filter(f"kind = '{FINISHED}'").select("part", "data")
         if before is None:
             numbered = number_all(
                 given, marked, [made for _, made in self._together(given, marked, told, None)]
@@ -139,7 +138,6 @@ class SparkCaptureReader:
             made = dict(self._together(given, marked, told, before))
             numbered, self.after = number_on(given, marked, before, made)
         self.read = MergeResult(given, marked, [], numbered)
-        self.finished = told.filter(f"kind = '{FINISHED}'").select("part", "data")
 
     def close(self) -> None:
         """Let Spark forget what it keeps."""
@@ -147,24 +145,20 @@ class SparkCaptureReader:
             self._kept.pop().unpersist()
 
     # ------------------------------------------------------------ steps
-    def _read(self, given: Input) -> tuple[Input, list[RangeSummary], DataFrame]:
-        told = self._keep(parts(self._spark, given))
-        found = dict(_marks(told))
-        while again := misread(given.plan, [found[number].mark for number in sorted(found)]):
-            for part in again:
-                given.plan.ranges[part.number] = part
-            numbers = [part.number for part in again]
-            better = self._keep(parts(self._spark, given, again))
-            told = told.filter(~told["part"].isin(numbers)).unionAll(better)
-            found |= dict(_marks(better))
-        return given, [found[number] for number in sorted(found)], told
-
-    def _keep(self, told: DataFrame) -> DataFrame:
+    def _read(self, given: Input, again: list[Range]) -> list[RangeSummary]:
+        """Read ranges again, or all if none are named; return what all are."""
         from pyspark import StorageLevel
 
-        told = told.persist(StorageLevel.MEMORY_AND_DISK)
-        self._kept.append(told)
-        return told
+        read = parts(self._spark, given, again or None).persist(StorageLevel.MEMORY_AND_DISK)
+        if again:
+            numbers = [part.number for part in again]
+            self._told = self._told.filter(~self._told["part"].isin(numbers)).unionAll(read)
+            self._found |= dict(_marks(read))
+        else:
+            self.close()
+            self._told, self._found = read, dict(_marks(read))
+        self._kept.append(read)
+        return [self._found[number] for number in sorted(self._found)]
 
     def _together(
         self, given: Input, marked: list[RangeSummary], told: DataFrame, before: BatchState | None

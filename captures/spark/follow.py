@@ -31,7 +31,15 @@ from captures.ranges.whole_connections import WholeConnection
 from captures.spark.capture_reader import SparkCaptureReader
 from captures.spark.job_progress import Progress, silent
 from captures.spark.source import Listing, finished, news
-from captures.spark.table_writer import WRITTEN, Task, TaskResult, WriteRanges, collected, faults_of
+from captures.spark.table_writer import (
+    WRITTEN,
+    Task,
+    TaskResult,
+    WriteRanges,
+    collected,
+    contexts_of,
+    faults_of,
+)
 from captures.tables.folder import Folder, Part, PartWriter
 from captures.tables.manifest import Input as FileInput
 from captures.tables.options import (
@@ -288,10 +296,9 @@ class Follower:
         tables = [name for name in self._wanted.tables if name in PER_EXCHANGE]
         if not tables:
             return []
-        rows = [(number, bytearray(pack(context))) for number, context in enumerate(read.numbered.contexts)]
-        contexts = self._spark.createDataFrame(rows, "part int, context binary")
+        contexts = contexts_of(self._spark, list(map(pack, read.numbered.contexts)))
         writer = WriteRanges(task, tables, prefix=f"{self._batch:05d}x")
-        found = collected(contexts.repartitionByRange(len(rows), "part").mapInArrow(writer, WRITTEN))
+        found = collected(contexts.mapInArrow(writer, WRITTEN))
         return [each for _, each in sorted(found.items())]
 
     def _tell(

@@ -19,11 +19,12 @@ from captures.ranges.plan import RANGE_BYTES, make_plan
 from captures.ranges.whole import whole_of
 from captures.spark.capture_reader import SparkCaptureReader
 from captures.spark.pipeline import judging_of, processors
-from captures.spark.table_writer import Judge, Task, columns_of, dealt_out, header_rows
+from captures.spark.table_writer import Judge, Task, columns_of, contexts_of, dealt_out, header_rows
 from captures.tables.columns import Needs
 from captures.tables.exchange_rows import ExchangeTables
 from captures.tables.schema import PER_EXCHANGE, choose_tables, ddl
 from captures.tables.single import TableRequest
+from captures.tables.whole_rows import WholeTables
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -130,15 +131,12 @@ def _frame(read: _ReadCapture, name: str) -> DataFrame:
     columns = read.task.columns.get(name)
     shape = ddl(name, columns)
     task = read.task.with_groups(read.spark, read.contexts)
-    rows = [(number, bytearray(context)) for number, context in enumerate(read.contexts)]
-    contexts = read.spark.createDataFrame(rows, "part int, context binary").repartitionByRange(
-        len(rows), "part"
-    )
+    contexts = contexts_of(read.spark, read.contexts)
     if name not in PER_EXCHANGE:
         whole = whole_of(read.reading.read.numbered, [each.mark for each in read.reading.read.marked])
         judging = judging_of(read.reading.read, task, (name,), TableRequest(), processors(read.spark))
         judge = _GiveWhole(Judge(judging, whole))
-        return dealt_out(contexts, judging).mapInArrow(judge, shape)
+        return dealt_out(contexts, judging, whole).mapInArrow(judge, shape)
     noted = any(each.mark.noted for each in read.reading.read.marked)
     plain = ExchangeTables((name,), names=_unnamed, run=0, columns=task.columns).needs is Needs.HEADER
     if plain and task.filter is None and not noted:
@@ -181,5 +179,6 @@ class _GiveWhole:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _, tables in self._judge.judged(batches):
+            assert isinstance(tables, WholeTables)
             yield from (batch for _, batch in tables.batches())
             tables.faults.log()

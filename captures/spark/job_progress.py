@@ -32,7 +32,12 @@ def watched(spark: SparkSession, what: str, progress: Progress) -> Iterator[None
         return
     progress(what, 0, 0)
     if ".connect." in type(spark).__module__:
-        handler: Any = _Handler(what, progress)
+
+        def told(stages: Any, inflight_tasks: int, operation_id: str | None, done: bool) -> None:
+            completed = sum(stage.num_completed_tasks for stage in stages)
+            progress(what, completed, sum(stage.num_tasks for stage in stages))
+
+        handler: Any = told
         spark.registerProgressHandler(handler)
         try:
             yield
@@ -63,15 +68,3 @@ def _watch(tracker: Any, what: str, progress: Progress, over: Event) -> None:
             if stage not in active:
                 seen[stage] = tasks, tasks
         progress(what, sum(done for done, _ in seen.values()), sum(tasks for _, tasks in seen.values()))
-
-
-class _Handler:
-    """Told by a Spark Connect server."""
-
-    def __init__(self, what: str, progress: Progress) -> None:
-        self._what = what
-        self._progress = progress
-
-    def __call__(self, stages: Any, inflight_tasks: int, operation_id: str | None, done: bool) -> None:
-        completed = sum(stage.num_completed_tasks for stage in stages)
-        self._progress(self._what, completed, sum(stage.num_tasks for stage in stages))

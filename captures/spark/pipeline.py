@@ -28,6 +28,7 @@ from captures.spark.table_writer import (
     WriteHeaders,
     WriteRanges,
     collected,
+    contexts_of,
     dealt_out,
     faults_of,
     header_only,
@@ -178,9 +179,7 @@ class _PipelineRun:
         """Write all tables; what needs all exchanges is begun first, as it takes the longest."""
         read, wanted = self.read, self._wanted
         contexts = [pack(context) for context in read.numbered.contexts]
-        rows = [(number, bytearray(context)) for number, context in enumerate(contexts)]
-        frame = self._spark.createDataFrame(rows, "part int, context binary")
-        self._contexts = frame.repartitionByRange(len(rows), "part")
+        self._contexts = contexts_of(self._spark, contexts)
         task = Task(
             given=read.given,
             staged=self._folder.staged,
@@ -217,7 +216,7 @@ class _PipelineRun:
             return None
         judging = judging_of(self.read, task, tables, self._wanted, processors(self._spark))
         whole = whole_of(self.read.numbered, [each.mark for each in self.read.marked])
-        return dealt_out(self._contexts, judging).mapInArrow(Judge(judging, whole), WRITTEN)
+        return dealt_out(self._contexts, judging, whole).mapInArrow(Judge(judging, whole), WRITTEN)
 
 
 def judging_of(

@@ -20,12 +20,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
 from captures.packets.spool import spool_directory
 from captures.spark.errors import SessionConflict, SparkMissing, SparkStartError, told_in_words
-from captures.spark.gateway import Gateway
+from captures.spark.gateway import Gateway, environment
 from captures.spark.java import find_java
 from dissectors.budget import ENVIRONMENT
 from dissectors.units import GIB
@@ -66,16 +66,11 @@ STARTED = {
 """Settings of sessions that are started here, besides; defaults that the user's settings go before."""
 
 
-class _EmbeddedSession:
-    """What belongs to the session that was started here: there can be one in a process.
+class _EmbeddedSession(NamedTuple):
+    """What belongs to the session that was started here: its JVM and temporary files. There can be one in a process."""
 
-    :ivar gateway: its JVM
-    :ivar folder: its temporary files
-    """
-
-    def __init__(self, gateway: Gateway, folder: Path) -> None:
-        self.gateway = gateway
-        self.folder = folder
+    gateway: Gateway
+    folder: Path
 
 
 _embedded: _EmbeddedSession | None = None
@@ -287,11 +282,10 @@ def _started(master: str | None, given: Mapping[str, str]) -> SparkSession:
     folder = Path(tempfile.mkdtemp(prefix="kproxy-spark-", dir=spool_directory()))
     settings = _settings(master, told, folder, own_log=(configuration(home) / "log4j2.properties").exists())
     try:
-        with _environment(local=master.startswith("local")):
-            gateway = Gateway(java, home, settings, folder)
-            _embedded = _EmbeddedSession(gateway, folder)
+        with _environment(environment(java, folder), local=master.startswith("local")):
+            _embedded = _EmbeddedSession(Gateway(settings, folder), folder)
             atexit.register(stop)
-            with gateway.known_to_pyspark(), told_in_words():
+            with told_in_words():
                 spark = _built(settings)
             _quiet(spark)
             return spark
@@ -349,9 +343,10 @@ def _memory() -> int:
 
 
 @contextmanager
-def _environment(*, local: bool) -> Iterator[None]:
+def _environment(of_jvm: Mapping[str, str], *, local: bool) -> Iterator[None]:
     """Set what pyspark takes from the environment, while a session is started."""
-    values: dict[str, str | None] = {"SPARK_REMOTE": None}  # a server that another place goes before
+    # a server that another place goes before
+    values: dict[str, str | None] = {**of_jvm, "SPARK_REMOTE": None}
     if local:
         values["SPARK_LOCAL_IP"] = "127.0.0.1"  # a name of this host may resolve to what is not there
         values["PYSPARK_PYTHON"] = os.environ.get("PYSPARK_PYTHON", sys.executable)

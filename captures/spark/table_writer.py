@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import chain, groupby, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -16,12 +16,16 @@ import numpy as np
 from captures.analysis.decision_columns import TAKEN, DecisionColumns
 from captures.analysis.exchange_groups import COUNTED, undecoded
 from captures.analysis.findings.keys import buckets
+from captures.analysis.groups.components import Components, links
+from captures.analysis.groups.history import HISTORIES
+from captures.analysis.incidents.history import NEEDED, IncidentHistories
 from captures.arrays import Bools, Int64s
 from captures.exchanges import Exchange
 from captures.exchanges.columns import ExchangeColumns
 from captures.faults import Faults
 from captures.filters.context import Context as FilterContext
 from captures.filters.groups import INFERRING
+from captures.meaning import Names as TopicNames
 from captures.names import Names
 from captures.ranges.edges import pack, unpack
 from captures.ranges.exchange_numbers import Context
@@ -247,11 +251,13 @@ def header_rows(
 
 
 # ---------------------------------------------------------------- tables of the whole
-LOCATED_SHARES = f"share int not null, {LOCATED}, shown boolean"
+LOCATED_SHARES = f"share int not null, {LOCATED}, shown boolean, collected binary"
 """What is dealt out: rows of exchanges, each for a share; those that are not shown to rules have no frames.
 
-The first row of a share, with number 0, is none of an exchange.
+The first rows of a share, with number 0, are none of exchanges. They may have what other shares have collected of
+groups, and their faults, packed.
 """
+_MET = "met string, one string, other string"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -265,8 +271,15 @@ class JudgeSettings:
     shares: tuple[Share, ...]
     limits: Mapping[str, float]
 
-    def tables(self, share: Share, capture: Any) -> WholeTables:
+    @property
+    def collects(self) -> bool:
+        """Whether shares of their own collect what is said to groups."""
+        return any(share.collects for share in self.shares)
+
+    def tables(self, share: Share, capture: Any) -> WholeTables | _Collector:
         """Return what makes the tables of a share."""
+        if share.collects:
+            return _Collector(capture, self.task.knowledge().topic_name)
         return WholeTables(
             capture,
             self.task.knowledge().topic_name,
@@ -275,6 +288,7 @@ class JudgeSettings:
             rules=share.rules,
             limits=self.limits,
             has=share.has,
+            follow=not self.collects,
         )
 
     def deciding(self, part: RangeExchanges, elsewhere: Mapping[str, bool]) -> DecisionColumns:
@@ -297,8 +311,26 @@ class JudgeSettings:
         return [found[share[:2]] for share in self.shares]
 
 
+class _Collector:
+    """Collects what is said to groups, in the place of :class:`~captures.tables.whole_rows.WholeTables`."""
+
+    tables = ()
+
+    def __init__(self, capture: Any, names: TopicNames) -> None:
+        self.faults: Faults = capture.faults
+        self.groups = IncidentHistories(names)
+        self.add = self.faults.guarded(self.groups.add, HISTORIES)
+
+    def wanted(self, rows: DecisionColumns) -> Bools:
+        """Return which exchanges have to be added."""
+        return self.groups.choose(rows)
+
+
 class Meet:
-    """Looks for what ranges have met that decides what is shown to rules in others (:attr:`DecisionColumns.met`)."""
+    """Looks for what ranges have met that decides what is shown to rules in others (:attr:`DecisionColumns.met`).
+
+    Yields that, and which clients and groups belong together.
+    """
 
     def __init__(self, judging: JudgeSettings) -> None:
         self._judging = judging
@@ -311,20 +343,26 @@ class Meet:
             for (context,) in columns_of(batch, "context"):
                 part = judging.task.read(unpack(context))
                 rows = judging.deciding(part, {})
-                judging.wanted(part, rows)
-                met = [what for what, found in rows.met.items() if found]
-                yield pa.RecordBatch.from_arrays([pa.array(met, pa.string())], ["met"])
+                if judging.decides:
+                    judging.wanted(part, rows)
+                told: list[dict[str, Any]] = [{"met": what} for what, found in rows.met.items() if found]
+                if judging.collects:
+                    told += [{"one": one, "other": other} for one, other in links(rows.columns)]
+                schema = pa.schema([(name, pa.string()) for name in ("met", "one", "other")])
+                yield pa.RecordBatch.from_pylist(told, schema=schema)
 
 
 class Locate:
     """Deals out the exchanges of ranges among shares, as rows of :data:`LOCATED_SHARES`.
 
-    :param met: what the ranges have met
+    :param met: what the ranges have met, as :class:`Meet` yields it
     """
 
-    def __init__(self, judging: JudgeSettings, met: Iterable[str]) -> None:
+    def __init__(self, judging: JudgeSettings, met: Iterable[Sequence[Any]]) -> None:
         self._judging = judging
-        self._met = dict.fromkeys(met, True)
+        told = list(met)
+        self._met = {what: True for what, _, _ in told if what}
+        self._components = Components((one, other) for what, one, other in told if what is None)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -349,10 +387,12 @@ class Locate:
         """Return which exchanges of a range are of each share."""
         columns = ExchangeColumns(part.capture, part.rows)
         by_key = {
-            (key, of): buckets(key, columns, part.connections, of)
-            for key, of in {(share.key, share.of) for share in self._judging.shares}
+            (key, of, collects): self._components.buckets(columns, of)
+            if collects
+            else buckets(key, columns, part.connections, of)
+            for key, of, collects in {(share.key, share.of, share.collects) for share in self._judging.shares}
         }
-        return [by_key[share.key, share.of][share.bucket] for share in self._judging.shares]
+        return [by_key[share.key, share.of, share.collects][share.bucket] for share in self._judging.shares]
 
     def _shown(self, part: RangeExchanges) -> list[Bools]:
         judging, task = self._judging, self._judging.task
@@ -365,7 +405,7 @@ class Locate:
         keys = part.capture.table.column("api_key")[part.rows]
         found = []
         for share in judging.shares:
-            wanted = needs(share.tables, share.rules)
+            wanted = NEEDED if share.collects else needs(share.tables, share.rules)
             found.append(fits if wanted is None else fits & np.isin(keys, sorted(wanted)))
         return found
 
@@ -383,6 +423,7 @@ def _dealt(rows: pa.RecordBatch, share: int, chosen: Int64s, shown: Bools) -> pa
         for side in SIDES:
             columns[side] = pc.if_else(keep, columns[side], pa.nulls(len(chosen), columns[side].type))
     columns["shown"] = pa.array(shown)
+    columns["collected"] = pa.nulls(len(chosen), pa.binary())
     return pa.RecordBatch.from_pydict(columns)
 
 
@@ -392,6 +433,7 @@ def _first_rows(shares: int) -> pa.RecordBatch:
     columns = {"share": pa.array(range(shares), pa.int32())}
     columns |= {field.name: pa.nulls(shares, field.type) for field in located_schema()}
     columns |= {"number": pa.array([0] * shares, pa.int64()), "shown": pa.nulls(shares, pa.bool_())}
+    columns["collected"] = pa.nulls(shares, pa.binary())
     return pa.RecordBatch.from_pydict(columns)
 
 
@@ -407,11 +449,12 @@ class Judge:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for number, tables in self.judged(batches):
+            assert isinstance(tables, WholeTables)
             with PartWriter(self._judging.task.staged, f"whole{number}") as writer:
                 writer.write_all(tables.batches())
                 yield _done(number, TaskResult(writer.close(), 0, 0, tables.faults))
 
-    def judged(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, WholeTables]]:
+    def judged(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, WholeTables | _Collector]]:
         """Yield what was made of each share, and the number of the share."""
         number, tables, capture = -1, None, None
         for batch in batches:
@@ -423,8 +466,11 @@ class Judge:
                     number, capture = share, self._capture()
                     tables = self._judging.tables(self._judging.shares[share], capture)
                 assert tables is not None
-                real = rows.slice(int(rows.column("number")[0].as_py() == 0))
-                self._show(real, share, tables, capture)
+                first = rows.column("number").to_pylist().count(0)
+                for collected in filter(None, rows.column("collected")[:first].to_pylist()):
+                    assert isinstance(tables, WholeTables)
+                    tables.merge(*unpack(collected))
+                self._show(rows.slice(first), share, tables, capture)
         if tables is not None:
             yield number, tables
 
@@ -433,7 +479,7 @@ class Judge:
         capture.names = self._judging.task.names
         return capture
 
-    def _show(self, rows: pa.RecordBatch, share: int, tables: WholeTables, capture: Any) -> None:
+    def _show(self, rows: pa.RecordBatch, share: int, tables: WholeTables | _Collector, capture: Any) -> None:
         """Show exchanges to rules, and take the headers of all."""
         task, shown = self._judging.task, rows.column("shown").to_pylist()
         here = LocatedCapture(capture.source, rows, task.names)
@@ -442,22 +488,64 @@ class Judge:
         counted = task.filter is None and "client_versions" in tables.tables
         chosen = [at for at, seen in enumerate(shown) if seen or counted]
         for at, exchange in zip(chosen, here.exchanges(task.facts, chosen), strict=True):
-            (tables.add if shown[at] else tables.pass_over)(exchange)
+            if shown[at]:
+                tables.add(exchange)
+            elif isinstance(tables, WholeTables):
+                tables.pass_over(exchange)
         for faults in (capture.faults, here.faults):
             faults.locate(here.file_of)
         capture.faults.merge(here.faults)
 
 
-def dealt_out(contexts: DataFrame, judging: JudgeSettings) -> DataFrame:
+class Collect(Judge):
+    """Puts what shares have collected in the place of their rows, for the share that tells histories of groups.
+
+    The rows of all other shares are passed on.
+    """
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        shares = self._judging.shares
+        histories = next(number for number, share in enumerate(shares) if share.follows_groups)
+        every = chain.from_iterable(map(_runs, batches))
+        for share, rows in groupby(every, key=lambda rows: int(rows.column("share")[0].as_py())):
+            if not shares[share].collects:
+                yield from rows
+                continue
+            first = next(rows)
+            for _, made in self.judged(chain((first,), rows)):
+                assert isinstance(made, _Collector)
+                told = {"share": histories, "number": 0, "collected": pack((made.groups, made.faults))}
+                columns = [pa.array([told.get(field.name)], field.type) for field in first.schema]
+                yield pa.RecordBatch.from_arrays(columns, schema=first.schema)
+
+
+def contexts_of(spark: SparkSession, contexts: Sequence[bytes]) -> DataFrame:
+    """Return packed contexts as ``part`` and ``context``, each in a partition of its own."""
+    rows = [(number, bytearray(context)) for number, context in enumerate(contexts)]
+    frame = spark.createDataFrame(rows, "part int, context binary")
+    return frame.repartitionByRange(len(rows), "part")
+
+
+def dealt_out(contexts: DataFrame, judging: JudgeSettings, whole: Whole) -> DataFrame:
     """Return the exchanges of all ranges by share, sorted by their numbers: rows of :data:`LOCATED_SHARES`.
 
     :param contexts: ``part`` and ``context`` of all ranges, each in a partition of its own
+    :param whole: what concerns the whole of the capture
     """
-    met: list[str] = []
-    if judging.decides:
-        met = [row["met"] for row in contexts.mapInArrow(Meet(judging), "met string").distinct().collect()]
-    located = contexts.mapInArrow(Locate(judging, met), LOCATED_SHARES)
-    return located.repartitionById(len(judging.shares), "share").sortWithinPartitions("share", "number")
+    met: list[Any] = []
+    if judging.decides or judging.collects:
+        met = contexts.mapInArrow(Meet(judging), _MET).distinct().collect()
+    rows = contexts.mapInArrow(Locate(judging, met), LOCATED_SHARES)
+    if judging.collects:  # a task for each share that does, which passes on the rows of some others
+        count = sum(share.collects for share in judging.shares)
+        rows = _by_share(rows, count).mapInArrow(Collect(judging, whole), LOCATED_SHARES)
+    return _by_share(rows, len(judging.shares))
+
+
+def _by_share(rows: DataFrame, tasks: int) -> DataFrame:
+    return rows.repartitionById(tasks, rows["share"] % tasks).sortWithinPartitions("share", "number")
 
 
 def _runs(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

@@ -29,6 +29,7 @@ class Share(NamedTuple):
     :ivar key: by which exchanges are dealt out among the tasks of these tables and rules
     :ivar bucket: which of these tasks it is
     :ivar of: how many they are
+    :ivar collects: whether it collects what is said to groups, for the share that tells their histories
     """
 
     tables: tuple[str, ...]
@@ -36,6 +37,7 @@ class Share(NamedTuple):
     key: Key = Key.CLUSTER
     bucket: int = 0
     of: int = 1
+    collects: bool = False
 
     @property
     def follows_groups(self) -> bool:
@@ -60,7 +62,9 @@ def shares_of(tables: Sequence[str], rules: Sequence[type[Rule]], processors: in
     wanted = tuple(rules) if "findings" in tables else ()
     if processors < _WORTH_SHARING:
         return [Share(tuple(tables), wanted)]
-    return [share for share in _divided(tables, wanted, min(processors, _MOST)) if share.tables]
+    return [
+        share for share in _divided(tables, wanted, min(processors, _MOST)) if share.tables or share.collects
+    ]
 
 
 def _divided(tables: Sequence[str], rules: Sequence[type[Rule]], count: int) -> Iterator[Share]:
@@ -73,6 +77,8 @@ def _divided(tables: Sequence[str], rules: Sequence[type[Rule]], count: int) -> 
     by_connection = tuple(name for name in tables if name in BY_CONNECTION)
     of_others = tuple(name for name in tables if name not in (*of_groups, *by_connection, "findings"))
     yield Share((*of_groups, *_findings(groups)), groups)
+    for bucket in range(count) if of_groups or groups else ():
+        yield Share((), (), Key.GROUP, bucket, count, collects=True)
     yield Share(_findings(records), records)
     yield Share((*of_others, *_findings(others)), others)
     for key in (Key.CONNECTION, Key.CLIENT, Key.BROKER, Key.GROUP):

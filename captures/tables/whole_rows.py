@@ -32,18 +32,18 @@ from captures.analysis.groups.calls import (
     Run,
     Sync,
 )
-from captures.analysis.groups.history import NEEDED as BY_GROUPS
 from captures.analysis.groups.model import Rebalance, TopicPartition
 from captures.analysis.groups.vocabulary import Kind
-from captures.analysis.incidents.controllers import NEEDED as OF_CONTROLLERS
+from captures.analysis.incidents.history import NEEDED as BY_INCIDENTS
+from captures.analysis.incidents.history import IncidentHistories
 from captures.analysis.incidents.model import Incident
 from captures.analysis.negotiation import Negotiation
 from captures.analysis.round_trips import RoundTrips
-from captures.analysis.slow_answers import NEEDED as OF_SLOW_ANSWERS
 from captures.analysis.version_matrix import BrokerOffer, ClientVersions, Matrix, Use
 from captures.arrays import Bools
 from captures.exchanges import Capture, Exchange, Flag
 from captures.export.arrow import record_batch
+from captures.faults import Faults
 from captures.json_objects import to_json
 from captures.meaning import Names
 from captures.packets import JoinedSource
@@ -82,15 +82,13 @@ def needs(chosen: Iterable[str], rules: Sequence[type[Rule]] = RULES) -> frozens
     if "group_events" in wanted:
         found |= OF_MEMBERS
     if wanted & {"rebalances", "incidents"}:
-        found |= BY_GROUPS
-    if "incidents" in wanted:
-        found |= OF_CONTROLLERS | OF_SLOW_ANSWERS
+        found |= BY_INCIDENTS
     for rule in rules if "findings" in wanted else ():
         if rule.apis is None:
             return None
         found |= rule.apis
         if rule.of_groups:
-            found |= BY_GROUPS
+            found |= BY_INCIDENTS
     return frozenset(found)
 
 
@@ -113,6 +111,7 @@ class WholeTables:
     :param rules: that make the findings
     :param limits: thresholds of rules that differ from their defaults: ``rule.name`` -> value
     :param has: tells which connections have rows in :data:`BY_CONNECTION`
+    :param follow: whether groups are followed by what is added; else by what is merged
     :ivar faults: of the capture; what fails is noted there
     """
 
@@ -126,6 +125,7 @@ class WholeTables:
         rules: Sequence[type[Rule]] = RULES,
         limits: Mapping[str, float] | None = None,
         has: Callable[[int], bool] = lambda _: True,
+        follow: bool = True,
     ) -> None:
         wanted = set(chosen)
         self.tables = tuple(name for name in OF_THE_WHOLE if name in wanted)
@@ -133,7 +133,7 @@ class WholeTables:
         self._run = run
         self._has = has
         asked = rules if "findings" in wanted else ()
-        followed = bool(wanted & OF_GROUPS)
+        followed = follow and (bool(wanted & OF_GROUPS) or any(rule.of_groups for rule in asked))
         self._diagnosis = Diagnosis(capture, names, limits=limits, rules=asked, with_groups=followed)
         self._connections = ConnectionStats(capture)
         self._versions = _Versions(capture)
@@ -157,6 +157,11 @@ class WholeTables:
                 add(exchange)
             except Exception as error:
                 self.faults.note(error, what, exchange.number)
+
+    def merge(self, groups: IncidentHistories, faults: Faults) -> None:
+        """Take in what was said to some groups, and what went wrong as it was collected."""
+        self._diagnosis.groups.merge(groups)
+        self.faults.merge(faults)
 
     def pass_over(self, exchange: Exchange) -> None:
         """Count one that :meth:`wanted` leaves out, by its header alone; it may come without bodies."""

@@ -62,7 +62,7 @@ class Diagnosis:
     :param names: tells names of topic IDs
     :param limits: thresholds that differ from their defaults: ``rule.name`` -> value
     :param rules: which ones; all of them by default
-    :param with_groups: whether the groups are followed though none of the rules looks at them
+    :param with_groups: whether the groups are followed; rules that look at them find nothing else
     :ivar groups: the groups' histories, made on the way
     :ivar found: what :meth:`findings` returned last
     :ivar intervened: exchanges in which kproxy intervened. The rules see what the cluster did of its own in them, and
@@ -81,7 +81,7 @@ class Diagnosis:
         self.groups = IncidentHistories(names, capture)
         self._capture = capture
         self.intervened = 0
-        self._with_groups = with_groups or any(rule.of_groups for rule in rules)
+        self._with_groups = with_groups
         self._timelines: list[GroupTimeline] | None = None
         scene = Scene(
             capture=capture, names=names, told=self._told, limits=limits or {}, traffic=self.groups.traffic

@@ -60,6 +60,10 @@ class ConfigChanges:
         while len(known) > _MOST:
             del known[min(known)]
 
+    def merge(self, other: ConfigChanges) -> None:
+        """Take in what another has collected of other clients."""
+        self._by_client |= other._by_client
+
     def between(self, group: str, workers: Iterable[str], begin: int, end: int) -> list[ConfigChange]:
         """Return the changes from one offset of the topic up to another, in order.
 

@@ -273,6 +273,11 @@ class Consumption:
                 known[told.group] = CommittedOffset(offset, told.end, told.member, told.number)
 
     # ------------------------------------------------------------ what came of it
+    def merge(self, other: Consumption) -> None:
+        """Take in what other processes fetched."""
+        for place, by_owner in other._runs.items():
+            self._runs.setdefault(place, {}).update(by_owner)
+
     def of_group(self, group: str) -> dict[TopicPartition, list[FetchRun]]:
         """Return what the members of a group fetched: partition -> runs in the order of time."""
         found: dict[TopicPartition, list[FetchRun]] = {}
@@ -291,11 +296,12 @@ def _before(by_owner: dict[Owner, list[FetchRun]], group: str) -> tuple[Before, 
 
     :param group: whose member begins to fetch; empty if that is not known yet, so that it may be any
     """
-    latest: dict[str, list[tuple[Owner, FetchRun]]] = {}
+    latest: dict[str | Owner, list[tuple[Owner, FetchRun]]] = {}
     for owner, runs in by_owner.items():
         run = next((each for each in reversed(runs) if not group or each.line.group in ("", group)), None)
         if run is not None:
-            latest.setdefault(run.line.group, []).append((owner, run))
+            # whose group is not known may each be of another
+            latest.setdefault(run.line.group or owner, []).append((owner, run))
     found = []
     for mine in latest.values():
         since = max(run.end for _, run in mine) - RECENT

@@ -82,6 +82,10 @@ class Coordinators:
         if stints and stints[-1].broker == broker and time >= stints[-1].begin:
             stints[-1].resigned = True
 
+    def merge(self, other: Coordinators) -> None:
+        """Take in what another has noted of other groups."""
+        self._stints |= other._stints
+
     def of(self, group: str) -> list[CoordinatorSeen]:
         """Return the coordinators in the order of time, by the addresses of the connections: one for each change."""
         out: list[CoordinatorSeen] = []
@@ -151,6 +155,11 @@ class PartitionCounts:
         time = exchange.end
         for topic, count in self._told(exchange.api_key, request, response):
             self._learn(topic, count, time, exchange.number, client_name(exchange))
+
+    def merge(self, other: PartitionCounts) -> None:
+        """Take in what other clients were told."""
+        for topic, seen in other._changes.items():
+            self._changes.setdefault(topic, []).extend(seen)
 
     def changes(self, topic: str) -> list[CountSeen]:
         """Return what clients were told of a topic, in the order of time."""

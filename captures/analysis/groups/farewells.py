@@ -5,7 +5,7 @@ for.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
 from operator import attrgetter
 from typing import NamedTuple
@@ -71,6 +71,10 @@ class Farewells:
                 exchange.time, exchange.number, exchange.connection, client_name(exchange)
             )
 
+    def merge(self, other: Farewells) -> None:
+        """Take in what another has collected of other connections."""
+        self._by_connection |= other._by_connection
+
     def by_client(self, host_of: Callable[[int], str]) -> dict[tuple[str, str], list[Farewell]]:
         """Return the sessions that were closed last on each connection, by client and host, in the order of time.
 
@@ -115,6 +119,15 @@ class NamedCoordinators:
         known = self._named.get(group)
         if known:
             self._endpoints.setdefault(known[-1].address.host, set()).add(split(call.broker)[0])
+
+    def merge(self, other: NamedCoordinators, groups: Collection[str]) -> None:
+        """Take in what another has collected.
+
+        :param groups: that it has followed
+        """
+        self._named |= {group: named for group, named in other._named.items() if group in groups}
+        for host, endpoints in other._endpoints.items():
+            self._endpoints.setdefault(host, set()).update(endpoints)
 
     def within(self, group: str, begin: int, end: int) -> CoordinatorSighting | None:
         """Return the coordinator that was named last from one time to another, both included."""

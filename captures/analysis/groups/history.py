@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Self
 
 import numpy as np
 
@@ -159,6 +160,19 @@ class GroupHistories:
             if rows.of_api({ApiKey.FETCH, ApiKey.SHARE_FETCH}).any():
                 self._commits = CommitColumns(rows, runs.passed & rows.of_api({ApiKey.OFFSET_COMMIT}))
         return found
+
+    def merge(self, other: Self) -> None:
+        """Take in what another has collected of other groups and clients (:mod:`.components`)."""
+        self._added += other._added
+        self._latest = max(self._latest, other._latest)
+        self._groups |= other._groups
+        self._interventions |= other._interventions
+        self._partitions.merge(other._partitions)
+        self._coordinators.merge(other._coordinators)
+        self._consumption.merge(other._consumption)
+        self._configs.merge(other._configs)
+        self._silences.farewells.merge(other._silences.farewells)
+        self._silences.named.merge(other._silences.named, other._groups)
 
     def add(self, exchange: Exchange) -> None:
         """Take one exchange in."""

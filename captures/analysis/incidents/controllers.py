@@ -59,7 +59,8 @@ class Controllers:
         self._votes: dict[int, int] = {}
         """Epoch -> when somebody first stood for it."""
         self._by_broker: dict[str, int] = {}
-        self._to_clients: list[_Told] = []
+        self._to_clients: list[tuple[_Told, str]] = []
+        """Who the controller is as each broker said, with the broker: each time that it named another node."""
         self._zookeeper: bool | None = None
 
     def add(self, exchange: Exchange) -> None:
@@ -88,12 +89,20 @@ class Controllers:
             self._epochs[of] = min(told, self._epochs.get(of, told))
 
     def _named(self, node: int, exchange: Exchange) -> None:
-        """Note what a client was told: brokers that have not heard of a move yet say the same as before."""
-        if node < 0 or self._by_broker.get(exchange.broker) == node:
-            return
-        self._by_broker[exchange.broker] = node
-        if len(self._to_clients) < _MOST and (not self._to_clients or self._to_clients[-1].node != node):
-            self._to_clients.append(_Told(exchange.end, node, exchange.number))
+        if node >= 0 and self._by_broker.get(exchange.broker) != node and len(self._to_clients) < _MOST:
+            self._by_broker[exchange.broker] = node
+            self._to_clients.append((_Told(exchange.end, node, exchange.number), exchange.broker))
+
+    def merge(self, other: Controllers) -> None:
+        """Add the observations of other exchanges."""
+        self.nodes.merge(other.nodes)
+        for epoch, told in other._epochs.items():
+            self._epochs[epoch] = min(told, self._epochs.get(epoch, told))
+        for epoch, time in other._votes.items():
+            self._votes[epoch] = min(time, self._votes.get(epoch, time))
+        self._to_clients += other._to_clients
+        if other._zookeeper is not None:
+            self._zookeeper = bool(self._zookeeper) or other._zookeeper
 
     def incidents(
         self, outages: Sequence[Incident], nodes: Mapping[str, frozenset[int]]
@@ -126,11 +135,22 @@ class Controllers:
                 evidence=(after.number,),
             )
 
+    def _named_in_turn(self) -> Iterator[_Told]:
+        """Yield the nodes named to clients, in order; a broker that has not heard of a move repeats the former node."""
+        by_broker: dict[str, int] = {}
+        latest = -1
+        for told, broker in sorted(self._to_clients):
+            if by_broker.get(broker) != told.node:
+                by_broker[broker] = told.node
+                if told.node != latest:
+                    latest = told.node
+                    yield told
+
     def _moves(self) -> Iterator[tuple[_Told, _Told, range]]:
         """Yield who was and who is the controller, and the epochs since, of which the last is its own."""
         told = sorted(self._epochs.items())
         if not told and self._zookeeper:
-            told = list(enumerate(sorted(self._to_clients)))
+            told = list(enumerate(self._named_in_turn()))
         for (former, before), (epoch, after) in pairwise(told):
             if before.node != after.node:
                 yield before, after, range(former + 1, epoch + 1)

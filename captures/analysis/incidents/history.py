@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
+from typing import Self
 
 import numpy as np
 
 from captures.analysis.attempts import Outcome, attempts, ended_by_brokers
 from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.groups.calls import OF_MEMBERS
+from captures.analysis.groups.history import NEEDED as BY_GROUPS
 from captures.analysis.groups.history import GroupHistories
 from captures.analysis.groups.history import needed as of_groups
 from captures.analysis.groups.model import GroupTimeline
@@ -17,6 +19,7 @@ from captures.analysis.incidents.controllers import NEEDED as OF_CONTROLLERS
 from captures.analysis.incidents.controllers import Controllers
 from captures.analysis.incidents.incidents import find_incidents
 from captures.analysis.incidents.model import Incident
+from captures.analysis.slow_answers import NEEDED as BY_SLOW_ANSWERS
 from captures.analysis.slow_answers import SlowAnswers
 from captures.arrays import Bools, Int64s
 from captures.exchanges import Capture, Exchange, ExchangeTable
@@ -25,6 +28,10 @@ from dissectors.api_keys import GROUP_HEARTBEATS, ApiKey
 
 _CHANGING = GROUP_HEARTBEATS | {ApiKey.JOIN_GROUP, ApiKey.LEAVE_GROUP}
 """APIs by which members come and go."""
+
+
+NEEDED = BY_GROUPS | OF_CONTROLLERS | BY_SLOW_ANSWERS
+"""APIs whose exchanges groups and incidents are found by; others need not be added."""
 
 
 def needed(table: ExchangeTable, rows: Int64s) -> Bools:
@@ -65,6 +72,11 @@ class IncidentHistories(GroupHistories):
         if rows.ever("calls of members", rows.of_api(OF_MEMBERS)):
             chosen |= super().choose(rows)
         return chosen
+
+    def merge(self, other: Self) -> None:
+        super().merge(other)
+        self._controllers.merge(other._controllers)
+        self._slow.merge(other._slow)
 
     def add(self, exchange: Exchange) -> None:
         """Take one exchange in."""

@@ -31,6 +31,11 @@ class NodeAddresses:
                 if node >= 0 and host and ((host, port) in self._nodes or len(self._nodes) < _MOST):
                     self._nodes.setdefault((host, port), set()).add(node)
 
+    def merge(self, other: NodeAddresses) -> None:
+        """Add the addresses found in other messages."""
+        for address, nodes in other._nodes.items():
+            self._nodes.setdefault(address, set()).update(nodes)
+
     def of(self, capture: Capture) -> dict[str, frozenset[int]]:
         """Return the nodes of each address that brokers have in a capture, of those that are known."""
         found: dict[str, frozenset[int]] = {}

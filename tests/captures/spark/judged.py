@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from captures.analysis.findings.all import RULES
 from captures.filters import compile_filter
 from captures.ranges.edges import pack
 from captures.ranges.jobs import Input, MergeResult, read_here
 from captures.ranges.plan import make_plan
-from captures.ranges.whole import whole_of
-from captures.spark.table_writer import Judge, JudgeSettings, Locate, Meet, Task
+from captures.ranges.whole import Whole, whole_of
+from captures.spark.table_writer import Collect, Judge, JudgeSettings, Locate, Meet, Task
 from captures.spark.task_shares import shares_of
 from captures.tables.schema import OF_THE_WHOLE
+from captures.tables.whole_rows import WholeTables
 
 ALL = tuple(OF_THE_WHOLE)
 Rows = dict[str, list[dict[str, Any]]]
@@ -43,18 +45,27 @@ def contexts_of(read: MergeResult) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict({"part": list(range(len(packed))), "context": packed})
 
 
-def dealt(read: MergeResult, judging: JudgeSettings) -> pa.Table:
+def dealt(read: MergeResult, judging: JudgeSettings, most: int = 1000) -> pa.Table:
     """The rows that judges get, as Spark sorts them."""
     contexts = contexts_of(read)
-    met: list[str] = []
-    if judging.decides:
-        met = [what for batch in Meet(judging)(iter([contexts])) for what in batch.column("met").to_pylist()]
-    rows = pa.Table.from_batches(list(Locate(judging, met)(iter([contexts]))))
+    met: list[tuple[Any, ...]] = []
+    if judging.decides or judging.collects:
+        met = [tuple(row.values()) for batch in Meet(judging)(iter([contexts])) for row in batch.to_pylist()]
+    located = by_share(Locate(judging, met)(iter([contexts])))
+    if not judging.collects:
+        return located
+    collect = Collect(judging, whole(read))
+    of = [located.filter(pc.field("share") == share) for share in range(len(judging.shares))]
+    return by_share(batch for rows in of for batch in collect(iter(rows.to_batches(most))))
+
+
+def by_share(batches: Iterable[pa.RecordBatch]) -> pa.Table:
+    rows = pa.Table.from_batches(list(batches))
     return rows.sort_by([("share", "ascending"), ("number", "ascending")]).combine_chunks()
 
 
-def judge_of(read: MergeResult, judging: JudgeSettings) -> Judge:
-    return Judge(judging, whole_of(read.numbered, [each.mark for each in read.marked]))
+def whole(read: MergeResult) -> Whole:
+    return whole_of(read.numbered, [each.mark for each in read.marked])
 
 
 def judged(
@@ -72,7 +83,8 @@ def judged(
     read = ranges_of(paths, size)
     judging = judging_of(read, processors, tables, wanted)
     found: Rows = {}
-    for _, made in judge_of(read, judging).judged(iter(dealt(read, judging).to_batches(most))):
+    for _, made in Judge(judging, whole(read)).judged(iter(dealt(read, judging, most).to_batches(most))):
+        assert isinstance(made, WholeTables)
         assert not made.faults
         for name, batch in made.batches():
             found.setdefault(name, []).extend(batch.to_pylist())

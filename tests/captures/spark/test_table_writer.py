@@ -15,6 +15,7 @@ from captures.ranges.edges import pack, unpack
 from captures.ranges.jobs import Input, MergeResult, read_here
 from captures.ranges.plan import make_plan
 from captures.spark.table_writer import (
+    Judge,
     JudgeSettings,
     Task,
     TaskResult,
@@ -28,7 +29,7 @@ from captures.spark.task_shares import Share
 from captures.tables.folder import Folder, StagingFolder, open_folder
 from captures.tables.partition_rows import PartitionRows
 from tests.captures.export.files import SAMPLE
-from tests.captures.spark.judged import dealt, judge_of
+from tests.captures.spark.judged import dealt, whole
 
 NOWHERE = StagingFolder("", 0, "")
 
@@ -109,7 +110,7 @@ def test_the_judge_writes_what_needs_all(read: MergeResult, folder: Folder) -> N
     judging = JudgeSettings(task=task_of(read, folder.staged), shares=shares, limits={})
     done = {
         part: unpack(data)
-        for batch in judge_of(read, judging)(iter(dealt(read, judging).to_batches()))
+        for batch in Judge(judging, whole(read))(iter(dealt(read, judging).to_batches()))
         for part, data in columns_of(batch, "part", "data")
     }
     assert sorted(done) == [0, 1]

@@ -42,6 +42,10 @@ def test_every_connection_is_in_one_share(connection: int, table: str) -> None:
 
 def test_shares_without_anything_to_do_are_none() -> None:
     groups = tuple(rule for rule in RULES if rule.of_groups)
-    (share,) = shares_of(("findings",), groups, 64)
+    share, *others = shares_of(("findings",), groups, 64)
     assert share.rules == groups
     assert share.follows_groups
+    assert len(others) == 64
+    assert all(other.collects for other in others)
+    others = tuple(rule for rule in RULES if rule.key is Key.CLIENT)
+    assert not any(each.collects or each.rules != others for each in shares_of(("findings",), others, 64))

