@@ -1,4 +1,4 @@
-"""The pipeline on Spark: captures of any size become tables, on this machine or on a cluster.
+"""The pipeline on Spark: turns captures of any size into tables, on this machine or on a cluster.
 
 ::
 
@@ -7,10 +7,10 @@
     kafka.register(spark)                                      # the data source "kproxy", batch and streaming
     kafka.exchanges(spark, "/captures/monday", columns=["number", "api", "latency_ns"])
     kafka.tables(spark, "/captures/monday", ["rebalances", "findings"])
-    kafka.stream(spark, "/var/tmp/ring", columns=["number", "api", "latency_ns"])    # of files that keep coming
+    kafka.stream(spark, "/var/tmp/ring", columns=["number", "api", "latency_ns"])    # files as they arrive
     kafka.write_tables(["/captures/monday"], "/tables", kafka.TablesOptions())
 
-pyspark is imported when one of these is used.
+pyspark is only imported when one of these is used.
 """
 
 from __future__ import annotations

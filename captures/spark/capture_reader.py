@@ -1,7 +1,7 @@
-"""A capture read on Spark: every range by a task of its own, and what crosses edges by a few more.
+"""A capture read on Spark: one task per range, and a few more for the connections that cross range edges.
 
-What Spark moves between tasks is edges, packed (see :mod:`captures.ranges.jobs`), one row for each range and bucket.
-Exchanges that are finished in their range stay in the partition that read it, until they are needed.
+Spark moves only packed edges between tasks (see :mod:`captures.ranges.jobs`), one row per range and bucket. Exchanges
+that are finished in their range stay in the partition that read it until they are needed.
 """
 
 from __future__ import annotations
@@ -33,13 +33,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 PARTS = "part int not null, kind string not null, bucket int not null, data binary not null"
-"""What :func:`parts` gives: rows of :class:`~captures.ranges.jobs.RangeOutput`."""
+"""Columns of :func:`parts`: the fields of :class:`~captures.ranges.jobs.RangeOutput`."""
 _TOGETHER = "bucket int, data binary"
 
 
 class _ReadParts:
-    """Reads the ranges whose numbers it is given."""
-
     def __init__(self, given: Input) -> None:
         self._given = given
 
@@ -50,7 +48,7 @@ class _ReadParts:
 
 
 def batches_of(told: Iterable[RangeOutput]) -> Iterator[pa.RecordBatch]:
-    """Return the results of a range as rows of :data:`PARTS`."""
+    """Yield the results of a range as rows of :data:`PARTS`."""
     import pyarrow as pa
 
     schema = pa.schema(
@@ -68,9 +66,9 @@ def batches_of(told: Iterable[RangeOutput]) -> Iterator[pa.RecordBatch]:
 
 
 class _PutTogether:
-    """Puts the connections of buckets together, whose rows follow each other.
+    """Stitches the connections of each bucket; the rows of a bucket must be adjacent.
 
-    :param before: what earlier batches leave, None if there are none and will be none
+    :param before: state that earlier batches left, None if the capture is not read in batches
     """
 
     def __init__(self, given: Input, marked: Sequence[RangeSummary], before: BatchState | None) -> None:
@@ -100,9 +98,9 @@ def _rows(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, int, bytes]]
 
 
 def parts(spark: SparkSession, given: Input, only: Sequence[Range] | None = None) -> DataFrame:
-    """Return what the ranges of a capture tell, each read by one task.
+    """Return the results of reading the ranges of a capture, one task per range, as rows of :data:`PARTS`.
 
-    :param only: which ranges; default: all
+    :param only: the ranges to read; default: all
     """
     numbers = [part.number for part in (given.plan.ranges if only is None else only)]
     if numbers == list(range(len(numbers))):
@@ -115,10 +113,10 @@ def parts(spark: SparkSession, given: Input, only: Sequence[Range] | None = None
 class SparkCaptureReader:
     """Reads a capture on Spark.
 
-    :param before: what earlier batches leave, None if there are none and will be none
-    :ivar read: what came of it; its ``finished`` stay with Spark
-    :ivar after: what this batch leaves to the next, None likewise
-    :ivar finished: packed exchanges by number of the range: columns ``part`` and ``data``
+    :param before: state that earlier batches left, None if the capture is not read in batches
+    :ivar read: the result; its ``finished`` is empty, because those exchanges stay with Spark
+    :ivar after: state for the next batch, None if the capture is not read in batches
+    :ivar finished: packed exchanges by range number: columns ``part`` and ``data``
     """
 
     def __init__(self, spark: SparkSession, given: Input, before: BatchState | None = None) -> None:
@@ -140,13 +138,13 @@ class SparkCaptureReader:
         self.read = MergeResult(given, marked, [], numbered)
 
     def close(self) -> None:
-        """Let Spark forget what it keeps."""
+        """Release the data that Spark has cached."""
         while self._kept:
             self._kept.pop().unpersist()
 
     # ------------------------------------------------------------ steps
     def _read(self, given: Input, again: list[Range]) -> list[RangeSummary]:
-        """Read ranges again, or all if none are named; return what all are."""
+        """Read the ranges `again`, or all if it is empty; return the summaries of all ranges."""
         from pyspark import StorageLevel
 
         read = parts(self._spark, given, again or None).persist(StorageLevel.MEMORY_AND_DISK)
@@ -164,7 +162,7 @@ class SparkCaptureReader:
         self, given: Input, marked: list[RangeSummary], told: DataFrame, before: BatchState | None
     ) -> list[tuple[int, Any]]:
         edges = told.filter(f"kind = '{EDGES}'").select("part", "bucket", "data")
-        if before is not None and before.carried:  # where something continues, even if no range mentions it
+        if before is not None and before.carried:  # also buckets that no range has rows for
             more = [(-1, bucket, bytearray()) for bucket in before.carried]
             edges = edges.unionAll(self._spark.createDataFrame(more, "part int, bucket int, data binary"))
         dealt = edges.repartition(given.buckets, "bucket").sortWithinPartitions("bucket")

@@ -1,7 +1,8 @@
-"""What ends a Spark job, in one plain sentence with what to do about it.
+"""Errors of Spark jobs, translated into one plain sentence with a remedy.
 
-Spark tells an error as the stack of its JVM, with that of a Python worker inside, several times over. Nothing is
-imported from pyspark: an error is known by its text, which is the same from py4j, from Spark Connect and in a log.
+Spark reports an error as the stack trace of its JVM, with that of a Python worker inside, several times over. Nothing
+is imported from pyspark: errors are recognized by their text, which is the same from py4j, from Spark Connect and in a
+log.
 """
 
 from __future__ import annotations
@@ -14,31 +15,31 @@ from dataclasses import dataclass
 from captures.private import reason_of
 
 
-class SparkUnavailable(Exception):  # noqa: N818  # says what is the case, reads well at the raise
-    """Spark cannot be used; the message says why, and what helps."""
+class SparkUnavailable(Exception):  # noqa: N818  # a state, which reads well after `raise`
+    """Spark cannot be used; the message gives the reason and the remedy."""
 
 
 class JavaMissing(SparkUnavailable):
-    """There is no Java that Spark runs on."""
+    """No Java that Spark supports was found."""
 
 
 class SparkMissing(SparkUnavailable):
-    """pyspark, or what it needs for Spark Connect, is not installed."""
+    """pyspark, or a package that Spark Connect needs, is not installed."""
 
 
 class SparkStartError(SparkUnavailable):
-    """The JVM ended before Spark ran, or takes forever."""
+    """The JVM exited before Spark ran, or did not answer in time."""
 
 
 class SparkRunError(Exception):
-    """A job, or the start of Spark, failed; the message is what :func:`plain` made of the error that is its cause.
+    """A job, or the start of Spark, failed; the message is the sentence that :func:`plain` returns for the cause.
 
-    Spark has to be asked for its error while its JVM runs, so this takes its place before the JVM ends.
+    It is raised before the JVM ends, because the text of Spark's own error can only be read while the JVM runs.
     """
 
 
 class SessionConflict(SparkUnavailable, ValueError):  # noqa: N818
-    """Another session runs in this process than the one that is asked for."""
+    """This process already runs another session than the requested one."""
 
 
 _MEMORY = (
@@ -53,10 +54,10 @@ _LOST = f"Spark's JVM ended in the middle of the job, which mostly means that me
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """What a text of Spark means.
+    """The sentence for a kind of error.
 
-    :ivar pattern: found in the text
-    :ivar say: the sentence that it becomes
+    :ivar pattern: found in the text of the error
+    :ivar say: returns the sentence for the match
     """
 
     pattern: re.Pattern[str]
@@ -64,7 +65,7 @@ class _Rule:
 
 
 def _rule(pattern: str, say: str) -> _Rule:
-    """Return a rule whose sentence has the groups of the pattern as {1}, {2} ..., the first that is one as {what}."""
+    """Return a rule with the sentence `say`, where {1}, {2} ... are the groups of `pattern`, {what} the first match."""
 
     def sentence(found: re.Match[str]) -> str:
         groups = found.groups()
@@ -73,7 +74,7 @@ def _rule(pattern: str, say: str) -> _Rule:
     return _Rule(re.compile(pattern, re.MULTILINE), sentence)
 
 
-# In this order: what comes first is nearer to the cause. The texts are those of Spark 4.0 to 4.3 and Hadoop 3.
+# Ordered: earlier rules are nearer to the cause. The texts are those of Spark 4.0 to 4.3 and Hadoop 3.
 _RULES = (
     _rule(
         r"different version:? ([\d.]+) than that in driver:? ([\d.]+)",
@@ -162,12 +163,12 @@ _RULES = (
 
 
 def plain(error: BaseException) -> str:
-    """Say what ended a job, in one sentence, with what to do where that is known.
+    """Return one sentence that says why a job failed, with a remedy if one is known.
 
-    What a worker says in words of kproxy, such as :class:`captures.packets.CaptureError` with file and offset, comes
-    out as it is.
+    Errors that kproxy raises in a worker, such as :class:`captures.packets.CaptureError` with file and offset, keep
+    their message.
 
-    :param error: what was raised: by Spark, by py4j, or by kproxy
+    :param error: raised by Spark, by py4j, or by kproxy
     """
     if not _foreign(error):
         return _own(error)
@@ -182,7 +183,7 @@ def plain(error: BaseException) -> str:
 
 
 def expected(error: BaseException) -> bool:
-    """Whether :func:`plain` explains an error to the user; else it is a fault of kproxy itself."""
+    """Return whether :func:`plain` explains an error to the user; otherwise it is a bug in kproxy."""
     from captures.export.parquet import ParquetMissing
     from captures.packets import CaptureError
     from captures.tables.folder import FolderError
@@ -193,9 +194,9 @@ def expected(error: BaseException) -> bool:
 
 @contextmanager
 def told_in_words() -> Iterator[None]:
-    """Let errors of Spark's be :class:`SparkRunError`, for where the JVM is ended before they are told.
+    """Re-raise Spark's errors as :class:`SparkRunError`, because the JVM may exit before their text can be read.
 
-    :raises SparkRunError: instead
+    :raises SparkRunError: in place of errors of Spark and py4j and of connection errors
     """
     try:
         yield
@@ -210,14 +211,14 @@ def _foreign(error: BaseException) -> bool:
 
 
 def _own(error: BaseException) -> str:
-    """Tell an error that was raised in this process."""
+    """Return the message for an error that was raised in this process."""
     if isinstance(error, ConnectionError) and _crossed(error, "py4j"):
         return _LOST
     return reason_of(error) or type(error).__name__
 
 
 def _crossed(error: BaseException, package: str) -> bool:
-    """Whether an error came through a package."""
+    """Return whether the traceback of an error contains a frame of `package`."""
     trace = error.__traceback__
     while trace is not None:
         if str(trace.tb_frame.f_globals.get("__name__", "")).partition(".")[0] == package:
@@ -229,12 +230,12 @@ def _crossed(error: BaseException, package: str) -> bool:
 def _text(error: BaseException) -> str:
     try:
         return str(error)
-    except Exception:  # the text is asked for in the JVM, which has ended
+    except Exception:  # the text is read from the JVM, which has exited
         return "Answer from Java side is empty"
 
 
 def _python_error(text: str) -> str | None:
-    """Return what a Python worker says, None if no worker raised anything."""
+    """Return the sentence for the exception of a Python worker, None if `text` contains no traceback."""
     _, found, after = text.rpartition("Traceback (most recent call last):\n")
     if not found:
         return None
@@ -249,13 +250,13 @@ def _python_error(text: str) -> str | None:
 
 
 def _worker_sentence(name: str, kind: str, words: str) -> str:
-    """Return the sentence for an error of a worker.
+    """Return the sentence for an exception raised in a worker.
 
     :param name: its class with the module
     :param kind: its class
-    :param words: what it says
+    :param words: its message
     """
-    if (found := _RULES[0].pattern.search(words)) is not None:  # Spark's own check is an error of Python
+    if (found := _RULES[0].pattern.search(words)) is not None:  # Spark's version check raises a Python error
         return _RULES[0].say(found)
     if "MemoryError" in kind:
         return f"a Python worker ran out of memory: {_MEMORY}"
@@ -273,7 +274,7 @@ def _worker_sentence(name: str, kind: str, words: str) -> str:
 
 
 def _root_cause(text: str) -> str:
-    """Return the innermost cause that says something, without the names of its class."""
+    """Return the message of the innermost cause, without the package of its class; empty if there is none."""
     condition = re.search(r"\[[A-Z_.]+\] (\S.*?)(?: SQLSTATE: \w+|$)", text, re.MULTILINE)
     if condition is not None:
         return condition[1]

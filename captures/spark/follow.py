@@ -1,11 +1,11 @@
-"""Tables of files that keep coming: a folder into which a proxy or tcpdump rotates is read batch by batch.
+"""Tables of a folder that a proxy or tcpdump rotates files into, extended batch by batch.
 
-All batches are one run, whose exchanges and connections are counted on; connections go on from file to file. A batch is
-in the tables whole or not at all. Tables that need all exchanges, such as findings, cover all batches so far: each
-commit puts its new state into the place of the old one.
+All batches form one run: exchanges and connections are numbered across them, and connections continue from file to
+file. A batch is in the tables whole or not at all. Tables that need all exchanges, such as findings, cover all batches
+so far: each commit replaces their previous state.
 
-A program that was ended goes on with ``--append``: files that are in the tables are not read into them again. They are
-gone through once more for where their connections stand, as far as they are still there.
+With ``--append`` a program that ended continues: files that are already in the tables are not added again. Those that
+still exist are read once more to find the state of their connections.
 """
 
 from __future__ import annotations
@@ -60,19 +60,19 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SETTLED = 10.0
-"""Seconds after which the newest file, if nothing was written to it, counts as finished."""
+"""Seconds without a write after which the newest file counts as finished."""
 _EVERY = 1.0
-"""Seconds between two looks at the folder."""
+"""Seconds between two scans of the folder."""
 _BUCKETS = 8
 _GROWN = "it was written to after it was read: what came later is not in the tables"
 _WHOLE = "whole"
-"""Name of the task that writes what is known of all batches."""
+"""Name of the task that writes the tables over all batches."""
 
 
 class _Judge:
-    """What is known of all batches, in this process.
+    """The tables over all batches, made in this process.
 
-    :param tables: that need all exchanges
+    :param tables: names of the tables that need all exchanges
     """
 
     def __init__(self, tables: Sequence[str], wanted: TableRequest, run: int) -> None:
@@ -89,11 +89,11 @@ class _Judge:
 
     @property
     def faults(self) -> Faults:
-        """What went wrong so far."""
+        """Internal errors so far."""
         return Faults() if self._tables is None else self._tables.faults
 
     def meet(self, read: MergeResult) -> None:
-        """Take notice of the connections of a batch."""
+        """Add the connections, statistics and facts of a batch."""
         for each in read.marked:
             self._statistics.add(each.mark.statistics)
             self._latest = max(self._latest, each.mark.latest)
@@ -101,7 +101,7 @@ class _Judge:
         self._knowledge.add(read.numbered.facts)
 
     def take(self, task: Task, read: MergeResult, contexts: Sequence[Any]) -> None:
-        """Look at the exchanges of a batch."""
+        """Add the exchanges of a batch to the tables."""
         self.meet(read)
         source = read.given.plan.source()
         whole = Whole(
@@ -109,7 +109,7 @@ class _Judge:
             task.facts,
             self._statistics,
             self._latest,
-            Observation(),  # files of one capture that is rotated
+            Observation(),  # rotated files of one capture
         )
         if self._tables is None:
             self._capture = WholeCapture(source, whole)
@@ -134,7 +134,7 @@ class _Judge:
             self._capture.faults.merge(part.capture.faults)
 
     def write(self, folder: Folder) -> list[Part]:
-        """Write what is known by now."""
+        """Write the tables over all batches so far; return their files."""
         if self._tables is None or not self._names:
             return []
         with PartWriter(folder.staged, _WHOLE) as writer:
@@ -143,11 +143,11 @@ class _Judge:
 
 
 class Follower:
-    """Writes tables of what is there, and of what comes.
+    """Writes tables of the existing files, then of new ones as they arrive.
 
-    :param paths: folders and patterns, and files
-    :param settled: seconds after which the newest file counts as finished
-    :ivar summary: of all batches so far
+    :param paths: folders, patterns and files
+    :param settled: seconds without a write after which the newest file counts as finished
+    :ivar summary: covers all batches so far
     """
 
     def __init__(
@@ -181,9 +181,9 @@ class Follower:
         self.summary = TablesSummary(out=folder.out, engine="spark", rows=dict.fromkeys(wanted.tables, 0))
 
     def run(self, stop: Event) -> TablesSummary:
-        """Read batch by batch until stopped; data that is there by then is still read. Ctrl-C ends it at once.
+        """Read batch by batch until `stop` is set, then once more what has arrived. Ctrl-C ends the run at once.
 
-        :raises CaptureError: with ``strict``, at the first file that cannot be read whole
+        :raises CaptureError: with ``strict``, at the first file that cannot be read completely
         """
         try:
             while not stop.is_set():
@@ -191,13 +191,13 @@ class Follower:
                     stop.wait(_EVERY)
             self.step(last=True)
         except KeyboardInterrupt:
-            pass  # a batch that was not committed comes with the next run
+            pass  # the next run reads a batch that was not committed again
         return self.summary
 
     def step(self, *, last: bool = False) -> bool:
-        """Read the files that have come; return whether there were any.
+        """Read the files that have arrived; return whether there were any.
 
-        :param last: whether no more is to be waited for: the newest file is read as it is
+        :param last: whether this is the final batch, in which the newest file is read even if it is still being written
         """
         new = self._new(0.0 if last else self._settled)
         if not new:
@@ -221,7 +221,7 @@ class Follower:
         return new
 
     def _known(self, paths: Sequence[str]) -> tuple[list[str], list[FileInput]]:
-        """Tell files that are in the tables from those that are not."""
+        """Split `paths` into files that are already in the tables and new ones."""
         compared = self._folder.compare(FileInput.of(path) for path in paths)
         skipped = tuple(OmittedFile(each.path, ALREADY_READ) for each in compared.known)
         self.summary = replace(self.summary, skipped=(*self.summary.skipped, *skipped))
@@ -247,7 +247,7 @@ class Follower:
         return SparkCaptureReader(self._spark, Input(plan, self._keylog, _BUCKETS), self._standing)
 
     def _go_through(self, paths: Sequence[str]) -> None:
-        """Find out where connections stand at the end of files that are in the tables already."""
+        """Find the state of connections at the end of files that are already in the tables."""
         plan = self._planned(paths)
         if plan is not None and plan.files:
             reading = self._reading(plan)
@@ -257,7 +257,7 @@ class Follower:
             self._judge.meet(reading.read)
 
     def _take(self, plan: Plan, inputs: Sequence[FileInput]) -> None:
-        """Read a batch, and put it into the tables."""
+        """Read a batch and commit it to the tables."""
         self._progress(READING, 0, 0)
         reading = self._reading(plan)
         try:
@@ -308,7 +308,7 @@ class Follower:
         inputs: Sequence[FileInput],
         of_the_whole: Sequence[Part],
     ) -> None:
-        """Bring the summary up to date.
+        """Update the summary.
 
         :param of_the_whole: files of the tables that cover all batches
         """

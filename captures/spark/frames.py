@@ -1,7 +1,7 @@
 """Captures as DataFrames: the functions for notebooks, scripts and clusters.
 
-The first look at a capture reads all of it, to find out what crosses the edges of its ranges; bodies are decoded when
-rows are asked for. Whatever Spark does with the rows, it does as with any other DataFrame.
+Creating the DataFrames reads the whole capture, to stitch the connections that cross range edges; bodies are decoded
+when rows are requested. Spark treats the result like any other DataFrame.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOptions:
-    """How captures are read.
+    """Options for reading captures.
 
-    :ivar filter: only exchanges that fit (docs/filters.md) are rows, and are judged
-    :ivar keylog: path of TLS secrets, on the machine of the driver
+    :ivar filter: only exchanges that match it (docs/filters.md) become rows and are analyzed
+    :ivar keylog: path of a TLS key log, on the machine of the driver
     :ivar range_bytes: bytes of a capture that one task reads
-    :ivar buckets: how many tasks put together what crosses edges
+    :ivar buckets: number of tasks that stitch connections across range edges
     """
 
     filter: str | None = None
@@ -49,7 +49,7 @@ class ReadOptions:
 
 @dataclass(slots=True)
 class _ReadCapture:
-    """A capture that was read, and is to be decoded."""
+    """A capture whose ranges were read, ready to be decoded."""
 
     spark: SparkSession
     reading: SparkCaptureReader
@@ -64,12 +64,12 @@ def exchanges(
     columns: Sequence[str] | None = None,
     reading: ReadOptions = ReadOptions(),  # frozen
 ) -> DataFrame:
-    """Return the exchanges of a capture, one row each, numbered as by one reading of all of it.
+    """Return the exchanges of a capture, one row each, numbered over the whole capture.
 
-    :param paths: files, folders and patterns, which together are one capture; they are the same on all machines
+    :param paths: files, folders and patterns, which together are one capture; they must be the same on all machines
     :param columns: names of columns (docs/tables.md); bodies are decoded only if one of them needs that
-    :raises CaptureError: if there is nothing that can be read
-    :raises ValueError: for a column or filter that there is not
+    :raises CaptureError: if no file can be read
+    :raises ValueError: for an unknown column or an invalid filter
     """
     return tables(spark, paths, ("exchanges",), columns=columns, reading=reading)["exchanges"]
 
@@ -84,14 +84,14 @@ def tables(
 ) -> dict[str, DataFrame]:
     """Return tables of a capture as DataFrames (docs/tables.md), by name.
 
-    Each is computed when it is asked for; persist those that are asked for more than once. To write them all,
-    :func:`captures.spark.write_tables` takes one pass for several.
+    Each is computed when it is requested; persist those that are used more than once. To write them,
+    :func:`captures.spark.write_tables` makes several in one pass.
 
-    :param paths: files, folders and patterns, which together are one capture; they are the same on all machines
-    :param names: of tables; default: all but ``records``
-    :param columns: of the table of exchanges
-    :raises CaptureError: if there is nothing that can be read
-    :raises ValueError: for a table, column or filter that there is not
+    :param paths: files, folders and patterns, which together are one capture; they must be the same on all machines
+    :param names: names of tables; default: all but ``records``
+    :param columns: columns of the table ``exchanges``
+    :raises CaptureError: if no file can be read
+    :raises ValueError: for an unknown table or column, or an invalid filter
     """
     chosen = choose_tables(names or None)
     read = _read(spark, [paths] if isinstance(paths, str) else paths, columns, reading, chosen)
@@ -146,7 +146,7 @@ def _frame(read: _ReadCapture, name: str) -> DataFrame:
 
 
 class _GiveRows:
-    """Decodes ranges, and gives the rows of one table of their exchanges."""
+    """Decodes ranges and yields the rows of one per-exchange table."""
 
     def __init__(self, task: Task, table: str) -> None:
         self._task = task
@@ -160,7 +160,7 @@ class _GiveRows:
 
 
 class _GiveHeaders:
-    """Gives the rows of exchanges from what the reading of ranges has left with Spark: nothing is decoded."""
+    """Yields rows of the table ``exchanges`` from the headers that Spark has cached, without decoding bodies."""
 
     def __init__(self, columns: Sequence[str]) -> None:
         self._columns = tuple(columns)
@@ -172,7 +172,7 @@ class _GiveHeaders:
 
 
 class _GiveWhole:
-    """Gives the rows of a table that needs all exchanges."""
+    """Yields the rows of a table that needs all exchanges."""
 
     def __init__(self, judge: Judge) -> None:
         self._judge = judge

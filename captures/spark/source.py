@@ -1,18 +1,18 @@
-"""The Spark data source ``kproxy``: captures as tables, by Spark's own reader.
+"""The Spark data source ``kproxy``: captures as tables, through Spark's own reader.
 
 ::
 
     spark.read.format("kproxy").option("table", "exchanges").load("/captures/monday")
     spark.readStream.format("kproxy").option("table", "exchanges").load("/captures/rotated")
 
-All paths together are one capture. Its partitions are the ranges of :mod:`captures.ranges.plan`. A partition cannot ask
-others, so what crosses the edges of ranges is put together when Spark plans the query: the driver's processors read the
-headers of all packets, and each partition gets what its range needs to know of the others. Tables that need all
-exchanges, and filters that ask for groups, are one partition.
+All paths together are one capture. Its partitions are the ranges of :mod:`captures.ranges.plan`. Partitions cannot
+communicate, so connections that cross range edges are stitched when Spark plans the query: the driver's processors read
+the headers of all packets, and each partition receives the context that its range needs. Tables that need all exchanges
+have a single partition, as do queries with filters that refer to groups.
 
-The table ``parts`` is what :mod:`captures.spark.stream_source` begins with: ranges side by side, with what has to be
-put together. As a stream, every file is read once: those that are there and those that come, the newest not before
-there is a newer one, or it was left alone for a while.
+:mod:`captures.spark.stream_source` starts from the table ``parts``: the results of reading ranges in parallel, not
+yet stitched. A stream reads every file once, existing and new ones; the newest file only when there is a newer
+one or nothing was written to it for a while.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
 )
 
-try:  # Spark 4.2 asks for a batch of so many files
+try:  # since Spark 4.2, which limits the files of a batch
     from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles, SupportsTriggerAvailableNow
 except ImportError:
     ReadAllAvailable = ReadMaxFiles = SupportsTriggerAvailableNow = type("NotThere", (), {})  # type: ignore
@@ -77,12 +77,11 @@ if TYPE_CHECKING:
 
 NAME = "kproxy"
 SETTLED = 60.0
-"""Seconds after which the newest file of a stream, if nothing was written to it, counts as finished."""
+"""Seconds without a write after which the newest file of a stream counts as finished."""
 _HEAD = 256
-"""Bytes at the beginning of a file that distinguish it from another file of the same name."""
+"""Bytes at the start of a file that distinguish it from another file of the same name."""
 PLAN = "plan"
-"""Kind of the rows of ``parts``, of streams only, that have the packed :class:`~captures.ranges.jobs.Input`: what the
-ranges of a batch are."""
+"""Kind of the rows of ``parts`` with the packed :class:`~captures.ranges.jobs.Input` of a batch; only in streams."""
 
 _COMPARED: dict[type[Filter], str] = {
     EqualTo: "==",
@@ -92,11 +91,11 @@ _COMPARED: dict[type[Filter], str] = {
     LessThanOrEqual: "<=",
 }
 _NUMBERS = frozenset({"api_key", "version", "correlation_id", "request_size", "response_size", "connection"})
-"""Columns that filters of the project name alike, with integers as values."""
+"""Integer columns with the same name in kproxy's filters."""
 _TEXTS = frozenset({"api", "client_id"})
-"""Columns that filters of the project name alike, with texts as values."""
+"""Text columns with the same name in kproxy's filters."""
 _PUSHING = "pyspark.sql.worker.data_source_pushdown_filters"
-"""The program of Spark's that pushes filters; others refuse a reader that takes them if the session does not push."""
+"""The Spark worker that pushes filters; others reject a reader with pushFilters unless the session pushes filters."""
 _OPTIONS = (
     *("path", "paths", "table", "columns", "filter", "keylog"),
     *("range_bytes", "buckets", "settled", "maxFilesPerTrigger"),
@@ -104,7 +103,7 @@ _OPTIONS = (
 
 
 class OptionError(ValueError):
-    """An option of the data source cannot be used; the text says which, and what can be."""
+    """An option of the data source is invalid; the message names it and the valid values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,13 +112,13 @@ class Options:
 
     :ivar paths: files, folders and patterns
     :ivar table: ``parts``, or a name of docs/tables.md
-    :ivar columns: of that table; the usual ones if empty
-    :ivar filter: only exchanges that fit (docs/filters.md) are rows
-    :ivar keylog: path of TLS secrets, on every machine
+    :ivar columns: columns of the table; its default columns if empty
+    :ivar filter: only exchanges that match it (docs/filters.md) become rows
+    :ivar keylog: path of a TLS key log, on every machine
     :ivar range_bytes: bytes that a task reads
-    :ivar buckets: of ``parts``: among how many those are dealt out who put connections together
-    :ivar settled: seconds, of streams: see :data:`SETTLED`
-    :ivar most_files: of a batch of a stream, 0 for all that are there
+    :ivar buckets: of ``parts``: number of tasks that stitch connections
+    :ivar settled: of streams: seconds as in :data:`SETTLED`
+    :ivar most_files: of streams: files per batch, 0 for no limit
     """
 
     paths: tuple[str, ...]
@@ -134,9 +133,9 @@ class Options:
 
     @classmethod
     def of(cls, given: Mapping[str, str]) -> Options:
-        """Read options as Spark gives them; their names do not depend on case.
+        """Parse options as Spark passes them; names are case-insensitive.
 
-        :raises OptionError: if one cannot be used
+        :raises OptionError: if one is invalid
         """
         known = {name.lower() for name in _OPTIONS}
         for name in given:
@@ -161,7 +160,7 @@ class Options:
             _number(options, "range_bytes", RANGE_BYTES),
             _number(options, "buckets", 8),
             _seconds(options, "settled", SETTLED),
-            _number(options, "maxfilespertrigger", 0),  # the name that Spark's own sources have for it
+            _number(options, "maxfilespertrigger", 0),  # named as in Spark's own sources
         )
         try:
             made.compiled()
@@ -173,16 +172,16 @@ class Options:
         return made
 
     def compiled(self, pushed: Sequence[str] = ()) -> CaptureFilter | None:
-        """Return what rows have to fit, None for all.
+        """Return the filter for rows, None for all.
 
-        :param pushed: further filters
-        :raises FilterError: if it is none
+        :param pushed: further filters, all of which must match
+        :raises FilterError: if a filter is invalid
         """
         parts = [f"({text})" for text in (self.filter, *pushed) if text]
         return compile_filter(" and ".join(parts)) if parts else None
 
     def chosen(self, schema: StructType) -> Options:
-        """Return the same with the columns of a schema: that of the options, or the user's own.
+        """Return these options with the columns of `schema`, which is either :meth:`shape` or the user's own.
 
         :raises OptionError: for a column that the table does not have, or has with another type
         """
@@ -208,7 +207,7 @@ class Options:
         return PARTS if self.table == "parts" else ddl(self.table, self.columns or None)
 
     def secrets(self) -> bytes:
-        """Return the TLS secrets."""
+        """Return the content of the TLS key log."""
         return Path(self.keylog).read_bytes() if self.keylog else b""
 
 
@@ -232,7 +231,7 @@ def _seconds(options: Mapping[str, str], name: str, usual: float) -> float:
 
 
 def register(spark: SparkSession) -> None:
-    """Let a session know the data source ``kproxy``, where the driver has not found it among the installed packages."""
+    """Register the data source ``kproxy`` with a session whose driver does not find it among the installed packages."""
     spark.dataSource.register(KafkaCaptures)
 
 
@@ -265,7 +264,7 @@ class RangePartition(InputPartition):
 
 
 class PartsReader(DataSourceReader):
-    """Reads ranges side by side; rows of :class:`~captures.ranges.jobs.RangeOutput`."""
+    """Reads ranges in parallel; its rows are :class:`~captures.ranges.jobs.RangeOutput`."""
 
     def __init__(self, options: Options) -> None:
         self._given = Input(make_plan(options.paths, options.range_bytes), options.secrets(), options.buckets)
@@ -281,9 +280,9 @@ class PartsReader(DataSourceReader):
 # ---------------------------------------------------------------- tables
 @dataclass
 class FilesPartition(InputPartition):
-    """Files that are one capture, read by one task.
+    """The files of a capture, read by one task.
 
-    :ivar paths: none if there is nothing to read
+    :ivar paths: empty if there is nothing to read
     """
 
     paths: tuple[str, ...]
@@ -291,7 +290,7 @@ class FilesPartition(InputPartition):
 
 @dataclass
 class RowsPartition(InputPartition):
-    """A range of a capture, with what it has to know of the others.
+    """A range of a capture, with its context from the other ranges.
 
     :ivar task: packed :class:`~captures.spark.table_writer.Task`, with only the files of this range
     :ivar context: packed :class:`~captures.ranges.exchange_numbers.Context`
@@ -304,7 +303,7 @@ class RowsPartition(InputPartition):
 class TableReader(DataSourceReader):
     """Reads the rows of a table.
 
-    :param schema: of the rows
+    :param schema: schema of the rows
     """
 
     def __init__(self, options: Options, schema: StructType | None = None) -> None:
@@ -320,10 +319,10 @@ class TableReader(DataSourceReader):
 
 
 class FilteringReader(TableReader):
-    """Takes filters that narrow the exchanges that are decoded."""
+    """Reads the rows of a table, decoding only exchanges that match the filters pushed by Spark."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802  # Spark's name
-        """Take what can be taken; Spark asks all of it of the rows once more."""
+        """Keep the filters that kproxy can express; yield all of them, so that Spark applies them to the rows, too."""
         for each in filters:
             text = _as_filter(each)
             if text and self._options.table in PER_EXCHANGE:
@@ -332,10 +331,10 @@ class FilteringReader(TableReader):
 
 
 def partitions_of(paths: Sequence[str], options: Options, pushed: Sequence[str] = ()) -> list[InputPartition]:
-    """Return the partitions of a table of a capture; one at least.
+    """Return the partitions of a table of a capture, at least one.
 
-    :param pushed: filters that all rows will be asked for anyway
-    :raises CaptureError: if there is nothing that can be read
+    :param pushed: filters that Spark applies to all rows anyway
+    :raises CaptureError: if no file can be read
     """
     wanted = options.compiled(pushed)
     if options.table not in PER_EXCHANGE or (wanted is not None and wanted.needs_groups):
@@ -358,7 +357,7 @@ def partitions_of(paths: Sequence[str], options: Options, pushed: Sequence[str] 
 
 
 def _as_filter(wanted: Filter) -> str:
-    """Return a comparison as the project's filters write it; empty if they have no such field."""
+    """Return Spark's comparison in kproxy's filter language; empty if it has no such field."""
     attribute: tuple[str, ...] = getattr(wanted, "attribute", ())
     if len(attribute) != 1 or attribute[0] not in _NUMBERS | _TEXTS:
         return ""
@@ -386,11 +385,11 @@ def _as_text_filter(name: str, wanted: Filter) -> str:
 def rows_of(
     partition: InputPartition, options: Options, schema: StructType | None, pushed: Sequence[str] = ()
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a table that a partition has.
+    """Return an iterator over the rows of a partition.
 
-    :param schema: that they are to have; None for that of the table
-    :param pushed: filters that all rows will be asked for anyway
-    :raises CaptureError: if a file cannot be read any more
+    :param schema: schema that the rows must have; None for that of the table
+    :param pushed: filters that Spark applies to all rows anyway
+    :raises CaptureError: if a file can no longer be read
     """
     if isinstance(partition, RowsPartition):
         task: Task = unpack(partition.task)
@@ -416,7 +415,7 @@ def _shaped(batch: pa.RecordBatch, shape: pa.Schema) -> pa.RecordBatch:
 def _rows_of_files(paths: Sequence[str], options: Options, pushed: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """Read files as one capture; yield the rows of a table.
 
-    :raises CaptureError: if there is nothing that can be read
+    :raises CaptureError: if no file can be read
     """
     keylog = KeyLog()
     keylog.add(options.secrets())
@@ -451,8 +450,8 @@ class StreamPartition(InputPartition):
     """A range of a batch of a stream.
 
     :ivar given: the batch, packed, with only the files of this range
-    :ivar part: the range, by its number in the plan
-    :ivar whole: the batch, packed, if this is the partition that carries it
+    :ivar part: number of the range in the plan
+    :ivar whole: the complete batch, packed; only in the first partition, else None
     """
 
     given: bytes
@@ -464,7 +463,7 @@ class StreamedFile(NamedTuple):
     """A file of a stream.
 
     :ivar size: in bytes
-    :ivar changed: when it was last written to, in ns since the epoch
+    :ivar changed: time of the last write, in ns since the epoch
     :ivar head: hash of its first bytes
     """
 
@@ -474,11 +473,11 @@ class StreamedFile(NamedTuple):
 
     @classmethod
     def of(cls, path: str, before: StreamedFile | None) -> StreamedFile:
-        """Look at a file.
+        """Return the current state of a file.
 
-        :param before: its state at the last look
+        :param before: its state at the last scan
         :raises OSError: if it cannot be read
-        :raises CaptureError: likewise, of one that is elsewhere
+        :raises CaptureError: if it is remote and cannot be read
         """
         now = FileStatus.of(path)
         if before is not None and before[:2] == (now.size, now.changed):
@@ -486,7 +485,7 @@ class StreamedFile(NamedTuple):
         return cls(now.size, now.changed, head_of(path, min(now.size, _HEAD)))
 
     def is_still(self, path: str, now: StreamedFile) -> bool:
-        """Whether a file is the one that was seen, however it has grown."""
+        """Return whether `now` is the state of the same file, which may have grown."""
         if now.size < self.size:
             return False
         with suppress(OSError, CaptureError):
@@ -509,8 +508,8 @@ def _of_json(offset: Mapping[str, Any] | None) -> Listing:
 class FolderStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads the files of folders and patterns, each once.
 
-    The offset is which files were there, with size, time, and first bytes: a file that is written to after it was read
-    is not read again; another one under the same name, as a ring has them, is.
+    The offset lists the files with size, time of the last write, and hash of the first bytes: a file that is written to
+    after it was read is not read again; a different file under the same name, as in a ring, is.
     """
 
     def __init__(self, options: Options, schema: StructType | None = None) -> None:
@@ -530,7 +529,7 @@ class FolderStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._last = self._look()
 
     def latestOffset(self, start: Mapping[str, Any] | None = None, limit: Any = None) -> dict[str, Any]:  # noqa: N802
-        """Return the files that are finished by now, or as many as a batch may have besides those before."""
+        """Return the finished files; with a limit, those of `start` and at most so many new ones, oldest first."""
         now = self._look() if self._last is None else self._last
         if start is not None and isinstance(limit, ReadMaxFiles):
             before = _of_json(start)
@@ -549,7 +548,7 @@ class FolderStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if self._options.table != "parts":
                 return partitions_of(there, self._options)
             plan = make_plan(there, self._options.range_bytes)
-        except CaptureError:  # none of them is a capture
+        except CaptureError:  # no file is a capture
             return []
         given = Input(plan, b"", self._options.buckets)
         return [
@@ -576,14 +575,14 @@ class FolderStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _only(plan: Plan, wanted: Container[int], ranges: list[Range]) -> Plan:
-    """Return a plan of which only some files are described; the others keep their places."""
+    """Return a plan that describes only some files; the others keep their numbers."""
     nothing = CaptureFile("", 0, (0, 0), None)
     files = [file if at in wanted else nothing for at, file in enumerate(plan.files)]
     return replace(plan, files=files, ranges=ranges, unreadable=[], passed_over=[])
 
 
 def _is_there(name: str, seen: StreamedFile) -> bool:
-    """Whether a file was not deleted, and no other has its name, since it was listed."""
+    """Return whether a file was neither deleted nor replaced since it was listed."""
     try:
         return seen.is_still(name, StreamedFile.of(name, seen))
     except (OSError, CaptureError):
@@ -591,7 +590,7 @@ def _is_there(name: str, seen: StreamedFile) -> bool:
 
 
 def news(before: Listing, now: Listing) -> list[str]:
-    """Return the files that were not there before, by name."""
+    """Return the files that are new or were replaced, by name."""
     return [
         name
         for name, seen in sorted(now.items())
@@ -604,14 +603,14 @@ def finished(
 ) -> Listing:
     """Return the files of folders and patterns that are complete.
 
-    :param settled: seconds for which nothing was written to the newest one
-    :param known: what the last look found
+    :param settled: seconds without a write after which the newest file counts as complete
+    :param known: result of the last scan
     """
     found: Listing = {}
     for path in paths:
-        with suppress(CaptureError):  # it is elsewhere, and cannot be reached just now
+        with suppress(CaptureError):  # it is remote and unreachable at the moment
             for name in expanded(path):
-                with suppress(OSError, CaptureError):  # it is gone again
+                with suppress(OSError, CaptureError):  # it was deleted meanwhile
                     seen = StreamedFile.of(name, (known or {}).get(name))
                     if seen.size >= LEAST_HEADER:
                         found[name] = seen

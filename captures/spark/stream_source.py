@@ -1,13 +1,14 @@
-"""Exchanges of files that keep coming, as a DataFrame of Spark's structured streaming.
+"""Exchanges of arriving files as a DataFrame of Spark's structured streaming.
 
-A batch is the files that have come since the one before. Its ranges are read side by side; one task, which has the
-state of the query, puts together what crosses the edges of ranges, files and batches, and counts on; then the ranges
-give out their exchanges side by side again. So numbers and connections are those of one reading of all files. State is
-what :class:`~captures.ranges.batches.BatchState` says: of connections that stand in the ordinary way little more than
-what waits, never a file. It is a row of Spark's state store, whichever that is (the default one, in memory with its
-changes in the checkpoint, does; RocksDB is not needed).
+A batch consists of the files that have arrived since the previous one. Its ranges are read in parallel; one task, which
+holds the state of the query, stitches the connections that cross edges of ranges, files and batches, and continues the
+numbering; then the ranges produce their exchanges in parallel again. So numbers and connections are those of a single
+reading of all files. The state is a :class:`~captures.ranges.batches.BatchState`: for ordinary connections little more
+than what waits, never a file. It is one row of Spark's state store, of any kind (the default, in memory with its
+changes in the checkpoint, suffices; RocksDB is not needed).
 
-A file that is gone when a query restarts in the middle of its batch is missing; nothing is emitted twice.
+If a query restarts in the middle of a batch and a file of the batch no longer exists, its exchanges are missing;
+nothing is emitted twice.
 """
 
 from __future__ import annotations
@@ -35,16 +36,16 @@ if TYPE_CHECKING:
     from captures.filters.filter import Filter
 
 MOST_FILES = 1000
-"""Files of a batch at most, from Spark 4.2 on."""
+"""Most files per batch, since Spark 4.2."""
 _AS_USUAL = ReadOptions()
 _STATE = "standing binary"
 _CONTEXTS = "part int, task binary, context binary"
 
 
 class _State(NamedTuple):
-    """What a batch leaves to the next.
+    """State between two batches.
 
-    :ivar start: time of the first exchange, which relative times of a filter count from
+    :ivar start: time of the first exchange, the origin of relative times in filters
     """
 
     standing: BatchState
@@ -60,22 +61,22 @@ def stream(
     settled: float = SETTLED,
     most_files: int = MOST_FILES,
 ) -> DataFrame:
-    """Return the exchanges of files that keep coming, as a streaming DataFrame.
+    """Return the exchanges of arriving files as a streaming DataFrame.
 
     Every file is read once; a query restarted with its checkpoint continues where it was. An exchange is emitted by the
-    batch in which its response is complete, one without a response by the batch in which that is sure: when its
-    connection was closed, or later ones were answered. It has the number that it was counted by, which is the order of
-    first bytes within a batch.
+    batch in which its response is complete; one without a response by the batch that proves that none follows: its
+    connection was closed, or later requests were answered. Within a batch, numbers follow the order of the requests'
+    first bytes.
 
     :param paths: folders and patterns into which files are rotated, the same on all machines
     :param columns: names of columns of the table ``exchanges`` (docs/tables.md); bodies are decoded only if one of them
         needs that
-    :param reading: the filter may ask for anything but groups, which only a whole capture tells; the key log is a path
-        on all machines, and read again by each task
-    :param settled: seconds after which the newest file, if nothing was written to it, counts as finished; it does at
-        once when there is a newer one
-    :param most_files: of a batch
-    :raises ValueError: for a column or filter that there is not, or a filter that asks for groups
+    :param reading: its filter must not refer to groups, which are known only of a whole capture; its key log is a path
+        on all machines and is read again by each task
+    :param settled: seconds without a write after which the newest file counts as finished; it also does as soon as
+        there is a newer one
+    :param most_files: most files per batch
+    :raises ValueError: for an unknown column, an invalid filter, or a filter that refers to groups
     """
     from pyspark.sql.functions import lit
 
@@ -102,14 +103,14 @@ def stream(
     together = _PutTogether(chosen, wanted, reading)
     all_of_them = parts.withColumn("one", lit(0)).groupBy("one")
     contexts = all_of_them.applyInPandasWithState(together, _CONTEXTS, _STATE, "append", "NoTimeout")
-    # what the state operator gives are rows of columns, which a shuffle cannot take: an expression makes rows of them
+    # the state operator returns columnar batches, which a shuffle cannot take: this expression turns them into rows
     dealt = contexts.withColumn("place", contexts["part"] + 1).repartition("place")
     return dealt.mapInArrow(_GiveRows(), shape)
 
 
 @dataclass(frozen=True)
 class _PutTogether:
-    """Puts together what ranges of a batch have told; gives what each needs to give out its exchanges."""
+    """Stitches the ranges of a batch; yields the context that each range needs to produce its exchanges."""
 
     columns: tuple[str, ...] | None
     filter: Filter | None
@@ -157,7 +158,7 @@ class _PutTogether:
 
 
 class _GiveRows:
-    """Gives the rows of the exchanges of ranges."""
+    """Yields the rows of the exchanges of ranges."""
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:

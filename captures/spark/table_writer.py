@@ -1,7 +1,7 @@
-"""Tables written on Spark: every range by the task that decodes it, and what needs all of a capture by a few others.
+"""Tables written on Spark: per-exchange tables by one task per range, tables of the whole capture by a few others.
 
-Tasks write their own files below the hidden folder of the run, and tell which these are; nothing of the rows goes
-through Spark. So a task that is retried, or runs twice at the same time, leaves files that no manifest names.
+Each task writes its own files below the hidden folder of the run and reports their names; no rows pass through Spark.
+So a task that is retried, or runs twice concurrently, leaves only files that no manifest names.
 """
 
 from __future__ import annotations
@@ -50,20 +50,20 @@ if TYPE_CHECKING:
     from captures.filters.groups import GroupInference
 
 _ROWS = 4096
-"""Exchanges that are located together."""
+"""Exchanges per batch of located rows."""
 _BYTES = 4 << 20
-"""Of frames that are in memory together; a single exchange may have more."""
+"""Bytes of frames in memory at a time; a single exchange may have more."""
 NOWHERE = StagingFolder("", 0, "")
 WRITTEN = "part int not null, data binary not null"
-"""What tasks that write give: the number of the range, or of the share, and a packed :class:`TaskResult`."""
+"""Output of writing tasks: number of the range or share, and a packed :class:`TaskResult`."""
 
 
 class TaskResult(NamedTuple):
-    """What a task has written.
+    """Files and counts of a finished task.
 
-    :ivar exchanges: how many fit the filter
-    :ivar undecoded: how many of these could not be decoded, or not wholly
-    :ivar faults: what went wrong in kproxy itself
+    :ivar exchanges: number that match the filter
+    :ivar undecoded: number of these that could not be decoded completely
+    :ivar faults: internal errors
     """
 
     parts: list[Part]
@@ -74,14 +74,14 @@ class TaskResult(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """What tasks have to know, all the same.
+    """Settings shared by all tasks of a run.
 
     :ivar staged: where rows are written, if they are
-    :ivar columns: table -> names of its columns; the usual ones of those that are not named
-    :ivar filter: only exchanges that fit are rows, and are judged; None for all
-    :ivar start: time of the first packet, which relative times of the filter count from
-    :ivar groups: who belongs to which group, if the filter asks for that
-    :ivar names: of addresses
+    :ivar columns: table -> names of its columns; tables that are not listed have their default columns
+    :ivar filter: only exchanges that match it become rows and are analyzed; None for all
+    :ivar start: time of the first exchange, the origin of relative times in the filter
+    :ivar groups: group membership, if the filter refers to groups
+    :ivar names: names of addresses
     """
 
     given: Input
@@ -94,22 +94,22 @@ class Task:
     names: Names = field(default_factory=Names)
 
     def read(self, context: Context) -> RangeExchanges:
-        """Read a range again.
+        """Read a range again, with its context.
 
-        :raises CaptureError: if a file cannot be read any more
+        :raises CaptureError: if a file can no longer be read
         """
         part = give_out(self.given, context, self.facts)
         part.capture.names = self.names
         return part
 
     def knowledge(self) -> SessionContext:
-        """Return what exchanges reveal about others."""
+        """Return the session context of the whole capture."""
         known = SessionContext()
         known.add(self.facts)
         return known
 
     def with_groups(self, spark: SparkSession, contexts: Sequence[bytes]) -> Task:
-        """Return the same with who belongs to which group, if the filter asks for that: a job looks at all exchanges.
+        """Return the task with `groups` set if the filter needs them; a job then reads all exchanges.
 
         :param contexts: of all ranges, packed
         """
@@ -122,9 +122,9 @@ class Task:
     def fitting(
         self, part: RangeExchanges, keys: frozenset[int] | None, *, summary: bool
     ) -> Iterator[Exchange]:
-        """Yield the exchanges of a range that fit the filter, decoded.
+        """Yield the decoded exchanges of a range that match the filter.
 
-        :param keys: of the APIs that matter; None for all exchanges
+        :param keys: keys of the APIs to decode; None for all exchanges
         """
         exchanges = part.exchanges(apis=keys, annotate=False, summary=summary)
         if self.filter is None:
@@ -134,7 +134,7 @@ class Task:
         return (each for each in exchanges if self._fits(self.filter, each, names, faults))
 
     def rows(self, tables: Sequence[str], part: RangeExchanges) -> ExchangeTables:
-        """Return what gathers rows of the exchanges of a range."""
+        """Return an empty row builder for the exchanges of a range."""
         return ExchangeTables(
             tables,
             names=self.knowledge().topic_name,
@@ -144,7 +144,7 @@ class Task:
         )
 
     def rows_of(self, table: str, context: Context) -> Iterator[pa.RecordBatch]:
-        """Read a range again, and yield the rows of one table of its exchanges; decode them only if that is needed."""
+        """Read a range again and yield the rows of one table; decode bodies only if the table or the filter needs them."""
         part = self.read(context)
         rows = self.rows((table,), part)
         if rows.needs is Needs.HEADER and self.filter is None:
@@ -177,10 +177,10 @@ class Task:
 
 # ---------------------------------------------------------------- tables of single exchanges
 class WriteRanges:
-    """Decodes ranges, and writes the tables of their exchanges.
+    """Decodes ranges and writes their per-exchange tables.
 
-    :param tables: names of those
-    :param prefix: of the names of files, of a run that has several batches
+    :param tables: names of the tables
+    :param prefix: prefix of file names, for runs with several batches
     """
 
     def __init__(self, task: Task, tables: Sequence[str], prefix: str = "") -> None:
@@ -212,7 +212,7 @@ class WriteRanges:
 
 
 class WriteHeaders:
-    """Writes the table of exchanges from what the reading of ranges has left with Spark: nothing is decoded.
+    """Writes the table ``exchanges`` from the headers that Spark has cached, without decoding bodies.
 
     :param columns: names of its columns
     """
@@ -236,11 +236,11 @@ class WriteHeaders:
 def header_rows(
     context: Context, data: bytes, run: int, columns: Sequence[str] | None, names: Names
 ) -> pa.RecordBatch:
-    """Return the rows of the table of exchanges that the headers of a range alone tell.
+    """Return rows of the table ``exchanges`` that can be made from the headers of a range alone.
 
-    :param data: what the reading of the range has left with Spark
+    :param data: packed :class:`~captures.ranges.range_reader.FinishedExchanges` of the range
     :param columns: names of the columns; None for all
-    :param names: of addresses
+    :param names: names of addresses
     """
     from captures.ranges.headers import headers_of
 
@@ -252,17 +252,16 @@ def header_rows(
 
 # ---------------------------------------------------------------- tables of the whole
 LOCATED_SHARES = f"share int not null, {LOCATED}, shown boolean, collected binary"
-"""What is dealt out: rows of exchanges, each for a share; those that are not shown to rules have no frames.
+"""Rows of exchanges, each for a share; those that are not shown to rules have no frames.
 
-The first rows of a share, with number 0, are none of exchanges. They may have what other shares have collected of
-groups, and their faults, packed.
-"""
+The first rows of a share, with number 0, are no exchanges. They may hold the packed groups and faults that other
+shares have collected."""
 _MET = "met string, one string, other string"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeSettings:
-    """What is to be made of all exchanges of a capture.
+    """Settings of the tasks that make tables of all exchanges of a capture.
 
     :ivar limits: thresholds of rules
     """
@@ -273,11 +272,11 @@ class JudgeSettings:
 
     @property
     def collects(self) -> bool:
-        """Whether shares of their own collect what is said to groups."""
+        """Whether separate shares collect the traffic of groups."""
         return any(share.collects for share in self.shares)
 
     def tables(self, share: Share, capture: Any) -> WholeTables | _Collector:
-        """Return what makes the tables of a share."""
+        """Return the table builder, or the collector, of a share."""
         if share.collects:
             return _Collector(capture, self.task.knowledge().topic_name)
         return WholeTables(
@@ -292,18 +291,18 @@ class JudgeSettings:
         )
 
     def deciding(self, part: RangeExchanges, elsewhere: Mapping[str, bool]) -> DecisionColumns:
-        """Return what tells which exchanges of a range decide something."""
+        """Return the columns that determine which exchanges of a range influence a table."""
         columns = ExchangeColumns(part.capture, part.rows, names=self.task.knowledge().topic_name)
         columns.prepare((*COUNTED, *TAKEN))
         return DecisionColumns(columns, elsewhere)
 
     @property
     def decides(self) -> bool:
-        """Whether it has to be found out which exchanges decide something: not where all are shown."""
+        """Whether influential exchanges have to be selected, because not every share is shown all of them."""
         return self.task.filter is None and any("connections" not in share.tables for share in self.shares)
 
     def wanted(self, part: RangeExchanges, rows: DecisionColumns) -> list[Bools]:
-        """Return which exchanges of a range decide something for those who make the same as each share."""
+        """Return, for each share, a mask of the exchanges of a range that influence its kind of tables and rules."""
         found: dict[tuple[Any, ...], Bools] = {}
         for share in self.shares:
             if share[:2] not in found:
@@ -312,7 +311,7 @@ class JudgeSettings:
 
 
 class _Collector:
-    """Collects what is said to groups, in the place of :class:`~captures.tables.whole_rows.WholeTables`."""
+    """Collects the histories of groups, in place of :class:`~captures.tables.whole_rows.WholeTables`."""
 
     tables = ()
 
@@ -322,14 +321,14 @@ class _Collector:
         self.add = self.faults.guarded(self.groups.add, HISTORIES)
 
     def wanted(self, rows: DecisionColumns) -> Bools:
-        """Return which exchanges have to be added."""
+        """Return a mask of the exchanges that have to be added."""
         return self.groups.choose(rows)
 
 
 class Meet:
-    """Looks for what ranges have met that decides what is shown to rules in others (:attr:`DecisionColumns.met`).
+    """Finds events that decide which exchanges of other ranges are shown to rules (:attr:`DecisionColumns.met`).
 
-    Yields that, and which clients and groups belong together.
+    Yields these events, and links between clients and groups.
     """
 
     def __init__(self, judging: JudgeSettings) -> None:
@@ -353,9 +352,9 @@ class Meet:
 
 
 class Locate:
-    """Deals out the exchanges of ranges among shares, as rows of :data:`LOCATED_SHARES`.
+    """Deals the exchanges of ranges out to shares, as rows of :data:`LOCATED_SHARES`.
 
-    :param met: what the ranges have met, as :class:`Meet` yields it
+    :param met: rows that :class:`Meet` yielded, of all ranges
     """
 
     def __init__(self, judging: JudgeSettings, met: Iterable[Sequence[Any]]) -> None:
@@ -384,7 +383,7 @@ class Locate:
                     yield _dealt(rows, number, np.flatnonzero(mine), seen[mine])
 
     def _held(self, part: RangeExchanges) -> list[Bools]:
-        """Return which exchanges of a range are of each share."""
+        """Return, for each share, a mask of the exchanges of a range that belong to it."""
         columns = ExchangeColumns(part.capture, part.rows)
         by_key = {
             (key, of, collects): self._components.buckets(columns, of)
@@ -411,7 +410,7 @@ class Locate:
 
 
 def _dealt(rows: pa.RecordBatch, share: int, chosen: Int64s, shown: Bools) -> pa.RecordBatch:
-    """Return some rows as those of a share; those that are not shown lose their frames."""
+    """Return the `chosen` rows for a share; rows that are not `shown` lose their frames."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -438,9 +437,9 @@ def _first_rows(shares: int) -> pa.RecordBatch:
 
 
 class Judge:
-    """Makes the tables of shares of the exchanges that come as their rows, sorted by share and number.
+    """Makes the tables of shares from rows of exchanges that are sorted by share and number.
 
-    :param whole: what concerns the whole of the capture
+    :param whole: data of the capture as a whole
     """
 
     def __init__(self, judging: JudgeSettings, whole: Whole) -> None:
@@ -455,7 +454,7 @@ class Judge:
                 yield _done(number, TaskResult(writer.close(), 0, 0, tables.faults))
 
     def judged(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, WholeTables | _Collector]]:
-        """Yield what was made of each share, and the number of the share."""
+        """Yield the number of each share with its tables or collector."""
         number, tables, capture = -1, None, None
         for batch in batches:
             for rows in _runs(batch):
@@ -480,7 +479,7 @@ class Judge:
         return capture
 
     def _show(self, rows: pa.RecordBatch, share: int, tables: WholeTables | _Collector, capture: Any) -> None:
-        """Show exchanges to rules, and take the headers of all."""
+        """Add the shown exchanges to the tables; headers of all exchanges are kept if the share follows groups."""
         task, shown = self._judging.task, rows.column("shown").to_pylist()
         here = LocatedCapture(capture.source, rows, task.names)
         if self._judging.shares[share].follows_groups:
@@ -498,7 +497,7 @@ class Judge:
 
 
 class Collect(Judge):
-    """Puts what shares have collected in the place of their rows, for the share that tells histories of groups.
+    """Replaces the rows of collecting shares by what they collected, addressed to the share with the group histories.
 
     The rows of all other shares are passed on.
     """
@@ -522,23 +521,23 @@ class Collect(Judge):
 
 
 def contexts_of(spark: SparkSession, contexts: Sequence[bytes]) -> DataFrame:
-    """Return packed contexts as ``part`` and ``context``, each in a partition of its own."""
+    """Return packed contexts as rows of ``part`` and ``context``, each in a partition of its own."""
     rows = [(number, bytearray(context)) for number, context in enumerate(contexts)]
     frame = spark.createDataFrame(rows, "part int, context binary")
     return frame.repartitionByRange(len(rows), "part")
 
 
 def dealt_out(contexts: DataFrame, judging: JudgeSettings, whole: Whole) -> DataFrame:
-    """Return the exchanges of all ranges by share, sorted by their numbers: rows of :data:`LOCATED_SHARES`.
+    """Return the exchanges of all ranges by share, sorted by number: rows of :data:`LOCATED_SHARES`.
 
     :param contexts: ``part`` and ``context`` of all ranges, each in a partition of its own
-    :param whole: what concerns the whole of the capture
+    :param whole: data of the capture as a whole
     """
     met: list[Any] = []
     if judging.decides or judging.collects:
         met = contexts.mapInArrow(Meet(judging), _MET).distinct().collect()
     rows = contexts.mapInArrow(Locate(judging, met), LOCATED_SHARES)
-    if judging.collects:  # a task for each share that does, which passes on the rows of some others
+    if judging.collects:  # one task per collecting share, which also passes on rows of other shares
         count = sum(share.collects for share in judging.shares)
         rows = _by_share(rows, count).mapInArrow(Collect(judging, whole), LOCATED_SHARES)
     return _by_share(rows, len(judging.shares))
@@ -549,7 +548,7 @@ def _by_share(rows: DataFrame, tasks: int) -> DataFrame:
 
 
 def _runs(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a batch, those of a share together, as many at a time as may be in memory with their frames."""
+    """Split a batch into slices of one share each, with at most about _BYTES of frames."""
     shares = batch.column("share").to_numpy()
     sizes = sum(batch.column(f"{side}_size").fill_null(0).to_numpy(zero_copy_only=False) for side in SIDES)
     blocks = np.cumsum(sizes) // _BYTES
@@ -560,7 +559,7 @@ def _runs(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 
 class LearnGroups:
-    """Looks at the exchanges of all ranges for who belongs to which group, which filters may ask for."""
+    """Infers group membership from the exchanges of all ranges, for filters that refer to groups."""
 
     def __init__(self, task: Task, contexts: Sequence[bytes]) -> None:
         self._task = task
@@ -575,7 +574,7 @@ class LearnGroups:
         for _ in batches:
             groups = GroupInference(self._task.knowledge().topic_name)
             self._observe(groups, MEMBER_APIS)
-            if groups.contested:  # only then do the partitions of a Fetch matter
+            if groups.contested:  # only then the partitions of Fetch requests matter
                 self._observe(groups, frozenset({ApiKey.FETCH}))
             columns = [pa.array([0], pa.int32()), pa.array([pack(groups)], pa.binary())]
             yield pa.RecordBatch.from_arrays(columns, ["part", "data"])
@@ -589,7 +588,7 @@ class LearnGroups:
 
 
 def faults_of(done: Iterable[TaskResult]) -> Faults:
-    """Return the faults of all tasks."""
+    """Return the internal errors of all tasks."""
     found = Faults()
     for each in done:
         found.merge(each.faults)
@@ -597,7 +596,7 @@ def faults_of(done: Iterable[TaskResult]) -> Faults:
 
 
 def header_only(tables: Sequence[str], task: Task) -> Sequence[str] | None:
-    """Return the columns of the table of exchanges if nothing has to be decoded for what is needed; else None."""
+    """Return the columns of the table ``exchanges`` if headers suffice for them; None if bodies have to be decoded."""
     if task.filter is not None or "exchanges" not in tables:
         return None
     rows = ExchangeTables(tables, names=task.knowledge().topic_name, run=0, columns=task.columns)
@@ -605,12 +604,12 @@ def header_only(tables: Sequence[str], task: Task) -> Sequence[str] | None:
 
 
 def collected(frame: DataFrame) -> dict[int, Any]:
-    """Return what tasks gave, by the number that they were given."""
+    """Run the job of `frame`; return the unpacked results by ``part``."""
     return {row["part"]: unpack(bytes(row["data"])) for row in frame.collect()}
 
 
 def columns_of(batch: pa.RecordBatch, *names: str) -> Iterator[tuple[Any, ...]]:
-    """Return columns of a batch side by side, as plain values."""
+    """Yield the rows of `batch` as tuples of the columns `names`, as Python values."""
     return zip(*(batch.column(name).to_pylist() for name in names), strict=True)
 
 

@@ -1,4 +1,4 @@
-"""How what needs all exchanges of a capture is shared among tasks: by what it is about, and by key."""
+"""How the work that needs all exchanges of a capture is divided among tasks: by subject, and by key."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _RECORDS = frozenset({ApiKey.PRODUCE, ApiKey.FETCH})
-"""Produce and Fetch: most of what there is, and the dearest to look at."""
+"""Produce and Fetch: the most frequent exchanges, and the most expensive to analyze."""
 _WORTH_SHARING = 3
-"""Processors from which on it is faster that several tasks decode exchanges: together they judge twice as long."""
+"""Processors from which several tasks are faster, although together they take twice the processor time."""
 _MOST = 100
-"""Tasks among which exchanges are dealt out by a key."""
+"""Most tasks among which exchanges are dealt by a key."""
 
 
 class Share(NamedTuple):
-    """What one task makes of the exchanges it is given.
+    """The work of one task, on the exchanges that it is dealt.
 
     :ivar tables: names of tables
-    :ivar rules: that make the findings
-    :ivar key: by which exchanges are dealt out among the tasks of these tables and rules
-    :ivar bucket: which of these tasks it is
-    :ivar of: how many they are
-    :ivar collects: whether it collects what is said to groups, for the share that tells their histories
+    :ivar rules: rules for the table of findings
+    :ivar key: key by which exchanges are dealt to the tasks with these tables and rules
+    :ivar bucket: index of the task among these
+    :ivar of: number of these tasks
+    :ivar collects: whether it collects the traffic of groups for the share with the group histories
     """
 
     tables: tuple[str, ...]
@@ -41,21 +41,21 @@ class Share(NamedTuple):
 
     @property
     def follows_groups(self) -> bool:
-        """Whether it tells the histories of groups, which look at when anything at all was answered."""
+        """Whether it makes the histories of groups, which depend on the times of all responses."""
         return bool(OF_GROUPS.intersection(self.tables)) or any(rule.of_groups for rule in self.rules)
 
     @property
     def needs_headers(self) -> bool:
-        """Whether it is given the headers of all its exchanges, also of those that are not shown to rules."""
+        """Whether it receives the headers of all its exchanges, including those that are not shown to rules."""
         return self.follows_groups or "client_versions" in self.tables
 
     def has(self, connection: int) -> bool:
-        """Tell whether it makes the rows of a connection."""
+        """Return whether it makes the rows of a connection."""
         return self.key is not Key.CONNECTION or connection % self.of == self.bucket
 
 
 def shares_of(tables: Sequence[str], rules: Sequence[type[Rule]], processors: int) -> list[Share]:
-    """Divide tables, and the rules of the diagnosis, among tasks; with few processors one task makes all.
+    """Divide tables, and the rules of the diagnosis, among tasks; with few processors, one task does everything.
 
     :param tables: names of tables that need all exchanges
     """
@@ -68,7 +68,7 @@ def shares_of(tables: Sequence[str], rules: Sequence[type[Rule]], processors: in
 
 
 def _divided(tables: Sequence[str], rules: Sequence[type[Rule]], count: int) -> Iterator[Share]:
-    """Yield shares, also such that have nothing to do."""
+    """Yield shares, including some without work."""
     groups = tuple(rule for rule in rules if rule.of_groups)
     together = tuple(rule for rule in rules if rule.key is Key.CLUSTER and rule not in groups)
     records = tuple(rule for rule in together if rule.apis and rule.apis & _RECORDS)
