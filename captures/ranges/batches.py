@@ -1,4 +1,4 @@
-"""Files that keep coming, read batch by batch: everything is counted on, and connections continue."""
+"""Arriving files, read batch by batch: numbering and connections continue from batch to batch."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from dissectors.session_context import SessionContext, SessionFacts
 
 @dataclass(slots=True)
 class BatchState:
-    """What the batches so far leave to the next.
+    """State between two batches.
 
-    :ivar buckets: among how many those are dealt out who put connections together; it stays the same
-    :ivar carried: bucket -> what continues
-    :ivar packets: how many there were
-    :ivar exchanges: how many were reported
-    :ivar connections: how many have an id
-    :ivar ids: of connections that continue
-    :ivar facts: what exchanges have revealed about others
+    :ivar buckets: number of tasks that stitch connections; the same for all batches
+    :ivar carried: bucket -> connections that continue
+    :ivar packets: number of packets so far
+    :ivar exchanges: number of exchanges reported so far
+    :ivar connections: number of connection ids assigned so far
+    :ivar ids: ids of connections that continue
+    :ivar facts: session facts so far
     :ivar latest: time of the latest packet, ns since the epoch
     """
 
@@ -39,7 +39,7 @@ class BatchState:
 
     @property
     def earlier(self) -> Earlier:
-        """What was counted."""
+        """The counts so far."""
         return Earlier(self.packets, self.exchanges, self.connections, self.ids)
 
 
@@ -50,10 +50,10 @@ def put_together_on(
     bucket: int,
     told: Iterable[tuple[int, bytes]],
 ) -> tuple[StitchedConnections, Checkpoint]:
-    """Put the connections of one bucket together, beginning with those of the batches before.
+    """Stitch the connections of one bucket, starting from the state of earlier batches.
 
-    :param told: numbers of ranges, and the packed edges of that bucket
-    :raises CaptureError: if a file cannot be read any more
+    :param told: numbers of ranges, and their packed edges of that bucket
+    :raises CaptureError: if a file can no longer be read
     """
     marks = [each.mark for each in marked]
     with given.plan.source() as source:
@@ -74,11 +74,11 @@ def put_together_on(
 def read_on(
     given: Input, told: dict[int, list[RangeOutput]], before: BatchState
 ) -> tuple[Input, NumberedRanges, BatchState]:
-    """Take all steps behind the reading of a batch in this process.
+    """Take all steps that follow the reading of a batch's ranges, in this process.
 
-    :param told: by number of the range, of all ranges; what has to be read again is
-    :return: the batch as its plan came out at the end, its exchanges, and what is left to the next
-    :raises CaptureError: if a file cannot be read any more
+    :param told: results of all ranges by number; ranges that need it are read again
+    :return: the batch with its final plan, its exchanges, and the state for the next batch
+    :raises CaptureError: if a file can no longer be read
     """
     given, told = settled(given, told)
     marked = marked_of(told)
@@ -98,9 +98,9 @@ def number_on(
     before: BatchState,
     made: dict[int, tuple[StitchedConnections, Checkpoint]],
 ) -> tuple[NumberedRanges, BatchState]:
-    """Count on over a batch.
+    """Continue the numbering of connections and exchanges over a batch.
 
-    :param made: by bucket, of those that had something to do
+    :param made: by bucket, of buckets with work
     """
     marks = [each.mark for each in marked]
     together = [each for _, (each, _) in sorted(made.items())]
@@ -128,5 +128,5 @@ def number_on(
 
 
 def buckets_at_work(before: BatchState, told: Iterable[int]) -> Iterator[int]:
-    """Yield the buckets that have something to do: of which ranges tell something, or where something continues."""
+    """Yield the buckets with work: those with results of ranges, and those with connections that continue."""
     yield from sorted({*told, *before.carried})

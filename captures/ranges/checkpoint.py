@@ -1,7 +1,7 @@
-"""Connections that continue from one batch of files to the next, where files keep coming.
+"""Connections that continue from one batch of arriving files to the next.
 
-What is carried is self-contained: where each connection stands, with the bytes that may still be needed, and of those
-that do not stand in the ordinary way all packets since they last did. So the files of a batch may be gone when the next
+The carried state is self-contained: the state of each ordinary connection with the bytes that may still be needed, and
+for other connections all packets since they were last ordinary. So the files of a batch may be deleted before the next
 one is read, and a program that was ended continues where it was.
 """
 
@@ -20,15 +20,15 @@ from captures.ranges.stitcher import Stitcher
 from captures.ranges.whole_connections import StitchedConnections, WholeConnection
 
 _LATE = 1_000_000_000
-"""Nanoseconds for which a closed connection may still get packets."""
+"""Nanoseconds for which a closed connection may still receive packets."""
 
 Key = tuple[int, int, int]
-"""What an exchange is known by: number of the packet, and the positions of request and response."""
+"""Identity of an exchange: number of the packet, and the stream positions of request and response."""
 
 
 @dataclass(slots=True)
 class ConnectionCheckpoint:
-    """Where a connection stands.
+    """The state of an ordinary connection.
 
     :ivar data: the bytes that may still be needed, of both directions; places are offsets in them
     """
@@ -39,11 +39,11 @@ class ConnectionCheckpoint:
 
 @dataclass(slots=True)
 class OpenConnection:
-    """A connection that does not stand in the ordinary way.
+    """A connection that :meth:`~captures.exchanges.Capture.can_freeze` excludes.
 
-    :ivar since: where it stood when it last did, None if it never has
-    :ivar packets: all since then; they are counted over all batches
-    :ivar payload: their bytes, by offset
+    :ivar since: its last state as an ordinary connection, None if it never was one
+    :ivar packets: all packets since then; numbers count over all batches
+    :ivar payload: bytes of these packets, by offset
     :ivar comments: packet comments by number
     :ivar told: exchanges that were already reported
     """
@@ -57,11 +57,11 @@ class OpenConnection:
 
 @dataclass(slots=True)
 class Checkpoint:
-    """What a batch leaves to the next.
+    """Connections that continue in the next batch.
 
-    :ivar kept: connections that stand in the ordinary way
-    :ivar open: connections that do not
-    :ivar wholes: all of these, over all ranges so far
+    :ivar kept: ordinary connections
+    :ivar open: all others
+    :ivar wholes: both, over all ranges so far
     """
 
     kept: dict[Pair, ConnectionCheckpoint] = field(default_factory=dict)
@@ -70,9 +70,9 @@ class Checkpoint:
 
 
 class CheckpointStitcher(Stitcher):
-    """Puts the connections of a batch together, beginning with those of the batch before.
+    """Stitches the connections of a batch, starting from those of the previous batch.
 
-    :param carried: from there
+    :param carried: the previous batch's checkpoint
     """
 
     def __init__(self, *args: Any, carried: Checkpoint, **options: Any) -> None:
@@ -97,7 +97,7 @@ class CheckpointStitcher(Stitcher):
         chain.whole, chain.state = len(self._made.connections) - 1, self._put_beside(kept)
 
     def _put_beside(self, kept: ConnectionCheckpoint) -> ConnectionState:
-        """Return a state with its bytes beside the files."""
+        """Return the state of a connection; its bytes are kept beside the source's files."""
         streams = [
             self._with_places(stream, self._source.keep(data) if data else 0)
             for stream, data in zip(kept.state.streams, kept.data, strict=True)
@@ -110,7 +110,7 @@ class CheckpointStitcher(Stitcher):
         return replace(stream, places=(position, offset + base, length))
 
     def _read_on(self, carried: Checkpoint) -> None:
-        """Read what is known of connections that did not stand in the ordinary way once more."""
+        """Read the carried packets of open connections again."""
         parts: list[Packets] = []
         pairs = list(carried.open)
         payload: dict[int, bytes] = {}
@@ -156,7 +156,7 @@ class CheckpointStitcher(Stitcher):
         super()._find_new()
         for whole in self._made.connections[known:]:
             pair = pair_of(whole.a, whole.b)
-            # the one before it between these ends is over, and is not read once more with it
+            # the previous connection between these endpoints has ended and is not read again with this one
             self._began[pair] = None
             self._fed[pair] = [each.take(each.number >= whole.first_number) for each in self._fed[pair]]
             before = self._again.pop(pair, None)
@@ -165,9 +165,9 @@ class CheckpointStitcher(Stitcher):
 
     # ------------------------------------------------------------ out
     def carry(self, latest: int) -> tuple[StitchedConnections, Checkpoint]:
-        """Take notice that the batch is over; return what came of it, and what is left to the next.
+        """Finish the batch; return its connections and exchanges, and the checkpoint for the next batch.
 
-        :param latest: time of the latest packet
+        :param latest: time of the latest packet, ns since the epoch
         """
         capture, carried = self._capture, Checkpoint()
         for pair, chain in self._chains.items():
@@ -205,7 +205,7 @@ class CheckpointStitcher(Stitcher):
             if size:
                 place = int(offset[row])
                 data = self._bytes.get(place)
-                # below zero, where no file has any: those of the next batch count from zero again
+                # negative, because offsets in the files of the next batch start at zero again
                 self._places -= 1
                 payload[self._places] = self._source.read_or_zeros(place, size) if data is None else data
                 offset[row] = self._places
@@ -219,7 +219,7 @@ class CheckpointStitcher(Stitcher):
     def _kept(self, state: ConnectionState) -> ConnectionCheckpoint:
         data, streams = [], []
         for stream in state.streams:
-            # what may be sent again stays behind with its file
+            # bytes needed only for retransmissions are dropped with their file
             position, offset, length = stream.needed_only().places
             places = zip(offset.tolist(), length.tolist(), strict=True)
             data.append(b"".join(self._source.read_or_zeros(*place) for place in places))
@@ -227,7 +227,7 @@ class CheckpointStitcher(Stitcher):
         return ConnectionCheckpoint(replace(state, streams=(streams[0], streams[1])), (data[0], data[1]))
 
     def _keep(self, carried: Checkpoint, latest: int) -> None:
-        """Keep the connections that continue."""
+        """Add the connections that continue to the checkpoint."""
         for pair, chain in self._chains.items():
             if chain.whole < 0:
                 continue
@@ -238,7 +238,7 @@ class CheckpointStitcher(Stitcher):
                 carried.wholes[pair] = self._made.connections[chain.whole]
 
     def _collect(self, open_ids: set[int], opened: dict[int, OpenConnection]) -> None:
-        """Gather the exchanges that this batch reports: of connections that are not sure yet, only complete ones."""
+        """Gather the exchanges that this batch reports; of open connections only the complete ones."""
         capture = self._capture
         for connection, whole in self._whole_of.items():
             if connection not in open_ids:
@@ -272,7 +272,7 @@ class CheckpointStitcher(Stitcher):
 
 
 def _is_closed(state: ConnectionState, latest: int) -> bool:
-    """Return whether a connection was reset, or closed from both sides, long enough ago."""
+    """Return whether a connection was reset, or closed from both sides, at least `_LATE` before `latest`."""
     streams, before = state.streams, latest - _LATE
     if any(0 <= stream.reset_time < before for stream in streams):
         return True

@@ -1,11 +1,10 @@
-"""The capture clock over all ranges, each of which was read with a clock of its own.
+"""The capture clock over all ranges, each of which was read with its own clock.
 
-What is missing in a stream is given up when it was waited for long enough, by a clock that reads the latest time of
-all packets so far (:mod:`captures.packets.clock`). A range does not know what came before. Where its times go on from
-there, as nearly always, its readings differ from the true ones by nothing, or by what the clock was set back before;
-where packets of several queues cross its edge in another order, the first readings are too low by a little. Only a
-range that begins by more than :data:`~captures.packets.clock.STEP` too early has to be read again, with what is known
-by then.
+A gap in a stream is given up after a timeout on a clock that shows the latest time of all packets so far
+(:mod:`captures.packets.clock`). A range does not know the earlier packets. If its times continue from there, as they
+nearly always do, its readings are correct up to a constant: the lag by which the clock was set back earlier. If packets
+of several queues are out of order across its edge, the first readings are slightly low. Only a range that starts more
+than :data:`~captures.packets.clock.STEP` too early has to be read again, with the clock's state at its start.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ _ALWAYS = -(1 << 63)
 
 
 class ClockSpan(NamedTuple):
-    """The clock of a range.
+    """The clock of a range; all times in ns.
 
-    :ivar begin: where it was set before, None if it was not
-    :ivar first: time of the first packet, in ns as all here
+    :ivar begin: its given state at the start, None if it was not given
+    :ivar first: time of the first packet
     :ivar lowest: the lowest time of a packet
-    :ivar after: where it stood at the end
+    :ivar after: its state at the end
     """
 
     begin: ClockState | None
@@ -37,28 +36,28 @@ class ClockSpan(NamedTuple):
 
 
 class ClockStart(NamedTuple):
-    """What makes readings in a range those in the whole capture.
+    """Correction from readings in a range to those of the whole capture.
 
-    :ivar lag: what is to be added
-    :ivar floor: below which no reading is
+    :ivar lag: added to readings
+    :ivar floor: lower limit of readings
     """
 
     lag: int = 0
     floor: int = _ALWAYS
 
     def readings(self, clock: Int64s) -> Int64s:
-        """Return the true readings."""
+        """Return the corrected readings."""
         return np.maximum(clock + self.lag, self.floor)
 
     def is_true(self, reading: int) -> bool:
-        """Return whether readings from some of the range on are true ones, but for the lag."""
+        """Return whether `reading` and all later ones differ from the corrected readings only by the lag."""
         return reading + self.lag >= self.floor
 
 
 class SpanClock:
-    """Reads the clock of a range, and remembers what :class:`ClockSpan` tells.
+    """The capture clock of a range, which also records its :class:`ClockSpan`.
 
-    :param begin: where it continues, None if unknown
+    :param begin: its state at the start, None if unknown
     """
 
     def __init__(self, begin: ClockState | None) -> None:
@@ -68,7 +67,7 @@ class SpanClock:
         self._lowest = 0
 
     def read(self, time: Int64s) -> Int64s:
-        """Return the readings at the next packets, captured at these times."""
+        """Return the readings at the next packets, whose times are given."""
         if len(time):
             lowest = int(time.min())
             self._lowest = lowest if self._first is None else min(self._lowest, lowest)
@@ -77,7 +76,7 @@ class SpanClock:
 
     @property
     def span(self) -> ClockSpan | None:
-        """What came of it, None without packets."""
+        """The recorded span, None without packets."""
         after = self._clock.state
         if self._first is None or after is None:
             return None
@@ -85,7 +84,7 @@ class SpanClock:
 
 
 class GivenClock:
-    """Gives readings that are known already.
+    """A clock whose readings are already known.
 
     :ivar readings: at the next packets
     """
@@ -94,17 +93,17 @@ class GivenClock:
         self.readings: Int64s = np.empty(0, np.int64)
 
     def read(self, time: Int64s) -> Int64s:
-        """Return the readings at the next packets, which are those given."""
+        """Return the known readings; `time` must be as long."""
         assert len(time) == len(self.readings)
         return self.readings
 
 
 class Clocks(NamedTuple):
-    """How the clocks of ranges are brought to one.
+    """Corrections that map the clocks of ranges to one.
 
     :ivar starts: one for each range
     :ivar wrong: index of the first range that has to be read again, None if none has
-    :ivar state: where its clock begins
+    :ivar state: the clock's state at the start of that range
     """
 
     starts: list[ClockStart]
@@ -113,14 +112,14 @@ class Clocks(NamedTuple):
 
 
 class HasClock(Protocol):
-    """What has the clock of a range: a :class:`~captures.ranges.edges.SyncPoint`."""
+    """Holder of a range's clock, such as a :class:`~captures.ranges.edges.SyncPoint`."""
 
     @property
     def clock(self) -> ClockSpan | None: ...
 
 
 def clocks_of(marks: Sequence[HasClock]) -> Clocks:
-    """Return how the clocks of ranges are brought to one.
+    """Return the corrections that map the clocks of ranges to one.
 
     :param marks: of all ranges, in order
     """
@@ -131,7 +130,7 @@ def clocks_of(marks: Sequence[HasClock]) -> Clocks:
         if span is None:
             starts.append(ClockStart())
             continue
-        if span.begin == state:  # the first, or one that is known
+        if span.begin == state:  # the first range, or one read with a known state
             starts.append(ClockStart())
             state = span.after
             continue
@@ -145,6 +144,6 @@ def clocks_of(marks: Sequence[HasClock]) -> Clocks:
 
 
 def _is_too_early(span: ClockSpan, state: ClockState) -> bool:
-    """Return whether packets of a range are late by so much that the clock may have been set back."""
+    """Return whether packets of a range are so late that the clock may have been set back."""
     latest = state.latest - state.lag
     return latest > span.first and latest - span.lowest >= STEP

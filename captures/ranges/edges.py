@@ -1,4 +1,4 @@
-"""What the reading of one part of a capture tells those that put the parts together."""
+"""The data that the reading of one range hands to the stitcher."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Pair = tuple[Endpoint, Endpoint]
 
 
 def pair_of(one: Endpoint, other: Endpoint) -> Pair:
-    """Return two endpoints as what connections between them have in common."""
+    """Return two endpoints in the order of their bytes, so that both directions have the same key."""
     return (one, other) if one <= other else (other, one)
 
 
@@ -30,10 +30,10 @@ def pair_of(one: Endpoint, other: Endpoint) -> Pair:
 class Packets:
     """TCP packets without their payload, one row each, as in :class:`~captures.packets.table.PacketBlock`.
 
-    :ivar pair: int32, between which endpoints: an index into those of the edges it belongs to
-    :ivar down: whether the second endpoint of the pair has sent it
+    :ivar pair: int32, index into the pairs of endpoints of the same :class:`Edges`
+    :ivar down: whether the second endpoint of the pair sent the packet
     :ivar number: counts from the first packet of the range
-    :ivar clock: reading of the clock of the range
+    :ivar clock: reading of the range's clock
     """
 
     pair: Int32s
@@ -53,12 +53,12 @@ class Packets:
         return len(self.number)
 
     def take(self, rows: Any) -> Packets:
-        """Return some of the rows."""
+        """Return the given rows."""
         return Packets(*(getattr(self, each.name)[rows] for each in fields(self)))
 
     @staticmethod
     def joined(parts: list[Packets]) -> Packets:
-        """Return the rows of several, one behind the other."""
+        """Return the concatenated rows of `parts`."""
         if not parts:
             return no_packets()
         return Packets(
@@ -67,7 +67,7 @@ class Packets:
 
 
 def no_packets() -> Packets:
-    """Return no packets."""
+    """Return an empty table."""
     byte, half, word = np.zeros(0, np.uint8), np.zeros(0, np.int32), np.zeros(0, np.int64)
     numbers = word.astype(np.uint32)
     return Packets(
@@ -77,15 +77,15 @@ def no_packets() -> Packets:
 
 @dataclass(slots=True)
 class Snapshot:
-    """Where a connection stood in the middle of a range, as its reading found it from the range alone.
+    """The state of a connection in the middle of a range, as found from the range alone.
 
-    :ivar next_seq: sequence numbers that come next, of both directions
+    :ivar next_seq: next sequence numbers, of both directions
     :ivar ends: stream positions of the same bytes
-    :ivar frames: stream positions at which the next frames begin
-    :ivar waiting: requests that wait: number of the packet, correlation ID, API key, version, size
-    :ivar counters: what was counted by then, of both directions
-    :ivar packet: number of the last packet by then
-    :ivar client_ids: the first client IDs that were seen by then
+    :ivar frames: stream positions at which the next frames start
+    :ivar waiting: requests in flight: number of the packet, correlation ID, API key, version, size
+    :ivar counters: counters up to there, of both directions
+    :ivar packet: number of the last packet up to there
+    :ivar client_ids: the first client IDs seen up to there
     """
 
     next_seq: tuple[int, int]
@@ -101,20 +101,20 @@ class Snapshot:
 class SplitConnection:
     """A connection of a range that may continue beyond its edges.
 
-    :ivar pair: an index into the pairs of the edges it belongs to
+    :ivar pair: index into the pairs of endpoints of the same :class:`Edges`
     :ivar local: id in the range
-    :ivar begins: whether it begins in the range with the SYN of its client
-    :ivar agreed: where its reading in the range was sure of itself; None if it begins there
-    :ivar state: where it stood at the end of the range
-    :ivar counters: what was counted by then, of both directions
+    :ivar begins: whether the client's SYN is in the range
+    :ivar agreed: state from which its reading in the range is reliable; None if it starts in the range
+    :ivar state: state at the end of the range
+    :ivar counters: counters at the end of the range, of both directions
     :ivar skipped: bytes that belong to no frame
-    :ivar foreign: what it spoke instead of Kafka for a while, or empty
+    :ivar foreign: protocol it spoke instead of Kafka for a while, or empty
     :ivar ended_by_kproxy: whether kproxy closed it, reset it or let it fall silent
-    :ivar exchanges: how many of its exchanges are finished in the range
-    :ivar early: the first reading of the clock at which some of its bytes may have been missing, None if none were
-    :ivar payload: bytes that belong to the state and cannot be read from the files in place, by their offset
-    :ivar samples: the kernel's TCP statistics of it from there on, where its reading was sure of itself; numbers of
-        packets count from the first of the range, as do ids of connections
+    :ivar exchanges: number of its exchanges that are finished in the range
+    :ivar early: first clock reading at which some of its bytes may have been missing, None if none were
+    :ivar payload: bytes that belong to the state and cannot be read from the files in place, by offset
+    :ivar samples: the kernel's TCP statistics of it, from where its reading is reliable; packet numbers and connection
+        ids are those of the range
     """
 
     pair: int
@@ -134,13 +134,13 @@ class SplitConnection:
 
 @dataclass(slots=True)
 class Edges:
-    """What one range says about some of its connections.
+    """The connections of one range, all or one bucket of them, that may cross its edges.
 
     :ivar pairs: endpoints
-    :ivar crossings: the connections that were read there
-    :ivar packets: those from which the others are to be read again, in the order of capture: of a crossing those up to
-        where its reading was sure of itself, of a pair without a crossing all
-    :ivar payload: bytes of packets that cannot be read from the files in place, by their offset
+    :ivar crossings: connections that the range has read reliably
+    :ivar packets: packets to read again, in capture order: of a crossing those before its reading is reliable, of a
+        pair without a crossing all
+    :ivar payload: bytes of packets that cannot be read from the files in place, by offset
     :ivar comments: packet comments by number
     """
 
@@ -153,21 +153,21 @@ class Edges:
 
 @dataclass(slots=True)
 class SyncPoint:
-    """What a range was, for the numbering of what is in it.
+    """Summary of a range, from which its packets and exchanges are numbered.
 
-    :ivar number: of the range
+    :ivar number: number of the range
     :ivar begin: offset of its first record
-    :ivar end: offset of the record behind its last one, -1 if the file ends with it
-    :ivar first_key: where its first packet is in time, ns; None if it has none
-    :ivar last_key: and its last one
+    :ivar end: offset after its last record, -1 if the file ends there
+    :ivar first_key: time of its first packet, ns; None if it has no packets
+    :ivar last_key: highest time of a packet, ns; None if it has no packets
     :ivar latest: the latest time of a packet
-    :ivar observation: what its files cover
+    :ivar observation: time spans that its files cover
     :ivar clock: the capture clock in it, None without packets
     :ivar first_exchange: the earliest time of an exchange that is finished in the range, None if there is none
-    :ivar statistics: what the reader met
+    :ivar statistics: statistics of the packet reader
     :ivar secrets: TLS key logs
-    :ivar unreadable: what could not be read, and why
-    :ivar copies: packets that several files have
+    :ivar unreadable: read errors
+    :ivar copies: number of packets that several files contain
     :ivar noted: whether packets have comments
     """
 
@@ -188,10 +188,10 @@ class SyncPoint:
 
 
 def pack(value: Any) -> bytes:
-    """Return a value as it is handed from one process to another of the same program."""
+    """Serialize a value for another process of the same program."""
     return zstandard.ZstdCompressor(level=1).compress(pickle.dumps(value, pickle.HIGHEST_PROTOCOL))
 
 
 def unpack(data: bytes) -> Any:
-    """Return what :func:`pack` was given. Only for what processes of the same run have packed."""
+    """Deserialize a value from :func:`pack`. Only for data of processes of the same run."""
     return pickle.loads(zstandard.ZstdDecompressor().decompress(data))  # noqa: S301

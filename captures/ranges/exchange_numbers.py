@@ -1,4 +1,4 @@
-"""Everything counted over the whole capture: connections by their first packet, exchanges by their first byte."""
+"""Numbers over the whole capture: connections by their first packet, exchanges by their first byte."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Local:
 
     :ivar local: id in the range
     :ivar connection: id in the capture
-    :ivar client: the endpoint that asks
-    :ivar broker: the endpoint that answers
-    :ivar distances: what to add to positions of requests and responses
+    :ivar client: endpoint that sends requests
+    :ivar broker: endpoint that sends responses
+    :ivar distances: added to stream positions of requests and responses
     """
 
     local: int
@@ -37,14 +37,14 @@ class Local:
 
 @dataclass(slots=True)
 class Context:
-    """What has to be known of the others to give out the exchanges of a range.
+    """Facts from other ranges that are needed to produce the exchanges of a range.
 
-    :ivar first_packet: how many packets come before the range
+    :ivar first_packet: number of packets before the range
     :ivar first_number: number of its first exchange
-    :ivar count: how many it has
+    :ivar count: number of its exchanges
     :ivar locals: its connections whose exchanges are finished there
-    :ivar stitched: exchanges that begin there but are not finished there; their connections have ids of the capture
-    :ivar connections: connections of those
+    :ivar stitched: exchanges that start there but are not finished there; their connections have ids of the capture
+    :ivar connections: connections of the stitched exchanges
     """
 
     part: Range
@@ -57,7 +57,7 @@ class Context:
 
     @property
     def files(self) -> set[int]:
-        """Numbers of the files that have bytes of these exchanges: what begins in a range may end in another file."""
+        """Numbers of the files with bytes of these exchanges: an exchange of a range may end in another file."""
         pieces = (piece for each in self.stitched for side in each.pieces for piece in side)
         ends = {file_at(offset) for _, offset, _, data in pieces if data is None and offset < KEPT}
         return ends.union(range(*self.part.files))
@@ -65,9 +65,9 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Earlier:
-    """What was counted before the first range.
+    """Counts before the first range.
 
-    :ivar ids: of the connections that continue: what :attr:`~captures.ranges.stitcher.WholeConnection.key` says -> id
+    :ivar ids: ids of the connections that continue, by :attr:`~captures.ranges.whole_connections.WholeConnection.key`
     """
 
     packets: int = 0
@@ -81,11 +81,11 @@ NOTHING = Earlier()
 
 @dataclass(slots=True)
 class NumberedRanges:
-    """A capture whose ranges were put together.
+    """A capture whose ranges were stitched and numbered.
 
     :ivar connections: by id
     :ivar contexts: one for each range
-    :ivar facts: what exchanges reveal about others
+    :ivar facts: session facts of all exchanges
     :ivar start: time of the earliest exchange, None if there is none
     :ivar links: pairs of files: a connection has packets in the first and, later, in the second
     """
@@ -98,20 +98,20 @@ class NumberedRanges:
 
     @property
     def exchanges(self) -> int:
-        """How many exchanges there are."""
+        """Number of exchanges."""
         return sum(context.count for context in self.contexts)
 
     def knowledge(self) -> SessionContext:
-        """Return what exchanges reveal about others, as readers take it."""
+        """Return a session context with the facts of all exchanges."""
         known = SessionContext()
         known.add(self.facts)
         return known
 
 
 def bases(marks: Sequence[SyncPoint], earlier: int = 0) -> list[int]:
-    """Return how many packets come before each range.
+    """Return the number of packets before each range.
 
-    :param earlier: how many come before the first one
+    :param earlier: number of packets before the first one
     """
     counts = np.array([mark.statistics.packets for mark in marks], np.int64)
     before: list[int] = (np.cumsum(counts) - counts + earlier).tolist()
@@ -125,12 +125,12 @@ def number(
     facts: Sequence[SessionFacts] = (),
     earlier: Earlier = NOTHING,
 ) -> NumberedRanges:
-    """Count connections and exchanges over the whole capture.
+    """Number connections and exchanges over the whole capture.
 
     :param marks: of all ranges, in order
-    :param together: from all that have put connections together
-    :param facts: what the exchanges of each range tell, if that was asked for
-    :param earlier: what was counted before the first range
+    :param together: stitched connections of all buckets
+    :param facts: session facts of each range, if they were requested
+    :param earlier: counts before the first range
     """
     before = bases(marks, earlier.packets)
     contexts = [Context(part, base, 0, 0) for part, base in zip(plan.ranges, before, strict=True)]
@@ -161,7 +161,7 @@ def number(
 def _in_order(
     together: Sequence[StitchedConnections], earlier: Earlier
 ) -> tuple[dict[int, WholeConnection], list[Int64s]]:
-    """Return all connections by id, by first packet where they are new; and the id of each of all connections."""
+    """Return all connections by id, with new ids in order of first packets; and the ids per element of `together`."""
     everyone = [whole for each in together for whole in each.connections]
     known = np.array([earlier.ids.get(whole.key, -1) for whole in everyone], np.int64)
     order = np.argsort([whole.first_number for whole in everyone], kind="stable")
@@ -173,10 +173,12 @@ def _in_order(
 
 
 def _give_out(made: StitchedConnections, ids: Int64s, starts: Int64s, contexts: list[Context]) -> None:
-    """Give exchanges that no range is sure of to the ranges in which they begin."""
+    """Assign stitched exchanges to the ranges in which they start."""
     packets = np.array([each.row["packet"] for each in made.exchanges], np.int64)
-    # several ranges may begin with the same packet, of which only the last has any
-    parts = np.maximum(np.searchsorted(starts, packets, "left") - 1, 0)  # what began in an earlier batch, too
+    # ranges without packets have the same base as the next one; the last with this base has the packet
+    parts = np.maximum(
+        np.searchsorted(starts, packets, "left") - 1, 0
+    )  # exchanges of earlier batches belong to range 0
     for each, part in zip(made.exchanges, parts.tolist(), strict=True):
         context = contexts[part]
         context.connections[int(ids[each.connection])] = made.connections[each.connection]
@@ -201,7 +203,7 @@ def _all_facts(
 
 
 def _renamed(facts: SessionFacts, ids: dict[int, int]) -> SessionFacts:
-    """Return facts about connections by other ids; those without are left out."""
+    """Return facts with the connection ids replaced by those in `ids`; connections that are not in it are dropped."""
     mechanisms: dict[Hashable, str] = {
         new: facts.mechanisms[old] for old, new in ids.items() if old in facts.mechanisms
     }

@@ -1,4 +1,4 @@
-"""The exchanges of one range, each with the number and the connection that it has in the whole capture."""
+"""The exchanges of one range, each with its number and connection id in the whole capture."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ __all__ = ["RangeExchanges", "add_stitched"]
 
 
 class NotesOfRows(Notes):
-    """The notes of a range, and those of exchanges that were put together elsewhere.
+    """The notes of a range, and those of stitched exchanges.
 
-    :ivar given: the latter, by row
+    :ivar given: notes of stitched exchanges, by row
     """
 
     def __init__(self, notes: Notes) -> None:
@@ -61,11 +61,11 @@ class _Reader(ExchangeReader):
 
 @dataclass(slots=True)
 class _Order:
-    """The rows of the table in the order of their numbers.
+    """The rows of the exchange table in the order of their numbers.
 
-    :ivar rows: of the table
-    :ivar numbers: of each
-    :ivar connections: in the capture, by id in the range
+    :ivar rows: rows of the table
+    :ivar numbers: number of each row
+    :ivar connections: id in the capture, by id in the range
     """
 
     rows: Int64s
@@ -74,13 +74,13 @@ class _Order:
 
 
 class RangeExchanges:
-    """Reads a range again, and gives out its exchanges.
+    """Reads a range again and yields its exchanges.
 
     :param source: all files
-    :param facts: what exchanges of the whole capture tell of others
-    :param in_place: whether the bytes of packets can be read from the files again without reading all before
-    :raises CaptureError: if the file cannot be read any more
-    :ivar capture: the range as a capture: its finished exchanges, and those that begin in it
+    :param facts: session facts of the whole capture
+    :param in_place: whether the bytes of packets can be read from the files without reading everything before them
+    :raises CaptureError: if the file can no longer be read
+    :ivar capture: the range as a capture: exchanges finished in it, and those that start in it
     """
 
     def __init__(
@@ -109,19 +109,19 @@ class RangeExchanges:
 
     @property
     def rows(self) -> Int64s:
-        """Their rows of the table of :attr:`capture`."""
+        """The rows of the exchanges in the table of :attr:`capture`."""
         return self._order.rows
 
     @property
     def connections(self) -> Int64s:
-        """Their connections in the whole capture."""
+        """The connections of the exchanges, with ids of the whole capture."""
         connections: Int64s = self._order.connections[
             self.capture.table.column("connection")[self._order.rows]
         ]
         return connections
 
     def path_of(self, number: int) -> str:
-        """Return the file with the first byte of an exchange; empty if it is not of this range, or not known."""
+        """Return the file with the first byte of exchange `number`; empty if it is of another range, or unknown."""
         index = int(np.searchsorted(self.numbers, number))
         if index == len(self) or self.numbers[index] != number:
             return ""
@@ -132,8 +132,8 @@ class RangeExchanges:
     ) -> Iterator[Exchange]:
         """Decode exchanges, in the order of their numbers.
 
-        :param indexes: which ones; default: all
-        :param apis: keys of the APIs that are wanted; default: all
+        :param indexes: indexes of exchanges; default: all
+        :param apis: keys of the requested APIs; default: all
         :param options: of :class:`~captures.exchanges.ExchangeReader`
         """
         chosen = np.arange(len(self)) if indexes is None else indexes
@@ -147,8 +147,8 @@ class RangeExchanges:
             yield made
 
     def reader(self, **options: Any) -> ExchangeReader:
-        """Return a reader whose indexes are those of the exchanges here."""
-        # a connection has two ids here if some of its exchanges were put together elsewhere
+        """Return a reader with the same indexes as :attr:`rows`."""
+        # a connection has two ids here if some of its exchanges were stitched
         named = self._facts.mechanisms
         mechanisms: dict[Hashable, str] = {
             local: named[each] for local, each in enumerate(self._order.connections.tolist()) if each in named
@@ -165,7 +165,7 @@ class RangeExchanges:
 
 
 def _chosen(capture: Capture, good: np.ndarray[Any, Any], context: Context) -> _Order:
-    """Drop the rows that belong to others, add those that were put together, and number them all."""
+    """Drop rows that belong to other ranges, add stitched exchanges, and number the result."""
     table, count = capture.table, len(capture.connections)
     connections = np.full(count, -1, np.int64)
     distance = np.zeros((count, 2), np.int64)
@@ -190,7 +190,7 @@ def _chosen(capture: Capture, good: np.ndarray[Any, Any], context: Context) -> _
 
 
 def add_stitched(capture: Capture, context: Context) -> list[int]:
-    """Add exchanges that were put together elsewhere to the table of a range; return the connections added for them."""
+    """Add stitched exchanges to the table of a range; return the capture ids of the connections added for them."""
     if not context.stitched:
         return []
     notes = NotesOfRows(capture.notes)

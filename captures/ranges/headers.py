@@ -1,4 +1,4 @@
-"""The exchanges of a range as the exchange table has them, without reading the range again."""
+"""The headers of a range's exchanges as an exchange table, without reading the range again."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from captures.ranges.range_reader import FinishedExchanges
 
 
 class HeaderCapture:
-    """What of a capture is needed to tell of exchanges without their bytes; connections have ids of their own.
+    """The parts of a capture that the headers of exchanges need; connections have ids of their own.
 
     :param ends: client and broker of each connection
     """
@@ -37,8 +37,8 @@ class HeaderCapture:
 class Headers(NamedTuple):
     """The exchanges of a range, in the order of their numbers.
 
-    :ivar rows: of the table of ``capture``
-    :ivar connections: in the whole capture
+    :ivar rows: rows of the table of ``capture``
+    :ivar connections: ids in the whole capture
     """
 
     capture: HeaderCapture
@@ -48,9 +48,9 @@ class Headers(NamedTuple):
 
 
 def headers_of(finished: FinishedExchanges, context: Context) -> Headers:
-    """Return the exchanges of a range.
+    """Return the headers of a range's exchanges.
 
-    :param finished: what the reading of the range has told
+    :param finished: exchanges that the reading of the range has finished
     """
     book, table = AddressBook(), ExchangeTable()
     ends: list[tuple[str, str]] = []
@@ -74,7 +74,7 @@ def headers_of(finished: FinishedExchanges, context: Context) -> Headers:
 
 
 def _add_finished(table: ExchangeTable, finished: FinishedExchanges, context: Context) -> None:
-    """Add the exchanges that are finished in the range, but those of connections that others have taken over."""
+    """Add the exchanges that are finished in the range, except those of connections that the context does not list."""
     local = finished.columns["connection"]
     place = np.full(int(local.max()) + 1 if len(local) else 0, -1, np.int64)
     for index, each in enumerate(context.locals):

@@ -1,8 +1,9 @@
-"""The steps by which a capture is read in parts, each of which may run in a process of its own.
+"""The steps by which a capture is read in ranges, each of which may run in a process of its own.
 
-First every range by itself (:func:`read_part`), then what crosses edges (:func:`put_together`), then numbers for all
-(:func:`number_all`); after that any range can give out its exchanges (:func:`give_out`). What goes from step to step is
-bytes, and little: no payload but that of encrypted connections and of files that cannot be read in place.
+First every range is read by itself (:func:`read_part`), then connections that cross edges are stitched
+(:func:`put_together`), then everything is numbered (:func:`number_all`); after that any range can produce its exchanges
+(:func:`give_out`). Steps exchange little data, as bytes: the only payload is that of encrypted connections and of files
+that cannot be read in place.
 """
 
 from __future__ import annotations
@@ -32,11 +33,11 @@ _TOGETHER = "captured at the same time as other files, or IP fragments cross its
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """A capture that is read in parts.
+    """A capture that is read in ranges.
 
     :ivar keylog: secrets of TLS connections (NSS format)
-    :ivar buckets: among how many those are dealt out who put connections together
-    :ivar learn: whether it is of interest what exchanges reveal about others, such as names of topics
+    :ivar buckets: number of tasks that stitch connections
+    :ivar learn: whether session facts, such as names of topics, are needed
     """
 
     plan: Plan
@@ -45,7 +46,10 @@ class Input:
     learn: bool = True
 
     def secrets(self, more: Iterable[bytes] = ()) -> KeyLog:
-        """Return the secrets as readers take them."""
+        """Return the key log for readers.
+
+        :param more: further secrets, such as those found in the capture
+        """
         keylog = KeyLog()
         for each in (self.keylog, *more):
             if each:
@@ -53,16 +57,16 @@ class Input:
         return keylog
 
     def in_place(self, part: Range) -> bool:
-        """Return whether bytes of a range can be read from its files without reading all before."""
+        """Return whether bytes of a range can be read from its files without reading everything before them."""
         return not any(self.plan.whole.get(file, "").startswith(COMPRESSED) for file in range(*part.files))
 
 
 class RangeOutput(NamedTuple):
-    """Something that the reading of a range tells.
+    """One result of reading a range.
 
     :ivar part: number of the range
     :ivar kind: :data:`MARK`, :data:`FINISHED`, or :data:`EDGES`
-    :ivar bucket: the task that gets it, of those that put connections together; -1 for none
+    :ivar bucket: the stitching task that receives it; -1 for none
     :ivar data: a packed :class:`RangeSummary`, :class:`~captures.ranges.range_reader.FinishedExchanges`, or
         :class:`~captures.ranges.edges.Edges`
     """
@@ -74,14 +78,14 @@ class RangeOutput(NamedTuple):
 
 
 class RangeSummary(NamedTuple):
-    """What a range was, and what its exchanges reveal about others."""
+    """The sync point of a range, and the session facts of its exchanges."""
 
     mark: SyncPoint
     facts: SessionFacts
 
 
 def read_part(given: Input, part: Range) -> Iterator[RangeOutput]:
-    """Read one range.
+    """Read one range and yield its results.
 
     A file that cannot be read is noted in the mark.
     """
@@ -96,10 +100,10 @@ def read_part(given: Input, part: Range) -> Iterator[RangeOutput]:
 
 
 def misread(plan: Plan, marks: Sequence[SyncPoint]) -> list[Range]:
-    """Return the ranges that were not read from where the range before ended, as they are to be read again.
+    """Return ranges to read again because they do not start where the range before ended, or with the wrong clock.
 
-    Something in their bytes looked like a record, or their first packets are much earlier than others before. There is
-    one at most after each range that was read well, so that this is to be asked again when they were read again.
+    Bytes in them looked like a record, or their first packets are much earlier than packets before. At most one range
+    after each correct one is returned, so this has to be called again after reading these.
     """
     found = []
     for before, mark, part in zip(marks, marks[1:], plan.ranges[1:], strict=False):
@@ -114,9 +118,9 @@ def misread(plan: Plan, marks: Sequence[SyncPoint]) -> list[Range]:
 
 
 def replan(plan: Plan, marks: Sequence[SyncPoint]) -> Plan | None:
-    """Return the plan with what has to be read together as one part; None if nothing has.
+    """Return the plan with ranges merged that have to be read as one; None if there are none.
 
-    Those are files that were captured at the same time, and files of which IP fragments cross an edge.
+    These are files that were captured at the same time, and files with IP fragments across an edge.
     """
     together: list[tuple[int, int]] = []
     latest: int | None = None
@@ -151,10 +155,10 @@ def _fragments(mark: SyncPoint) -> int:
 def put_together(
     given: Input, marks: Sequence[SyncPoint], told: Iterable[tuple[int, bytes]]
 ) -> StitchedConnections:
-    """Put the connections of one bucket together.
+    """Stitch the connections of one bucket.
 
-    :param told: numbers of ranges, and the packed edges of that bucket
-    :raises CaptureError: if a file cannot be read any more
+    :param told: numbers of ranges, and their packed edges of that bucket
+    :raises CaptureError: if a file can no longer be read
     """
     secrets = [secret for mark in marks for secret in mark.secrets]
     with given.plan.source() as source:
@@ -170,9 +174,9 @@ def put_together(
 
 
 class _LazyEdges:
-    """Packed edges, unpacked each time they are asked for.
+    """Packed edges that are unpacked on each iteration.
 
-    :param told: numbers of ranges, and what they tell
+    :param told: numbers of ranges, and their packed edges
     """
 
     def __init__(self, told: Sequence[tuple[int, bytes]]) -> None:
@@ -186,23 +190,23 @@ class _LazyEdges:
 def number_all(
     given: Input, marked: Sequence[RangeSummary], together: Sequence[StitchedConnections]
 ) -> NumberedRanges:
-    """Count connections and exchanges over the whole capture."""
+    """Number connections and exchanges over the whole capture."""
     return number(given.plan, [each.mark for each in marked], together, [each.facts for each in marked])
 
 
 def give_out(given: Input, context: Context, facts: SessionFacts) -> RangeExchanges:
-    """Read a range again, and give out its exchanges.
+    """Read a range again, for its exchanges.
 
-    :raises CaptureError: if a file cannot be read any more
+    :raises CaptureError: if a file can no longer be read
     """
     in_place = given.in_place(context.part)
     return RangeExchanges(given.plan.source(), context, facts, keylog=given.secrets(), in_place=in_place)
 
 
 class MergeResult(NamedTuple):
-    """A capture that was read in parts.
+    """A capture that was read in ranges.
 
-    :ivar given: the capture, as its plan came out at the end
+    :ivar given: the capture, with its final plan
     """
 
     given: Input
@@ -214,9 +218,9 @@ class MergeResult(NamedTuple):
 def read_here(given: Input, processes: int = 1, kinds: Collection[str] = KINDS) -> MergeResult:
     """Take all steps on this machine.
 
-    :param processes: that read ranges side by side
-    :param kinds: what is kept of the ranges; without :data:`FINISHED` memory does not grow with the exchanges
-    :raises CaptureError: if a file cannot be read any more
+    :param processes: number of processes that read ranges in parallel
+    :param kinds: results of ranges to keep; without :data:`FINISHED` memory does not grow with the exchanges
+    :raises CaptureError: if a file can no longer be read
     """
     given, told = settled(given, _read_all(given, processes, kinds), processes, kinds)
     marked = marked_of(told)
@@ -236,12 +240,12 @@ def settled(
     processes: int = 1,
     kinds: Collection[str] = KINDS,
 ) -> tuple[Input, dict[int, list[RangeOutput]]]:
-    """Read again, on this machine, what was not read from its first record on, or has to be read together.
+    """Read again, on this machine, ranges that did not start at a record, or have to be merged.
 
-    :param told: by number of the range; what was read again takes its place
-    :param processes: that read ranges side by side
-    :param kinds: what is kept of the ranges
-    :return: the capture as its plan came out at the end, and what was reported about it
+    :param told: results by number of the range
+    :param processes: number of processes that read ranges in parallel
+    :param kinds: results of ranges to keep
+    :return: the capture with its final plan, and the final results
     """
 
     def read(given: Input, parts: list[Range]) -> list[RangeSummary]:
@@ -256,11 +260,11 @@ def settled(
 def settle(
     given: Input, marked: list[RangeSummary], read: Callable[[Input, list[Range]], list[RangeSummary]]
 ) -> tuple[Input, list[RangeSummary]]:
-    """Have read again what was not read from its first record on, or has to be read together, until all is.
+    """Repeat the reading of ranges that did not start at a record, or have to be merged, until all are correct.
 
-    :param marked: what the ranges were
-    :param read: reads some ranges again, or all of a new plan if it is given none; returns what all ranges were
-    :return: the capture as its plan came out at the end, and what its ranges were
+    :param marked: summaries of all ranges
+    :param read: reads the given ranges again, or all of a new plan if none are given; returns summaries of all ranges
+    :return: the capture with its final plan, and the summaries of its ranges
     """
     while True:
         marks = [each.mark for each in marked]
@@ -282,7 +286,7 @@ def _read_all(
     read = partial(_read_kinds, given, kinds)
     if min(processes, len(ranges)) < 2:
         return dict(map(read, ranges))
-    # forked, because the programs of others, such as the workers of Spark, cannot be imported once more
+    # forked, because the main module of other programs, such as Spark's workers, cannot be imported again
     with ProcessPoolExecutor(min(processes, len(ranges)), get_context("fork")) as pool:
         return dict(pool.map(read, ranges))
 
@@ -292,12 +296,12 @@ def _read_kinds(given: Input, kinds: Collection[str], part: Range) -> tuple[int,
 
 
 def marked_of(told: Mapping[int, Sequence[RangeOutput]]) -> list[RangeSummary]:
-    """Return the marks of all ranges, in order."""
+    """Return the summaries of all ranges, in order."""
     marks = [next(each.data for each in told[number] if each.kind == MARK) for number in sorted(told)]
     return [unpack(mark) for mark in marks]
 
 
 def exchanges_of(finished: bytes) -> FinishedExchanges:
-    """Return what :func:`read_part` reported about the exchanges that are finished in a range."""
+    """Unpack the finished exchanges of a range."""
     made: FinishedExchanges = unpack(finished)
     return made

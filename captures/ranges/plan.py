@@ -1,9 +1,9 @@
-"""How a capture is cut into parts that are read side by side.
+"""How a capture is divided into ranges that are read in parallel.
 
-A pcap file is cut wherever one likes: a record is found by its looks, and whether it was one shows when the part before
-has been read. What cannot be cut is a part by itself: pcapng, whose blocks need those before them; compressed files,
-which are read from their first byte; and files that were captured at the same time, which have to be merged. Small
-files that follow each other are one part.
+A pcap file can be cut anywhere: a record is recognized by its plausible header, and verified once the range before has
+been read. Other inputs are ranges of their own: pcapng, whose blocks depend on earlier ones; compressed files, which
+are read from their first byte; and files that were captured at the same time, which have to be merged. Consecutive
+small files form one range.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from captures.packets.spool import DEFAULT_SPOOL, Quota
 
 COMPRESSED = "compressed"
 RANGE_BYTES = 64 << 20
-"""Large enough for what is read twice around the edges to be little, small enough for many tasks."""
+"""Large enough that little is read twice at the edges, small enough for many tasks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
     """A part of a capture.
 
-    :ivar number: its place among all
-    :ivar files: numbers of the first file, and of that behind the last one
+    :ivar number: its index among all ranges
+    :ivar files: numbers of its first file, and of the file after its last one
     :ivar begin: offset in the file, if it is a part of one
     :ivar end: offset after it, None for the end of the file
-    :ivar known: whether a record is known to begin at ``begin``
-    :ivar clock: where the capture clock stands before it, if it has to be known
+    :ivar known: whether a record is known to start at ``begin``
+    :ivar clock: state of the capture clock before it, if it has to be known
     """
 
     number: int
@@ -47,13 +47,13 @@ class Range:
 
 @dataclass(slots=True)
 class Plan:
-    """A capture, and how it is cut.
+    """A capture, divided into ranges.
 
     :ivar files: in the order of their first packets
-    :ivar ranges: in the order in which they were captured
-    :ivar unreadable: files that cannot be read, and why
+    :ivar ranges: in capture order
+    :ivar unreadable: read errors of files
     :ivar passed_over: files in folders, or matched by patterns, that are no captures
-    :ivar whole: number of a file that is not cut -> why
+    :ivar whole: number of a file that is not cut -> reason
     """
 
     files: list[CaptureFile]
@@ -72,9 +72,10 @@ class Plan:
         return JoinedSource(FoundFiles([replace(file) for file in self.files]), Quota(spool))
 
     def merged(self, together: Sequence[tuple[int, int]], why: str) -> Plan:
-        """Return the plan with the parts of some files, from one up to before another, as one part.
+        """Return the plan with the ranges of some files merged.
 
-        :param together: pairs of file numbers
+        :param together: pairs of file numbers: the first file, and the one after the last
+        :param why: the reason
         """
         ranges: list[Range] = []
         for each in self.ranges:
@@ -88,19 +89,19 @@ class Plan:
 
 
 def make_plan(paths: Sequence[str], range_bytes: int = RANGE_BYTES) -> Plan:
-    """Look for captures, and cut them into parts.
+    """Find captures and divide them into ranges.
 
     :param paths: files, folders and patterns that are one capture
-    :param range_bytes: how large a part is
-    :raises CaptureError: if there is none that can be read
+    :param range_bytes: size of a range
+    :raises CaptureError: if no file can be read
     """
-    # tasks run in folders of their own
+    # absolute, because tasks have other working directories
     found = find_files([*map(absolute, paths)], Quota(DEFAULT_SPOOL))
     if not found.files:
         raise found.unreadable[0]
     plan = Plan(found.files, unreadable=found.unreadable, passed_over=found.passed_over)
     step = max(range_bytes, 1)
-    room = 0  # bytes of further files that the last part may have
+    room = 0  # bytes of further files that the last range may take
     for number, file in enumerate(plan.files):
         if file.source is not None:
             raise CaptureError(file.path, 0, "a pipe cannot be read in parts: write it to a file first")
@@ -119,12 +120,12 @@ def make_plan(paths: Sequence[str], range_bytes: int = RANGE_BYTES) -> Plan:
 
 
 def _compressed(plan: Plan, number: int) -> bool:
-    """Return whether a file is compressed: such ones stay among themselves, as what is kept of them differs."""
+    """Return whether a file is compressed: such files share no range with others, because their payload is kept."""
     return plan.whole.get(number, "").startswith(COMPRESSED)
 
 
 def _indivisible(file: CaptureFile) -> str:
-    """Return why a file cannot be cut, empty if it can."""
+    """Return the reason why a file cannot be cut, empty if it can."""
     with open_source(file.path) as source:
         how = source.compression
         if how:

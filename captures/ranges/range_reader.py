@@ -1,10 +1,10 @@
-"""One part of a capture, read as if it were all: what of it is certain, and what others have to look at again.
+"""One range of a capture, read by itself: which exchanges are certain, and which connections have to be read again.
 
-A connection that began before the part is read from where it is met. After a moment, when requests and responses go to
-and fro, that reading comes to the same as one that has seen all before; from then on its exchanges are finished there,
-if those who know how the connection came to that point find that they agree (:mod:`captures.ranges.stitcher`). What
-came before, and all of a connection that has not come so far, is read again by them from the packets alone, whose
-payload stays where it is.
+A connection that started before the range is read from its first packet in it. Once requests and responses alternate,
+this reading soon equals one that has seen everything before; from then on its exchanges are finished in the range,
+provided that the stitcher, which knows how the connection reached that point, agrees (:mod:`captures.ranges.stitcher`).
+The stitcher reads again what came before, and whole connections that never reached that point, from packet headers
+alone; their payload stays in the file.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from captures.ranges.plan import Range
 from dissectors.session_context import SessionContext, SessionFacts
 
 _FIRST_BLOCK = 1 << 18
-"""Bytes that are read first: most connections that are busy come to agree within them."""
+"""Bytes of the first block, which is small because the reading of most busy connections is reliable after it."""
 
 
 @dataclass(slots=True)
 class FinishedExchanges:
-    """The exchanges that a range is sure of, unless the stitcher objects to their connections.
+    """The exchanges that are finished in a range, unless the stitcher refuses their connections.
 
-    :ivar columns: of the exchange table; connections have their ids in the range, packets count from its first one
+    :ivar columns: columns of the exchange table; connection ids and packet numbers are those of the range
     :ivar client_ids: texts of the ``client_id`` column
     """
 
@@ -51,11 +51,11 @@ class FinishedExchanges:
 
 @dataclass(slots=True)
 class _Sure:
-    """Since when a connection is sure of itself.
+    """The point from which the reading of a connection is reliable.
 
-    :ivar snapshot: where it stood
-    :ivar rows: how many rows the table had
-    :ivar waiting: rows of its requests that waited
+    :ivar snapshot: state of the connection there
+    :ivar rows: number of rows of the table there
+    :ivar waiting: rows of its requests in flight there
     :ivar silent: rows of its latest requests that need no response
     """
 
@@ -89,7 +89,7 @@ class RangePackets:
 
     @property
     def edges(self) -> tuple[int, int]:
-        """Where the first record begins, and that behind the last one; 0 and -1 of whole files."""
+        """Offsets of the first record and after the last one; -1 for the end of the file."""
         if not self._readers:
             return (self._part.begin, -1)
         return self._readers[0].begin, self._readers[0].end
@@ -99,8 +99,8 @@ class RangeReader:
     """Reads a range.
 
     :param source: all files
-    :param in_place: whether the bytes of packets can be read from the files again without reading all before
-    :ivar capture: the range as a capture; it was not told that it is over
+    :param in_place: whether the bytes of packets can be read from the files without reading everything before them
+    :ivar capture: the range as a capture that has not ended
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class RangeReader:
         self._keys: tuple[int, int] | None = None
 
     def read(self) -> None:
-        """Read all of the range.
+        """Read the whole range.
 
         :raises CaptureError: if the file cannot be read at all
         """
@@ -144,7 +144,7 @@ class RangeReader:
 
     # ------------------------------------------------------------ while it is read
     def _keep(self, block: PacketBlock) -> None:
-        """Keep the packets of connections that are not sure of themselves yet."""
+        """Keep the packets of connections whose reading is not reliable yet."""
         capture, connections = self.capture, self.capture.connections
         known = len(self._wanted)
         if len(connections) > known:
@@ -172,9 +172,9 @@ class RangeReader:
         self._payload.update((offset, block.bytes_at(offset, size)) for offset, size in places)
 
     def _taint(self, block: PacketBlock, stream: Int64s) -> None:
-        """Distrust connections that send again what was first sent before they were sure of themselves.
+        """Distrust connections that retransmit bytes first sent before their reading was reliable.
 
-        Others have that, and have to tell whether it is the same. A single byte is a keep-alive.
+        Only an earlier range has the original bytes and can compare them. A single byte is a keep-alive.
         """
         if not self._sure:
             return
@@ -189,7 +189,7 @@ class RangeReader:
             self._distrust(connection)
 
     def _note_troubles(self) -> None:
-        """Take notice of connections of which bytes are or were missing for a while."""
+        """Record the first clock reading at which bytes of a connection are or were missing."""
         assembler = self.capture.assembler
         streams = assembler.connections.streams
         troubles = streams.lost + streams.reordered
@@ -205,9 +205,9 @@ class RangeReader:
             self._apart.add(connection)
 
     def _look(self, packet: int) -> None:
-        """Find connections that are sure of themselves by now, and those that are no longer.
+        """Find connections whose reading has become reliable, and those whose reading no longer is.
 
-        :param packet: number of the last one that was read
+        :param packet: number of the last packet read
         """
         capture = self.capture
         column = capture.table.column
@@ -231,7 +231,7 @@ class RangeReader:
     # ------------------------------------------------------------ what came of it
     @property
     def mark(self) -> SyncPoint:
-        """What the range was, for the numbering of what is in it."""
+        """Summary of the range, from which its packets and exchanges are numbered."""
         begin, end = self._packets.edges
         capture = self.capture
         return SyncPoint(
@@ -256,7 +256,7 @@ class RangeReader:
         return int(times.min()) if len(times) else None
 
     def results(self) -> tuple[FinishedExchanges, Edges]:
-        """Return the exchanges that are finished here, and what is for others to look at."""
+        """Return the exchanges that are finished here, and the edges for the stitcher."""
         capture = self.capture
         crossing = self._crossing()
         pairs = self._pairs()
@@ -277,11 +277,11 @@ class RangeReader:
         return FinishedExchanges(chosen, list(capture.table.client_ids)), edges
 
     def facts(self) -> SessionFacts:
-        """Return what the exchanges that are finished here tell of others; connections have their ids here."""
+        """Return the session facts of the exchanges that are finished here; connections have the ids of the range."""
         return facts_of(self.capture, np.flatnonzero(self.rows()))
 
     def rows(self, crossing: Bools | None = None) -> Bools:
-        """Return which rows of the table are finished here."""
+        """Return a mask of the rows of the table that are finished here."""
         capture, table = self.capture, self.capture.table
         crossing = self._crossing() if crossing is None else crossing
         connection = table.column("connection")
@@ -303,11 +303,11 @@ class RangeReader:
         return good
 
     def _crossing(self) -> Bools:
-        """Return which connections are sure of themselves from some packet to the end of the range."""
+        """Return a mask of the connections whose reading is reliable from some packet to the end of the range."""
         capture, connections = self.capture, self.capture.connections
         flags = capture.table.column("flags")
         for connection, since in list(self._sure.items()):
-            # a request that others have was answered though it needed no response
+            # a request of an earlier range was answered although it needs no response
             if not np.all(flags[since.silent] & np.uint16(Flag.NO_RESPONSE_EXPECTED)):
                 self._distrust(connection)
         sure = capture.can_freeze()
@@ -317,11 +317,11 @@ class RangeReader:
         sure &= agreed
         ends = np.sort(np.stack((connections.a, connections.b)).astype(np.int64), axis=0)
         _, which, count = np.unique(ends[0] << 32 | ends[1], return_inverse=True, return_counts=True)
-        sure &= count[which] == 1  # of several between the same endpoints each depends on the one before
+        sure &= count[which] == 1  # connections between the same endpoints depend on the one before
         return sure
 
     def _pairs(self) -> dict[Pair, int]:
-        """Number the pairs of endpoints that were met."""
+        """Number the pairs of endpoints."""
         pairs: dict[Pair, int] = {}
         book, connections = self.capture.addresses, self.capture.connections
         for a, b in zip(connections.a.tolist(), connections.b.tolist(), strict=True):
@@ -359,9 +359,9 @@ class RangeReader:
         return found
 
     def _packets_of(self, crossing: Bools, pairs: dict[Pair, int]) -> tuple[Packets, dict[int, bytes]]:
-        """Return the packets that are to be read again.
+        """Return the packets to read again, and their payload.
 
-        Where some were not kept whose connection turned out to need them, the range is walked once more.
+        If a connection turns out to need packets that were not kept, the range is scanned once more.
         """
         missing = ~crossing & ~self._wanted
         mixed = np.flatnonzero(missing).tolist()
@@ -401,8 +401,9 @@ def packets_from(
 ) -> Packets:
     """Return packets with their pairs of endpoints.
 
-    :param clock: its reading at each packet
-    :param connection: of each packet; those that are not wanted are left out
+    :param clock: clock reading at each packet
+    :param connection: connection of each packet
+    :param wanted: mask of connections; packets of the others are left out
     """
     rows = np.flatnonzero(wanted[connection])
     src, dst = block.src[rows].astype(np.int64), block.dst[rows].astype(np.int64)
@@ -427,7 +428,7 @@ def packets_between(
     *,
     in_place: bool,
 ) -> tuple[Packets, dict[int, bytes]]:
-    """Walk a range again for all packets between some endpoints.
+    """Scan a range again for all packets between the given endpoints.
 
     :param pairs: numbers of the pairs
     :returns: the packets, and the payload of those that cannot be read in place
@@ -457,7 +458,7 @@ def packets_between(
 
 
 def in_buckets(edges: Edges, count: int) -> dict[int, Edges]:
-    """Deal what a range tells out to those who put connections together, each of whom has some of the endpoints."""
+    """Divide edges among stitching tasks by pair of endpoints; return them by bucket."""
     bucket = np.array([crc32(repr(pair).encode()) % count for pair in edges.pairs], np.int64)
     place = np.zeros(len(bucket), np.int32)
     made = {}
@@ -511,14 +512,14 @@ def _sure(capture: Capture, connection: int, packet: int) -> _Sure:
 
 
 def requests_of(capture: Capture, rows: list[int]) -> list[tuple[int, ...]]:
-    """Return what tells requests apart: number of the packet, correlation ID, API key, version, size."""
+    """Return the identities of requests: number of the packet, correlation ID, API key, version, size."""
     names = ("packet", "correlation_id", "api_key", "version", "request_size")
     columns = [capture.table.column(name)[rows].tolist() for name in names]
     return list(zip(*columns, strict=True))
 
 
 def facts_of(capture: Capture, rows: Int64s) -> SessionFacts:
-    """Return what the exchanges in some rows of the table tell of others."""
+    """Return the session facts of the exchanges in `rows`."""
     reader = ExchangeReader(capture, annotate=False, summary=False, live=True, knowledge=SessionContext())
     for _ in reader.learn_from(rows):
         pass
@@ -528,7 +529,7 @@ def facts_of(capture: Capture, rows: Int64s) -> SessionFacts:
 def read_range(
     source: JoinedSource, part: Range, *, keylog: KeyLog | None = None, in_place: bool = True
 ) -> RangeReader:
-    """Read a range. A file that cannot be read is noted, and what came before that place stays."""
+    """Read a range. A read error is noted in `source`; everything before it is kept."""
     reading = RangeReader(source, part, keylog=keylog, in_place=in_place)
     try:
         reading.read()

@@ -1,9 +1,9 @@
-"""Connections put together that the ranges of a capture have cut.
+"""Stitching connections that cross the edges of ranges.
 
-What a range says about a connection is taken over where it agrees with what was known of it before: the same
-bytes come next, frames begin at the same places, the same requests wait. What lies before such a point is read again,
-from packets alone, by the same way that reads whole captures; a connection of which no range is sure is read so from
-its first packet to its last. So what comes out is what one reading of all would give, wherever the edges are.
+A range's reading of a connection is accepted at a point where it agrees with the reading from before: the same bytes
+come next, frames start at the same positions, the same requests are in flight. Everything before such a point is read
+again from packets alone, with the code that reads whole captures; a connection that no range has read reliably is read
+so from its first packet to its last. The result is thus that of one reading of everything, wherever the edges are.
 """
 
 from __future__ import annotations
@@ -39,13 +39,14 @@ _ROWS_AT_ONCE = 1 << 16
 
 @dataclass(slots=True)
 class _Chain:
-    """What continues between two endpoints.
+    """The current connection between two endpoints.
 
-    :ivar whole: index of the connection there is now, -1 if the reading has to tell
-    :ivar state: where it stands, if no range reads it
-    :ivar live: its id in the reading, if that continues with it
-    :ivar begins: positions in both streams from which on the reading knows where bytes are, if it has taken it up
-    :ivar taken: what was taken over from ranges of that connection: number, id there, positions by then
+    :ivar whole: index of the connection, -1 if the reading has not found it yet
+    :ivar state: its state, unless the reading here continues it
+    :ivar live: its id in the reading, if that continues it, else -1
+    :ivar begins: positions in both streams from which the reading has the locations of bytes, if it continues the
+        connection from a range
+    :ivar taken: accepted readings of ranges: number of the range, id there, stream positions at that point
     """
 
     whole: int = -1
@@ -56,7 +57,7 @@ class _Chain:
 
 
 class _ConflictCapture(Capture):
-    """Remembers bytes that came again with other content."""
+    """A capture that records retransmitted bytes with different content."""
 
     def __init__(self, source: JoinedSource, *, keylog: KeyLog | None, packets: NoPackets) -> None:
         super().__init__(source, keylog=keylog, packets=packets)
@@ -68,9 +69,9 @@ class _ConflictCapture(Capture):
 
 
 class _GivenFiles(Observation):
-    """Finds the files of packets whose bytes came along.
+    """Finds the files of packets whose bytes are kept elsewhere.
 
-    :ivar offsets: of the next packets in the files
+    :ivar offsets: offsets of the next packets in the files
     """
 
     def __init__(self) -> None:
@@ -78,20 +79,20 @@ class _GivenFiles(Observation):
         self.offsets = np.empty(0, np.int64)
 
     def take(self, offsets: Int64s, times: Int64s, before: Int64s) -> Int64s:
-        """Take packets in, by the given offsets."""
+        """Observe packets at the offsets in :attr:`offsets`."""
         return super().take(self.offsets, times, before)
 
 
 class Stitcher:
-    """Puts the connections between some endpoints together, range by range, in order.
+    """Stitches the connections between some endpoints, range by range, in order.
 
     :param source: all files
     :param ranges: all ranges
-    :param bases: how many packets come before each range
-    :param clocks: what makes readings of the clocks of ranges those of the whole capture
-    :param in_place: of each range, whether bytes can be read from the files again without reading all before
-    :param refused: connections of ranges that are not to be taken over, as number of the range and id there
-    :ivar too_early: those that should not have been taken over, as something that comes later changes what they tell
+    :param bases: number of packets before each range
+    :param clocks: corrections of the clocks of ranges to that of the whole capture
+    :param in_place: for each range, whether its bytes can be read from the files without reading everything before them
+    :param refused: connections of ranges that must not be accepted, as number of the range and id there
+    :ivar too_early: connections of ranges that were accepted although a later packet changes their exchanges
     """
 
     def __init__(
@@ -130,7 +131,7 @@ class Stitcher:
 
     # ------------------------------------------------------------ range by range
     def feed(self, number: int, edges: Edges) -> None:
-        """Take what a range tells; ranges come in order.
+        """Add the edges of a range; ranges come in order.
 
         :raises CaptureError: if the files cannot be read
         """
@@ -155,7 +156,7 @@ class Stitcher:
         self._made.refused.append((number, crossing.local))
 
     def _begin(self, number: int, pair: Pair, crossing: SplitConnection) -> bool:
-        """Take over a connection that begins in a range; False if what was there before may have to do with it."""
+        """Accept a connection that starts in a range; return False if it may depend on the connection before it."""
         chain, state = self._chains.get(pair), self._located(crossing)
         if self._is_refused(number, crossing):
             return False
@@ -175,7 +176,7 @@ class Stitcher:
         return True
 
     def _located(self, crossing: SplitConnection) -> ConnectionState:
-        """Return the state of a connection with all its bytes within reach."""
+        """Return the state of a connection; bytes that are not in the files are kept in the source."""
         if not crossing.payload:
             return crossing.state
         kept = {place: self._source.keep(data) for place, data in crossing.payload.items()}
@@ -187,7 +188,7 @@ class Stitcher:
         return replace(crossing.state, streams=(streams[0], streams[1]))
 
     def _is_refused(self, number: int, crossing: SplitConnection) -> bool:
-        """Return whether a connection of a range is not to be taken over whatever came before."""
+        """Return whether a connection of a range must not be accepted, whatever came before."""
         early = crossing.early is not None and not self._clocks[number].is_true(crossing.early)
         return early or (number, crossing.local) in self._refused
 
@@ -195,7 +196,7 @@ class Stitcher:
         return self._chains.setdefault(pair, _Chain())
 
     def _wake(self, pair: Pair) -> None:
-        """Let the reading continue with a connection."""
+        """Continue a connection in the reading."""
         chain = self._chain_of(pair)
         if chain.state is not None:
             chain.live, known = self._capture.thaw(chain.state)
@@ -234,7 +235,7 @@ class Stitcher:
         """Read packets.
 
         :param packets: with readings of the clock of the whole capture
-        :param base: what to add to their numbers
+        :param base: added to their numbers
         """
         capture = self._capture
         offset = packets.offset.copy()
@@ -278,7 +279,7 @@ class Stitcher:
         self._find_new()
 
     def _find_new(self) -> None:
-        """Take notice of the connections that the reading has begun by itself."""
+        """Add the connections that the reading has found."""
         capture = self._capture
         for connection in range(self._known, len(capture.connections)):
             state = capture.freeze(connection)
@@ -294,7 +295,7 @@ class Stitcher:
         self._known = len(capture.connections)
 
     def _read_again(self, number: int, again: dict[Pair, int]) -> None:
-        """Read all packets of a range between some endpoints, behind those that were read already."""
+        """Read all packets of a range between some endpoints, after those that were already read."""
         pairs = {pair: index for index, pair in enumerate(again)}
         in_place = self._in_place is None or self._in_place[number]
         packets, payload = packets_between(
@@ -305,7 +306,7 @@ class Stitcher:
 
     # ------------------------------------------------------------ what changes what ranges have told
     def _look_back(self, pairs: Sequence[Pair], packets: Packets) -> None:
-        """Find bytes that came again and of which only ranges before know where they are."""
+        """Find retransmitted bytes whose originals only earlier ranges have located."""
         streams = self._capture.connections.streams
         connections, first = self._capture.connections, self._capture.addresses
         for index in np.unique(packets.pair).tolist():
@@ -327,14 +328,14 @@ class Stitcher:
                     self._take_back(chain, side, int(behind.min()))
 
     def _take_back(self, chain: _Chain, side: int, position: int) -> None:
-        """Take notice that what ranges tell of a stream from a position on is not all."""
+        """Record that the accepted readings of a stream from `position` on are incomplete."""
         for number, local, begins in reversed(chain.taken):
             self.too_early.add((number, local))
             if begins[side] <= position:
                 break
 
     def _check_conflicts(self) -> None:
-        """Find bytes that differ from what ranges before have taken for granted."""
+        """Find bytes that differ from those that accepted readings have used."""
         for conflict in self._capture.conflicts:
             chain = self._chain_with(conflict.stream >> 1)
             if chain is not None and chain.begins is not None:
@@ -342,7 +343,7 @@ class Stitcher:
         self._capture.conflicts.clear()
 
     def _check_known(self) -> None:
-        """Find requests of ranges before that were answered though they need no response."""
+        """Find requests of accepted readings that were answered although they need no response."""
         table, capture = self._capture.table, self._capture
         for row, was in self._as_known.items():
             if table.row(row) != was:
@@ -352,13 +353,13 @@ class Stitcher:
                     self._take_back(chain, side, was["request_position"])
 
     def _chain_with(self, live: int) -> _Chain | None:
-        """Return the chain of a connection that the reading has taken up."""
+        """Return the chain of the connection that the reading continues as `live`."""
         whole = self._whole_of.get(live)
         return next((chain for chain in self._chains.values() if chain.whole == whole), None)
 
     # ------------------------------------------------------------ where both agree
     def _accept(self, number: int, pair: Pair, crossing: SplitConnection) -> bool:
-        """Leave a connection to the reading of a range, if that agrees with this one."""
+        """Leave a connection to the reading of a range if that agrees with the reading here; return whether it does."""
         capture, chain = self._capture, self._chains[pair]
         live, snapshot, state = chain.live, crossing.agreed, self._located(crossing)
         assert snapshot is not None
@@ -410,7 +411,7 @@ class Stitcher:
                 return False
             if one.end - one.frame != snapshot.ends[side] - snapshot.frames[side]:
                 return False
-            if one.conflicts:  # of a frame that only the range sees whole, and of which it does not know that
+            if one.conflicts:  # the range has this frame whole, but does not know of the conflict
                 return False
         base = self._bases[number]
         waiting = [(packet + base, *rest) for packet, *rest in snapshot.waiting]
@@ -439,7 +440,7 @@ class Stitcher:
     def _take_part(
         self, whole: int, number: int, crossing: SplitConnection, distances: tuple[int, int], *, turned: bool
     ) -> None:
-        """Take over what a range has of a connection, beside its exchanges."""
+        """Accept a range's part of a connection, apart from its exchanges."""
         made = self._made.connections[whole]
         of_requests = made.client_direction
         made.parts.append((number, crossing.local, (distances[of_requests], distances[1 - of_requests])))
@@ -458,7 +459,7 @@ class Stitcher:
                 )
 
     def _update(self, whole: int, state: ConnectionState) -> None:
-        """Bring the columns of a connection up to date, but what was counted."""
+        """Update the columns of a connection, except its counters."""
         made = self._made.connections[whole]
         if NO_FILE != made.last_file != state.last_file:
             self._made.links.add((made.last_file, state.last_file))
@@ -473,7 +474,7 @@ class Stitcher:
 
     # ------------------------------------------------------------ the end
     def finish(self) -> StitchedConnections:
-        """Take notice that there are no more ranges; return what came of it."""
+        """Finish after the last range; return the result."""
         capture = self._capture
         for pair, chain in self._chains.items():
             if chain.state is not None and not chain.state.settled:
@@ -488,9 +489,9 @@ class Stitcher:
         return self._made
 
     def _report(self, rows: Int64s) -> None:
-        """Gather what came of the reading.
+        """Gather exchanges, skipped bytes, samples and facts of the reading.
 
-        :param rows: of its table, those to report
+        :param rows: rows of its table to report
         """
         capture, made = self._capture, self._made.connections
         for skip in capture.skipped:
@@ -509,7 +510,7 @@ class Stitcher:
         self._made.facts = SessionFacts(topics, groups, by_whole)
 
     def _take_reading(self, connection: int, whole: int) -> None:
-        """Take over what the reading has counted of a connection."""
+        """Add the counters of the reading to a connection."""
         capture, made = self._capture, self._made.connections[whole]
         streams = capture.connections.streams
         one, other = (
@@ -549,7 +550,7 @@ class Stitcher:
 
 
 def _continued(before: ConnectionState, later: ConnectionState) -> ConnectionState:
-    """Return where a range left a connection, with what only those know who have seen its beginning."""
+    """Return the state `later`, with the facts that only a reading from the connection's start has."""
     streams = tuple(
         replace(now, syn_seen=then.syn_seen, isn=then.isn if then.isn >= 0 else now.isn)
         for then, now in zip(before.streams, later.streams, strict=True)
@@ -570,9 +571,9 @@ def _continued(before: ConnectionState, later: ConnectionState) -> ConnectionSta
 
 
 def _knows_enough(mine: ConnectionState, crossing: SplitConnection) -> bool:
-    """Return whether a range has read a connection as if it knew all client IDs that it had before.
+    """Return whether the client IDs that a range has not seen make no difference to its reading of a connection.
 
-    They matter only where frames were searched for, or were too large to be believed of strangers.
+    They matter only if frames were searched for, or were too large to be believed of unknown clients.
     """
     snapshot = crossing.agreed
     assert snapshot is not None
@@ -598,12 +599,12 @@ def stitch(
     told: Iterable[tuple[int, Edges]],
     **options: Any,
 ) -> StitchedConnections:
-    """Put connections together.
+    """Stitch connections.
 
-    What a range tells may turn out to be not all that there is: bytes that come again much later may differ. Then all
-    is done again without it.
+    An accepted reading may turn out to be incomplete: bytes that are retransmitted much later may differ. Everything is
+    then repeated without it.
 
-    :param told: numbers of ranges and what they tell, in order; it may be gone through several times
+    :param told: numbers of ranges and their edges, in order; it may be iterated several times
     """
     refused: set[tuple[int, int]] = set()
     while True:

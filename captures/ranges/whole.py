@@ -1,4 +1,4 @@
-"""A capture whose ranges were put together, for analyses that look at all of it."""
+"""A capture whose ranges were stitched, for analyses that need all of it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class _Decryption(NamedTuple):
 
 
 class WholeSamples(NamedTuple):
-    """The kernel's TCP statistics of connections, as :class:`~captures.exchanges.samples.Samples` gives them."""
+    """The kernel's TCP statistics of connections, in place of :class:`~captures.exchanges.samples.Samples`."""
 
     samples: list[Sample]
 
@@ -48,30 +48,30 @@ class WholeSamples(NamedTuple):
         return iter(self.samples)
 
     def of(self, connection: int) -> list[Sample]:
-        """Return those of one connection."""
+        """Return the samples of one connection."""
         return [sample for sample in self.samples if sample.connection == connection]
 
 
 class WholeNotes(NamedTuple):
-    """What kproxy did to a capture as a whole; what it did to an exchange comes with the exchange.
+    """Interventions of kproxy in the capture as a whole; those in an exchange belong to the exchange.
 
-    :ivar ended_connections: those that kproxy closed, reset or let fall silent
+    :ivar ended_connections: connections that kproxy closed, reset or let fall silent
     """
 
     ended_connections: set[int]
 
     def intervened(self) -> Mapping[int, Interventions]:
-        """Return what kproxy did to exchanges that may still be answered, by row: there are none."""
+        """Return the interventions in exchanges in flight, by row: there are none."""
         return {}
 
 
 class WholeCapture:
-    """What concerns a capture as a whole: connections, losses, and which exchanges there are.
+    """A capture as a whole: its connections, its losses, and the headers of its exchanges.
 
-    It stands for a :class:`~captures.exchanges.Capture` where analyses take one; it has no bytes of exchanges.
+    It takes the place of a :class:`~captures.exchanges.Capture` in analyses; it has no bytes of exchanges.
 
-    :param source: all files; some analyses look at packets once more
-    :ivar table: headers of the exchanges that :meth:`take` was shown, which are all that analyses ask for
+    :param source: all files, because some analyses read packets again
+    :ivar table: headers of the exchanges passed to :meth:`take`, which suffice for analyses
     """
 
     def __init__(self, source: JoinedSource, whole: Whole) -> None:
@@ -82,7 +82,7 @@ class WholeCapture:
         self.show(source, whole)
 
     def show(self, source: JoinedSource, whole: Whole) -> None:
-        """Take what concerns the whole; of one that grows, what does by now."""
+        """Set the data of the whole capture; called again with each batch of a growing one."""
         self.source = source
         self.statistics = whole.statistics
         self.latest = whole.latest
@@ -106,7 +106,7 @@ class WholeCapture:
         return self.connections.observed_until(connections, self.latest)
 
     def client_stream(self, connection: int) -> int:
-        """Return the stream that carries the requests of a connection."""
+        """Return the stream with the requests of a connection."""
         return 2 * connection + (connection in self._swapped)
 
     def endpoints(self, connection: int) -> tuple[str, str]:
@@ -116,19 +116,19 @@ class WholeCapture:
         return (other, one) if connection in self._swapped else (one, other)
 
     def shown_endpoints(self, connection: int) -> tuple[str, str]:
-        """Return the same with names in the places of hosts that have one."""
+        """Return client and broker of a connection as ``host:port``, with names in place of hosts that have one."""
         client, broker = self.endpoints(connection)
         return self.names.shown(client), self.names.shown(broker)
 
     def unfinished_rows(self) -> Any:
-        """Return rows that may still be answered: none."""
+        """Return the rows of requests in flight: none."""
         return np.empty(0, np.int64)
 
     def take(self, table: ExchangeTable, rows: Int64s, connections: Int64s) -> None:
-        """Take the headers of exchanges, in the order of their numbers.
+        """Add the headers of exchanges, in the order of their numbers.
 
-        :param table: that has them
-        :param connections: of each, in the whole capture
+        :param table: table that contains them
+        :param connections: connection of each, in the whole capture
         """
         columns = {name: table.column(name)[rows] for name in _HEADERS}
         numbers = np.array([*map(self.table.number_of_text, table.client_ids), -1])
@@ -152,10 +152,10 @@ _HEADERS = (
 
 
 class Whole(NamedTuple):
-    """What a :class:`WholeCapture` is made of.
+    """The data of a :class:`WholeCapture`.
 
     :ivar latest: the latest time of a packet
-    :ivar observation: what the files cover
+    :ivar observation: time spans that the files cover
     """
 
     connections: list[WholeConnection]
@@ -166,7 +166,7 @@ class Whole(NamedTuple):
 
 
 def whole_of(numbered: NumberedRanges, marks: Sequence[SyncPoint]) -> Whole:
-    """Return what concerns the whole of a capture."""
+    """Return the data of a capture as a whole."""
     statistics, observation = Statistics(), Observation()
     for mark in marks:
         statistics.add(mark.statistics)

@@ -1,4 +1,4 @@
-"""What comes of putting ranges together: whole connections, and the exchanges that cross edges."""
+"""The results of stitching ranges: whole connections, and the exchanges that cross edges."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from captures.ranges.edges import Pair, pair_of
 from dissectors.session_context import SessionFacts
 
 Piece = tuple[int, int, int, bytes | None]
-"""Position in the stream, offset in the source, length, and the bytes themselves where they are nowhere else."""
+"""Position in the stream, offset in the source, length, and the bytes themselves if no file has them."""
 
 
 @dataclass(slots=True)
 class StitchedExchange:
-    """An exchange that no range is sure of.
+    """An exchange that no range has read reliably by itself.
 
     :ivar connection: index into :attr:`StitchedConnections.connections`
-    :ivar row: of the exchange table; packets count from the first of the capture
-    :ivar pieces: where the bytes of both frames are
+    :ivar row: row of the exchange table; packet numbers are those of the capture
+    :ivar pieces: locations of the bytes of both frames
     """
 
     connection: int
@@ -34,23 +34,23 @@ class StitchedExchange:
 
     @property
     def time(self) -> int:
-        """When it began, ns since the epoch."""
+        """Time of its first byte, ns since the epoch."""
         return int(self.row["request_first"] if self.row["request_size"] else self.row["response_first"])
 
 
 @dataclass(slots=True)
 class WholeConnection(ConnectionColumns):
-    """A connection, over all ranges; its columns are those of a reading of the whole capture.
+    """A connection over all ranges; its columns are those that a reading of the whole capture would give.
 
     :ivar client_direction: the direction of the requests
     :ivar streams: columns of :class:`~captures.packets.connections.Streams`, of both directions
-    :ivar parts: ranges that have exchanges of it: number, its id there, and what to add to positions there of requests
-        and responses
-    :ivar foreign: what it speaks instead of Kafka, or empty
+    :ivar parts: ranges with exchanges of it: number, its id there, and what to add to positions there of requests and
+        responses
+    :ivar foreign: protocol it speaks instead of Kafka, or empty
     :ivar ended_by_kproxy: whether kproxy closed it, reset it or let it fall silent
-    :ivar tls: what is known of its TLS, None if it is none
-    :ivar skipped: bytes that belong to no frame: direction, position, size, reason, and whether the stream ended so
-    :ivar samples: the kernel's TCP statistics of it; their connections have any ids
+    :ivar tls: TLS information, None if it does not use TLS
+    :ivar skipped: bytes that belong to no frame: direction, position, size, reason, and whether they end the stream
+    :ivar samples: the kernel's TCP statistics of it; their connection ids are meaningless
     """
 
     client_direction: int
@@ -64,7 +64,7 @@ class WholeConnection(ConnectionColumns):
 
     @property
     def key(self) -> tuple[Pair, int]:
-        """What it is known by: its endpoints, and the number of its first packet."""
+        """Its identity: endpoints and number of its first packet."""
         return pair_of(self.a, self.b), self.first_number
 
     @property
@@ -75,14 +75,14 @@ class WholeConnection(ConnectionColumns):
 
 @dataclass(slots=True)
 class StitchedConnections:
-    """What came of putting together.
+    """The result of stitching.
 
-    :ivar connections: those that this one was asked about
-    :ivar exchanges: those of which no range is sure
-    :ivar refused: connections of ranges, as number and id there, whose exchanges are not to be taken from there
-    :ivar counts: number of a range -> exchanges that are taken from there
+    :ivar connections: connections of the bucket
+    :ivar exchanges: exchanges that no range has read reliably by itself
+    :ivar refused: connections of ranges, as number and id there, whose exchanges are not taken from there
+    :ivar counts: number of a range -> number of exchanges that are taken from there
     :ivar links: pairs of files: a connection has packets in the first and, later, in the second
-    :ivar facts: what the exchanges here tell of others; connections are indexes into ``connections``
+    :ivar facts: session facts of these exchanges; connections are indexes into ``connections``
     """
 
     connections: list[WholeConnection] = field(default_factory=list)

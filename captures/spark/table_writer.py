@@ -144,7 +144,7 @@ class Task:
         )
 
     def rows_of(self, table: str, context: Context) -> Iterator[pa.RecordBatch]:
-        """Read a range again and yield the rows of one table; decode bodies only if the table or the filter needs them."""
+        """Read a range again and yield the rows of one table; decode bodies only if table or filter needs them."""
         part = self.read(context)
         rows = self.rows((table,), part)
         if rows.needs is Needs.HEADER and self.filter is None:
