@@ -1,7 +1,7 @@
 """Rows of record batches, and of the records in them.
 
-A row of a batch is read from its header; nothing is decompressed. Records are decompressed within the budget of
-their message (:mod:`dissectors.budget`), and those of internal topics lose the values that hold secrets, as they do in
+A batch row comes from the batch header alone; nothing is decompressed. Records are decompressed within the budget of
+their message (:mod:`dissectors.budget`); values of internal topics that contain secrets are dropped, as in
 ``kproxy read``.
 """
 
@@ -29,19 +29,19 @@ from dissectors.errors import DecodeError
 from dissectors.records import Batch, Record
 
 PREVIEW = 200
-"""Characters of a key or value that are shown as text."""
+"""Characters of a key or value in the text columns."""
 _PREVIEW_BYTES = 4 * PREVIEW
 _utf8 = codecs.getincrementaldecoder("utf-8")
 
 
 BATCH_COLUMNS = TABLES["record_batches"].since("side")
-"""The columns of a batch's row: those behind what all rows of an exchange have in common."""
+"""Columns of a batch row after those that all rows of an exchange share."""
 RECORD_COLUMNS = TABLES["records"].since("side")
-"""Likewise of a record's row."""
+"""Columns of a record row after those that all rows of an exchange share."""
 
 
 def batch_rows(sent: FieldBatches, key: int) -> Iterator[tuple[Any, ...]]:
-    """Yield a row for each batch of a records field, with :data:`BATCH_COLUMNS`."""
+    """Yield a row with :data:`BATCH_COLUMNS` for each batch of a records field."""
     row = sent.row
     place = sent.side, row[TOPIC], row[TOPIC_ID], row[PARTITION]
     for number, (batch, at) in enumerate(zip(sent.batches, log_offsets(sent, key), strict=True)):
@@ -71,10 +71,10 @@ def batch_rows(sent: FieldBatches, key: int) -> Iterator[tuple[Any, ...]]:
 
 
 class DecompressedBatch(NamedTuple):
-    """A batch, decompressed.
+    """A decompressed batch.
 
-    :ivar number: which batch of the field it is, counted from 0
-    :ivar offsets: of each record, in the log; None where it is not known
+    :ivar number: index of the batch in the records field
+    :ivar offsets: log offset of each record, None if unknown
     """
 
     number: int
@@ -85,11 +85,11 @@ class DecompressedBatch(NamedTuple):
 
 
 def read_batches(sent: FieldBatches, key: int, budget: Budget) -> Iterator[DecompressedBatch]:
-    """Decompress the batches of a records field one after the other.
+    """Decompress the batches of a records field one by one.
 
-    Of a batch that is damaged inside, or that goes over a limit, the records before that are given.
+    If a batch is damaged or exceeds a limit, the records before that point are returned.
 
-    :param budget: of the message
+    :param budget: budget of the message
     """
     for number, (batch, at) in enumerate(zip(sent.batches, log_offsets(sent, key), strict=True)):
         records, problems = batch.read(budget)
@@ -97,17 +97,15 @@ def read_batches(sent: FieldBatches, key: int, budget: Budget) -> Iterator[Decom
 
 
 def _in_log(batch: Batch, records: list[Record], at: int | None, key: int) -> list[int | None]:
-    """Return the offsets in the log of a batch's records; None where they are not known.
+    """Return the log offsets of a batch's records; None if unknown, or if the result would exceed 64 bits.
 
-    What would have more than 64 bits is nothing that could be.
-
-    :param at: offset in the log of the first record; None if that is not known
+    :param at: log offset of the first record; None if unknown
     """
     if key != ApiKey.PRODUCE:
         return [record.offset for record in records]
     if at is None:
         return [None] * len(records)
-    if batch.magic < 2:  # what clients number the messages of a set with is nothing that brokers look at
+    if batch.magic < 2:  # brokers ignore the offsets that clients set in old message sets
         return [as_int64(at + index) for index in range(len(records))]
     shift = at - batch.base_offset
     return [as_int64(record.offset + shift) for record in records]
@@ -116,10 +114,10 @@ def _in_log(batch: Batch, records: list[Record], at: int | None, key: int) -> li
 def record_rows(
     sent: FieldBatches, key: int, budget: Budget, beyond: list[LimitReached]
 ) -> Iterator[tuple[Any, ...]]:
-    """Yield a row for each record of a records field, with :data:`RECORD_COLUMNS`.
+    """Yield a row with :data:`RECORD_COLUMNS` for each record of a records field.
 
-    :param budget: of the message
-    :param beyond: takes the limits that were reached
+    :param budget: budget of the message
+    :param beyond: receives the limits that were reached
     """
     row = sent.row
     topic = row[TOPIC]
@@ -155,11 +153,11 @@ def _secret(topic: str, key: bytes | None, value: bytes | None) -> bool:
 
 
 def _text(data: bytes | None) -> str | None:
-    """Return the first characters of bytes that are UTF-8; None for others."""
+    """Return the first characters of UTF-8 bytes; None for other bytes."""
     if data is None:
         return None
     try:
-        # what is cut off inside a character is no mistake
+        # a character cut off at the end is not an error
         return _utf8().decode(data[:_PREVIEW_BYTES], len(data) <= _PREVIEW_BYTES)[:PREVIEW]
     except UnicodeDecodeError:
         return None

@@ -1,4 +1,4 @@
-"""What tables are declared with: columns, tables, and the columns that several tables have."""
+"""The declaration types of tables, and the columns that several tables share."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from typing import NamedTuple
 
 
 class Needs(Enum):
-    """What has to be read of exchanges to know a column. Each needs what is before it, too."""
+    """The parts of an exchange that a column needs. Each includes the ones before it."""
 
     HEADER = "header"
     """The exchange table alone: nothing is decoded."""
     BODIES = "bodies"
     """Both bodies, decoded."""
     SHOWN = "shown"
-    """Bodies made ready to be shown: records decompressed, secrets masked. Much slower."""
+    """Bodies annotated for display: records decompressed, secrets masked. Much slower."""
 
 
 class Column(NamedTuple):
     """One column.
 
-    :ivar type: in the words of Spark SQL
+    :ivar type: in the syntax of Spark SQL
     :ivar unit: empty if it has none
-    :ivar nullable: whether there may be no value
-    :ivar needs: what has to be read for it; of no interest outside of the table of exchanges
-    :ivar on_request: whether it is left out unless it is asked for by name
+    :ivar nullable: whether the value may be missing
+    :ivar needs: parts of an exchange to read for it; used only in the table ``exchanges``
+    :ivar on_request: whether it is written only if requested by name
     """
 
     name: str
@@ -40,9 +40,9 @@ class Column(NamedTuple):
 class Table(NamedTuple):
     """One table.
 
-    :ivar about: what a row is, in a sentence or two
-    :ivar per_exchange: whether its rows come from single exchanges; those of others need all of a capture
-    :ivar on_request: whether it is left out unless it is asked for by name
+    :ivar about: meaning of a row, in a sentence or two
+    :ivar per_exchange: whether its rows come from single exchanges rather than from a whole capture
+    :ivar on_request: whether it is written only if requested by name
     """
 
     name: str
@@ -53,18 +53,18 @@ class Table(NamedTuple):
 
     @property
     def usual(self) -> tuple[Column, ...]:
-        """The columns without those that have to be asked for."""
+        """The default columns: all that are not on request."""
         return tuple(column for column in self.columns if not column.on_request)
 
     def since(self, first: str) -> tuple[str, ...]:
-        """Return the names of the columns from one on."""
+        """Return the names of the columns from `first` on."""
         names = [column.name for column in self.columns]
         return tuple(names[names.index(first) :])
 
     def choose(self, names: Iterable[str] | None = None) -> tuple[Column, ...]:
-        """Return columns by name, in the order of the names; the usual ones if no names are given.
+        """Return columns by name, in the order of the names; the default columns if `names` is None.
 
-        :raises ValueError: for a name that is none, or an empty choice
+        :raises ValueError: for an unknown name, or an empty choice
         """
         if names is None:
             return self.usual
@@ -93,7 +93,7 @@ CONNECTION = Column(
 
 
 def moment(name: str, meaning: str, *, nullable: bool = False) -> tuple[Column, Column]:
-    """Return the two columns of a moment."""
+    """Return the two columns of a point in time."""
     return (
         Column(name, "timestamp", meaning, "us, UTC", nullable, HEADER),
         Column(f"{name}_ns", "bigint", f"`{name}` to the nanosecond", "ns since the epoch", nullable, HEADER),

@@ -1,7 +1,7 @@
 """Rows of single exchanges: the tables of exchanges, their partitions, record batches and records.
 
-This is the inner loop of writing tables. Rows are gathered as tuples and turned into Arrow's columns together; what all
-rows of an exchange have in common is gathered once for each exchange.
+This is the inner loop of writing tables. Rows are gathered as tuples and converted to Arrow columns together; the
+columns that all rows of an exchange share are gathered once per exchange.
 """
 
 from __future__ import annotations
@@ -44,25 +44,25 @@ if TYPE_CHECKING:
 
 
 MANY = 4096
-"""Exchanges after which it is time to take the rows."""
+"""Exchanges after which the rows should be taken."""
 MUCH = 32 << 20
-"""Bytes of records, and of bodies as text, likewise."""
+"""Bytes of records, and of bodies as text, after which the rows should be taken."""
 
 RECORDS_AT_ONCE = 64 << 10
-"""Rows of records that wait as Python objects, which take several times the memory of columns."""
+"""Most record rows kept as Python objects, which take several times the memory of columns."""
 
 _AS_TEXT = 2
-"""How much larger bodies are as JSON, more or less."""
+"""Approximate growth of bodies as JSON."""
 _BEHIND = {
     "topic_partitions": PARTITION_COLUMNS,
     "record_batches": BATCH_COLUMNS,
     "records": RECORD_COLUMNS,
 }
-"""Table -> columns of its own; those before them are the same for all rows of an exchange."""
+"""Table -> its own columns; those before them are the same for all rows of an exchange."""
 _PARTITIONS, _EXCHANGES = doing("topic_partitions"), doing("exchanges")
 _COMMON = ("run", "number", "time", "time_ns", "connection", "api", "api_key")
 _OF_PARTITIONS = frozenset({"topics", "records", "batches", "record_bytes"})
-"""Columns of exchanges that need what is said of partitions."""
+"""Columns of the table ``exchanges`` that need the contents of partitions."""
 _ATTRIBUTES = {
     "latency_ns": "latency",
     "designed_wait_ns": "wait",
@@ -75,19 +75,19 @@ _ATTRIBUTES = {
     "request_size": "request_size",
     "response_size": "response_size",
 }
-"""Columns that are attributes of an exchange as they are."""
+"""Columns that are plain attributes of an exchange."""
 _SUMMARIES = frozenset({"request_summary", "response_summary"})
 _AT_LEAST_TWO = ("number", "number")
-"""Attributes that are asked for besides: of less than two, a getter gives no tuple."""
+"""Extra attributes: an attrgetter with fewer than two does not return a tuple."""
 
 _exported: Mapping[str, Callable[[Exchange], Any]] = {column.name: column.value for column in EXPORTED}
 
 
 def wants_summary(tables: Iterable[str], columns: Mapping[str, Sequence[str]]) -> bool:
-    """Return whether exchanges have to be put in a few words for what is needed, which takes as long as decoding them.
+    """Return whether summaries of exchanges are needed, which take as long as decoding.
 
     :param tables: names of tables
-    :param columns: table -> names of its columns; the usual ones of those that are not named
+    :param columns: table -> names of its columns; tables that are not listed have their default columns
     """
     chosen = columns.get("exchanges")
     return "exchanges" in tables and (chosen is None or bool(_SUMMARIES & set(chosen)))
@@ -96,12 +96,12 @@ def wants_summary(tables: Iterable[str], columns: Mapping[str, Sequence[str]]) -
 class ExchangeTables:
     """Gathers the rows of exchanges for the tables of :data:`~captures.tables.schema.PER_EXCHANGE`.
 
-    :param chosen: names of tables; those of others are skipped
-    :param names: tells names of topic IDs; what the whole capture tells has to be known before the first exchange is
+    :param chosen: names of tables; others than per-exchange tables are skipped
+    :param names: returns the name of a topic ID; it must know all names of the capture before the first exchange is
         added, so that rows do not depend on the order
-    :param run: which run into the folder this is
-    :param columns: table -> names of its columns; the usual ones of those that are not named
-    :param faults: where to note what has no row by a fault of ours; without it, that is raised
+    :param run: number of the run into the folder
+    :param columns: table -> names of its columns; tables that are not listed have their default columns
+    :param faults: collects internal errors that leave out rows or values; without it they are raised
     :raises ValueError: for a column that a table does not have
     """
 
@@ -124,7 +124,7 @@ class ExchangeTables:
         }
         self._partitions = PartitionRows(names)
         own = {column.name for column in self._columns.get("exchanges", ())} - set(_COMMON)
-        # in three parts, each of which is gathered in its own way, as this is done for every exchange
+        # three kinds of columns, each gathered in the fastest way, because this runs for every exchange
         attributes = [name for name in _ATTRIBUTES if name in own]
         values = [name for name in _exported if name in own and name not in (*_ATTRIBUTES, *_OWN)]
         more = [name for name in _OWN if name in own]
@@ -139,27 +139,27 @@ class ExchangeTables:
 
     @property
     def needs(self) -> Needs:
-        """What has to be read of exchanges: bodies, unless only what the exchange table has is wanted."""
+        """Parts of exchanges to read: bodies, unless the columns of the exchange table suffice."""
         if set(self.tables) - {"exchanges"}:
             return Needs.BODIES
         least = needs_of(self._columns.get("exchanges", ()))
         return least if least is Needs.HEADER else Needs.BODIES
 
     def __len__(self) -> int:
-        """How many exchanges were added since the rows were taken."""
+        """Return the number of exchanges added since the rows were last taken."""
         return len(self._common)
 
     @property
     def full(self) -> bool:
-        """Whether it is time to take the rows, so that they do not become too much for the memory."""
+        """Whether the rows should be taken now to bound memory."""
         return len(self._common) >= MANY or self._size >= MUCH
 
     def add(self, exchange: Exchange) -> None:
         """Gather the rows of one exchange.
 
-        What cannot be made of it by a fault of ours is null, or has no row; the fault is noted.
+        Values that cannot be made because of an internal error are null, rows are left out; the error is noted.
 
-        :param exchange: decoded with ``annotate=False``, with its number and its connection as they are to be written
+        :param exchange: decoded with ``annotate=False``; number and connection as they are to be written
         """
         at = len(self._common)
         key = exchange.api_key
@@ -170,7 +170,7 @@ class ExchangeTables:
         except Exception as error:
             self._faults.note(error, _PARTITIONS, exchange.number)
             said = None
-        if said is not None and said.sent and key is not None:  # first, as it tells what is beyond limits
+        if said is not None and said.sent and key is not None:  # first, because it finds exceeded limits
             self._add_batches(exchange, said, key, at)
         if self._exchange_columns:
             self._add_cells(exchange, said)
@@ -181,9 +181,9 @@ class ExchangeTables:
             self._of["topic_partitions"].append(at)
 
     def _add_cells(self, exchange: Exchange, said: PartitionContent | None) -> None:
-        """Gather the row in the table of exchanges."""
+        """Gather the row of the table ``exchanges``."""
         if self._shown:
-            # what was not made fit to be shown is not: there are secrets in it
+            # bodies that could not be annotated are left out: they may contain secrets
             blank = replace(exchange, request=None, response=None)
             shown = partial(self._as_shown, exchange)
             exchange = self._faults.made(shown, _EXCHANGES, blank, exchange.number)
@@ -231,7 +231,7 @@ class ExchangeTables:
             exchange.problems.append((sent.side, Problem(-1, "", reason, first.limit)))
 
     def _as_shown(self, exchange: Exchange) -> Exchange:
-        """Return an exchange with bodies as ``read --json`` has them; that which is given stays as it is."""
+        """Return a copy of an exchange with annotated bodies as in ``read --json``; the original stays unchanged."""
         notes = Annotations()
         asked = exchange.request
         request = self._show(exchange.request, "request", notes, None)
@@ -249,7 +249,7 @@ class ExchangeTables:
 
     # ------------------------------------------------------------ handing out
     def take(self) -> dict[str, pa.RecordBatch]:
-        """Return the rows that were gathered since this was called before, by table; none for a table without any."""
+        """Return the rows gathered since the last call, by table; tables without rows are missing."""
         made: dict[str, pa.RecordBatch] = {}
         if self._common:
             common = self._common_arrays()
@@ -315,7 +315,7 @@ class ExchangeTables:
         )
 
     def _joined_records(self, common: Mapping[str, pa.Array]) -> pa.RecordBatch:
-        """Return the records that were packed on the way, and those that came since."""
+        """Return the records that were already packed, and those added since."""
         import pyarrow as pa
 
         parts = [*self._packed, *([self._batch("records", common)] if self._of["records"] else [])]
@@ -338,7 +338,7 @@ _KEY, _VALUE = RECORD_COLUMNS.index("key"), RECORD_COLUMNS.index("value")
 
 
 def _copied(value: Any) -> Any:
-    """Return a decoded body that may be changed; bytes and numbers are shared."""
+    """Return a copy of a decoded body that may be modified; bytes and numbers are shared."""
     if isinstance(value, dict):
         return {name: _copied(item) for name, item in value.items()}
     if isinstance(value, list):
@@ -399,7 +399,7 @@ def _problems(exchange: Exchange, _: PartitionContent | None) -> list[dict[str, 
 
 
 def _flags(exchange: Exchange, _: PartitionContent | None) -> list[str]:
-    # most have none, which takes a tenth of the time to find out
+    # most have none, and this check takes a tenth of the time
     special = exchange.flag or exchange.errors or exchange.wait or exchange.problems
     if special or exchange.interventions is not UNTOUCHED or exchange.annotations.problems:
         return exchange.flags
@@ -422,12 +422,12 @@ _OWN: Mapping[str, _Maker] = {
     "answered": lambda exchange, _: exchange.response_size > 0,
     "problems": _problems,
 }
-"""Columns that an export does not have, or that take less time here."""
+"""Columns that an export does not have, or that are faster to compute here."""
 
 
 # ---------------------------------------------------------------- without decoding
 def timestamps(moments: Int64s) -> pa.Array:
-    """Return moments in ns since the epoch as timestamps in microseconds; what is finer is cut off."""
+    """Return ns since the epoch as timestamps in microseconds, truncated."""
     import pyarrow as pa
 
     return pa.array(moments // US).view(pa.timestamp("us", "UTC"))
@@ -441,14 +441,14 @@ def header_batch(
     run: int,
     columns: Sequence[str] | None = None,
 ) -> pa.RecordBatch:
-    """Return what the exchange table alone says about some exchanges, without decoding one of them.
+    """Return rows of the table ``exchanges`` made from the exchange table alone, without decoding.
 
     :param capture: with ``table``, ``endpoints``, ``names`` and ``notes``
     :param rows: rows of its exchange table
-    :param numbers: of these exchanges, as they are to be written
-    :param connections: likewise
-    :param columns: by name; all those of the table of exchanges that need nothing but the header, if None
-    :raises ValueError: for a column that needs bodies, or that there is not
+    :param numbers: numbers of these exchanges, as they are to be written
+    :param connections: connections of these exchanges, as they are to be written
+    :param columns: names of columns; None for all default columns that need only the header
+    :raises ValueError: for an unknown column, or one that needs bodies
     """
     import pyarrow as pa
 
@@ -494,9 +494,9 @@ _ENDS = ("client", "broker")
 
 
 def _header_column(capture: Capture, columns: TableColumns, rows: Int64s, column: Column) -> pa.Array:
-    """Return one column of some exchanges, made of the exchange table's.
+    """Return one column of the table ``exchanges``, made from those of the exchange table.
 
-    :param columns: of just these rows
+    :param columns: of the same rows
     """
     import pyarrow as pa
 
@@ -511,7 +511,7 @@ def _header_column(capture: Capture, columns: TableColumns, rows: Int64s, column
         return pa.array(values, kind, mask=None if there is None else ~there)
     if name in _TEXTS:
         codes, texts, _ = columns.texts(_TEXTS[name])
-        return pa.array(texts, kind).take(pa.array(codes % len(texts)))  # some count from the end
+        return pa.array(texts, kind).take(pa.array(codes % len(texts)))  # codes may be negative
     if name in _NOTED:
         notes, said, nothing = capture.notes.all(), _NOTED[name], Note()
         noted = [notes.get(row, nothing) for row in rows.tolist()] if notes else [nothing] * len(rows)

@@ -1,4 +1,4 @@
-"""The tables whose rows come from single exchanges."""
+"""The declarations of the per-exchange tables."""
 
 from __future__ import annotations
 

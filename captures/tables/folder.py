@@ -1,20 +1,20 @@
-"""The folder of tables: how rows get into it, all of a run or none, and what it knows of the runs before.
+"""The folder of tables: runs are added whole or not at all, and manifests record what each has read and written.
 
 ::
 
     OUT/TABLE/date=2026-11-22/hour=7/part-00000-TASK.parquet    rows of run 0, by date and hour (UTC) of their `time`
-    OUT/_kproxy/run-00000.json                                  what run 0 has read and written, written last
-    OUT/.staging-ID/                                            what is being written
+    OUT/_kproxy/run-00000.json                                  manifest of run 0, written last
+    OUT/.staging-ID/                                            files that are being written
 
-Whatever reads folders of Parquet reads them, as nothing is in them but whole runs. Every task writes below a hidden
-folder of its own. :meth:`Folder.commit` moves the files to their places and writes the manifest of the run. A run that
-dies before leaves its hidden folder, one that dies in between files of a run without a manifest; the next run removes
-both. A manifest names the runs that it replaces, whose files go when it is written: a run that dies in between leaves
-them to the next run, and what is there is never less than one whole state. Only one run may write to a folder at a
-time, which a lock ensures (:mod:`captures.tables.lock`), where the folder is on a file system.
+Any reader of Parquet folders can read the tables, because they consist of complete runs only. Every task writes below a
+hidden folder of its own. :meth:`Folder.commit` moves the files to their places and writes the manifest of the run. A
+run that dies before that leaves its hidden folder, one that dies in between files of a run without a manifest; the next
+run removes both. A manifest names the runs that it replaces, whose files are removed after it is written: a run that
+dies in between leaves them to the next run, so the folder always contains at least one complete state. A lock ensures
+that only one run at a time writes to a folder (:mod:`captures.tables.lock`), if the folder is on a file system.
 
-Paths may be those of this machine, or of anything that pyarrow or fsspec reach (``s3://bucket/tables``). Moving a file
-is one step on a file system; object stores copy and delete.
+Paths may be local, or of anything that pyarrow or fsspec reach (``s3://bucket/tables``). Moving a file is atomic on a
+file system; object stores copy and delete.
 """
 
 from __future__ import annotations
@@ -48,32 +48,32 @@ STAGING = ".staging-"
 ROW_GROUP_BYTES = 64 << 20
 ROW_GROUP_ROWS = 128 << 10
 MOST_OPEN = 16
-"""Files that one task writes at the same time."""
+"""Most files that one task has open."""
 MOST_WAITING = 256 << 20
-"""Bytes of rows that one task keeps before they are written."""
+"""Most bytes of rows that one task keeps in memory before it writes them."""
 _FEW = 100
-"""Rows of a file that is written as it is: that takes half the time, and no more room."""
+"""Files with fewer rows are written without compression and dictionaries: twice as fast, and no larger."""
 _AS_IT_IS = {"compression": "none", "use_dictionary": False}
 
 _HOUR = 3_600_000_000_000
 _PART = re.compile(r"part-(\d{5,})-[0-9a-z]+(?:-\d+)?\.parquet$")
-"""Files of runs; those that Spark itself writes have longer names."""
+"""Files of runs; files written by Spark itself have longer names."""
 _TASK = re.compile(r"[0-9a-z]+")
 _RUN = re.compile(r"run-(\d+)\.json$")
 _NO_ROWS = "date=1970-01-01/hour=0"
-"""Where a table without rows is, if there is no row in any other either."""
+"""Folder of an empty table's file, if no other table has rows either."""
 
 
 class FolderError(ValueError):
-    """Tables cannot be written to a folder; the text says why, and what to do."""
+    """Tables cannot be written to a folder; the message gives the reason and the remedy."""
 
 
 # ---------------------------------------------------------------- what a run leaves
 class Part(NamedTuple):
-    """A file that a task has written, and where it belongs.
+    """A file that a task has written.
 
-    :ivar staged: where it is, in the file system of the folder
-    :ivar path: where it is to be, below the folder: ``exchanges/date=2026-11-22/hour=7/part-00000-3.parquet``
+    :ivar staged: its current path, in the file system of the folder
+    :ivar path: its final path below the folder: ``exchanges/date=2026-11-22/hour=7/part-00000-3.parquet``
     """
 
     table: str
@@ -84,7 +84,7 @@ class Part(NamedTuple):
 
 
 class StagingFolder(NamedTuple):
-    """Where the tasks of a run write; it can be sent to other processes.
+    """The hidden folder that the tasks of a run write to; it can be sent to other processes.
 
     :ivar out: the folder of the tables
     :ivar run: number of the run
@@ -99,8 +99,8 @@ class StagingFolder(NamedTuple):
 def file_system(path: str) -> tuple[pafs.FileSystem, str]:
     """Return the file system of a path or URI, and the path in it.
 
-    :raises FolderError: if nothing is there that knows such URIs
-    :raises ParquetMissing: if there is no pyarrow
+    :raises FolderError: if no installed package supports such URIs
+    :raises ParquetMissing: if pyarrow is not installed
     """
     try:
         import pyarrow as pa
@@ -133,10 +133,10 @@ def _by_fsspec(path: str) -> tuple[pafs.FileSystem, str]:
 
 # ---------------------------------------------------------------- the folder
 class Folder:
-    """A folder of tables, opened for one run; :func:`open_folder` makes it.
+    """A folder of tables, opened for one run by :func:`open_folder`.
 
-    :ivar out: path or URI of it
-    :ivar manifests: of the runs before, in their order
+    :ivar out: its path or URI
+    :ivar manifests: manifests of earlier runs, in their order
     :ivar run: number of this run
     """
 
@@ -156,11 +156,11 @@ class Folder:
 
     @property
     def staged(self) -> StagingFolder:
-        """What tasks have to know to write."""
+        """The hidden folder of this run."""
         return StagingFolder(self.out, self.run, self._staging)
 
     def compare(self, inputs: Iterable[Input]) -> InputComparison:
-        """Tell inputs that a run has read from those that none has; one that overwrites knows none."""
+        """Split inputs into new, known and changed ones; a run that overwrites knows none."""
         before = [known for each in self.manifests if each.run not in self._replaced for known in each.inputs]
         contents, paths = {each.content for each in before}, {each.path: each for each in before}
         found = InputComparison([], [], [])
@@ -174,11 +174,11 @@ class Folder:
         return found
 
     def read_again(self, found: InputComparison, inputs: Sequence[Input]) -> InputComparison:
-        """Let this run replace those that have read files which have grown since, if their other files are still there.
+        """Let this run replace earlier ones whose files have grown, provided that their other files still exist.
 
-        What was written of a file may not be what all of it says: a response came later, a group went on.
+        The rows of a file may change when it grows: a response arrives later, a group continues.
 
-        :param found: what :meth:`compare` says of the inputs
+        :param found: result of :meth:`compare`
         :return: the same, with the files of replaced runs among the new ones
         """
         there = {each.content for each in found.known}
@@ -198,15 +198,14 @@ class Folder:
         summary: Mapping[str, Any] | None = None,
         replacing: str | None = None,
     ) -> Manifest:
-        """Put the files of a run into their places, and write its manifest.
+        """Move the files of a run to their places, and write its manifest.
 
-        A run that follows a folder commits batch by batch; inputs and summary are those of all batches so far.
+        A run that follows a folder commits batch by batch; inputs and summary cover all batches so far.
 
-        Files of attempts that failed are not among the parts, and go with the hidden folder.
+        Files of failed attempts are not among the parts, and are removed with the hidden folder.
 
-        :param tables: those that were asked for; of one without any row the folder gets an empty file, so that it can
-            be read
-        :param replacing: name of a task, of a run that commits again: its files of the commit before go
+        :param tables: requested tables; one without any rows gets an empty file, so that it can be read
+        :param replacing: name of a task, if a run commits again: its files of the previous commit are removed
         :raises FolderError: if another run was committed meanwhile
         """
         mine = list(parts)
@@ -229,7 +228,7 @@ class Folder:
         return manifest
 
     def _replace(self, new: dict[str, Part], task: str | None) -> None:
-        """Take notice of committed files; those that a task has written before, and not again, go."""
+        """Record committed files; remove those of `task` that were committed before and not written again."""
         old = [path for path in self._committed if f"-{task}" in path.rpartition("/")[2]] if task else []
         for path in old:
             del self._committed[path]
@@ -238,7 +237,7 @@ class Folder:
         self._committed |= new
 
     def discard(self) -> None:
-        """Remove what was written and not committed, and let others write to the folder."""
+        """Remove uncommitted files, and release the lock."""
         try:
             self._remove_staged()
         finally:
@@ -246,9 +245,9 @@ class Folder:
                 self._lock.release()
 
     def lock(self) -> None:
-        """Keep others from writing to the folder until :meth:`discard`, or the end of the process.
+        """Lock the folder until :meth:`discard`, or the end of the process.
 
-        :raises FolderError: if another run writes to it, or it cannot be written
+        :raises FolderError: if another run has locked it, or it is not writable
         """
         from pyarrow import fs
 
@@ -272,7 +271,7 @@ class Folder:
 
     # ------------------------------------------------------------ what was left
     def sweep(self) -> None:
-        """Remove what runs that died have left: hidden folders, and files of runs without a manifest, or replaced."""
+        """Remove leftovers of runs that died: hidden folders, and files of runs without a manifest, or replaced."""
         from pyarrow import fs
 
         runs = {each.run for each in self.manifests}
@@ -286,7 +285,7 @@ class Folder:
                         self._files.delete_file(file.path)
 
     def _remove(self, runs: Iterable[Manifest]) -> None:
-        """Remove runs that were replaced, the manifests last: what is left of them by then is still known as theirs."""
+        """Remove replaced runs; each manifest last, so that remaining files still belong to a known run."""
         for each in runs:
             for place in (
                 *(file["path"] for table in each.tables.values() for file in table["files"]),
@@ -299,7 +298,7 @@ class Folder:
                 self._remove_empty(info.path)
 
     def _remove_empty(self, place: str) -> bool:
-        """Remove folders of hours that have no files any more; return whether this one is gone."""
+        """Remove hour folders without files; return whether `place` itself was removed."""
         from pyarrow import fs
 
         found = self._files.get_file_info(fs.FileSelector(place))
@@ -375,13 +374,13 @@ class Folder:
 
 
 def open_folder(out: str, *, append: bool = False, overwrite: bool = False) -> Folder:
-    """Open a folder for a run, and remove what runs that died have left in it.
+    """Open a folder for a run, and remove leftovers of runs that died.
 
-    :param append: add to what is there; there may be nothing
-    :param overwrite: replace the tables that are there, once this run is committed
-    :raises FolderError: if there is something already and neither was said, or it is none of ours, or was written with
-        another version of the schema
-    :raises ParquetMissing: if there is no pyarrow
+    :param append: add to the existing tables, if any
+    :param overwrite: replace the existing tables when this run is committed
+    :raises FolderError: if there are tables already and neither was given, the folder contains other files, or was
+        written with another version of the schema
+    :raises ParquetMissing: if pyarrow is not installed
     """
     if append and overwrite:
         raise FolderError("tables are either added to, or overwritten: say one of both")
@@ -398,7 +397,7 @@ def open_folder(out: str, *, append: bool = False, overwrite: bool = False) -> F
 
 
 def _check(folder: Folder, *, append: bool, overwrite: bool) -> None:
-    """Refuse a folder that does not fit."""
+    """Raise FolderError if the run must not write to the folder."""
     out = folder.out
     others = _others(folder)
     if others is None:
@@ -418,15 +417,15 @@ def _check(folder: Folder, *, append: bool, overwrite: bool) -> None:
 
 
 def read_manifests(out: str) -> list[Manifest]:
-    """Return what the runs into a folder have read and written, in their order; none if there is no such folder.
+    """Return the manifests of a folder, in the order of runs; none if there is no such folder.
 
-    :raises FolderError: if one of the files is none
+    :raises FolderError: if a manifest is malformed
     """
     return _manifests(*file_system(out))
 
 
 def _others(folder: Folder) -> list[str] | None:
-    """Return what is in a folder beside what a run that died has left; None if it is not a folder."""
+    """Return the names in a folder, without leftovers of runs that died; None if it is not a folder."""
     from pyarrow import fs
 
     files, root = file_system(folder.out)
@@ -441,7 +440,7 @@ def _others(folder: Folder) -> list[str] | None:
 
 
 def _unfinished(files: pafs.FileSystem, info: Any) -> bool:
-    """Return whether a folder holds nothing but what was left by a first run that died while it was committed."""
+    """Return whether a folder contains only leftovers of a first run that died during its commit."""
     from pyarrow import fs
 
     if info.type != fs.FileType.Directory or info.base_name not in (*TABLES, MANIFESTS):
@@ -477,7 +476,7 @@ def _manifests(files: pafs.FileSystem, root: str) -> list[Manifest]:
 class _Open:
     """A file that is being written.
 
-    :param files: what is below :attr:`staged`, which is made when the first rows are written
+    :param files: file system of :attr:`staged`; the file is created when the first rows are written
     :ivar waiting: batches that are not in the file yet
     """
 
@@ -500,13 +499,13 @@ class _Open:
         self._write(compression="zstd")
 
     def close(self) -> None:
-        """Write what waits, and end the file."""
-        # a clock that jumps makes thousands of files with a few rows
+        """Write the waiting rows, and close the file."""
+        # a jumping clock creates thousands of files with a few rows
         self._write(**_AS_IT_IS if self.rows < _FEW else {"compression": "zstd"})
         self.abandon()
 
     def abandon(self) -> None:
-        """End the file without what waits."""
+        """Close the file without the waiting rows."""
         if self._writer is not None:
             self._writer.close()
 
@@ -525,10 +524,10 @@ class _Open:
 class PartWriter:
     """Writes the rows of one task, below a hidden folder of its own, by table, date and hour.
 
-    As a context manager it leaves nothing behind that was not closed properly.
+    As a context manager it removes its files if an exception is raised.
 
-    :param staged: of the run
-    :param task: of the run, for the names of files, of digits and small letters; the same of all attempts
+    :param staged: hidden folder of the run
+    :param task: name of the task in file names, of digits and lowercase letters; the same for all attempts
     :raises ValueError: for another name
     """
 
@@ -556,7 +555,7 @@ class PartWriter:
             self.write(table, batch)
 
     def write(self, table: str, batch: pa.RecordBatch) -> None:
-        """Write rows of a table; they have to have ``time_ns``."""
+        """Write rows of a table; they must have the column ``time_ns``."""
         if not len(batch):
             return
         times = batch.column(batch.schema.get_field_index("time_ns")).to_numpy(zero_copy_only=False)
@@ -581,13 +580,13 @@ class PartWriter:
         self._opened(table, hour, schema(table))
 
     def close(self) -> list[Part]:
-        """Finish all files, and return them."""
+        """Close all files, and return them."""
         for key in list(self._open):
             self._close(key)
         return self._parts
 
     def abort(self) -> None:
-        """Remove all that was written."""
+        """Remove everything that was written."""
         for opened in self._open.values():
             opened.abandon()
         self._open.clear()
@@ -609,7 +608,7 @@ class PartWriter:
         key = table, hour
         opened = self._open.pop(key, None)
         if opened is None:
-            while len(self._open) >= MOST_OPEN:  # the one that was written to the longest ago
+            while len(self._open) >= MOST_OPEN:  # the least recently written one
                 self._close(next(iter(self._open)))
             opened = self._new(table, hour, columns)
         self._open[key] = opened

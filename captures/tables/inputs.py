@@ -1,4 +1,4 @@
-"""Which files a run reads, of those that are there: what the tables have already is left out."""
+"""Selection of a run's input files: those that are already in the tables are left out."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from captures.tables.manifest import Input, InputComparison
 from captures.tables.options import ALREADY_READ, CHANGED, OmittedFile, TablesOptions, TablesSummary
 
 SETTLED = 60
-"""Seconds for which nothing was written to the newest file of a folder, so that it counts as finished."""
+"""Seconds without a write after which the newest file of a folder counts as finished."""
 GROWING = f"it was written to within the last {SETTLED} s: the next run with --append reads it"
-"""Why the newest file of a folder is left out."""
+"""Reason for leaving out the newest file of a folder."""
 
 
 R = TypeVar("R")
@@ -26,12 +26,12 @@ R = TypeVar("R")
 class RunInputs(Generic[R]):
     """The files of a run.
 
-    :ivar read: what is read: paths, or a plan
-    :ivar count: how many files these are
-    :ivar inputs: the same, as far as they are files that can be known again
-    :ivar skipped: those that a run before has read
-    :ivar unreadable: those that cannot be read
-    :ivar passed_over: those in folders, or matched by patterns, that are no captures
+    :ivar read: the input: paths, or a plan
+    :ivar count: number of these files
+    :ivar inputs: the same files, except pipes, which cannot be recognized again
+    :ivar skipped: files that an earlier run has read
+    :ivar unreadable: files that cannot be read
+    :ivar passed_over: files in folders, or matched by patterns, that are no captures
     """
 
     read: R
@@ -42,7 +42,7 @@ class RunInputs(Generic[R]):
     passed_over: Sequence[str] = ()
 
     def summary(self, out: str, engine: str) -> TablesSummary:
-        """Return what there is to report before anything was read."""
+        """Return the summary of a run that has not read anything yet."""
         left_out = tuple(self.unreadable), tuple(self.skipped), tuple(self.passed_over)
         return TablesSummary(out, engine, (), *left_out)
 
@@ -50,14 +50,14 @@ class RunInputs(Generic[R]):
 def choose_inputs(
     inputs: Sequence[Input], folder: Folder, paths: Sequence[str], options: TablesOptions
 ) -> tuple[InputComparison, list[OmittedFile], list[OmittedFile]]:
-    """Tell files that are read from those that are not.
+    """Select the files to read.
 
-    With ``append`` the newest file of folders and patterns is left to the next run while it may still be written to; a
-    file that has grown all the same since a run has read it is read again, with the others of that run.
+    With ``append`` the newest file of folders and patterns is left to the next run while it may still be written to; if
+    a file has grown nevertheless after a run has read it, it is read again, with the other files of that run.
 
     :param inputs: all captures
-    :param paths: what the user gave
-    :return: what is read, in ``new``; files that are skipped; files that should be read, and cannot
+    :param paths: paths given by the user
+    :return: the comparison, whose ``new`` files are read; skipped files; files that should be read, but cannot be
     """
     compared = folder.compare(inputs)
     growing = _growing([*compared.new, *compared.changed], paths) if options.append else None
@@ -71,7 +71,7 @@ def choose_inputs(
 
 
 def _growing(inputs: Sequence[Input], paths: Sequence[str]) -> Input | None:
-    """Return the newest file that was not named itself, if it may still be written to."""
+    """Return the newest file of folders and patterns, if it may still be written to."""
     named = {absolute(path) for path in paths if is_one_file(path)}
     found = max(
         (each for each in inputs if each.path not in named), key=lambda each: each.mtime_ns, default=None

@@ -1,4 +1,4 @@
-"""Only one run writes to a folder of tables: the others are refused before they have worked for nothing."""
+"""The lock that lets only one run write to a folder of tables; others are refused before they start to work."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NAME = ".lock"
 class FolderLockError(Exception):
     """Another run has the lock.
 
-    :ivar holder: process and host of it, in words; empty if it does not say
+    :ivar holder: its process and host, in words; empty if unknown
     """
 
     def __init__(self, holder: str) -> None:
@@ -23,12 +23,12 @@ class FolderLockError(Exception):
 
 
 class FolderLock:
-    """Holds a folder of this machine, or of a network file system, until it is released or the process ends.
+    """Locks a folder on this machine, or on a network file system, until it is released or the process ends.
 
-    The folder is made if it is not there, and removed at the end if nothing was put into it.
+    The folder is created if it does not exist, and removed on release if it is still empty.
 
-    :raises FolderLockError: if another run holds it
-    :raises OSError: if the folder cannot be written
+    :raises FolderLockError: if another run holds the lock
+    :raises OSError: if the folder is not writable
     """
 
     def __init__(self, folder: str) -> None:
@@ -40,7 +40,7 @@ class FolderLock:
             pass
 
     def release(self) -> None:
-        """Let others write to the folder."""
+        """Release the lock."""
         if self._file < 0:
             return
         with suppress(OSError):  # the folder was removed
@@ -55,7 +55,7 @@ class FolderLock:
         self.release()
 
     def _is_held(self) -> bool:
-        """Take the lock; return False if the file was removed by the one that had it before."""
+        """Try to acquire the lock; return False if the previous holder removed the lock file meanwhile."""
         file = os.open(self._place, os.O_RDWR | os.O_CREAT, 0o644)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -64,7 +64,7 @@ class FolderLock:
             os.close(file)
             raise FolderLockError(holder) from None
         except OSError:
-            pass  # this file system has no locks: a second run is noticed when it is committed
+            pass  # the file system has no locks: the commit detects a second run
         if not self._place.exists() or not os.path.samestat(os.fstat(file), self._place.stat()):
             os.close(file)
             return False

@@ -1,4 +1,4 @@
-"""What a folder of tables knows of the runs that have written it, and of the files that they have read."""
+"""Manifests of a folder of tables: the runs that wrote it, and the files that they have read."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from captures.packets import remote
 from captures.packets.files import FileStatus, head_of
 
 HEAD_BYTES = 64 << 10
-"""Bytes at the beginning of an input by which it is known again."""
+"""Bytes at the start of an input that identify it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Input:
     """A file that was read.
 
-    :ivar path: as it was given, absolute if it is of this machine
+    :ivar path: as given; local paths are absolute
     :ivar size: in bytes
-    :ivar mtime_ns: when it was last written to, in ns since the epoch; 0 if that is not known
+    :ivar mtime_ns: time of the last write, in ns since the epoch; 0 if unknown
     :ivar head: SHA-256 of its first :data:`HEAD_BYTES`, in hex
     """
 
@@ -30,10 +30,10 @@ class Input:
 
     @classmethod
     def of(cls, path: str) -> Input:
-        """Look at a file.
+        """Return the current state of a file.
 
         :raises OSError: if it cannot be read
-        :raises CaptureError: likewise, of one that is elsewhere
+        :raises CaptureError: if it is remote and cannot be read
         """
         told = FileStatus.of(path)
         shown = remote.absolute(path)
@@ -41,14 +41,14 @@ class Input:
 
     @property
     def content(self) -> tuple[int, str]:
-        """What stays the same where it is moved, or copied."""
+        """Identity of its content, which survives moving and copying."""
         return self.size, self.head
 
     def grown_from(self, before: Input) -> bool:
-        """Whether this is what a file has become that was written to, and not another one under its name.
+        """Return whether this is the same file as `before`, longer or unchanged, and not another one under its name.
 
         :raises OSError: if it cannot be read
-        :raises CaptureError: likewise, of one that is elsewhere
+        :raises CaptureError: if it is remote and cannot be read
         """
         if self.size < before.size:
             return False
@@ -56,12 +56,12 @@ class Input:
 
 
 class InputComparison(NamedTuple):
-    """Inputs, and what a folder knows of them.
+    """Inputs, compared with those of earlier runs.
 
-    :ivar new: those that no run has read
-    :ivar known: those that one has
-    :ivar changed: those that one has read under this path, and that have grown since: a file that is being written to
-        was read too early, and its exchanges are in the tables already
+    :ivar new: inputs that no run has read
+    :ivar known: inputs that a run has read
+    :ivar changed: inputs that a run has read under this path and that have grown since: the file was read while it was
+        still being written, and its exchanges are in the tables already
     """
 
     new: list[Input]
@@ -71,14 +71,14 @@ class InputComparison(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a run has read and written.
+    """Inputs and outputs of a run.
 
     :ivar schema: version of the schema
     :ivar kproxy: version of the program
-    :ivar written: when it was committed (RFC 3339, UTC)
+    :ivar written: time of the commit (RFC 3339, UTC)
     :ivar tables: table -> rows and files
-    :ivar summary: what else there is to tell of it
-    :ivar replaces: numbers of runs before that are no longer part of the tables
+    :ivar summary: summary of the run
+    :ivar replaces: numbers of earlier runs that are no longer part of the tables
     """
 
     run: int
@@ -92,9 +92,9 @@ class Manifest:
 
     @classmethod
     def from_json(cls, shape: Mapping[str, Any]) -> Manifest:
-        """Read it back; keys that a later version has added are skipped.
+        """Parse a manifest; keys that a later version has added are skipped.
 
-        :raises KeyError: if it is none
+        :raises KeyError: if a key is missing
         """
         known = {name: shape[name] for name in ("run", "schema", "kproxy", "written", "tables", "summary")}
         inputs = [

@@ -1,4 +1,4 @@
-"""What a run that writes tables is asked to do, and what it tells afterwards. pyspark and pyarrow are not imported."""
+"""Options and summaries of runs that write tables. pyspark and pyarrow are not imported."""
 
 from __future__ import annotations
 
@@ -14,36 +14,36 @@ from captures.ranges.plan import RANGE_BYTES
 KEYS = ("run", "number", "time", "time_ns")
 """Columns of ``exchanges`` that are always written."""
 ALREADY_READ = "a run before has read it"
-"""Why a file is skipped."""
+"""Reason for skipping a file."""
 CHANGED = (
     f"it has grown since {ALREADY_READ}, and other files of that run are gone: --overwrite, or another folder"
 )
-"""Why a file is not read that a run before has read under its path."""
-_TELLING = 10_000_000  # bytes from which on the rate says something
+"""Reason for not reading a file that an earlier run has read under its path."""
+_TELLING = 10_000_000  # bytes from which the rate is meaningful
 _SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True)
 class TablesOptions:
-    """How tables are written.
+    """Options of a run that writes tables.
 
-    :ivar tables: names of those that are written; empty for the default ones (all but ``records``)
-    :ivar columns: names of columns of ``exchanges``; empty for the default ones. Those by which rows are put in folders
-        and joined (:data:`KEYS`) are always among them
-    :ivar filter: only exchanges that fit (docs/filters.md) are rows; None for all
-    :ivar append: add to the tables that are there; files that a run before has read are skipped
-    :ivar overwrite: replace the tables that are there
-    :ivar strict: end with an error at the first file that cannot be read, or is damaged
-    :ivar keylog: file with TLS secrets
+    :ivar tables: names of the tables to write; empty for the default ones (all but ``records``)
+    :ivar columns: names of columns of ``exchanges``; empty for the default ones. The columns that rows are partitioned
+        and joined by (:data:`KEYS`) are always included
+    :ivar filter: only exchanges that match it (docs/filters.md) become rows; None for all
+    :ivar append: add to the existing tables; files that an earlier run has read are skipped
+    :ivar overwrite: replace the existing tables
+    :ivar strict: fail at the first file that cannot be read, or is damaged
+    :ivar keylog: TLS key log file
     :ivar hosts: files with names of addresses
     :ivar range_bytes: bytes of a capture that one task reads
-    :ivar follow: continue with files that come into the folder, until stopped
-    :ivar master: where Spark runs, None for this machine, or what its configuration says
+    :ivar follow: continue with files that arrive in the folder, until stopped
+    :ivar master: where Spark runs, None for its configured master, else this machine
     :ivar remote: a Spark Connect server
-    :ivar settings: Spark's own, by their names
-    :ivar jobs: processes of the engine that runs without Spark; None for as many as there are processors
-    :ivar only: names of the rules of the diagnosis that are asked; empty for all
-    :ivar skip: names of rules that are not
+    :ivar settings: Spark's settings, by name
+    :ivar jobs: processes of the engine that runs without Spark; None for one per processor
+    :ivar only: names of the rules of the diagnosis to apply; empty for all
+    :ivar skip: names of rules not to apply
     """
 
     tables: tuple[str, ...] = ()
@@ -200,7 +200,7 @@ class TablesSummary:
 def check_passed_over(paths: Sequence[str], options: TablesOptions) -> None:
     """End a strict run at a file that is no capture.
 
-    :param paths: files in folders, or matched by patterns, that are none
+    :param paths: files in folders, or matched by patterns, that are no captures
     :raises CaptureError: with ``strict``, if there is one
     """
     if options.strict and paths:
@@ -208,18 +208,18 @@ def check_passed_over(paths: Sequence[str], options: TablesOptions) -> None:
 
 
 def damage_told(damage: Iterable[FileDamage]) -> tuple[str, ...]:
-    """Return places of files that are damaged, in words."""
+    """Return a sentence for each damaged place of a file."""
     return tuple(f"{each.path} at byte {each.offset:,}: {each.reason}" for each in damage)
 
 
 def notes_told(
     options: TablesOptions, *, exchanges: int, fitting: int, dropped: int, foreign: int
 ) -> tuple[str, ...]:
-    """Return what a user should know of a run besides its figures, in sentences.
+    """Return notes on a run for the user, as sentences.
 
-    :param fitting: how many of the exchanges fit the filter
-    :param dropped: packets that the capturing machine had to drop
-    :param foreign: connections that are not Kafka in the clear
+    :param fitting: number of exchanges that match the filter
+    :param dropped: number of packets that the capturing machine dropped
+    :param foreign: number of connections that are not Kafka in plain text
     """
     notes = []
     if options.filter:
@@ -235,7 +235,7 @@ def notes_told(
 
 
 def _several(title: str, told: tuple[str, ...] | list[str]) -> Iterator[str]:
-    """Yield the first of many, and how many more there are; JSON has them all."""
+    """Yield the first lines, and the number of omitted ones; JSON has them all."""
     for text in told[:_SHOWN]:
         yield f"{title}: {text}"
     if len(told) > _SHOWN:

@@ -1,8 +1,8 @@
-"""What an exchange says of each partition that it names, of any API in any version.
+"""The contents of an exchange by partition, for any API in any version.
 
-Found by the declarations, as in :mod:`captures.meaning.mentions`: request and response of an exchange give one row for
-a partition, and for a group where a message names several. Values are taken by Kafka's names of the fields. Of records
-fields only the headers of batches are read.
+Fields are found by the declarations, as in :mod:`captures.meaning.mentions`: request and response of an exchange
+together give one row per partition, or per group and partition if a message names several groups. Values are taken by
+Kafka's field names. Of records fields only the batch headers are read.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from dissectors.sides import Side
 from dissectors.wire import ZERO_UUID
 
 UNNAMED = "?"
-"""A topic of which neither name nor ID was read."""
+"""Stands for a topic of which neither name nor ID was decoded."""
 
 COLUMNS = TABLES["topic_partitions"].since("topic")
-"""The columns of a row made here, in their order: those behind what all rows of an exchange have in common."""
+"""Columns of a row, in their order, after those that all rows of an exchange share."""
 
 _AT = {name: place for place, name in enumerate(COLUMNS)}
 _BLANK: tuple[Any, ...] = (None,) * len(COLUMNS)
@@ -45,9 +45,9 @@ FIRST_OFFSET, _LAST_OFFSET, _LEADER_ID, _LEADER_EPOCH, _ACQUIRED, _OFFSET = (
     _AT[name] for name in ("first_offset", "last_offset", "leader_id", "leader_epoch", "acquired", "offset")
 )
 _BASE_OFFSET = FIRST_OFFSET
-"""Of Produce the response gives the first offset under this name."""
+"""Produce responses give the first offset under this name."""
 INT64 = 1 << 63
-"""The first number beyond those of 64 bits."""
+"""The first number that exceeds 64 bits."""
 _NO_RECORDS = [0] * (_UNCOUNTED + 1 - _BYTES)
 
 _FIELDS: dict[Side, dict[str, int]] = {
@@ -75,21 +75,21 @@ _FIELDS: dict[Side, dict[str, int]] = {
         "leader_epoch": _LEADER_EPOCH,
     },
 }
-"""Field of a partition's struct -> place in the row."""
+"""Field of a partition's struct -> position in the row."""
 _RECORDS_FIELDS = ("records", "unaligned_records")
 _APART = ("current_leader", "acquired_records", "old_style_offsets")
-"""Fields that are not taken as they are."""
+"""Fields that need conversion."""
 
 
 class _Shape(NamedTuple):
-    """What is taken of the structs of partitions that have the same fields.
+    """The fields to take from partition structs with the same fields.
 
-    :ivar fields: these
-    :ivar number: field with the number of the partition; empty if there is none
-    :ivar values: field and place in the row of what is taken as it is
+    :ivar fields: names of all fields
+    :ivar number: field with the partition number; empty if there is none
+    :ivar values: name and row position of fields that are copied
     :ivar records: field with records; empty if there is none
-    :ivar aligned: whether these begin with a batch
-    :ivar apart: whether there are fields that are not taken as they are
+    :ivar aligned: whether the records start at a batch boundary
+    :ivar apart: whether there are fields that need conversion
     """
 
     fields: tuple[str, ...]
@@ -115,7 +115,7 @@ def _shape(fields: tuple[str, ...], side: Side) -> _Shape:
 class FieldBatches(NamedTuple):
     """The batches of one records field, with the row of their partition.
 
-    :ivar side: of the message they are in
+    :ivar side: of the message that contains them
     :ivar batches: the complete ones
     """
 
@@ -125,11 +125,11 @@ class FieldBatches(NamedTuple):
 
 
 class Totals(NamedTuple):
-    """What the complete batches of an exchange add up to.
+    """Totals of the complete batches of an exchange.
 
-    :ivar records: that their headers announce, without control records
-    :ivar batches: how many
-    :ivar size: bytes of them
+    :ivar records: according to the batch headers, without control records
+    :ivar batches: number of batches
+    :ivar size: their bytes
     """
 
     records: int = 0
@@ -138,12 +138,12 @@ class Totals(NamedTuple):
 
 
 class PartitionContent(NamedTuple):
-    """What an exchange says of partitions.
+    """The contents of an exchange by partition.
 
     :ivar rows: with :data:`COLUMNS`
-    :ivar topics: that it names, with those of which it names no partition; each once, in order of appearance
+    :ivar topics: all topics that it names, also those without a partition; each once, in order of appearance
     :ivar sent: the record batches
-    :ivar totals: of these; None if no message that was read has a field for records
+    :ivar totals: of these batches; None if no decoded message has a field for records
     """
 
     rows: list[list[Any]]
@@ -156,16 +156,16 @@ _NOTHING = PartitionContent([], [], [], None)
 _Place = tuple[str | None, str, int]
 """Group, topic and partition."""
 _Holder = tuple[dict[str, Any], str | None, frozenset[str]]
-"""A struct that is about a topic, the group that it is about, and its fields that are arrays."""
+"""A struct that names a topic, the group that it belongs to, and its fields that are arrays."""
 
 
 class _Way(NamedTuple):
     """How the topics of a message are found.
 
-    :ivar plan: leads to what names topics; None if nothing does
-    :ivar arrays: the arrays of the body in which they are, where they are nowhere else, which is quicker to go; each
-        with the fields of its structs that are arrays
-    :ivar whole: whether only structs name topics, so that the structs are all there is
+    :ivar plan: leads to fields that name topics; None if there are none
+    :ivar arrays: if all topics are in top-level arrays, which are faster to walk: names of these arrays, each with the
+        fields of its structs that are arrays
+    :ivar whole: whether all topics are named by structs
     :ivar carries: whether the message has fields for records
     """
 
@@ -195,20 +195,20 @@ def _only_structs(plan: FieldPlan) -> bool:
 
 
 class PartitionRows:
-    """Finds what exchanges say of partitions.
+    """Makes the rows of the partitions that exchanges name.
 
-    :param names: tells names of topic IDs; it has to know them before the first exchange, so that rows do not depend
-        on the order in which exchanges are added
+    :param names: returns the name of a topic ID; it must know all names before the first exchange, so that rows do not
+        depend on the order of exchanges
     """
 
     def __init__(self, names: Names) -> None:
         self._names = names
 
     def of(self, exchange: Exchange) -> PartitionContent:
-        """Return what one exchange says.
+        """Return the contents of one exchange.
 
         :param exchange: decoded with ``annotate=False``
-        :raises ValueError: if its records were made ready to be shown
+        :raises ValueError: if its records were annotated
         """
         key, request, response = exchange.api_key, exchange.request, exchange.response
         if key is None:
@@ -222,7 +222,7 @@ class PartitionRows:
 
 
 class _RowCollector:
-    """Collects what one exchange says."""
+    """Collects the rows of one exchange."""
 
     __slots__ = ("_carries", "_group", "_key", "_names", "_rows", "_sent", "_structs", "_topics")
 
@@ -238,7 +238,7 @@ class _RowCollector:
         self._carries = False
 
     def take(self, version: int, body: dict[str, Any], side: Side) -> None:
-        """Take one message in; the request comes first."""
+        """Add one message; the request comes first."""
         plan, arrays, whole, carries = _way(self._key, version, side)
         if carries:
             self._carries = True
@@ -253,7 +253,7 @@ class _RowCollector:
                         self._take_topic(holder, self._group, inside, side)
             return
         if not whole:
-            # names stand in lists of strings and elsewhere, too
+            # lists of strings and other fields contain names, too
             named = topics_in(self._key, version, body, self._names, side)
             self._topics.update(dict.fromkeys(named))
         holders: list[_Holder] = []
@@ -292,7 +292,7 @@ class _RowCollector:
             if not struct:
                 continue
             fields = tuple(struct)
-            if shape is None or shape.fields != fields:  # tagged fields come and go
+            if shape is None or shape.fields != fields:  # tagged fields may differ between structs
                 shape = _shape(fields, side)
             number = struct.get(shape.number)
             if number is None:
@@ -321,7 +321,7 @@ class _RowCollector:
         return row
 
     def said(self, exchange: Exchange) -> PartitionContent:
-        """Return what was taken in."""
+        """Return the collected contents."""
         rows = list(self._rows.values())
         if self._key in ASKED_BY_REPLICAS and exchange.request is not None and exchange.request.value:
             replica = replica_of(exchange.request.value)
@@ -356,7 +356,7 @@ def _group_of(struct: dict[str, Any]) -> str | None:
 
 
 def _collect(plan: FieldPlan, body: dict[str, Any], group: str | None, out: list[_Holder]) -> None:
-    """Find the structs that are about a topic, with the group that they are about."""
+    """Find the structs that name a topic, with the group that they belong to."""
     if "" in plan.fields:
         out.append((body, group, plan.arrays))
     for name, many, inner in plan.inside:
@@ -368,12 +368,12 @@ def _collect(plan: FieldPlan, body: dict[str, Any], group: str | None, out: list
 
 
 class _TopicShape(NamedTuple):
-    """Where the structs of topics that have the same fields have what.
+    """The layout of topic structs with the same fields.
 
     :ivar name: field with the name; empty if there is none
     :ivar uuid: whether there is an ID
     :ivar array: field with the partitions; empty if there is none
-    :ivar alone: whether the struct is about one partition itself
+    :ivar alone: whether the struct itself is about one partition
     """
 
     name: str
@@ -394,7 +394,7 @@ def _topic_shape(fields: tuple[str, ...], arrays: frozenset[str]) -> _TopicShape
 
 
 def _count(row: list[Any], data: Any, aligned: bool, side: Side, sent: list[FieldBatches]) -> None:
-    """Add up a records field."""
+    """Add the batches of a records field to a row."""
     if row[_BYTES] is None:
         row[_BYTES : _UNCOUNTED + 1] = _NO_RECORDS
     if not data:
@@ -423,7 +423,7 @@ def _count(row: list[Any], data: Any, aligned: bool, side: Side, sent: list[Fiel
 
 
 def _apart(row: list[Any], struct: dict[str, Any]) -> None:
-    """Take what is not taken as it is."""
+    """Convert the fields that are not copied."""
     leader = struct.get("current_leader")
     if leader:
         row[_LEADER_ID], row[_LEADER_EPOCH] = leader.get("leader_id"), leader.get("leader_epoch")
@@ -442,15 +442,15 @@ def _apart(row: list[Any], struct: dict[str, Any]) -> None:
 
 # ---------------------------------------------------------------- offsets in the log
 def as_int64(value: int | None) -> int | None:
-    """Return a number that was reckoned of those on the wire; None if it is more than a column holds.
+    """Return `value`, or None if it exceeds 64 bits.
 
-    Peers may write any number, up to 2^63-1: what is reckoned of such is nothing that could be.
+    Peers may send any number up to 2^63-1; sums that overflow are meaningless.
     """
     return value if value is None or -INT64 <= value < INT64 else None
 
 
 def _place_in_log(sent: list[FieldBatches], key: int) -> None:
-    """Fill in first and last offset of partitions."""
+    """Fill in the first and last offset of partitions."""
     for row, _, batches in sent:
         if key == ApiKey.PRODUCE:
             base = row[_BASE_OFFSET]
@@ -465,15 +465,15 @@ def _place_in_log(sent: list[FieldBatches], key: int) -> None:
 
 
 def first_offset(batch: Batch) -> int | None:
-    """Return the offset that a batch states for its first record; None for one that does not tell it.
+    """Return the offset that a batch states for its first record; None for a compressed message of magic 0 or 1.
 
-    A compressed message of magic 0 or 1 has the offset of the last that is in it.
+    Such a message has the offset of its last record.
     """
     return None if batch.count is None else int(batch.base_offset)
 
 
 def _length(batches: list[Batch]) -> int | None:
-    """Return how many offsets some batches take up in the log; None if one does not tell how many it does."""
+    """Return the number of log offsets that batches occupy; None if one of them does not state it."""
     total = 0
     for batch in batches:
         if batch.count is None:
@@ -483,9 +483,9 @@ def _length(batches: list[Batch]) -> int | None:
 
 
 def log_offsets(sent: FieldBatches, key: int) -> Iterator[int | None]:
-    """Yield for each batch the offset in the log of its first record; None if it is not told.
+    """Yield the log offset of the first record of each batch; None if unknown.
 
-    What is produced gets its offsets from the broker, one partition's batches one after another.
+    The broker assigns consecutive offsets to the produced batches of a partition.
     """
     if key != ApiKey.PRODUCE:
         yield from map(first_offset, sent.batches)

@@ -1,19 +1,19 @@
 """The tables of a capture: every table and column with its type, unit and meaning.
 
-Columns have the names of the keys of ``read --json``, ``groups --json``, ``diagnose --json``, ``api-versions --json``
-and ``stats --json`` where they are the same thing, and the values too. The rules that hold for all tables:
+Columns have the names and values of the corresponding keys of ``read --json``, ``groups --json``, ``diagnose --json``,
+``api-versions --json`` and ``stats --json``. The rules for all tables:
 
-- The order of columns is stable, new ones come last, and :data:`VERSION` counts what is not compatible.
-- ``run`` comes first: which run into the folder wrote the row. Exchanges are counted again in each run, so that tables
+- The order of columns is stable, new ones are added at the end, and :data:`VERSION` counts incompatible changes.
+- ``run`` comes first: the run into the folder that wrote the row. Exchanges are numbered anew in each run, so tables
   are joined by ``run`` and ``number``, or ``run`` and ``connection``.
-- Every table has ``time``, the beginning of what the row describes. Rows lie in folders by its date and hour (UTC),
-  which are in the paths and not in the files.
-- A moment ``X`` is a timestamp in microseconds (UTC), as Spark has it, with ``X_ns`` beside it, in nanoseconds since
-  the epoch. Durations end in the name of their unit, unless Kafka's own name of the field does not.
+- Every table has ``time``, the start of what the row describes. Rows are partitioned into folders by its date and hour
+  (UTC), which are in the paths and not in the files.
+- A point in time ``X`` is a timestamp in microseconds (UTC), as Spark has it, with ``X_ns`` beside it, in nanoseconds
+  since the epoch. Durations end in the name of their unit, unless Kafka's own field name does not.
 - No unsigned integers and no dictionaries, which Spark does not have.
 
-Types are written in Spark's way (``array<struct<topic:string,partition:int>>``), which DuckDB reads in a like way;
-:func:`schema` gives them as Arrow's.
+Types are written in Spark's syntax (``array<struct<topic:string,partition:int>>``), which DuckDB reads in a similar
+form; :func:`schema` converts them to Arrow types.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 VERSION = 1
-"""Of the schema: counted up when a column goes, or changes its type or meaning; not when one is added."""
+"""Version of the schema: increased when a column is removed or changes its type or meaning, not when one is added."""
 
 TABLES: Mapping[str, Table] = {
     table.name: table
@@ -59,7 +59,7 @@ TABLES: Mapping[str, Table] = {
 """All tables by name, in the order in which they are listed."""
 
 USUAL = tuple(name for name, table in TABLES.items() if not table.on_request)
-"""The tables that are written unless others are asked for: all but the records."""
+"""The default tables: all but the records."""
 
 PER_EXCHANGE = tuple(name for name, table in TABLES.items() if table.per_exchange)
 """Tables whose rows come from single exchanges."""
@@ -69,9 +69,9 @@ OF_THE_WHOLE = tuple(name for name, table in TABLES.items() if not table.per_exc
 
 
 def choose_tables(names: Iterable[str] | None = None) -> tuple[str, ...]:
-    """Return tables by name, in their order; the usual ones if no names are given.
+    """Return tables by name, in the order of :data:`TABLES`; the default ones if `names` is None.
 
-    :raises ValueError: for a name that is none, or an empty choice
+    :raises ValueError: for an unknown name, or an empty choice
     """
     if names is None:
         return USUAL
@@ -84,7 +84,7 @@ def choose_tables(names: Iterable[str] | None = None) -> tuple[str, ...]:
 
 
 def needs_of(columns: Sequence[Column]) -> Needs:
-    """Return what has to be read of exchanges to know some columns: the most that one of them needs."""
+    """Return the parts of exchanges to read for `columns`: the maximum of their needs."""
     order = list(Needs)
     return max((column.needs for column in columns), key=order.index, default=Needs.HEADER)
 
@@ -93,7 +93,7 @@ def needs_of(columns: Sequence[Column]) -> Needs:
 def ddl(table: str, columns: Iterable[str] | None = None) -> str:
     """Return the columns of a table as Spark SQL declares them: ``run INT NOT NULL, ...``.
 
-    :param columns: by name; the usual ones if None
+    :param columns: names of columns; the default columns if None
     :raises ValueError: for a column that the table does not have
     """
     return ", ".join(
@@ -105,9 +105,9 @@ def ddl(table: str, columns: Iterable[str] | None = None) -> str:
 def schema(table: str, columns: Iterable[str] | None = None) -> pa.Schema:
     """Return the Arrow schema of a table.
 
-    :param columns: by name; the usual ones if None
+    :param columns: names of columns; the default columns if None
     :raises ValueError: for a column that the table does not have
-    :raises ParquetMissing: if there is no pyarrow
+    :raises ParquetMissing: if pyarrow is not installed
     """
     try:
         import pyarrow as pa
@@ -122,14 +122,14 @@ def schema(table: str, columns: Iterable[str] | None = None) -> pa.Schema:
 
 
 def doing(table: str) -> str:
-    """Return what is being done when rows of a table are made, for faults."""
+    """Return the name of the activity of making a table's rows, for reports of internal errors."""
     return f"the table {table}"
 
 
 def arrow_type(text: str) -> pa.DataType:
-    """Return the Arrow type of a column's type.
+    """Return the Arrow type for a type in Spark's syntax.
 
-    :raises ValueError: if it is none
+    :raises ValueError: if it is malformed
     """
     tokens = _tokens(text)
     made = _type(tokens)

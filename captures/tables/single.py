@@ -1,7 +1,7 @@
 """All tables of a capture, made by one process.
 
-:func:`write_tables` does all of it, from paths to a folder; :func:`write_parts` takes a capture that was read already.
-Runs on Spark begin and end as these do, with :func:`write_run`.
+:func:`write_tables` does everything from paths to a folder; :func:`write_parts` takes a capture that was already read.
+Runs on Spark start and end in the same way, with :func:`write_run`.
 """
 
 from __future__ import annotations
@@ -49,23 +49,23 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 Progress = Callable[[str, int, int], None]
-"""Called with what is being done, how much of it is done, and how much there is to do."""
+"""Called with the current activity, how much of it is done, and how much there is to do."""
 
 READING, WRITING = "reading", "writing"
 _STEP = 1 << 16
-"""Exchanges that are taken together where none of them is decoded."""
+"""Exchanges per batch if none of them is decoded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableRequest:
-    """What is to be written.
+    """The tables to write.
 
     :ivar tables: names of tables
-    :ivar filter: only exchanges that fit are rows, and are judged; None for all
-    :ivar columns: table -> names of its columns; the usual ones of those that are not named
-    :ivar rules: that make the findings
+    :ivar filter: only exchanges that match it become rows and are analyzed; None for all
+    :ivar columns: table -> names of its columns; tables that are not listed have their default columns
+    :ivar rules: rules for the table of findings
     :ivar limits: thresholds of rules that differ from their defaults: ``rule.name`` -> value
-    :ivar names: of addresses
+    :ivar names: names of addresses
     """
 
     tables: tuple[str, ...] = choose_tables()
@@ -77,11 +77,11 @@ class TableRequest:
 
     @classmethod
     def of(cls, options: TablesOptions) -> TableRequest:
-        """Return what options ask for.
+        """Return the request for `options`.
 
-        :raises ValueError: for a table, rule or filter that there is not
-        :raises NamesError: if a file of names makes no sense
-        :raises OSError: if it cannot be read
+        :raises ValueError: for an unknown table or rule, or an invalid filter
+        :raises NamesError: if a file of names is malformed
+        :raises OSError: if a file of names cannot be read
         """
         from captures.filters import compile_filter
 
@@ -95,10 +95,10 @@ class TableRequest:
 
 
 class UncommittedTables(NamedTuple):
-    """What was written, and not committed yet.
+    """Files that were written, but not committed yet.
 
-    :ivar exchanges: how many were looked at: those that fit the filter
-    :ivar undecoded: how many of these could not be decoded, or not wholly; 0 where none had to be decoded
+    :ivar exchanges: number of decoded exchanges that match the filter
+    :ivar undecoded: number of these that could not be decoded completely; 0 if none had to be decoded
     """
 
     parts: list[Part]
@@ -106,15 +106,14 @@ class UncommittedTables(NamedTuple):
     undecoded: int
 
 
-def _silent(_: str, __: int, ___: int) -> None:
-    """Report nothing."""
+def _silent(_: str, __: int, ___: int) -> None: ...
 
 
 # ---------------------------------------------------------------- a capture that was read
 def write_parts(
     capture: Capture, folder: Folder, wanted: TableRequest, progress: Progress = _silent
 ) -> UncommittedTables:
-    """Write the tables of a capture, for :meth:`Folder.commit` to put them into their places.
+    """Write the tables of a capture, to be moved to their places by :meth:`Folder.commit`.
 
     :param capture: read to its end
     """
@@ -135,7 +134,7 @@ def write_parts(
                 writer.write_all(whole.batches())
                 return UncommittedTables(writer.close(), len(reader), 0)
             rows = ExchangeTables((), names=names, run=folder.run)
-        # what one exchange reveals about others must not depend on which of them comes first
+        # first all session facts, so that rows do not depend on the order of exchanges
         reader.learn(len(reader))
         count = damaged = 0
         for exchange in _exchanges(reader, wanted.filter, keys if not rows.tables else None):
@@ -156,9 +155,9 @@ def write_parts(
 def _exchanges(
     reader: ExchangeReader, fits: Filter | None, keys: frozenset[int] | None
 ) -> Iterator[Exchange]:
-    """Yield the exchanges that are to be looked at.
+    """Yield the exchanges to decode.
 
-    :param keys: of the APIs that matter; None if all do
+    :param keys: keys of the relevant APIs; None for all
     """
     if fits is None:
         indexes = np.arange(len(reader))
@@ -171,7 +170,7 @@ def _exchanges(
 def _write_headers(
     reader: ExchangeReader, writer: PartWriter, run: int, wanted: TableRequest, progress: Progress
 ) -> None:
-    """Write the table of exchanges without decoding one of them."""
+    """Write the table ``exchanges`` without decoding."""
     if "exchanges" not in wanted.tables:
         return
     capture, rows = reader.capture, reader.rows
@@ -195,9 +194,9 @@ def write_run(
     """Do one run that writes tables into a folder: all of them or, if it fails, none.
 
     :param look: finds the files to read
-    :param work: reads them and writes the parts; returns these and what there is to report, by fields of the summary
-    :raises FolderError: if the folder does not fit
-    :raises ValueError: for a table, column, rule or filter that there is not
+    :param work: reads them and writes the parts; returns these and further fields of the summary
+    :raises FolderError: if the folder cannot take these tables
+    :raises ValueError: for an unknown table, column or rule, or an invalid filter
     """
     begin = monotonic()
     if options.columns:
@@ -229,9 +228,9 @@ def write_tables(
     """Write the tables of captures into a folder.
 
     :param paths: files, folders and patterns, which together are one capture; ``-`` for standard input
-    :raises CaptureError: if there is nothing that can be read; with ``strict``, at the first file that cannot be read
-    :raises FolderError: if the folder does not fit
-    :raises ValueError: for a table, column, rule or filter that there is not
+    :raises CaptureError: if no file can be read; with ``strict``, at the first file that cannot be read
+    :raises FolderError: if the folder cannot take these tables
+    :raises ValueError: for an unknown table, column or rule, or an invalid filter
     """
 
     if options.follow:
@@ -249,12 +248,12 @@ def write_tables(
 
 
 def _look(paths: Sequence[str], folder: Folder, options: TablesOptions) -> RunInputs[list[str]]:
-    """Look for captures, and leave out those that the tables have already."""
+    """Find captures, and leave out those that are already in the tables."""
     if any(map(comes_once, paths)):
         return RunInputs(list(paths), len(paths), [])
     files = find_files(paths, Quota(DEFAULT_SPOOL))
     unreadable = [OmittedFile(error.path, error.reason) for error in files.unreadable]
-    # a pipe with a name can be read only once, and is not known again
+    # a named pipe can be read only once, and cannot be recognized again
     pipes = [file.path for file in files.files if file.source is not None]
     for file in files.files:
         if file.source is not None:
@@ -288,7 +287,7 @@ def _unreadable(capture: Capture) -> list[CaptureError]:
 def _told(
     capture: Capture, found: RunInputs[list[str]], written: UncommittedTables, options: TablesOptions
 ) -> dict[str, Any]:
-    """Return what there is to report of a capture."""
+    """Return the fields of the summary that depend on what was read and written."""
     streams, statistics = capture.connections.streams, capture.statistics
     failed = _unreadable(capture)
     gone = {each.path for each in failed}

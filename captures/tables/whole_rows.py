@@ -1,7 +1,7 @@
-"""Rows that need all of a capture: of groups, clients, connections, findings, and of how TCP fared.
+"""Rows that need all of a capture: groups, clients, connections, findings, and the health of TCP.
 
-They are made of the analyses that the commands show, so that tables and commands say the same. Several processes may
-each make a part: of the tables, and of the rules of the diagnosis.
+They come from the analyses that the commands show, so that tables and commands agree. Several processes may each make a
+part: some tables, and some rules of the diagnosis.
 """
 
 from __future__ import annotations
@@ -61,19 +61,19 @@ Row = dict[str, Any]
 
 
 OF_GROUPS = frozenset({"group_events", "rebalances", "incidents"})
-"""Tables that are made of the histories of groups."""
+"""Tables made from the histories of groups."""
 BY_CONNECTION = frozenset({"connections", "tcp_health"})
-"""Tables of which each connection has rows of its own."""
+"""Tables whose rows each belong to one connection."""
 _PIECE = 1 << 13
-"""Rows of a batch."""
+"""Rows per batch."""
 _OF_ALL_EXCHANGES = frozenset({"connections", "client_versions"})
 
 
 def needs(chosen: Iterable[str], rules: Sequence[type[Rule]] = RULES) -> frozenset[int] | None:
-    """Return the keys of the APIs whose exchanges have to be added; None for all exchanges, those without key too.
+    """Return the keys of the APIs whose exchanges have to be added; None for all exchanges, even those without a key.
 
-    :param chosen: names of tables; those of others are skipped
-    :param rules: that make the findings
+    :param chosen: names of tables; per-exchange tables are skipped
+    :param rules: rules for the table of findings
     """
     wanted = set(chosen)
     if wanted & _OF_ALL_EXCHANGES:
@@ -95,24 +95,24 @@ def needs(chosen: Iterable[str], rules: Sequence[type[Rule]] = RULES) -> frozens
 class WholeTables:
     """Makes the rows of the tables of :data:`~captures.tables.schema.OF_THE_WHOLE`.
 
-    Of the capture it takes what concerns it as a whole, and asks for it when the rows are asked for:
+    It uses these attributes of the capture when the rows are requested:
 
     - ``connections``, ``client_stream``, ``endpoints``, ``shown_endpoints``, ``names``, ``foreign``, ``samples``,
       ``statistics``, ``skipped``, ``latest``, and of ``decryption`` the mapping ``tls``;
-    - ``source.live``, ``source.complete``, and the ``source`` itself for a second look at packets, where members of
-      groups fell silent without closing their connections (:mod:`captures.analysis.groups.silence`);
-    - of ``table`` the columns ``client_id``, ``connection``, ``request_size``, ``request_last``, ``response_size``,
-      ``response_last``, and ``client_ids``, for the same; and the rows that may still be answered, of which a capture
+    - ``source.live``, ``source.complete``, and the ``source`` itself to read packets again, if members of groups fell
+      silent without closing their connections (:mod:`captures.analysis.groups.silence`);
+    - of ``table``, for the same purpose, the columns ``client_id``, ``connection``, ``request_size``, ``request_last``,
+      ``response_size``, ``response_last``, and ``client_ids``; and the rows of requests in flight, of which a capture
       that was read to its end has none.
 
-    :param names: gives the names of topic IDs; what the whole capture tells has to be known before the first exchange
-    :param chosen: names of tables; those of others are skipped
-    :param run: which run into the folder this is
-    :param rules: that make the findings
+    :param names: returns the name of a topic ID; it must know all names of the capture before the first exchange
+    :param chosen: names of tables; per-exchange tables are skipped
+    :param run: number of the run into the folder
+    :param rules: rules for the table of findings
     :param limits: thresholds of rules that differ from their defaults: ``rule.name`` -> value
-    :param has: tells which connections have rows in :data:`BY_CONNECTION`
-    :param follow: whether groups are followed by what is added; else by what is merged
-    :ivar faults: of the capture; what fails is noted there
+    :param has: returns whether a connection has rows in the tables :data:`BY_CONNECTION`
+    :param follow: whether groups are followed by :meth:`add`; otherwise by :meth:`merge`
+    :ivar faults: internal errors, those of the capture
     """
 
     def __init__(
@@ -148,9 +148,9 @@ class WholeTables:
             self._adders.append((doing("client_versions"), self._versions.add))
 
     def add(self, exchange: Exchange) -> None:
-        """Learn from one exchange; in the order of their numbers, those that :func:`needs` names at least.
+        """Add one exchange; in the order of numbers, at least those of the APIs that :func:`needs` returns.
 
-        :param exchange: decoded with ``annotate=False``, with its number and its connection as they are to be written
+        :param exchange: decoded with ``annotate=False``; number and connection as they are to be written
         """
         for what, add in self._adders:
             try:
@@ -159,17 +159,17 @@ class WholeTables:
                 self.faults.note(error, what, exchange.number)
 
     def merge(self, groups: IncidentHistories, faults: Faults) -> None:
-        """Take in what was said to some groups, and what went wrong as it was collected."""
+        """Add histories of some groups, and the internal errors that occurred while collecting them."""
         self._diagnosis.groups.merge(groups)
         self.faults.merge(faults)
 
     def pass_over(self, exchange: Exchange) -> None:
-        """Count one that :meth:`wanted` leaves out, by its header alone; it may come without bodies."""
+        """Count an exchange that :meth:`wanted` excludes by its header alone; it may lack bodies."""
         if "client_versions" in self.tables:
             self.faults.guarded(self._versions.add, doing("client_versions"))(exchange)
 
     def wanted(self, rows: DecisionColumns) -> Bools:
-        """Return which exchanges have to be added; the others are to be passed over, in the order of all."""
+        """Return a mask of the exchanges that have to be added; the others are passed over, in the common order."""
         if "connections" in self.tables:
             return ~rows.nothing
         wanted: Bools = np.logical_or.reduce(self._diagnosis.wanted(rows), axis=0)
@@ -178,7 +178,7 @@ class WholeTables:
         return wanted
 
     def batches(self) -> Iterator[tuple[str, pa.RecordBatch]]:
-        """Yield the rows, table by table, in pieces of bounded size; nothing of a table without any."""
+        """Yield the rows table by table, in batches of bounded size; tables without rows are left out."""
         for table in self.tables:
             nothing: Iterator[Row] = iter(())
             told = self.faults.made(partial(self._rows, table), doing(table), nothing)
@@ -242,7 +242,7 @@ class WholeTables:
             }
 
     def _file_of(self, connection: int) -> str | None:
-        """Return the path of the file with the last packet of a connection; None if it is not known."""
+        """Return the path of the file with the last packet of a connection; None if unknown."""
         connections, source = self._capture.connections, self._capture.source
         number = int(connections.last_file[connection])
         if number not in connections.observation.spans:
@@ -284,7 +284,7 @@ class WholeTables:
 
 
 def _moment(name: str, time: int | None) -> Row:
-    """Return the two columns of a moment."""
+    """Return the values of the two columns of a point in time."""
     return {name: None if time is None else time // US, f"{name}_ns": time}
 
 
@@ -301,7 +301,7 @@ def _group_events(group: GroupCalls) -> Iterator[Row]:
         kind = modern.kind if modern is not None else Kind.CLASSIC
         if isinstance(call, Commit) and newer:
             kind = newer[0]
-        # in the newer protocols epochs below 0 say that a member leaves
+        # in the newer protocols a negative epoch means that a member leaves
         named = call.generation if modern is not None or call.generation >= 0 else None
         yield {
             "number": call.number,
@@ -345,7 +345,7 @@ def _event(call: Call) -> str:
 
 
 def _details(call: Call) -> Row:
-    """Return what only some kinds of calls tell."""
+    """Return the columns that only some kinds of calls have."""
     match call:
         case Join():
             said = call.subscription
@@ -404,7 +404,9 @@ def _rebalance(told: Rebalance) -> Row:
     shape |= _moment("time", told.time)
     for cause, row in zip(told.causes, shape["causes"], strict=True):
         row |= _moment("time", cause.time)
-        del row["session_end"]  # a column of a table cannot become wider; timeout_cause is the word for it
+        del row[
+            "session_end"
+        ]  # an existing column cannot get a new field; timeout_cause has this information
     for awaited, row in zip(told.awaited, shape["awaited"], strict=True):
         row |= {**_moment("since", awaited.since), **_moment("deadline", awaited.deadline)}
     for failure, row in zip(told.commit_failures, shape["commit_failures"], strict=True):
@@ -430,7 +432,7 @@ def _incident(told: Incident) -> Row:
 
 # ---------------------------------------------------------------- versions
 class _VersionUse:
-    """When a version was used."""
+    """First and last use of a version."""
 
     __slots__ = ("first", "last", "time")
 
@@ -440,14 +442,13 @@ class _VersionUse:
 
 
 class _Versions:
-    """Which versions clients use and brokers offer, and since when."""
+    """The versions that clients use and brokers offer, with their times."""
 
     def __init__(self, capture: Capture) -> None:
         self._negotiation = Negotiation(capture)
         self._used: dict[tuple[str, str, int, int], _VersionUse] = {}
 
     def add(self, exchange: Exchange) -> None:
-        """Learn from one exchange."""
         self._negotiation.add(exchange)
         key, version = exchange.api_key, exchange.version
         if key is None or version is None or Flag.ORPHAN in exchange.flag:
@@ -460,7 +461,7 @@ class _Versions:
             known.last = max(known.last, exchange.time)
 
     def rows(self) -> Iterator[Row]:
-        """Yield what clients use, and what brokers offer."""
+        """Yield rows of versions that clients use, then of versions that brokers offer."""
         matrix = self._negotiation.result()
         warnings: dict[tuple[str, str, str, int | None], list[str]] = {}
         for each in matrix.warnings:

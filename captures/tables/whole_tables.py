@@ -1,4 +1,4 @@
-"""The tables whose rows need all of a capture."""
+"""The declarations of the tables that need all of a capture."""
 
 from __future__ import annotations
 
