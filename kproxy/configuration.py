@@ -26,7 +26,7 @@ _FORMER_KINDS: dict[str, type] = {
     **dict.fromkeys(("mouse", "follow", "footer"), bool),
     **dict.fromkeys(("colors", "keys", "profiles"), dict),
 }
-"""Keys outside of tables, and their types, from the time when the file was only for the UI."""
+"""Top-level keys, and their types, from the time when the file was only for the UI."""
 _RENAMED = {"profile": "columns", "profiles": "column-sets"}
 _HEADER = re.compile(r"\s*\[+([^\]]+)\]")
 _KEY = re.compile(r"\s*([^#=]+?)\s*=")
@@ -69,7 +69,7 @@ class Configuration:
         return found
 
     def place(self, *keys: str) -> str:
-        """Return the location of a key, for people: file, line, and the whole key."""
+        """Return the location of a key for messages: file, line, and the whole key."""
         own: Any = self.own
         for key in keys:
             own = own.get(key) if isinstance(own, dict) else None

@@ -1,4 +1,4 @@
-"""Choices made in the UI that are kept for the next time, in ``$XDG_STATE_HOME/kproxy/ui.json``.
+"""Choices made in the UI that persist between runs, in ``$XDG_STATE_HOME/kproxy/ui.json``.
 
 The file belongs to the program; users write the configuration file (:mod:`kproxy.configuration`), which kproxy never
 writes. Several UIs may run at once: each change is applied to the current content of the file, under a lock.
@@ -18,7 +18,7 @@ from kproxy.user_folders import user_folder
 
 
 def state_directory() -> Path:
-    """Return where the UI keeps what it remembers; it need not exist."""
+    """Return the folder of the UI's state; it need not exist."""
     return user_folder("XDG_STATE_HOME")
 
 
@@ -26,7 +26,7 @@ class ColumnEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     """A column of a profile, as stored in a file.
 
     :ivar column: its ID, or a field
-    :ivar width: cells, None for as many as it needs
+    :ivar width: in cells, None for automatic
     """
 
     column: str
@@ -34,13 +34,13 @@ class ColumnEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
 
 
 class SavedChoices(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The choices kept.
+    """The saved choices.
 
     :ivar theme: name of the last theme
     :ivar profile: name of the last set of columns
     :ivar filters: texts of filters by name
     :ivar profiles: columns of the list by name
-    :ivar widths: of columns of the list, as last dragged
+    :ivar widths: widths of columns of the list, as last dragged
     """
 
     theme: str = ""
@@ -56,7 +56,7 @@ def kept_path() -> Path:
 
 
 def read_kept(path: Path) -> SavedChoices:
-    """Return the choices kept; none if the file is missing or malformed."""
+    """Return the saved choices; the defaults if the file is missing or malformed."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=SavedChoices)
     except (OSError, msgspec.DecodeError):
@@ -64,7 +64,7 @@ def read_kept(path: Path) -> SavedChoices:
 
 
 def change_kept(path: Path, change: Callable[[SavedChoices], SavedChoices]) -> SavedChoices:
-    """Change the choices kept, and return the result. May block on disk access.
+    """Change the saved choices, and return the result. May block on disk access.
 
     :raises OSError: if the file cannot be written
     """
@@ -77,7 +77,7 @@ def change_kept(path: Path, change: Callable[[SavedChoices], SavedChoices]) -> S
 
 
 def saved_filters(configuration: Configuration) -> dict[str, str]:
-    """Return the filters that ``@name`` stands for: those of the configuration file, and those kept in the UI.
+    """Return the filters that ``@name`` stands for: those of the configuration file, and those saved in the UI.
 
     :raises ConfigurationError: if one in the file is not text
     """

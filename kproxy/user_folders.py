@@ -1,4 +1,4 @@
-"""The user's folders for files of kproxy (XDG Base Directory Specification)."""
+"""The user's folders for kproxy's files (XDG Base Directory Specification)."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _USUAL = {
 
 
 def user_folder(variable: str) -> Path:
-    """Return the folder for files of a kind; it need not exist.
+    """Return kproxy's folder for files of a kind; it need not exist.
 
-    :param variable: that names where such files are
+    :param variable: environment variable with the base folder of these files
     """
     home = Path(os.environ.get(variable, ""))
-    # the specification has relative ones ignored
+    # the specification says to ignore relative paths
     return (home if home.is_absolute() else Path.home() / _USUAL[variable]) / "kproxy"

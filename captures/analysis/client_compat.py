@@ -83,7 +83,7 @@ class ClientCompatibility:
     """Judges the brokers of a capture.
 
     :param line: release of the client
-    :ivar negotiation: has to learn from the exchanges
+    :ivar negotiation: must learn from the exchanges first
     """
 
     def __init__(self, line: Line, capture: Capture | None = None) -> None:
@@ -93,7 +93,7 @@ class ClientCompatibility:
         self.negotiation = Negotiation(capture)
 
     def result(self) -> list[BrokerFit]:
-        """Return what would come of the client with every broker, the gravest first."""
+        """Return the expected result of the client with every broker, the worst first."""
         matrix = self.negotiation.result()
         order = list(Verdict)
         results = (

@@ -1,14 +1,15 @@
 """Recorded clients that a broker of another release would refuse, or serve with older versions.
 
-A client that asks (ApiVersions, KIP-35) takes the highest version that both sides know. Its own versions are bounded by
-what it used, and, for the Java client, known from its release: client and broker of a release are built from one list
-of versions. If it used less than its broker offered, that was its own limit. So its behaviour is inferred, and marked
-as such; how its client library reacts (a fallback, an exception) is not on the wire.
+A client that sends ApiVersions (KIP-35) takes the highest version that both sides know. Its own versions are bounded by
+the versions it used, and known for the Java client from its release: client and broker of a release are built from one
+list of versions. If it used less than its broker offered, that was its own limit. Its behaviour is thus inferred, and
+marked as such; how its client library reacts (a fallback, an exception) cannot be seen on the wire.
 
-A client that never asks sends the same versions to any broker. One whose start was not captured may do either.
+A client that never sends ApiVersions sends the same versions to any broker. One whose start was not captured may do
+either.
 
-Brokers from 0.10 on close the connection on a version that they do not serve, except for ApiVersions itself (KIP-511).
-0.9 keeps the connection open and does not answer an unknown API; 0.8.2 closes.
+Brokers since 0.10 close the connection on a version that they do not serve, except for ApiVersions itself (KIP-511).
+0.9 keeps the connection open and does not answer an unknown API; 0.8.2 closes it.
 """
 
 from __future__ import annotations
@@ -45,17 +46,17 @@ class Compatibility:
         self._fingerprints = Fingerprints(capture)
 
     def count(self, group: ExchangeGroup) -> None:
-        """Count exchanges; groups in the order of their first exchanges."""
+        """Count exchanges; groups must come in the order of their first exchanges."""
         self._negotiation.count(group)
         self._fingerprints.count(group)
 
     @staticmethod
     def deciding(rows: DecisionColumns) -> Bools:
-        """Return which exchanges of a whole capture it has to learn from."""
+        """Return a mask of the exchanges of a whole capture that it must learn from."""
         return Negotiation.deciding(rows) | Fingerprints.deciding(rows)
 
     def learn(self, exchange: Exchange) -> None:
-        """Learn from what an exchange says, once it was counted."""
+        """Learn from the content of an exchange that was counted."""
         self._negotiation.learn(exchange)
         self._fingerprints.learn(exchange)
 
@@ -92,7 +93,8 @@ class Compatibility:
 def _of_not_fetching(target: Target, client: ClientVersions, library: Library | None) -> list[ApiVerdict]:
     """Judge a group member that never fetches.
 
-    A client that asks does not send what the broker does not serve, so a consumer that cannot fetch simply does not.
+    A client that knows the broker's versions sends nothing that the broker does not serve, so a consumer whose Fetch
+    versions are not served never fetches.
     """
     joined = [use.first for use in client.uses if use.key == ApiKey.JOIN_GROUP]
     served = target.apis.get(ApiKey.FETCH)
@@ -227,7 +229,7 @@ class _Judge:
         )
 
     def _of_fixed(self, least: int, most: int) -> ApiVerdict:
-        """Judge a client that never asks: its versions are fixed."""
+        """Judge a client that never sends ApiVersions: its versions are fixed."""
         outside = [version for version in self._used if not least <= version <= most]
         if not outside:
             return self._said(
@@ -241,7 +243,7 @@ class _Judge:
         )
 
     def _of_either(self, least: int, most: int) -> ApiVerdict:
-        """Judge a client that may or may not ask."""
+        """Judge a client that may or may not send ApiVersions."""
         if all(least <= version <= most for version in self._used):
             return self._said(
                 Verdict.SERVED, Certainty.INFERRED, "all versions that it uses are served", self._top

@@ -64,13 +64,13 @@ BETWEEN_BROKERS = frozenset(
         "ReadShareGroupStateSummary",
     }
 )
-"""APIs that only brokers and controllers ask, and only of each other."""
+"""APIs that only brokers and controllers use, and only among themselves."""
 TAKEN = ("replica_id",)
-"""The columns of messages that :func:`learn_versions` takes."""
+"""The message columns that :func:`learn_versions` uses."""
 
 
 class VersionLearner(Protocol):
-    """What learns from the versions in use."""
+    """Learns from the versions in use."""
 
     def count(self, group: ExchangeGroup) -> None: ...
 
@@ -82,7 +82,7 @@ class VersionLearner(Protocol):
 def learn_versions(
     learner: VersionLearner, reader: ExchangeReader, columns: ExchangeColumns
 ) -> Iterator[Exchange]:
-    """Have versions learned from a whole capture; yield the few exchanges that had to be decoded.
+    """Let `learner` learn from a whole capture; yield the few exchanges that had to be decoded.
 
     :param columns: of all its exchanges (:data:`TAKEN`)
     """
@@ -127,7 +127,7 @@ class _Client:
     is_broker: bool = False
 
     def count(self, group: ExchangeGroup, key: int, version: int) -> None:
-        """Count its exchanges, and record whether it asks."""
+        """Count a group of exchanges, and record whether the client sends ApiVersions."""
         broker = group.connection.broker
         place = broker, key
         self.used.setdefault(place, Counter())[version] += group.exchanges
@@ -163,7 +163,7 @@ class Negotiation:
         self.learn(exchange)
 
     def count(self, group: ExchangeGroup) -> None:
-        """Count exchanges; groups must be in the order of their first exchanges."""
+        """Count exchanges; groups must come in the order of their first exchanges."""
         self._offers.setdefault(group.connection.broker, BrokerOffer(group.connection.broker))
         if group.api_key is not None and group.version is not None:
             client = self._clients.setdefault(group.client_name, _Client())
@@ -329,7 +329,7 @@ def _of_use(client: str, use: Use, version: int, count: int, first: int) -> list
         "first": first,
     }
     found = []
-    # an unknown version of ApiVersions has an answer of its own
+    # brokers answer unknown versions of ApiVersions
     asked = use.key == ApiKey.API_VERSIONS
     if use.offered is not None and not use.offered[0] <= version <= use.offered[1] and not asked:
         sentence = f"the broker offers {use.api} {shown(use.offered)} only"

@@ -595,7 +595,7 @@ class Capture:
 
     # ------------------------------------------------------------ all of it, out and in
     def content(self) -> ReadCapture:
-        """Return all that is known of a capture that was read to its end."""
+        """Return the complete state of a capture that was read to its end."""
         connections, book = self.connections, self.addresses
         runs, chunks = self.index.content()
         return ReadCapture(
@@ -620,7 +620,7 @@ class Capture:
         )
 
     def _restored(self) -> bool:
-        """Take the place of the reading, if what it came to was kept; tell whether it was."""
+        """Restore the cached result of an earlier reading; return whether there was one."""
         found = None if self.kept is None else self.kept.capture()
         if found is None:
             return False

@@ -1,12 +1,13 @@
-"""What was read of captures, kept in a folder so that a second look begins at once.
+"""Read captures cached in a folder, so that they open at once the next time.
 
-A part is a file: the table of a capture with all that is known beside it (:class:`ReadCapture`), and columns of its
-messages, as builders hand them on (:meth:`~captures.exchanges.columns.builders.Builder.content`). It is named by what
-it was made of: the files (device, inode, size, times of the last change), the program and its limits. It has no payload
-of records, but names of clients, topics and groups, and addresses; so the folder is its owner's alone.
+A part is a file: either the exchange table of a capture with everything beside it (:class:`ReadCapture`), or columns of
+its messages, as builders export them (:meth:`~captures.exchanges.columns.builders.Builder.content`). Its name is a hash
+of its origin: the files (device, inode, size, times of the last change), the version of the program, and its limits. A
+part contains no record payload, but names of clients, topics and groups, and addresses; so only the owner may enter the
+folder.
 
-Parts are MessagePack with arrays as they are in memory, compressed, below a checksum. Nothing in them can run code, and
-a part that does not fit is removed and made anew.
+Parts are compressed MessagePack with arrays as they are in memory, after a checksum. They cannot contain code; a
+corrupt part is removed and made again.
 """
 
 from __future__ import annotations
@@ -40,13 +41,13 @@ if TYPE_CHECKING:
     from captures.exchanges.capture import Capture
 
 MOST_BYTES = 1 << 30
-"""Of all parts in a folder; the ones that were not used for longest are removed."""
+"""Size limit of the folder; the least recently used parts are removed."""
 _FORMAT = 1
-"""Of parts; to be raised with any change of what they hold."""
+"""Version of the part format; to be increased with any change of the content."""
 _AT_REST = 2 * SECOND
-"""ns since the last change of a file from which on another change is sure to show in its time."""
+"""ns since the last change of a file after which another change certainly gets another timestamp."""
 _LARGE = 4
-"""Columns are kept of at least one exchange in so many: others are had again quickly."""
+"""Columns are cached if they cover at least one in so many exchanges; others are quick to compute."""
 _ARRAY = 1
 _DTYPE = 8
 _DIGEST = 16
@@ -55,14 +56,14 @@ _SUFFIX = ".part"
 
 @dataclass(frozen=True, slots=True)
 class ReadCapture:
-    """All that a capture that was read to its end knows.
+    """The complete state of a capture that was read to its end.
 
-    :ivar table: its columns
-    :ivar endpoints: by the number that connections have of them
-    :ivar spans: as :class:`~captures.packets.observation.Observation` has them, as are ``links``
+    :ivar table: columns of the exchange table
+    :ivar endpoints: by their number in the connections
+    :ivar spans: of :class:`~captures.packets.observation.Observation`, like ``links``
     :ivar done: bytes that were read
     :ivar swapped: connections whose direction 1 is the client's
-    :ivar runs: of the segment index, as are ``chunks``
+    :ivar runs: of the segment index, like ``chunks``
     """
 
     table: dict[str, Any]
@@ -86,12 +87,12 @@ class ReadCapture:
 
 
 class KeptParts:
-    """The parts of one capture in a folder.
+    """The cached parts of one capture.
 
-    Whatever cannot be read or written is left: the capture is read then, as if nothing were kept.
+    If a part cannot be read or written, the capture is read as if there were no cache.
 
-    :param folder: of all parts; made if need be, for its owner alone
-    :param version: of the program
+    :param folder: contains the parts of all captures; created if it does not exist, accessible only to its owner
+    :param version: version of the program
     """
 
     def __init__(self, folder: Path, source: Source, version: str) -> None:
@@ -105,13 +106,13 @@ class KeptParts:
 
     # ------------------------------------------------------------ captures
     def capture(self) -> ReadCapture | None:
-        """Return what was kept of the capture itself; None if nothing was."""
+        """Return the cached state of the capture; None if there is none."""
         found: ReadCapture | None = self._load("table", ReadCapture)
         self._exchanges = 0 if found is None else len(found.table["flags"])
         return found
 
     def keep(self, capture: Capture) -> None:
-        """Keep a capture that was read to its end, unless some of it is nowhere but in this process."""
+        """Cache a capture that was read to its end, unless some of its data exist only in this process."""
         if capture.faults or capture.decryption.tls or self._source.beside:
             return
         self._exchanges = len(capture.table)
@@ -120,16 +121,16 @@ class KeptParts:
 
     # ------------------------------------------------------------ columns
     def column(self, need: str, rows: Int64s) -> Any:
-        """Return what the builder of some columns has found in some rows; None if it was not kept."""
+        """Return the cached columns of a builder for `rows`; None if there are none."""
         return self._load(_of_rows(need, rows), Any) if self._is_large(rows) else None
 
     def keep_column(self, need: str, rows: Int64s, content: Any) -> None:
-        """Keep what the builder of some columns has found in some rows of the table."""
+        """Cache the columns of a builder for `rows` of the table."""
         if self._is_large(rows):
             self._store(_of_rows(need, rows), content)
 
     def _is_large(self, rows: Int64s) -> bool:
-        """Return whether rows are a large part of a capture that was read to its end."""
+        """Return whether `rows` are a large part of a capture that was read to its end."""
         return 0 < self._exchanges <= _LARGE * len(rows)
 
     # ------------------------------------------------------------ files
@@ -145,7 +146,7 @@ class KeptParts:
                 if not _is_own(os.fstat(file.fileno())):
                     return None
                 data = file.read()
-            os.utime(path)  # what is in use stays
+            os.utime(path)  # parts in use are kept
         except OSError:
             return None
         try:
@@ -153,7 +154,7 @@ class KeptParts:
                 raise ValueError
             plain = zstandard.ZstdDecompressor().decompress(memoryview(data)[_DIGEST:])
             return msgspec.msgpack.decode(plain, type=kind, dec_hook=_counter, ext_hook=_array)
-        except (ValueError, TypeError, zstandard.ZstdError):  # also what msgspec raises
+        except (ValueError, TypeError, zstandard.ZstdError):  # msgspec raises ValueErrors
             with suppress(OSError):
                 path.unlink()
             return None
@@ -166,7 +167,7 @@ class KeptParts:
             return
         try:
             plain = msgspec.msgpack.encode(content, enc_hook=_plain)
-        except (ValueError, OverflowError):  # a comment may have numbers that MessagePack has not
+        except (ValueError, OverflowError):  # a comment may contain numbers that MessagePack does not support
             return
         data = zstandard.ZstdCompressor(level=1).compress(plain)
         try:
@@ -195,17 +196,17 @@ class KeptParts:
 
 
 def _is_own(told: os.stat_result) -> bool:
-    """Return whether nobody but this user can have written something."""
+    """Return whether only this user can have written the file or folder."""
     return told.st_uid == os.geteuid() and not told.st_mode & 0o077
 
 
 def _remove_oldest(folder: Path) -> None:
-    """Remove what was not used for longest, until the rest is small enough; also what a writer has left unfinished."""
+    """Remove the least recently used files, including unfinished ones, until the folder is small enough."""
     found = []
     for each in os.scandir(folder):
         try:
             told = each.stat(follow_symlinks=False)
-        except FileNotFoundError:  # another process does the same
+        except FileNotFoundError:  # another process removed it
             continue
         if stat.S_ISREG(told.st_mode):
             found.append((told.st_mtime_ns, told.st_size, each.path))
@@ -218,7 +219,7 @@ def _remove_oldest(folder: Path) -> None:
 
 
 def _of_rows(need: str, rows: Int64s) -> str:
-    """Return the name of the part with some columns of some rows."""
+    """Return the name of the part with columns of some rows."""
     return f"{need.replace(' ', '-')}-{blake2b(rows.tobytes(), digest_size=_DIGEST).hexdigest()}"
 
 
@@ -227,7 +228,7 @@ def _digest(part: str, data: Any) -> bytes:
 
 
 def _plain(value: Any) -> Any:
-    """Return what MessagePack has for an array, or a number of numpy."""
+    """Return the MessagePack form of a numpy array or scalar."""
     if isinstance(value, np.ndarray):
         return msgspec.msgpack.Ext(_ARRAY, value.dtype.str.encode().ljust(_DTYPE) + value.tobytes())
     if isinstance(value, np.generic):

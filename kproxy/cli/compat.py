@@ -23,7 +23,7 @@ _ROWS = 40
 
 @options
 class CompatOptions(ReportOptions, ReadingOptions, JobsOption):
-    """What ``kproxy compat`` takes."""
+    """Options of ``kproxy compat``."""
 
     broker_version: str | None = option(
         "--broker-version",
@@ -61,7 +61,7 @@ def compat(options: CompatOptions) -> None:
 class Compat(CaptureRun[CompatOptions]):
     """One run of ``kproxy compat``.
 
-    :raises click.UsageError: if the options do not say what to compare, or a release is not known
+    :raises click.UsageError: if the options do not give one side to compare, or name an unknown release
     """
 
     def __init__(self, options: CompatOptions) -> None:

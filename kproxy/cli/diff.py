@@ -43,7 +43,7 @@ class Stretch(click.ParamType[tuple[str, str]]):
 
 @options
 class DiffOptions(UtcOption, ReportOptions, ReadingOptions, JobsOption):
-    """What ``kproxy diff`` takes."""
+    """Options of ``kproxy diff``."""
 
     files: tuple[str, ...] = argument("GOOD BAD | CAPTURE...", type=click.Path(allow_dash=True))
     window: tuple[str, str] | None = option(
@@ -82,7 +82,7 @@ def diff(options: DiffOptions) -> None:
 class Diff(CaptureRun[DiffOptions]):
     """One run of ``kproxy diff``.
 
-    :raises click.UsageError: if there are not two things to compare
+    :raises click.UsageError: unless the options give two captures or two time ranges
     """
 
     def __init__(self, options: DiffOptions) -> None:

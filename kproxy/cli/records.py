@@ -1,4 +1,4 @@
-"""``kproxy records``: the records in a capture, one by one: key, value, headers, and their place in the log."""
+"""``kproxy records``: the records in a capture, one by one: key, value, headers, and log offset."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _LISTING = "listing records"
 _SAMPLE = 200
 """Records that decide the column widths."""
 _PIECE = 1 << 18
-"""Characters that are handed on together."""
+"""Characters that a worker process sends at a time."""
 _OFFSETS = re.compile(r"(\d*)(\.\.)?(\d*)")
 _FORMATS = click.Choice(("auto", "text", "json", "int", "hex"))
 
@@ -78,7 +78,7 @@ class Offsets(click.ParamType[OffsetRange]):
 
 @options
 class RecordsOptions(UtcOption, ColorOption, ReadingOptions, JobsOption, TimeOptions):
-    """What ``kproxy records`` takes."""
+    """Options of ``kproxy records``."""
 
     topics: tuple[str, ...] = option(
         "-t",
@@ -257,16 +257,16 @@ class Records(CaptureRun[RecordsOptions]):
 
     # ------------------------------------------------------------ how to show them
     def _show(self, indexes: Int64s, reader: ExchangeReader, listing: RecordListing) -> None:
-        """Show the records of some exchanges, decoded by several processes where they are many."""
+        """Show the records of exchanges; if there are many, several processes decode them."""
         from captures.exchanges.parallel import in_parallel
 
         capture, total = reader.capture, _Counted(self.reading.tally)
         exchanges = reader.several(indexes.tolist())
-        if self.options.count is not None:  # it ends long before the capture does
+        if self.options.count is not None:  # usually reached long before the end of the capture
             self._show_in_turn(exchanges, listing, capture, sample=_SAMPLE)
             return
         if self.decoding.registry is not None:
-            capture.jobs = 1  # each schema is asked for once
+            capture.jobs = 1  # so that each schema is requested only once
         self._begin(self._records(exchanges, listing, capture), _SAMPLE)
         with closing(in_parallel(reader, indexes, partial(self._share, listing, capture))) as shares:
             pieces = shares if sys.stdout.isatty() else self._followed(shares, len(indexes))
@@ -276,7 +276,7 @@ class Records(CaptureRun[RecordsOptions]):
     def _show_in_turn(
         self, exchanges: Iterable[Exchange], listing: RecordListing, capture: Capture, *, sample: int
     ) -> None:
-        """Show the records of exchanges as these come, up to ``--count``."""
+        """Show the records of exchanges as they arrive, up to ``--count``."""
         records = self._records(self.reading.tally.counting(exchanges), listing, capture)
         self._print(self._texts(chain(self._begin(records, sample), records)))
 
@@ -288,9 +288,9 @@ class Records(CaptureRun[RecordsOptions]):
         )
 
     def _begin(self, records: Iterator[CapturedRecord], sample: int) -> list[CapturedRecord]:
-        """Choose column widths by the first records that are shown, and return all that were looked at for it.
+        """Choose column widths by the first shown records, and return all records examined for that.
 
-        What the whole capture says of records is made here if it is needed, before processes are forked.
+        Facts of the whole capture that records need are computed here, before processes are forked.
         """
         from kproxy.text.records import RecordLines, RecordPayloads
 
@@ -310,7 +310,7 @@ class Records(CaptureRun[RecordsOptions]):
     def _share(
         self, listing: RecordListing, capture: Capture, exchanges: Iterable[Exchange]
     ) -> Iterator[_Counted | list[_Shown]]:
-        """Yield what is printed of the records of some exchanges, and at last what was counted."""
+        """Yield the printed form of the records of some exchanges, and finally the counts."""
         from kproxy.text.summary import Tally
 
         counted = _Counted(Tally())
@@ -327,7 +327,7 @@ class Records(CaptureRun[RecordsOptions]):
         yield counted.taken(listing, self.decoding)
 
     def _texts(self, records: Iterable[CapturedRecord]) -> Iterator[_Shown]:
-        """Yield what is printed of records, as it may leave."""
+        """Yield the printed form of records, safe for a terminal."""
         for record in records:
             try:
                 if self.options.as_json:
@@ -427,9 +427,9 @@ def _facts(capture: Capture) -> LogFacts:
 
 
 class _Shown(NamedTuple):
-    """What is printed of a record.
+    """The printed form of a record.
 
-    :ivar at: where it is, if that decides whether it is printed
+    :ivar at: place of the record, only with ``--once``
     """
 
     text: str | bytes
@@ -438,7 +438,7 @@ class _Shown(NamedTuple):
 
 @dataclass
 class _Counted:
-    """What was counted while records were listed."""
+    """The counts of a listing of records."""
 
     tally: Tally
     beyond: Counter[str] = field(default_factory=Counter)
@@ -447,16 +447,16 @@ class _Counted:
     framed: dict[str, int] = field(default_factory=dict)
 
     def put(self, listing: RecordListing, decoding: PayloadDecoding) -> None:
-        """Have it counted on from here."""
+        """Let the listing and the decoding count into this object."""
         listing.beyond, listing.damaged = self.beyond, self.damaged
         decoding.unread, decoding.framed = self.unread, self.framed
 
     def taken(self, listing: RecordListing, decoding: PayloadDecoding) -> _Counted:
-        """Return what was counted since."""
+        """Return the counts of the listing and the decoding."""
         return _Counted(self.tally, listing.beyond, listing.damaged, decoding.unread, decoding.framed)
 
     def add(self, piece: _Counted | list[_Shown]) -> list[_Shown]:
-        """Return what is printed; what was counted is taken in."""
+        """Return the records to print; add a piece with counts to the totals."""
         if isinstance(piece, list):
             return piece
         self.tally.merge(piece.tally)
@@ -472,7 +472,7 @@ def _place_of(record: CapturedRecord) -> _Place:
 
 
 def _once(records: Iterable[T], place_of: Callable[[T], _Place | None]) -> Iterator[T]:
-    """Yield the record at an offset only the first time; those whose offset is not known all the time."""
+    """Yield each record only once per offset; records with unknown offsets always."""
     from captures.analysis.journey.covers import Ranges
 
     seen: dict[TopicPartition, Ranges] = {}

@@ -37,7 +37,7 @@ class Run(msgspec.Struct, frozen=True):
     """A run of the proxy.
 
     :ivar path: its folder
-    :ivar pid: of the process that forwards
+    :ivar pid: ID of the process that forwards
     :ivar listen: the first address that clients connect to, ``127.0.0.1:9092``
     :ivar started: seconds since the epoch
     :ivar capture: the file, folder or pattern of the recording; empty if nothing is recorded
@@ -77,7 +77,7 @@ class _Info(msgspec.Struct, frozen=True):
 class RunFolder:
     """The folder of this run.
 
-    :ivar path: of the folder
+    :ivar path: its path
     """
 
     def __init__(self, path: Path) -> None:
@@ -156,7 +156,7 @@ def running(base: Path | None = None) -> list[Run]:
 
 
 def find(name: str, base: Path | None = None) -> list[Run]:
-    """Return the running proxies that `name` matches: the beginning of a folder name, a process ID or a port."""
+    """Return the running proxies that `name` matches: the start of a folder name, a process ID or a port."""
     return [
         run for run in running(base) if name in (str(run.pid), str(run.port)) or run.name.startswith(name)
     ]

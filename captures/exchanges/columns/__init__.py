@@ -304,7 +304,7 @@ class ExchangeColumns:
                 kept.keep_column(maker.need, self.rows, maker.content())
 
     def _restored(self, maker: Builder, kept: KeptParts) -> bool:
-        """Fill a column with what was kept of an earlier run; tell whether it was."""
+        """Fill a column from the cache of an earlier run; return whether it was cached."""
         found = kept.column(maker.need, self.rows)
         if found is not None:
             maker.extend(found)

@@ -60,7 +60,7 @@ class Builder(ABC):
         return None
 
     def begin(self, count: int) -> None:
-        """Begin a block of `count` rows."""
+        """Start a block of `count` rows."""
         self.filled += count
 
     @abstractmethod
@@ -204,7 +204,7 @@ class Waits(ColumnBuilder):
 
 
 class Calls(ColumnBuilder):
-    """What members of groups say to their coordinators."""
+    """Calls of group members to their coordinators."""
 
     need = "calls"
     coded = frozenset({"member", "call"})
