@@ -1,8 +1,8 @@
 """Recorded brokers that would refuse or limit a release of the Java client.
 
-The client speaks the versions of its release (:mod:`captures.analysis.releases`), the brokers offer what they announced
-in ApiVersions. The client takes the highest version that both know (KIP-35), and fails if there is none: clients of 4.0
-and later do so with brokers before 2.1 (KIP-896).
+The client speaks the versions of its release (:mod:`captures.analysis.releases`), the brokers offer those that they
+announced in ApiVersions. The client takes the highest version that both know (KIP-35), and fails if there is none:
+clients of 4.0 and later do so with brokers before 2.1 (KIP-896).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Versions that brokers offer and clients use, and warnings about them.
 
 Brokers announce their ranges in ApiVersions. Clients announce nothing: only the versions that a client used are known.
-The versions it could use are bounded from above by the offered range, and from below by what it used anywhere, which it
-certainly speaks. A client that asks for the ranges and stays below them has its own limit, or a reason in the request.
+The versions it could use are bounded from above by the offered range, and from below by the versions it used
+anywhere. A client that requests the ranges and stays below them has its own limit, or a reason in the request.
 """
 
 from __future__ import annotations

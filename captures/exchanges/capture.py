@@ -126,7 +126,7 @@ class Capture:
     :ivar ordinary: mask of the connections on the fast path; connections newer than the last packet are missing
     :ivar statistics: statistics of the packet reader
     :ivar skipped: ranges of streams that belong to no frame, and why
-    :ivar foreign: connections that are not Kafka, and what they look like
+    :ivar foreign: connections that are not Kafka, and the protocol they resemble
     :ivar decryption: the TLS connections
     :ivar notes: marks and comments of exchanges
     :ivar differing: bytes that were captured again with other content, whose exchanges are not complete yet
@@ -136,7 +136,7 @@ class Capture:
     :ivar faults: errors of this program that something in the capture triggered, noted here where they occur
     :ivar jobs: how many processes may work on the capture at once, once it is read; 1 unless the code that opens it
         says otherwise
-    :ivar kept: where what was read is kept for the next time, if it is
+    :ivar kept: cache of the finished reading, if there is one
     :ivar turns: held while anything here changes in :meth:`updates`; other threads that look at the capture meanwhile
         take it too
     """
@@ -204,7 +204,7 @@ class Capture:
         return self._packets.done
 
     def read(self, progress: Progress | None = None) -> None:
-        """Read the whole capture into the table, or take what was kept of it (:attr:`kept`).
+        """Read the whole capture into the table, or restore it from the cache (:attr:`kept`).
 
         :raises CaptureError: if it is not a capture file
         """
@@ -390,7 +390,7 @@ class Capture:
             self._take_over(handover)
 
     def _admit(self, block: SegmentBlock, connection: np.ndarray[tuple[int], np.dtype[np.int64]]) -> None:
-        """Put connections on the fast path that begin in this block with both handshakes and a request."""
+        """Put connections on the fast path that start in this block with both handshakes and a request."""
         connections, met = self.connections, np.unique(connection)
         met = met[~self.ordinary[met]]
         whole = connections.client_known[met] & connections.streams.syn_seen.reshape(-1, 2)[met].all(axis=1)
@@ -593,7 +593,7 @@ class Capture:
         self.connections.streams.ack[2 * connection : 2 * connection + 2] = -1
         return waiting
 
-    # ------------------------------------------------------------ all of it, out and in
+    # ------------------------------------------------------------ the whole state, out and in
     def content(self) -> ReadCapture:
         """Return the complete state of a capture that was read to its end."""
         connections, book = self.connections, self.addresses
@@ -640,7 +640,7 @@ class Capture:
             self.source.copies, self.source.clocks = found.copies, []
         return True
 
-    # ------------------------------------------------------------ what views ask for
+    # ------------------------------------------------------------ for views
     def observed_until(self, connections: Int64s | int) -> Int64s:
         """Return the time until which connections were observed; see :meth:`Connections.observed_until`."""
         return self.connections.observed_until(connections, self.latest)

@@ -1,12 +1,12 @@
 """Work on a capture in several processes, with results in order.
 
 An exchange is decoded from its own bytes; what earlier ones reveal about it, such as the names of topic IDs, every
-process reads for itself. Processes are forked, so that they have the capture and its table without copying either. The
-work is cut in the same shares for any number of processes, so that the results are the same too.
+process determines for itself. Processes are forked, so that they have the capture and its table without copying either.
+The work is cut in the same shares for any number of processes, so that the results are the same too.
 
 The table is made by one process. Two that read ranges of a capture (:mod:`captures.ranges`) would gain little by it: of
 500 MB of steady traffic, one reading takes 1.1 s of the processor, two processes with ranges of 64 MiB 0.85 s each, and
-the one that puts connections together 0.15 s, before it has joined where the bytes of streams are.
+the process that stitches connections 0.15 s, before it has joined the locations of stream bytes.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ S = TypeVar("S")
 T = TypeVar("T")
 
 WORTH_PROCESSES = 32 << 20
-"""Size of a capture in bytes from which on starting several processes pays, unless the user asks for them."""
+"""Size of a capture in bytes from which starting several processes pays, unless the user asks for them."""
 _SHARE = 1 << 22
 """Size of a share, in bytes of frames."""
 _WORTH_IT = 2
-"""Number of shares from which on starting a process pays."""
+"""Number of shares from which starting a process pays."""
 _AHEAD = 8 << 20
 """Bytes of results buffered per process while others are awaited; beyond that the process blocks."""
 _KILLED = "a process that decoded it was killed, perhaps for want of memory"
@@ -114,7 +114,7 @@ def jobs_for(capture: Capture, shares: int) -> int:
 
 
 class _Results:
-    """Buffers what processes send, so that none has to wait for its turn."""
+    """Buffers the messages of processes, so that none has to wait for its turn."""
 
     def __init__(self, pipes: list[Connection]) -> None:
         self._pipes = pipes
@@ -137,7 +137,7 @@ class _Results:
         return pickle.loads(data)  # noqa: S301  # from our own processes
 
     def _receive(self, wanted: int) -> None:
-        """Wait for one process, and read what others have sent meanwhile."""
+        """Wait for a message of one process; also receive those of others."""
         asked = {
             pipe: number
             for number, pipe in enumerate(self._pipes)

@@ -228,7 +228,7 @@ class RangeReader:
             if connection not in self._apart:
                 self._sure[connection] = _sure(capture, connection, packet)
 
-    # ------------------------------------------------------------ what came of it
+    # ------------------------------------------------------------ results
     @property
     def mark(self) -> SyncPoint:
         """Summary of the range, from which its packets and exchanges are numbered."""

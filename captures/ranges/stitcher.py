@@ -304,7 +304,7 @@ class Stitcher:
         behind = packets.number > np.array(list(again.values()), np.int64)[packets.pair]
         self._read(number, list(again), packets.take(behind), payload, {})
 
-    # ------------------------------------------------------------ what changes what ranges have told
+    # ------------------------------------------------------------ readings accepted too early
     def _look_back(self, pairs: Sequence[Pair], packets: Packets) -> None:
         """Find retransmitted bytes whose originals only earlier ranges have located."""
         streams = self._capture.connections.streams
@@ -357,7 +357,7 @@ class Stitcher:
         whole = self._whole_of.get(live)
         return next((chain for chain in self._chains.values() if chain.whole == whole), None)
 
-    # ------------------------------------------------------------ where both agree
+    # ------------------------------------------------------------ accepting the reading of a range
     def _accept(self, number: int, pair: Pair, crossing: SplitConnection) -> bool:
         """Leave a connection to the reading of a range if that agrees with the reading here; return whether it does."""
         capture, chain = self._capture, self._chains[pair]

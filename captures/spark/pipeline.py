@@ -115,7 +115,7 @@ def follow_tables(
         folder.discard()
 
 
-# ---------------------------------------------------------------- what is read
+# ---------------------------------------------------------------- input
 def _look(paths: Sequence[str], folder: Folder, options: TablesOptions) -> RunInputs[Plan]:
     """Find captures, and leave out those that are already in the tables."""
     plan = make_plan(paths, options.range_bytes)
@@ -145,7 +145,7 @@ def _check(read: MergeResult, options: TablesOptions) -> None:
             raise error
 
 
-# ---------------------------------------------------------------- what is written
+# ---------------------------------------------------------------- output
 class _PipelineRun:
     """Reads a capture and writes its tables.
 

@@ -68,7 +68,7 @@ class FolderError(ValueError):
     """Tables cannot be written to a folder; the message gives the reason and the remedy."""
 
 
-# ---------------------------------------------------------------- what a run leaves
+# ---------------------------------------------------------------- files of a run
 class Part(NamedTuple):
     """A file that a task has written.
 
@@ -269,7 +269,7 @@ class Folder:
         if self._exists(place):
             self._files.delete_dir(place)
 
-    # ------------------------------------------------------------ what was left
+    # ------------------------------------------------------------ leftovers
     def sweep(self) -> None:
         """Remove leftovers of runs that died: hidden folders, and files of runs without a manifest, or replaced."""
         from pyarrow import fs
@@ -309,7 +309,7 @@ class Folder:
             self._files.delete_dir(place)
         return not left
 
-    # ------------------------------------------------------------ small things
+    # ------------------------------------------------------------ helpers
     def _listed(self, below: str, *, recursive: bool = False) -> list[Any]:
         from pyarrow import fs
 

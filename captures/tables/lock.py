@@ -47,7 +47,7 @@ class FolderLock:
             self._place.unlink()
         os.close(self._file)
         self._file = -1
-        with suppress(OSError):  # there are tables in it
+        with suppress(OSError):  # it contains tables
             for each in self._made:
                 each.rmdir()
 

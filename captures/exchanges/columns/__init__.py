@@ -2,7 +2,7 @@
 
 ::
 
-    columns = ExchangeColumns(capture)            # all exchanges there are; nothing is read yet
+    columns = ExchangeColumns(capture)            # all current exchanges; nothing is read yet
     columns.prepare(["error_codes", "topics"])    # both in one pass over the capture
     errors = columns["error_codes"]               # Ragged: values and offsets
     names = columns.texts("topics")               # texts by the codes in columns["topics"]
