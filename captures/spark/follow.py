@@ -191,7 +191,7 @@ class Follower:
                     stop.wait(_EVERY)
             self.step(last=True)
         except KeyboardInterrupt:
-            pass  # the next run reads a batch that was not committed again
+            pass  # the next run reads the uncommitted batch again
         return self.summary
 
     def step(self, *, last: bool = False) -> bool:

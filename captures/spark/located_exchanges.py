@@ -63,7 +63,8 @@ LOCATED = ", ".join(f"{name} {kind}" for name, kind in _COLUMNS.items())
 ``number`` and ``connection`` are those of the whole capture. A frame is a list of pieces in the files (offsets of
 :class:`~captures.packets.joined_source.JoinedSource`), or a ``payload``, with the offset of its first missing byte and
 the reason. ``file`` is the number of the file with the first byte, -1 if unknown. ``client_id`` is null if the request
-has none; if it was not captured, ``has_client_id`` is false. ``noted`` is JSON: comment, mark and interventions."""
+has none; if it was not captured, ``has_client_id`` is false. ``noted`` is JSON: comment, mark and interventions.
+"""
 
 
 class _Annotations(NamedTuple):

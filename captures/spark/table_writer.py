@@ -255,7 +255,8 @@ LOCATED_SHARES = f"share int not null, {LOCATED}, shown boolean, collected binar
 """Rows of exchanges, each for a share; those that are not shown to rules have no frames.
 
 The first rows of a share, with number 0, are no exchanges. They may hold the packed groups and faults that other
-shares have collected."""
+shares have collected.
+"""
 _MET = "met string, one string, other string"
 
 
@@ -291,18 +292,21 @@ class JudgeSettings:
         )
 
     def deciding(self, part: RangeExchanges, elsewhere: Mapping[str, bool]) -> DecisionColumns:
-        """Return the columns that determine which exchanges of a range influence a table."""
+        """Return the columns that select the deciding exchanges of a range.
+
+        :param elsewhere: facts met in any range, by :class:`Meet`
+        """
         columns = ExchangeColumns(part.capture, part.rows, names=self.task.knowledge().topic_name)
         columns.prepare((*COUNTED, *TAKEN))
         return DecisionColumns(columns, elsewhere)
 
     @property
     def decides(self) -> bool:
-        """Whether influential exchanges have to be selected, because not every share is shown all of them."""
+        """Whether deciding exchanges have to be selected, because some share is not shown all exchanges."""
         return self.task.filter is None and any("connections" not in share.tables for share in self.shares)
 
     def wanted(self, part: RangeExchanges, rows: DecisionColumns) -> list[Bools]:
-        """Return, for each share, a mask of the exchanges of a range that influence its kind of tables and rules."""
+        """Return, for each share, a mask of the exchanges of a range that are deciding for its tables and rules."""
         found: dict[tuple[Any, ...], Bools] = {}
         for share in self.shares:
             if share[:2] not in found:
@@ -326,9 +330,9 @@ class _Collector:
 
 
 class Meet:
-    """Finds events that decide which exchanges of other ranges are shown to rules (:attr:`DecisionColumns.met`).
+    """Finds facts in ranges that determine the deciding exchanges of others (:attr:`DecisionColumns.met`).
 
-    Yields these events, and links between clients and groups.
+    Yields these facts, and links between clients and groups.
     """
 
     def __init__(self, judging: JudgeSettings) -> None:
