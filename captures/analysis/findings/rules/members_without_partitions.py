@@ -50,7 +50,7 @@ class MembersWithoutPartitions(AssignmentRule):
             subject_of(timeline),
             f"{idle} of {words.counted(many, 'member')} of group {words.line(timeline.group)} "
             f"{'has' if idle == 1 else 'have'} had no partition for {span(rest)} ({names}): "
-            f"there are {words.counted(partitions, 'partition')}.",
+            f"the group has {words.counted(partitions, 'partition')}.",
             "Run as many members as there are partitions, or add partitions if more consumers are needed.",
             seen_of([rebalance]),
             filter_text=filter_of(timeline, [rebalance]),

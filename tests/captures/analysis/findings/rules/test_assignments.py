@@ -35,7 +35,7 @@ def test_more_members_than_partitions() -> None:
     (found,) = of_timelines(MembersWithoutPartitions, assigned(1, 1, 0))
     assert found.severity is Severity.LOW
     assert found.sentence == (
-        "1 of 3 members of group orders has had no partition for 47 s (m3): there are 2 partitions."
+        "1 of 3 members of group orders has had no partition for 47 s (m3): the group has 2 partitions."
     )
 
 
