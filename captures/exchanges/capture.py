@@ -10,6 +10,7 @@ import numpy as np
 
 from captures.arrays import Bools, Int64s
 from captures.exchanges.bulk import BulkPairing, Handover
+from captures.exchanges.capture_cache import CaptureCache, ReadCapture
 from captures.exchanges.checkpoints import (
     CONNECTION_COLUMNS,
     NOWHERE,
@@ -21,7 +22,6 @@ from captures.exchanges.checkpoints import (
 from captures.exchanges.conflicts import Conflicts
 from captures.exchanges.decrypt import Decryption
 from captures.exchanges.fair_lock import FairLock
-from captures.exchanges.kept import KeptParts, ReadCapture
 from captures.exchanges.notes import Notes
 from captures.exchanges.pieces import UnreadSegments
 from captures.exchanges.reorder_barrier import ReorderBarrier
@@ -136,7 +136,7 @@ class Capture:
     :ivar faults: errors of this program that something in the capture triggered, noted here where they occur
     :ivar jobs: how many processes may work on the capture at once, once it is read; 1 unless the code that opens it
         says otherwise
-    :ivar kept: cache of the finished reading, if there is one
+    :ivar cache: cache of the finished reading, if there is one
     :ivar turns: held while anything here changes in :meth:`updates`; other threads that look at the capture meanwhile
         take it too
     """
@@ -180,7 +180,7 @@ class Capture:
         self.latest = 0
         self.faults = Faults()
         self.jobs = 1
-        self.kept: KeptParts | None = None
+        self.cache: CaptureCache | None = None
         self.turns = FairLock()
 
     @property
@@ -204,7 +204,7 @@ class Capture:
         return self._packets.done
 
     def read(self, progress: Progress | None = None) -> None:
-        """Read the whole capture into the table, or restore it from the cache (:attr:`kept`).
+        """Read the whole capture into the table, or restore it from the cache (:attr:`cache`).
 
         :raises CaptureError: if it is not a capture file
         """
@@ -215,8 +215,8 @@ class Capture:
             if progress is not None:
                 progress(self._packets.done, self.source.expected)
         self.end()
-        if self.kept is not None:
-            self.kept.keep(self)
+        if self.cache is not None:
+            self.cache.store(self)
 
     def updates(self) -> Iterator[Int64s]:
         """Continue to read, block by block, and yield the rows of the table that each block completed.
@@ -237,8 +237,8 @@ class Capture:
             if not restored:
                 self.end()
             yield self.table.in_order(self.unfinished_rows())
-            if self.kept is not None and not restored:
-                self.kept.keep(self)
+            if self.cache is not None and not restored:
+                self.cache.store(self)
 
     def note_fault(self, error: Exception, doing: str, row: int) -> None:
         """Record an internal error about the exchange in `row` of the table.
@@ -621,7 +621,7 @@ class Capture:
 
     def _restored(self) -> bool:
         """Restore the cached result of an earlier reading; return whether there was one."""
-        found = None if self.kept is None else self.kept.capture()
+        found = None if self.cache is None else self.cache.capture()
         if found is None:
             return False
         self._packets = NoPackets(found.statistics, found.done)

@@ -83,7 +83,7 @@ class CaptureInput:
         :raises CaptureError: if there is nothing that can be read
         """
         from captures.exchanges import open_capture
-        from captures.exchanges.kept import KeptParts
+        from captures.exchanges.capture_cache import CaptureCache
         from captures.exchanges.parallel import WORTH_PROCESSES
         from captures.packets.spool import DEFAULT_SPOOL
         from kproxy.doctor.packages import own_version
@@ -100,7 +100,7 @@ class CaptureInput:
         capture.names = self.names
         version = own_version() if given.cache else None
         if version is not None and (capture.source.expected or 0) >= WORTH_PROCESSES:
-            capture.kept = KeptParts(user_folder("XDG_CACHE_HOME") / "captures", capture.source, version)
+            capture.cache = CaptureCache(user_folder("XDG_CACHE_HOME") / "captures", capture.source, version)
         capture.jobs = _jobs(capture.source, self.files, getattr(given, "jobs", 1))
         self._opened.append(capture)
         return capture

@@ -23,6 +23,7 @@ import numpy as np
 
 from captures.arrays import Int64s
 from captures.exchanges.capture import Capture
+from captures.exchanges.capture_cache import CaptureCache
 from captures.exchanges.columns.arrays import NO_VALUE, GrowingArray, RaggedArray
 from captures.exchanges.columns.builders import (
     Acks,
@@ -44,7 +45,6 @@ from captures.exchanges.columns.builders import (
     members,
 )
 from captures.exchanges.columns.partition_builders import BatchHeaders, Flows, Offsets
-from captures.exchanges.kept import KeptParts
 from captures.exchanges.parallel import in_processes, jobs_for
 from captures.exchanges.projected_reader import BATCH_HEADERS, BLOCK_ROWS, PROBLEMS, ProjectedReader, paths_of
 from captures.meaning.exchange import Names
@@ -293,19 +293,19 @@ class ExchangeColumns:
 
     def _pass(self, makers: list[Builder], start: int) -> Iterator[None]:
         """Fill some columns from a row on, all in one pass; yields between blocks of rows."""
-        kept = None if start else self._capture.kept
-        if kept is not None:
-            makers = [each for each in makers if not self._restored(each, kept)]
+        cache = None if start else self._capture.cache
+        if cache is not None:
+            makers = [each for each in makers if not self._restored(each, cache)]
             if not makers:
                 return
         yield from self._decode(makers, start)
-        if kept is not None and not self._capture.faults:
+        if cache is not None and not self._capture.faults:
             for maker in makers:
-                kept.keep_column(maker.need, self.rows, maker.content())
+                cache.store_column(maker.need, self.rows, maker.content())
 
-    def _restored(self, maker: Builder, kept: KeptParts) -> bool:
+    def _restored(self, maker: Builder, cache: CaptureCache) -> bool:
         """Fill a column from the cache of an earlier run; return whether it was cached."""
-        found = kept.column(maker.need, self.rows)
+        found = cache.column(maker.need, self.rows)
         if found is not None:
             maker.extend(found)
         return found is not None

@@ -32,7 +32,7 @@ COMMANDS = {
 @pytest.fixture(autouse=True)
 def any_capture_is_worth_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parallel, "WORTH_PROCESSES", 0)
-    monkeypatch.setattr(kept, "_AT_REST", 0)
+    monkeypatch.setattr(capture_cache, "_AT_REST", 0)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
 
 

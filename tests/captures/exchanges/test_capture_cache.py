@@ -10,9 +10,9 @@ import msgspec
 import numpy as np
 import pytest
 
-from captures.exchanges import Capture, ExchangeReader, kept, open_capture
+from captures.exchanges import Capture, ExchangeReader, capture_cache, open_capture
+from captures.exchanges.capture_cache import CaptureCache
 from captures.exchanges.columns import COLUMNS, ExchangeColumns, RaggedArray
-from captures.exchanges.kept import KeptParts
 from captures.json_objects import to_json
 from captures.packets.tls import KeyLog
 from dissectors import budget
@@ -27,7 +27,7 @@ PLAIN = sorted(each for each in CAPTURES if each.endswith((".pcap", ".pcapng")))
 
 @pytest.fixture(autouse=True)
 def files_at_rest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept, "_AT_REST", 0)
+    monkeypatch.setattr(capture_cache, "_AT_REST", 0)
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def folder(tmp_path: Path) -> Path:
 
 def opened(path: Path, folder: Path, version: str = VERSION, **options: Any) -> Capture:
     capture = open_capture(str(path), **options)
-    capture.kept = KeptParts(folder, capture.source, version)
+    capture.cache = CaptureCache(folder, capture.source, version)
     return capture
 
 
@@ -141,16 +141,16 @@ def test_several_files_are_kept(tmp_path: Path, folder: Path) -> None:
     for number, name in enumerate(("22_k430_java_commit_abort.pcap", "09_snaplen128.pcap")):
         (tmp_path / f"{number}.pcap").write_bytes((FOLDER / name).read_bytes())
     capture = open_capture([str(tmp_path / "0.pcap"), str(tmp_path / "1.pcap")])
-    capture.kept = KeptParts(folder, capture.source, VERSION)
+    capture.cache = CaptureCache(folder, capture.source, VERSION)
     capture.read()
     again = open_capture([str(tmp_path / "0.pcap"), str(tmp_path / "1.pcap")])
-    again.kept = KeptParts(folder, again.source, VERSION)
-    assert again.kept.capture() is not None
+    again.cache = CaptureCache(folder, again.source, VERSION)
+    assert again.cache.capture() is not None
     again.read()
     assert shown(again) == shown(capture)
     (tmp_path / "1.pcap").write_bytes(data)
     other = open_capture([str(tmp_path / "0.pcap"), str(tmp_path / "1.pcap")])
-    assert KeptParts(folder, other.source, VERSION).capture() is None
+    assert CaptureCache(folder, other.source, VERSION).capture() is None
 
 
 # ---------------------------------------------------------------- what is not believed
@@ -193,7 +193,7 @@ def test_what_changes_while_it_is_read_is_not_kept(tmp_path: Path, folder: Path)
 def test_what_was_written_just_now_is_not_kept(
     tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kept, "_AT_REST", 3600 * 10**9)
+    monkeypatch.setattr(capture_cache, "_AT_REST", 3600 * 10**9)
     read(copied(tmp_path), folder)
     assert not folder.exists()
 
@@ -237,8 +237,8 @@ def test_a_part_of_another_form_is_made_anew(
     path = copied(tmp_path)
     capture, _ = read(path, folder)
     odd = {"table": 1}
-    assert capture.kept is not None
-    capture.kept._store("table", odd)
+    assert capture.cache is not None
+    capture.cache._store("table", odd)
     assert read(path, folder)[1]
     assert not read(path, folder)[1]
 
@@ -305,7 +305,7 @@ def test_what_was_not_used_for_longest_goes(
     for number, each in enumerate(sorted(folder.iterdir())):
         os.utime(each, (number, number))
     assert not read(paths[0], folder)[1]  # its parts were used last now
-    monkeypatch.setattr(kept, "MOST_BYTES", max(size, 1 << 20))
+    monkeypatch.setattr(capture_cache, "MOST_BYTES", max(size, 1 << 20))
     (folder / "unfinished").write_bytes(bytes(1 << 20))
     os.utime(folder / "unfinished", (0, 0))
     third = tmp_path / "3.pcap"
@@ -313,12 +313,12 @@ def test_what_was_not_used_for_longest_goes(
     read(third, folder)
     assert not (folder / "unfinished").exists()
     assert not read(paths[0], folder)[1]
-    monkeypatch.setattr(kept, "MOST_BYTES", 1)
-    monkeypatch.setattr(kept, "ROW_BYTES", 0)
+    monkeypatch.setattr(capture_cache, "MOST_BYTES", 1)
+    monkeypatch.setattr(capture_cache, "ROW_BYTES", 0)
     read(copied(tmp_path), folder)
     assert not list(folder.iterdir())
 
 
 def test_parts_are_data() -> None:
     with pytest.raises(NotImplementedError):
-        msgspec.msgpack.encode(object(), enc_hook=kept._plain)
+        msgspec.msgpack.encode(object(), enc_hook=capture_cache._plain)

@@ -86,7 +86,7 @@ class ReadCapture:
     samples: list[Sample]
 
 
-class KeptParts:
+class CaptureCache:
     """The cached parts of one capture.
 
     If a part cannot be read or written, the capture is read as if there were no cache.
@@ -111,7 +111,7 @@ class KeptParts:
         self._exchanges = 0 if found is None else len(found.table["flags"])
         return found
 
-    def keep(self, capture: Capture) -> None:
+    def store(self, capture: Capture) -> None:
         """Cache a capture that was read to its end, unless some of its data exist only in this process."""
         if capture.faults or capture.decryption.tls or self._source.beside:
             return
@@ -124,7 +124,7 @@ class KeptParts:
         """Return the cached columns of a builder for `rows`; None if there are none."""
         return self._load(_of_rows(need, rows), Any) if self._is_large(rows) else None
 
-    def keep_column(self, need: str, rows: Int64s, content: Any) -> None:
+    def store_column(self, need: str, rows: Int64s, content: Any) -> None:
         """Cache the columns of a builder for `rows` of the table."""
         if self._is_large(rows):
             self._store(_of_rows(need, rows), content)
