@@ -232,8 +232,8 @@ def value_text(value: Any) -> str:
 def text_test(field: str, value: str) -> str:
     r"""Return a test for exactly this text.
 
-    A text with unprintable characters becomes a regular expression. Those beyond ``\\xff``, which have no escape there,
-    match any character.
+    A text with unprintable characters becomes a regular expression, in which those beyond ``\xff`` match any
+    character, because the language has no escapes for them.
     """
     if value and value.isprintable():
         return f"{field} == {quoted(value)}"

@@ -1,4 +1,4 @@
-"""The brokers behind the proxy: their advertised addresses, their addresses for clients, and whether they are reachable."""
+"""The brokers behind the proxy: addresses advertised and addresses for clients, and whether they are reachable."""
 
 from __future__ import annotations
 

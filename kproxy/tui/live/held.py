@@ -1,4 +1,4 @@
-"""A held message in the detail pane. It is not an exchange of the capture until it is released, so one is made for it."""
+"""A held message in the detail pane. It is not in the capture until it is released, so an exchange is made of it."""
 
 from __future__ import annotations
 

@@ -161,7 +161,7 @@ class Link:
         return max(_SECONDS[what], self._gathering(what)) if wanted else _IDLE_SECONDS
 
     def _gathering(self, what: str = "holds") -> float:
-        """Return the minimum seconds between two queries: longer if much is held, because answers are then expensive."""
+        """Return the minimum seconds between two queries: more if much is held, which makes answers expensive."""
         many = what == "holds" and len(self.state.held) > _MANY
         return _GATHER_MANY_SECONDS if many else _GATHER_SECONDS
 

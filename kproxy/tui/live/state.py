@@ -1,4 +1,4 @@
-"""The state of a running proxy, from the answers of its control socket (docs/faults.md), and its description in words."""
+"""The state of a running proxy, from the answers of its control socket (docs/faults.md), and texts about it."""
 
 from __future__ import annotations
 

@@ -357,8 +357,8 @@ class GroupFold:
     def timelines(self, access: Access, *, everything: bool, live: bool) -> Mapping[str, GroupTimeline]:
         """Return the timelines by group, as of now.
 
-        :param everything: whether all exchanges were added, so that missing ones do not exist; otherwise now is the time
-            of the latest one added
+        :param everything: whether all exchanges were added, so that missing ones do not exist; otherwise now is the
+            time of the latest one added
         :param live: whether time continues even without new exchanges
         """
         now = access.capture.latest if everything else self._latest
