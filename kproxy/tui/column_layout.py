@@ -47,7 +47,7 @@ class Layout:
         return next((each for each in self.columns if each.x <= x < each.x + each.width + self.gap), None)
 
     def edge(self, x: int) -> PlacedColumn | None:
-        """Return the column whose right edge is at cell `x`; dragging there changes its width."""
+        """Return the column whose following gap contains cell `x`; dragging there changes its width."""
         return next(
             (each for each in self.columns if each.x + each.width <= x < each.x + each.width + self.gap), None
         )

@@ -242,7 +242,7 @@ def _announced(records: FieldNode) -> int:
 
 
 def _place(made: FieldNode) -> str:
-    """Return the name of compressed records: their batch and, with several records fields, their partition."""
+    """Return the name of decompressed records: the path of their batch or message, without the side."""
     path = made.path.partition(".")[2]
     return path.removesuffix(".records").removesuffix(".value")
 

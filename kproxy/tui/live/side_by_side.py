@@ -23,7 +23,7 @@ from kproxy.tui.live.replay import ReplayedExchange
 
 # clusters differ in topic IDs, and in IDs that brokers assign
 BETWEEN_CLUSTERS = tuple(name for name in NAMES if name not in HAS_TO_DIFFER and name != "topic_id")
-"""Fields with the same names for the same things in two clusters."""
+"""Fields whose values identify the same things in two clusters."""
 
 
 class Mark(Enum):
