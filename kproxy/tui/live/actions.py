@@ -75,7 +75,7 @@ class LiveActions:
 
     # ------------------------------------------------------------ holding
     async def hold_filter(self, text: str | None = None) -> None:
-        """Hold messages that match a filter; an empty one stops holding.
+        """Hold messages that match a filter; an empty one holds no further messages.
 
         :param text: None asks for it
         """

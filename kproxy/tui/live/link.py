@@ -223,7 +223,7 @@ class Link:
             self._caller = None
 
     async def set_hold(self, wanted: str | None, side: str | None = None) -> str | None:
-        """Set the hold filter; None stops holding. Return its side, None for both.
+        """Set the hold filter; None holds no further messages. Return its side, None for both.
 
         :param wanted: starts with ``request:`` or ``response:`` if the filter does not imply the side
         :param side: ``request`` or ``response``, if not in the filter
