@@ -1,11 +1,11 @@
 """The terminal UI: one Textual application for captures, live traffic and the proxy.
 
-Only modules in here import textual, and nothing outside imports these but the commands that open the UI, when they do.
+Only modules in this package import textual, and only the commands that open the UI import this package, when they run.
 
-* :mod:`~kproxy.session` reads, decodes, filters and counts, in threads of its own. It knows nothing of Textual.
-* :mod:`~kproxy.tui.widgets`, :mod:`~kproxy.tui.views` and :mod:`~kproxy.tui.dialogs` show what it has made, and never
-  decode.
-* :mod:`~kproxy.tui.commands` is the table of everything that can be done; keys, footer, palette, help and the command
-  line are made from it.
-* Text from the wire reaches the screen through :mod:`~kproxy.tui.safe` only.
+* :mod:`~kproxy.session` reads, decodes, filters and counts, in its own threads. It does not depend on Textual.
+* :mod:`~kproxy.tui.widgets`, :mod:`~kproxy.tui.views` and :mod:`~kproxy.tui.dialogs` show the session's results, and
+  never decode.
+* :mod:`~kproxy.tui.commands` is the table of all commands; keys, footer, palette, help and the command line are
+  generated from it.
+* Text from the wire reaches the screen only through :mod:`~kproxy.tui.safe`.
 """

@@ -1,4 +1,4 @@
-"""The application: themes, keys, notices, and the way out. All that is about a session is on its main screen."""
+"""The application: themes, keys, notices and quitting. Everything about a session is on its main screen."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ _MOST_EVENTS = 1000
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that was told.
+    """A notice that was shown to the user.
 
     :ivar time: ns since the epoch
-    :ivar text: as it came: it may hold what came from the wire
+    :ivar text: unescaped: it may contain text from the wire
     """
 
     time: int
@@ -50,13 +50,13 @@ class Event:
 
 
 class AppOptions(TypedDict, total=False):
-    """What a UI is told by the command that opens it.
+    """Options of the command that opens the UI.
 
-    :ivar wanted: what is shown first
-    :ivar recorder: lets a flight recorder of this process keep the moment
-    :ivar run_name: by which the proxy is found again
-    :ivar ends_proxy: whether the proxy ends with the UI, unless the user wants it otherwise
-    :ivar read_only: whether commands that do more than show are left out
+    :ivar wanted: the first filter
+    :ivar recorder: makes a flight recorder of this process keep the moment
+    :ivar run_name: name by which the proxy is found again
+    :ivar ends_proxy: whether the proxy ends with the UI, unless the user decides otherwise
+    :ivar read_only: whether commands that do more than show are disabled
     """
 
     wanted: Filter | None
@@ -69,12 +69,12 @@ class AppOptions(TypedDict, total=False):
 class KproxyApp(App[Leaving]):
     """The UI of one session.
 
-    :param session: what is looked at; it is begun and ended here
-    :param settings: of the user
-    :param link: to the proxy that the session is of
-    :param settled: called when the screen is made, and when a capture was read to its end: what is there then stays
-    :ivar events: what was told so far
-    :ivar typed_keys: keys that are still to be handled
+    :param session: started and ended here
+    :param settings: the user's settings
+    :param link: connection to the proxy that the session shows
+    :param settled: called when the screen is ready, and when a capture was read to its end: objects alive then stay
+    :ivar events: notices so far
+    :ivar typed_keys: keys that are not handled yet
     """
 
     TITLE = "kproxy"
@@ -107,7 +107,7 @@ class KproxyApp(App[Leaving]):
         self.set_keymap(settings.keymap)
 
     def get_driver_class(self) -> type[Driver]:
-        """Return what draws."""
+        """Return Textual's driver, or the subclass that survives the loss of its terminal or page."""
         usual = super().get_driver_class()
         if usual.__name__ == "LinuxDriver":
             from kproxy.tui.drivers import TerminalDriver
@@ -120,18 +120,17 @@ class KproxyApp(App[Leaving]):
         return usual
 
     def get_default_screen(self) -> MainScreen:
-        """Return the main screen."""
         return MainScreen(self.session)
 
     def on_load(self) -> None:
-        """Begin to read, while the screen is still being made."""
+        """Start reading while the screen is still being built."""
         self.session.summaries.slow = self.settings.config.slow
         if self.settings.config.coloring:
             self.color_rows(on=True)
         self.session.start()
 
     async def on_mount(self) -> None:
-        """Show what there is to tell, and what was asked for."""
+        """Show problems with the settings, and apply the first filter."""
         self._show_characters_as_they_come()
         self._tell_problems()
         if self._wanted is not None:
@@ -153,34 +152,34 @@ class KproxyApp(App[Leaving]):
         return screen
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        """Return what lines go through on their way to the terminal."""
+        """Return the filters that lines pass on their way to the terminal."""
         return line_filters(self, super().get_line_filters())
 
     # ------------------------------------------------------------ keys
     async def on_event(self, event: events.Event) -> None:
-        """Handle an event; keys and pasted text one after the other."""
+        """Handle an event; keys and pasted text strictly in order."""
         if isinstance(event, events.Key | events.Paste) and not event.is_forwarded:
             self.typed_keys.put(event)
         else:
             await super().on_event(event)
 
     def push_screen(self, *arguments: Any, **options: Any) -> Any:
-        """Open a dialog; what is typed from now on is for it."""
+        """Open a dialog, which receives everything typed from now on."""
         pushed = super().push_screen(*arguments, **options)
         self.typed_keys.dialog_opened()
         return pushed
 
     @property
     def writes_files(self) -> bool:
-        """Whether the user may have files: those of a page in a browser are downloads."""
+        """Whether the user may write files; in a browser they are downloads."""
         return not self.read_only or self.is_web
 
     def leaves_out(self, command: Command) -> bool:
-        """Return whether a command does more than this UI may do."""
+        """Return whether a command is disabled in this UI."""
         return self.read_only and (command.does_more or (command.writes_file and not self.writes_files))
 
     def refuses(self, command: Command | None) -> bool:
-        """Tell the user that a command is left out here, if it is; return whether."""
+        """Return whether a command is disabled in this UI, and tell the user if so."""
         if command is None or not self.leaves_out(command):
             return False
         self.main.tell(f"{command.title} is left out: this UI only shows")
@@ -192,7 +191,7 @@ class KproxyApp(App[Leaving]):
         default_namespace: DOMNode | None = None,
         namespaces: Mapping[str, DOMNode] | None = None,
     ) -> bool:
-        """Carry out the action of a key or a click."""
+        """Run the action of a key or a click, unless its command is disabled."""
         name = action if isinstance(action, str) else action[1]
         if self.refuses(BY_ACTION.get(name)):
             return False
@@ -205,25 +204,25 @@ class KproxyApp(App[Leaving]):
 
     # ------------------------------------------------------------ notices
     def note(self, text: str, severity: Severity = "information") -> None:
-        """Remember something that was told."""
+        """Add a notice to the events without showing it."""
         self.events.append(Event(time_ns(), text, severity))
         del self.events[:-_MOST_EVENTS]
 
     def tell(self, text: str, *, severity: Severity = "information") -> None:
-        """Tell the user something."""
+        """Show a notice."""
         self.note(text, severity)
         earlier = len(self._notifications)
-        if earlier:  # one at a time, so that they do not cover what is looked at
+        if earlier:  # one at a time, so that they do not cover the screen
             self.clear_notifications()
             text = f"{text} (E shows what was told before)"
         self.notify(plain(text).plain, severity=severity, markup=False)
 
     def notice(self, text: str) -> None:
-        """Tell the user something, from any thread."""
+        """Show a notice; may be called from any thread."""
         self.call_later(self.tell, text)
 
     def show_events(self) -> None:
-        """Show what was told so far."""
+        """Show the notices so far."""
         from kproxy.tui.dialogs.events import EventsDialog
 
         self.push_screen(EventsDialog(self.events, self.session.zone))
@@ -236,13 +235,13 @@ class KproxyApp(App[Leaving]):
         self.push_screen(HelpDialog(self.main.focused, self.settings.keymap, about))
 
     def color_rows(self, *, on: bool) -> None:
-        """Have lines of the list coloured by rules, or not."""
+        """Switch the colours of list rows on or off."""
         summaries = self.session.summaries
         summaries.color = RowColors.of(self.settings.config.row_colors).color if on else no_color
         summaries.clear()
 
     def choose_theme(self, name: str = "") -> None:
-        """Use a theme; ask which if none is named."""
+        """Switch to a theme; without a name ask for one."""
         if self.no_color:
             self.tell("themes change nothing without colours (NO_COLOR, or --color never)")
         elif not name:
@@ -254,7 +253,7 @@ class KproxyApp(App[Leaving]):
             self.tell(f"there is no theme {name!r}; there are {', '.join(all_themes())}")
 
     def _handle_exception(self, error: Exception) -> None:
-        """Go on after a fault in something that was asked for, and tell of it; all else ends the application."""
+        """Report an exception in a worker and continue; any other ends the application."""
         if isinstance(error, WorkerFailed) and not self.is_headless:
             cause = error.error
             self.log.error(cause)
@@ -275,22 +274,22 @@ class KproxyApp(App[Leaving]):
             self._driver.write(EXPLICIT_DIRECTION)
 
     async def on_unmount(self) -> None:
-        """Leave the terminal as it was."""
+        """Restore the terminal."""
         if self._driver is not None and not self.is_headless:
             self._driver.write(IMPLICIT_DIRECTION)
 
     def end_soon(self) -> None:
-        """Leave without being asked; may be called by a signal."""
+        """Quit without asking; may be called by a signal handler."""
         self.call_later(self.exit, "end")
 
     async def action_quit(self) -> None:
-        """Leave, after asking where that ends something; Textual's own key leads here too."""
+        """Quit, after asking if that ends something; Textual's own key has this action too."""
         self.leave()
 
     def leave(self, *, asking: bool = True) -> None:
-        """Leave; where that ends a proxy, ask before.
+        """Quit; ask first if that ends a proxy.
 
-        :param asking: False leaves at once, and ends it
+        :param asking: False quits at once, and ends the proxy if ``ends_proxy``
         """
         if asking:
             self.main.live.ask_to_leave()

@@ -1,8 +1,8 @@
-"""The clipboard: of the terminal by OSC 52, and of the desktop by a program where there is one.
+"""The clipboard: the terminal's by OSC 52, and the desktop's by a program if one is installed.
 
-OSC 52 is an escape sequence with the text in base64. It works over SSH, but no terminal says whether it heeds it, and
-many take no more than 100,000 bytes of it. tmux swallows the sequence unless ``set-clipboard`` is ``on``, so within
-tmux the text is handed to tmux itself, which passes it on as it is configured.
+OSC 52 is an escape sequence that contains the text in base64. It works over SSH, but no terminal reports whether it
+supports it, and many accept at most 100,000 bytes. tmux drops the sequence unless ``set-clipboard`` is ``on``, so
+within tmux the text is handed to tmux itself, which passes it on as configured.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from textual.app import App
 from captures.meaning import words
 
 OSC52_BYTES = 74_994
-"""Bytes of text in a sequence of 100,000 bytes: 8 for what is around it, the rest as base64."""
+"""Bytes of text in a sequence of 100,000 bytes: 8 frame it, the rest is base64."""
 
 _SECONDS = 3.0
 
@@ -31,15 +31,15 @@ _PROGRAMS: tuple[tuple[str, Sequence[str]], ...] = (
     ("DISPLAY", ("xsel", "--clipboard", "--input")),
     ("", ("pbcopy",)),
 )
-"""Variables without which a program has no clipboard to write to, and the programs."""
+"""Environment variables that a program needs to reach a clipboard, and the programs."""
 
 
 @dataclass(frozen=True, slots=True)
 class CopyResult:
-    """What became of a text.
+    """The result of copying a text.
 
-    :ivar done: whether it was handed to anybody
-    :ivar said: that, in words
+    :ivar done: whether any clipboard received it
+    :ivar said: the result, in words
     """
 
     done: bool
@@ -47,12 +47,12 @@ class CopyResult:
 
 
 async def copy(app: App[Any], text: str, environment: Mapping[str, str] = os.environ) -> CopyResult:
-    """Put text into every clipboard there is.
+    """Copy text to every available clipboard.
 
     :param environment: variables of the process
     """
     data = text.encode()
-    own = () if app.is_web else _programs(environment)  # not those of the machine that serves the page
+    own = () if app.is_web else _programs(environment)  # in a browser, not the clipboards of the server
     programs = [name for name, command in own if await _took(command, data)]
     short = len(data) <= OSC52_BYTES
     if short:
@@ -68,7 +68,7 @@ async def copy(app: App[Any], text: str, environment: Mapping[str, str] = os.env
 
 
 def _programs(environment: Mapping[str, str]) -> Iterator[tuple[str, Sequence[str]]]:
-    """Yield tmux, and the first of the desktop's programs, as far as these are there."""
+    """Yield tmux and the first available desktop program, as name and command line."""
     desktop = False
     for variable, command in _PROGRAMS:
         is_tmux = variable == "TMUX"
@@ -81,7 +81,7 @@ def _programs(environment: Mapping[str, str]) -> Iterator[tuple[str, Sequence[st
 
 
 async def _took(command: Sequence[str], data: bytes) -> bool:
-    """Hand a program a text; return whether it took it. What the program leaves running keeps the text ready."""
+    """Pipe `data` to a program; return whether it succeeded. A process that it leaves running holds the text."""
     silent = asyncio.subprocess.DEVNULL
     try:
         process = await asyncio.create_subprocess_exec(

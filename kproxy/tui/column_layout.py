@@ -1,8 +1,8 @@
-"""Where the columns of the list stand, for the room there is and the texts there are.
+"""The places of the list's columns, for a line width and the lengths of their texts.
 
-Columns whose width was chosen keep it. The others are as wide as the longest text met so far, between their limits.
-Where that is too much for the room they shrink together, then those that can be spared are left out; if it still does
-not fit the list is scrolled sideways. What is left over goes to those that have most to say.
+Columns with a chosen width keep it. The others are as wide as the longest text so far, between their limits. If the
+line is too short they shrink together, then expendable columns are left out; if that is not enough the list scrolls
+sideways. Spare cells go to the flexible columns.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from kproxy.tui.columns import Column, column
 from kproxy.tui.profiles import Profile
 
 _WIDE = 130
-_MODEST = 3  # a column that needs all or nothing gets it where others have at least twice as much
+_MODEST = 3  # a column of two widths gets the larger one if others still get at least twice as much
 
 
 @dataclass(frozen=True, slots=True)
 class PlacedColumn:
-    """A column at its place.
+    """A column with its place.
 
     :ivar x: cells from the left end of the line
     :ivar width: in cells
@@ -43,22 +43,22 @@ class Layout:
     width: int
 
     def at(self, x: int) -> PlacedColumn | None:
-        """Return the column that takes a cell, or whose gap behind it does."""
+        """Return the column that covers cell `x`, including the gap after it."""
         return next((each for each in self.columns if each.x <= x < each.x + each.width + self.gap), None)
 
     def edge(self, x: int) -> PlacedColumn | None:
-        """Return the column that ends right before a cell: dragging there changes its width."""
+        """Return the column whose following gap contains cell `x`; dragging there changes its width."""
         return next(
             (each for each in self.columns if each.x + each.width <= x < each.x + each.width + self.gap), None
         )
 
 
 def lay_out(profile: Profile, room: int, longest: Mapping[str, int], *, margin: int = 0) -> Layout:
-    """Return where columns stand.
+    """Return the layout of a profile's columns.
 
     :param room: cells of a line
-    :param longest: cells of the longest text met so far, by column ID
-    :param margin: cells in front of the first column
+    :param longest: cells of the longest text so far, by column ID
+    :param margin: cells before the first column
     """
     gap = 2 if room >= _WIDE else 1
     columns = [column(each.column) for each in profile.columns]
@@ -89,7 +89,7 @@ def _least(each: Column, longest: Mapping[str, int]) -> int:
 
 
 def _needed(each: Column, longest: Mapping[str, int]) -> int:
-    """Return the cells that its texts take, as far as they are known: it need not be wider."""
+    """Return the width beyond which a column gains nothing: that of its title or its longest text so far."""
     return max(longest.get(each.id, each.least), len(each.title))
 
 
@@ -100,9 +100,9 @@ def _wanted(each: Column, longest: Mapping[str, int]) -> int:
 def _widen(
     columns: Sequence[Column], widths: list[int], room: int, longest: Mapping[str, int], own: Sequence[Column]
 ) -> None:
-    """Give columns what they need beyond the least, as far as there is room, and what is left to the flexible ones.
+    """Widen columns towards the width they want, then give what is left to the flexible ones.
 
-    :param own: those whose widths were not chosen
+    :param own: columns whose widths were not chosen
     """
     wanted, spare = [0] * len(columns), [0] * len(columns)
     for index, each in enumerate(columns):
@@ -118,7 +118,7 @@ def _widen(
 
 
 def _satisfy(widths: list[int], wanted: Sequence[int], room: int) -> None:
-    """Give columns what they want, the smallest wants first; those that want more than is left share it evenly."""
+    """Widen columns by the wanted cells, smallest wants first; those that want more than is left share it evenly."""
     open_ = sorted((want, index) for index, want in enumerate(wanted) if want > 0)
     for place, (want, index) in enumerate(open_):
         given = min(want, max(room, 0) // (len(open_) - place))
@@ -127,7 +127,7 @@ def _satisfy(widths: list[int], wanted: Sequence[int], room: int) -> None:
 
 
 def _share(widths: list[int], weights: Sequence[int], extra: int) -> None:
-    """Give out cells by weight; not one is lost by rounding."""
+    """Distribute `extra` cells by weight; rounding loses none."""
     total = sum(weights)
     if extra <= 0 or not total:
         return

@@ -1,8 +1,8 @@
-"""The columns that the list of exchanges can have, and how each says in text what it shows.
+"""The possible columns of the list of exchanges, and how each makes its text.
 
-A column is one of :data:`COLUMNS`, or it is made of a field: any name of the filter language (``topic``), or the path
-of any field of a message (``request.topics[0].name``). What those show is in :attr:`Summary.cells`, made by the
-session. Texts are as they came from the wire; painting cleans them.
+A column is one of :data:`COLUMNS`, or made of a field: any name of the filter language (``topic``), or the path of any
+field of a message (``request.topics[0].name``). The session puts the texts of fields into :attr:`Summary.cells`. Texts
+are as on the wire; painting escapes them.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _TO_THE_MILLISECOND = len("09:14:03.218")
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """By what times are shown.
+    """The references that times are shown relative to.
 
-    :ivar zone: of clock times; None is the local one
-    :ivar begin: ns since the epoch, what elapsed times count from
-    :ivar now: ns since the epoch, what exchanges in flight have run up to
-    :ivar above: ns since the epoch, when the exchange on the line above began, None if there is none
+    :ivar zone: time zone of clock times; None for local time
+    :ivar begin: origin of elapsed times, in ns since the epoch
+    :ivar now: end of the running time of exchanges in flight, in ns since the epoch
+    :ivar above: start of the exchange on the line above, in ns since the epoch; None if there is none
     """
 
     zone: tzinfo | None
@@ -48,20 +48,20 @@ class Clock:
 class Column:
     """One column.
 
-    :ivar id: as it is stored
-    :ivar title: what stands above it
-    :ivar doc: a few words for the dialog of columns
-    :ivar least: cells below which it is left out rather than shrunk
-    :ivar most: cells it takes at most where its texts are long; what is ``flexible`` takes what is left as well
-    :ivar text: what it shows of an exchange; it may be shorter where there are only so many cells for it
+    :ivar id: name in the configuration file
+    :ivar title: heading
+    :ivar doc: short explanation for the dialog of columns
+    :ivar least: minimum width in cells; with less room it is left out rather than shrunk
+    :ivar most: maximum width in cells for long texts; a ``flexible`` column may get more
+    :ivar text: makes the text of an exchange, which may be shorter for the given number of cells
     :ivar right: whether it is aligned to the right
-    :ivar whole: whether it is of use with ``least`` cells or with ``most``, and nothing is gained by any between
-    :ivar firm: whether its texts are not to be cut: with some digits gone a number is another
-    :ivar flexible: share of the width that no column needs, 0 for none
-    :ivar expendable: those with a higher figure are left out first where there is no room; 0 is never
-    :ivar states: of an exchange, those in whose colour it is shown
-    :ivar repeats: whether what repeats the line above is dimmed
-    :ivar order: by what the list is ordered for it (:mod:`kproxy.session.order`); empty if it cannot be
+    :ivar whole: whether only the widths ``least`` and ``most`` are useful, and none in between
+    :ivar firm: whether its texts must not be cut: a number without some of its digits is wrong
+    :ivar flexible: weight for sharing the width that no column needs, 0 for none
+    :ivar expendable: columns with a higher figure are left out first if there is no room; 0 is never left out
+    :ivar states: states of an exchange whose colour it is shown in
+    :ivar repeats: whether text equal to that of the line above is dimmed
+    :ivar order: the order that sorting by it gives (:mod:`kproxy.session.order`); empty if it cannot be sorted by
     """
 
     id: str
@@ -81,7 +81,7 @@ class Column:
 
 
 def running(nanoseconds: int) -> str:
-    """Return for how long something is going on: ``…1.2s``, ``…3m05s``; it is not over."""
+    """Return the duration of something that has not ended: ``…1.2s``, ``…3m05s``."""
     seconds = max(nanoseconds, 0) / SECOND
     if seconds < 99.95:
         return f"…{seconds:.1f}s"
@@ -186,12 +186,12 @@ _ALL = (
 )  # fmt: skip
 
 COLUMNS = {column.id: column for column in _ALL}
-"""Those that are there for every exchange, by ID, in the order in which they are offered."""
+"""The columns that every exchange has, by ID, in the order of the dialog."""
 
 
 @lru_cache(maxsize=256)
 def column(name: str) -> Column:
-    """Return a column by its ID: one of :data:`COLUMNS`, or else one made of the field of that name."""
+    """Return a column by its ID: one of :data:`COLUMNS`, or one made of the field with that name."""
     known = COLUMNS.get(name)
     if known is not None:
         return known
@@ -203,7 +203,7 @@ def column(name: str) -> Column:
 
 
 def field_problem(name: str) -> str:
-    """Return why no column can be made of a field, empty if one can."""
+    """Return why a field cannot be a column, empty if it can."""
     try:
         FieldValues(name)
     except FilterError as error:
@@ -222,13 +222,13 @@ _HAS_NO_FIELD = {
 
 
 _VERSIONED = re.compile(r"\b(?P<api>[A-Z][A-Za-z]+) v(?P<version>\d+)\b")
-"""What the column of APIs shows."""
+"""The text of the column ``api``."""
 
 
 def compile_typed(text: str, zone: tzinfo | None) -> Filter:
-    """Return a filter that a user typed.
+    """Return the filter for a typed text.
 
-    :raises FilterError: if it is not understood; where the title of a column stands for a field, it names the field
+    :raises FilterError: if the text is invalid; if it uses a column's title as a field, the hint names the field
     """
     try:
         return compile_filter(text, zone)
@@ -245,12 +245,12 @@ def compile_typed(text: str, zone: tzinfo | None) -> Filter:
 
 
 def field_names(beginning: str) -> list[str]:
-    """Return the fields that go on as a text begins, for completion."""
+    """Return the field names that start with `beginning`, for completion."""
     return [each.text for each in complete(beginning) if each.kind in ("field", "path") and each.start == 0]
 
 
 def as_summary(held: HeldMessage, now: int) -> Summary:
-    """Return a held message as the list shows it: how long it has been held, what waits behind it, when it goes on.
+    """Return a held message as a row of the list, with its age, how many wait behind it, and when it is released.
 
     :param now: ns since the epoch
     """

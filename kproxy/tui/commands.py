@@ -1,8 +1,8 @@
-"""The table of everything that can be done in the UI.
+"""The table of all commands of the UI.
 
-Bindings, footer, command palette, help screen, the ``:`` line and the reference in docs/ui.md are made from it, and
-the configuration file remaps keys by the names in it. A command is carried out by a method ``action_<name>`` of the
-place it belongs to, dots as underscores: ``mark.toggle`` by ``action_mark_toggle``.
+Bindings, footer, command palette, help screen, the ``:`` line and the reference in docs/ui.md are generated from it,
+and the configuration file remaps keys by its names. A command runs the method ``action_<name>`` of the place it belongs
+to, with dots as underscores: ``mark.toggle`` runs ``action_mark_toggle``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from textual.binding import Binding
 
 
 class Place(StrEnum):
-    """Where a command holds: everywhere on the main screen, or only where a widget has the focus."""
+    """Where a command is available: everywhere on the main screen, or only while a widget has the focus."""
 
     SCREEN = "everywhere"
     LIST = "list of exchanges"
@@ -33,18 +33,17 @@ class Place(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One thing that can be done.
+    """One command.
 
     :ivar name: ``group.verb``; the name in the configuration file, and the binding's id
-    :ivar keys: default keys, as Textual writes them, separated by commas; empty for none
-    :ivar title: a word or two, for the footer and the palette
+    :ivar keys: default keys in Textual's notation, separated by commas; empty for none
+    :ivar title: one or two words, for the footer and the palette
     :ivar doc: a sentence, for help
-    :ivar place: where it holds
+    :ivar place: where it is available
     :ivar show: whether the footer shows it
-    :ivar argument: what stands behind it on the ``:`` line, empty if nothing does; a command with an argument is
-        carried out without one by asking for it
+    :ivar argument: its argument on the ``:`` line, empty for none; without the argument the command asks for it
     :ivar line: its name on the ``:`` line, empty for commands that make no sense there
-    :ivar priority: whether it goes before what the focused widget does with the key
+    :ivar priority: whether its key takes precedence over the focused widget's handling
     """
 
     name: str
@@ -59,7 +58,7 @@ class Command:
 
     @property
     def touches_traffic(self) -> bool:
-        """Whether its key alone, without a question, changes what happens to live traffic."""
+        """Whether pressing its key changes live traffic, without a question."""
         return self.name in _TOUCHING
 
     @property
@@ -69,17 +68,17 @@ class Command:
 
     @property
     def writes_file(self) -> bool:
-        """Whether it writes a file, and nothing else."""
+        """Whether it does nothing but write a file."""
         return self.name in ("app.screenshot", "write.selection")
 
     @property
     def group(self) -> str:
-        """What it is about: the part of the name before the dot."""
+        """Its subject: the part of the name before the dot."""
         return self.name.partition(".")[0]
 
     @property
     def action(self) -> str:
-        """The action that carries it out, without its namespace."""
+        """The name of its action, without namespace."""
         return self.name.replace(".", "_")
 
 
@@ -279,7 +278,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("typing.close", "escape", "close", "Close what is offered, then the line.", Place.TYPING, show=True),
     Command("typing.deep", "ctrl+t", "all fields", "Search in every field and in the bytes of exchanges, not only in what the list shows.", Place.SEARCHING, show=True),
 )  # fmt: skip
-"""All of them, in the order in which help shows them."""
+"""All commands, in the order of help."""
 
 BY_NAME = {command.name: command for command in COMMANDS}
 BY_ACTION = {command.action: command for command in COMMANDS}
@@ -292,7 +291,7 @@ def of(place: Place) -> Iterator[Command]:
 
 
 def bindings(place: Place) -> list[Binding]:
-    """Return the bindings of a place, for the ``BINDINGS`` of the class that has its actions."""
+    """Return the bindings of a place, for the ``BINDINGS`` of the class that implements its actions."""
     return [
         Binding(
             command.keys,

@@ -1,7 +1,7 @@
-"""What the configuration file says of the UI: its table ``[ui]``, and the filters in ``[filters]``.
+"""The UI's part of the configuration file: the table ``[ui]``, and the filters in ``[filters]``.
 
-A setting that makes no sense is left at its default, and told with the file, the setting and what is allowed; the
-others hold. So whatever is in the file, the UI opens.
+An invalid setting keeps its default, and is reported with the file, the setting and the allowed values; the others
+apply. So the UI opens whatever the file contains.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _PLACE = re.compile(r" - at `(?:key in )?\$(?P<path>.*)`$")
 
 
 class Nanoseconds(int):
-    """A duration; in the file it is a text with a unit, ``100ms``."""
+    """A duration in ns; the file has it as text with a unit, ``100ms``."""
 
 
 def profile_of(name: str, entries: Iterable[ColumnEntry]) -> Profile:
-    """Return a profile as it stands in a file.
+    """Return the profile for the column entries of a file.
 
-    :raises ValueError: if there is no such column, or its width makes no sense
+    :raises ValueError: if a column does not exist, or its width is invalid
     """
     return profile(name, ((entry.column, entry.width) for entry in entries))
 
@@ -78,10 +78,10 @@ class Config(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class LoadedConfig:
-    """A configuration file that was read.
+    """The result of reading a configuration file.
 
-    :ivar path: where it is, or would be
-    :ivar problems: what is wrong with it, a line each; empty if nothing is
+    :ivar path: of the file, whether or not it exists
+    :ivar problems: what is wrong with it, one line each
     """
 
     config: Config
@@ -90,7 +90,7 @@ class LoadedConfig:
 
 
 def settings_of(configuration: Configuration) -> LoadedConfig:
-    """Return what a configuration file says of the UI."""
+    """Return the UI's settings in a configuration."""
     file = configuration.path or configuration_folder() / FILE
     try:
         said = {**configuration.table("ui"), "filters": configuration.table("filters")}
@@ -101,9 +101,9 @@ def settings_of(configuration: Configuration) -> LoadedConfig:
 
 
 def load_settings(file: Path | None = None) -> LoadedConfig:
-    """Read what a configuration file says of the UI.
+    """Read the UI's settings from a configuration file.
 
-    :param file: a file that has to be there; None for the usual one, which need not
+    :param file: a file that must exist; None for the default one, which need not
     """
     try:
         return settings_of(load(file))
@@ -114,7 +114,7 @@ def load_settings(file: Path | None = None) -> LoadedConfig:
 
 
 def parsed(said: Mapping[str, Any]) -> tuple[Config, list[str]]:
-    """Return what a file's content means, and what is wrong with it."""
+    """Return the settings in a file's content, and its problems."""
     problems: list[str] = []
     values: dict[str, Any] = {}
     for key, value in said.items():
@@ -134,7 +134,7 @@ def parsed(said: Mapping[str, Any]) -> tuple[Config, list[str]]:
 
 
 def filter_name_problem(name: str) -> str:
-    """Return why a filter cannot be kept under a name, empty if it can."""
+    """Return why a name is invalid for a filter, empty if it is valid."""
     if not FILTER_NAME.fullmatch(name):
         return f"{name!r} is no name for a filter: letters, digits, _ - after a letter"
     if name in MEANINGS:
@@ -143,7 +143,7 @@ def filter_name_problem(name: str) -> str:
 
 
 def _table(setting: str, said: Mapping[str, Any], problems: list[str]) -> dict[str, Any]:
-    """Return the entries of a table that make sense; tell what is wrong with the others."""
+    """Return the valid entries of a table; append the problems of the others to `problems`."""
     kind, make = TABLES[setting]
     kept = {}
     for name, value in said.items():
@@ -158,7 +158,7 @@ def _table(setting: str, said: Mapping[str, Any], problems: list[str]) -> dict[s
 
 
 def _flat(said: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return a table with dots in its names: TOML makes tables of ``mark.toggle = "m"`` without quotes."""
+    """Return a nested table with dotted names: TOML makes tables of ``mark.toggle = "m"`` without quotes."""
     flat: dict[str, Any] = {}
     for name, value in said.items():
         if isinstance(value, dict):
@@ -171,7 +171,7 @@ def _flat(said: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 def _filter(name: str, text: str) -> str:
     if problem := filter_name_problem(name):
         raise ValueError(problem)
-    if "@" not in text:  # those that name others are checked where they are used
+    if "@" not in text:  # filters that name others are checked when used
         compile_filter(text)
     return text
 
@@ -182,7 +182,7 @@ def _rule(_: str, rule: RowColor) -> RowColor:
 
 
 def _as_it_is(_: str, value: str) -> str:
-    return value  # commands and colours are checked by those who know them
+    return value  # keymap and themes check commands and colours
 
 
 _SETTINGS: dict[str, Any] = {field.name: field.type for field in msgspec.structs.fields(Config)}
@@ -193,11 +193,11 @@ TABLES: dict[str, tuple[Any, Callable[[str, Any], Any]]] = {
     "row_colors": (RowColor, _rule),
     "column_sets": (tuple[ColumnEntry, ...], profile_of),
 }
-"""What the entries of the settings that are tables have to be, and what makes them what they mean."""
+"""For each setting that is a table, the type of its entries, and what converts them."""
 
 
 def _special(wanted: type, value: object) -> object:
-    """Make a value of a type of ours, for msgspec."""
+    """Convert a value to :class:`Nanoseconds`, for msgspec."""
     if wanted is not Nanoseconds:
         raise NotImplementedError(wanted)
     found = duration(value) if isinstance(value, str) else None
@@ -212,7 +212,7 @@ def _key(setting: str) -> str:
 
 
 def _explained(setting: str, error: msgspec.ValidationError, kind: Any = None) -> str:
-    """Return msgspec's message with the place in front, and types by the names that TOML has for them."""
+    """Return msgspec's message after the place of the error, with TOML's names of types."""
     text = str(error)
     path = ""
     if found := _PLACE.search(text):

@@ -1,7 +1,7 @@
-"""What Textual draws on: the terminal, and pages in browsers; either may go away.
+"""Drivers for the terminal and for pages in browsers that survive the loss of either.
 
-Textual writes in a thread that ends at the first error, and waits for it for ever then. The UI has to be left in order
-even so: a proxy behind it has requests in flight.
+Textual writes in a thread that ends at the first error, and then waits for it forever. The UI must still shut down
+properly, because a proxy behind it has requests in flight.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from textual.drivers.web_driver import WebDriver
 
 
 class TerminalDriver(LinuxDriver):
-    """Draws on a terminal as long as it is there, and on nothing after that."""
+    """A driver that draws on the terminal while it exists, and discards output afterwards."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -22,22 +22,17 @@ class TerminalDriver(LinuxDriver):
 
 
 class _ForgivingFile:
-    """A text file; what cannot be written to it is lost.
-
-    :param file: the file
-    """
+    """A text file that discards output it cannot write."""
 
     def __init__(self, file: TextIO) -> None:
         self._file = file
 
     def write(self, text: str) -> int:
-        """Write text, if there is still somebody to read it."""
         with suppress(OSError):
             self._file.write(text)
         return len(text)
 
     def flush(self) -> None:
-        """Hand over what was written, likewise."""
         with suppress(OSError):
             self._file.flush()
 
@@ -46,9 +41,9 @@ class _ForgivingFile:
 
 
 class PageDriver(WebDriver):
-    """Draws on a page as long as its server is there; the UI ends after that."""
+    """A driver that draws on a page, and exits the UI when the page's server is gone."""
 
     def run_input_thread(self) -> None:
-        """Read keys until there are no more."""
+        """Read keys until the input ends, then exit."""
         super().run_input_thread()
         self._app.call_later(self._app.exit)

@@ -1,4 +1,4 @@
-"""Files that the UI writes, here or, if it is on a page in a browser, on the user's machine; also the screen."""
+"""Files that the UI writes, here or, if it runs in a browser, as downloads; also screenshots."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from textual.app import App
 from kproxy.export_files import replacing
 
 _MOST = 1_000
-"""Names of a folder that are looked at; beyond, completion would make typing slow."""
+"""Names of a folder that are considered; more would make typing slow."""
 
 
 def problem_here(name: str) -> str:
-    """Return what is wrong with the name of a file to be written, empty if nothing is."""
+    """Return why a file of this name cannot be written, empty if it can."""
     if not name.strip():
         return "type the name of a file"
     if "\0" in name:
@@ -40,7 +40,7 @@ def problem_here(name: str) -> str:
 
 
 def completions_here(name: str) -> Sequence[str]:
-    """Return what a name may go on as: files and folders that there are, folders first, with a slash."""
+    """Return the completions of a path: existing folders with a slash, then files."""
     if not name:
         return ()
     typed, start = os.path.split(name)
@@ -58,7 +58,7 @@ def completions_here(name: str) -> Sequence[str]:
 
 
 def problem_of(app: App[Any], name: str) -> str:
-    """Return what is wrong with the name of a file to be written, empty if nothing is."""
+    """Return why the user cannot write a file of this name, empty if it can be written."""
     if not app.is_web:
         return problem_here(name)
     good = name.strip() and "/" not in name and name.isprintable()
@@ -66,26 +66,26 @@ def problem_of(app: App[Any], name: str) -> str:
 
 
 def completions(app: App[Any], name: str) -> Sequence[str]:
-    """Return what a name may go on as: files and folders of this machine, which a browser is told nothing of."""
+    """Return the completions of a path; none in a browser, which must not see this machine's files."""
     return () if app.is_web else completions_here(name)
 
 
 @contextmanager
 def written_for_user(app: App[Any], path: Path) -> Iterator[Path]:
-    """Yield the path to write a file to; in a browser it is downloaded then, under the name that it was to have."""
+    """Yield the path to write a file to; in a browser the file is then downloaded under the name of `path`."""
     if not app.is_web:
         yield path
         return
     with tempfile.TemporaryDirectory(prefix="kproxy-") as folder:
         made = Path(folder) / path.name
         yield made
-        app.deliver_binary(made.open("rb"), save_filename=path.name)  # read after its name is gone
+        app.deliver_binary(made.open("rb"), save_filename=path.name)  # read after the file is unlinked
 
 
 async def save_screenshot(app: App[Any], name: str = "") -> Path:
-    """Write what the screen shows to a file; return its path.
+    """Write the screen to an SVG file; return its path.
 
-    :param name: of the file, which is replaced if it is there; without one a new name is made, with the time
+    :param name: path of the file, which is replaced if it exists; if empty, a new name with the time
     :raises OSError: if it cannot be written
     """
     problem = problem_of(app, name) if name else ""

@@ -1,8 +1,8 @@
-"""What was typed before, kept from one run to the next.
+"""History of typed lines, kept from one run to the next.
 
-Each kind of line has a file of its own under ``$XDG_STATE_HOME/kproxy/history``: one JSON string a line, the latest
-last, bounded, each text once, readable by its owner only. A history is a convenience: whatever goes wrong with its
-file, nothing is kept and nobody is bothered.
+Each kind of line has its own file under ``$XDG_STATE_HOME/kproxy/history``: one JSON string per line, the latest last,
+bounded, without duplicates, readable only by its owner. A history is a convenience: if its file cannot be read or
+written, nothing is kept and no error is shown.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kproxy.saved_choices import state_directory
 
 MOST_ENTRIES = 500
 LONGEST_ENTRY = 10_000
-"""Characters; what is longer was pasted, and is not worth keeping."""
+"""Characters; longer texts were pasted, and are not worth keeping."""
 
 _LARGEST_FILE = 4 << 20
 
@@ -25,10 +25,10 @@ _log = logging.getLogger(__name__)
 
 
 class History:
-    """Texts that were typed, the latest last.
+    """Typed texts, the latest last.
 
-    :param name: of the file, without anything that has a meaning in paths
-    :param directory: where it is, under :func:`state_directory` if None
+    :param name: file name, without characters that are special in paths
+    :param directory: folder of the file; ``history`` under :func:`state_directory` if None
     """
 
     def __init__(self, name: str, directory: Path | None = None) -> None:
@@ -39,17 +39,17 @@ class History:
         self._added: list[str] = []
 
     def load(self) -> None:
-        """Read what earlier runs have kept. It reads a file, so not in the event loop."""
+        """Read the history of earlier runs. Reads a file, so do not call it in the event loop."""
         self.entries = _latest([*self._read(), *self._added])
 
     def add(self, text: str) -> None:
-        """Put a text behind the others; what is blank is left out. :meth:`save` keeps it."""
+        """Append a text unless it is blank or too long. :meth:`save` writes it."""
         if text.strip() and len(text) <= LONGEST_ENTRY:
             self.entries = _latest([*self.entries, text])
             self._added = _latest([*self._added, text])
 
     def save(self) -> None:
-        """Keep what was added, behind what others have kept in the meantime. It writes a file, so as :meth:`load`."""
+        """Write the added texts after those saved by others meanwhile. As :meth:`load`, not for the event loop."""
         entries = _latest([*self._read(), *self._added])
         try:
             path = self._path()
@@ -67,14 +67,14 @@ class History:
                 lines = file.read(_LARGEST_FILE).splitlines()
         except FileNotFoundError:
             return []
-        except (OSError, RuntimeError) as error:  # pathlib raises the latter where there is no home
+        except (OSError, RuntimeError) as error:  # pathlib raises RuntimeError if there is no home
             _log.debug("the history of %s cannot be read: %s", self._name, error)
             return []
         return [text for line in lines if (text := _decoded(line))]
 
 
 def _decoded(line: bytes) -> str:
-    """Return the text of a line of the file, empty if it is none."""
+    """Return the text of a line of the file, empty if the line is invalid."""
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):
@@ -83,19 +83,19 @@ def _decoded(line: bytes) -> str:
 
 
 def _latest(entries: Iterable[str]) -> list[str]:
-    """Return the latest, each once, at the place where it came last."""
+    """Return the latest entries, each once, at its last place."""
     newest_first = dict.fromkeys(reversed(list(entries)))
     return list(newest_first)[:MOST_ENTRIES][::-1]
 
 
 class Recall:
-    """One walk through a history, back from what stands in the line and on to it again.
+    """One walk through a history, back from the current text and forward to it again.
 
-    A walk ends when something is typed: make a new one.
+    A walk ends when something is typed: create a new one.
 
     :param entries: the latest last
-    :param present: what is in the line now
-    :param beginning: only entries that begin so are met, such as what was typed of it
+    :param present: the current text of the line
+    :param beginning: only entries that start with it are visited
     """
 
     def __init__(self, entries: Sequence[str], present: str, beginning: str = "") -> None:
@@ -104,14 +104,14 @@ class Recall:
         self._at = len(self._met)
 
     def older(self) -> str | None:
-        """Return the entry before, None if there is none."""
+        """Return the previous entry, None if there is none."""
         if self._at == 0:
             return None
         self._at -= 1
         return self._met[self._at]
 
     def newer(self) -> str | None:
-        """Return the entry after; after the last, what was in the line; None after that."""
+        """Return the next entry; after the last, the original text of the line; after that None."""
         if self._at == len(self._met):
             return None
         self._at += 1

@@ -1,6 +1,6 @@
-"""Which keys carry out which commands: the defaults of the command table, and what the configuration file changes.
+"""The keys of commands: the defaults of the command table, and the changes of the configuration file.
 
-A keymap is used as a whole or not at all: half of one could put a key on another command than its user believes.
+A keymap applies as a whole or not at all: half of one could put a key on a command that its user does not expect.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from captures.filters.errors import did_you_mean
 from kproxy.tui.commands import BY_NAME, COMMANDS, Command, Place
 
 UNBOUND = "unbound"
-"""Stands in a keymap for no key at all, which Textual cannot say; no terminal sends it."""
+"""A key that no terminal sends, for commands without a key: Textual's keymaps cannot express that."""
 
 SAME_IN_TERMINALS = {
     "ctrl+h": "backspace",
@@ -23,7 +23,7 @@ SAME_IN_TERMINALS = {
     "ctrl+m": "enter",
     "ctrl+left_square_bracket": "escape",
 }
-"""Keys that most terminals send as another one."""
+"""Keys that most terminals send as another key."""
 
 RESERVED = {
     "tab": "goes to the next pane",
@@ -33,31 +33,31 @@ RESERVED = {
     "ctrl+q": "quits",
     "ctrl+c": "copies selected text",
 }
-"""Keys that cannot be put on a command, unless they are its own."""
+"""Keys that cannot be assigned to a command, except its default keys."""
 
 _MODIFIERS = ("ctrl+", "shift+", "alt+", "super+", "hyper+", "meta+")
 _NAMED = {key.value for key in Keys if not key.value.startswith("<")} | set(KEY_NAME_REPLACEMENTS.values())
 _AROUND: dict[Place, tuple[Place, ...]] = {
     **dict.fromkeys(Place, (Place.SCREEN,)),
     Place.SCREEN: (),
-    # these have tables in them
+    # these contain tables
     Place.LATENCY: (Place.TABLE, Place.SCREEN),
     Place.FAULTS: (Place.TABLE, Place.SCREEN),
     Place.GROUPS: (Place.TABLE, Place.TIMELINE, Place.SCREEN),
-    # what is typed into a line goes into it
+    # a line takes all other keys as text
     Place.TYPING: (),
     Place.SEARCHING: (Place.TYPING,),
 }
 
 Keymap = dict[str, str]
-"""Keys as Textual writes them, with commas between, by the name of a command."""
+"""Keys in Textual's notation, separated by commas, by command name."""
 
 
 def keymap(changes: Mapping[str, str]) -> tuple[Keymap, list[str]]:
-    """Return what is to be given to ``App.set_keymap``, and what is wrong with the changes.
+    """Return the keymap for ``App.set_keymap``, and the problems of the changes.
 
-    :param changes: keys by command as they stand in the configuration file
-    :return: nothing is changed if anything is wrong
+    :param changes: keys by command, as in the configuration file
+    :return: the keymap is empty if there is any problem
     """
     keys: Keymap = {}
     problems = []
@@ -75,24 +75,24 @@ def keymap(changes: Mapping[str, str]) -> tuple[Keymap, list[str]]:
 
 
 def keys_of(command: Command, changes: Mapping[str, str]) -> list[str]:
-    """Return the keys of a command, as Textual writes them.
+    """Return the keys of a command in Textual's notation.
 
-    :param changes: the keymap that is in use
+    :param changes: the active keymap
     """
     keys = changes.get(command.name, command.keys)
     return keys.split(",") if keys and keys != UNBOUND else []
 
 
 def held_in(place: Place) -> Iterator[Command]:
-    """Yield the commands that can be carried out where a place has the focus, its own first."""
+    """Yield the commands available while a place has the focus, its own first."""
     for held in (place, *_AROUND[place]):
         yield from (command for command in COMMANDS if command.place is held)
 
 
 def _normalised(written: str, command: Command) -> str:
-    """Return the keys of a command as Textual writes them.
+    """Return the keys of a command in Textual's notation, separated by commas.
 
-    :raises ValueError: if there is no such key, or it cannot be used
+    :raises ValueError: if a key does not exist or cannot be used
     """
     if not written.strip():
         return ""
@@ -117,7 +117,7 @@ def _is_key(key: str) -> bool:
 
 
 def _clashes(changes: Keymap) -> list[str]:
-    """Return which commands would have the same key at the same place, other than in the table of commands."""
+    """Return a problem for each pair of commands with the same key at one place, except pairs of the command table."""
     problems = []
     told = set()
     for place in Place:

@@ -1,8 +1,8 @@
-"""Where the cursor and the top line of the list are, while what is in the list changes.
+"""The cursor and the top line of the list, while its content changes.
 
-Both belong to exchanges, not to lines: exchanges may come and go above them, and be ordered anew. The exchange that the
-user went to is remembered, so that the cursor is there again after a filter that hid it. Behind the exchanges come the
-messages that are held, which have lines of their own.
+Both are tied to exchanges, not to lines: exchanges may appear and disappear above them, and be sorted anew. The
+exchange that the user went to is remembered, so that the cursor returns to it after a filter that hid it. Held messages
+follow the exchanges and have lines of their own.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from kproxy.session.published import HeldMessage, ShownExchanges
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What of the list is on the screen: a line of titles, then exchanges, then some of what is held.
+    """The visible part of the list: a line of titles, exchanges, then some of the held messages.
 
     :ivar width: cells
     :ivar height: lines, at least one
-    :ivar left: cells that are scrolled out of sight on the left
+    :ivar left: cells scrolled out of sight on the left
     :ivar top: line of the list below the titles
-    :ivar exchanges: how many there are in the list
-    :ivar held: how many messages are held
-    :ivar held_top: index of the uppermost that is in sight
+    :ivar exchanges: number of exchanges in the list
+    :ivar held: number of held messages
+    :ivar held_top: index of the first visible held message
     """
 
     width: int
@@ -35,16 +35,16 @@ class Window:
 
     @property
     def pinned(self) -> int:
-        """Lines for what is held; it has no more than a third of the screen."""
+        """Number of lines for held messages, about a third of the screen at most."""
         return min(self.held, max((self.height - 1) // 3, 1))
 
     @property
     def body(self) -> int:
-        """Lines for exchanges, at least one."""
+        """Number of lines for exchanges, at least one."""
         return max(self.height - 1 - self.pinned, 1)
 
     def row_at(self, y: int) -> int | None:
-        """Return the line of the list that is on a line of the screen, None if there is none."""
+        """Return the row of the list on screen line `y`, None if there is none."""
         if not 0 < y < self.height:
             return None
         below = y - 1 - self.body
@@ -53,7 +53,7 @@ class Window:
         return self.exchanges + self.held_top + below if self.held_top + below < self.held else None
 
     def y_of(self, row: int) -> int | None:
-        """Return the line of the screen that a line of the list is on, None if it is out of sight."""
+        """Return the screen line of a row of the list, None if it is out of sight."""
         held = row - self.exchanges
         if held >= 0:
             return 1 + self.body + held - self.held_top if 0 <= held - self.held_top < self.pinned else None
@@ -62,10 +62,10 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class ListPlace:
-    """Where a user was in the list.
+    """A user's place in the list.
 
     :ivar number: the exchange under the cursor
-    :ivar top: the exchange in the uppermost line
+    :ivar top: the exchange in the top line
     """
 
     number: int
@@ -73,11 +73,11 @@ class ListPlace:
 
 
 class Position:
-    """Cursor and top line.
+    """The cursor and the top line.
 
     :ivar shown: the exchanges in the list
-    :ivar held: what comes behind them
-    :ivar row: the line of the cursor, from 0; 0 too if there are no lines
+    :ivar held: the held messages after them
+    :ivar row: the cursor's row, from 0; 0 too if the list is empty
     """
 
     def __init__(self) -> None:
@@ -89,22 +89,22 @@ class Position:
 
     @property
     def rows(self) -> int:
-        """How many lines there are."""
+        """Number of rows."""
         return len(self.shown) + len(self.held)
 
     @property
     def number(self) -> int | None:
-        """The exchange under the cursor, None if there is none there."""
+        """Number of the exchange under the cursor, None if there is none."""
         return self.shown.number(self.row) if self.row < len(self.shown) else None
 
     @property
     def held_message(self) -> HeldMessage | None:
-        """The held message under the cursor, None if there is none there."""
+        """The held message under the cursor, None if there is none."""
         index = self.row - len(self.shown)
         return self.held[index] if 0 <= index < len(self.held) else None
 
     def go(self, row: int) -> None:
-        """Move the cursor to a line, or to the one nearest to it that exists."""
+        """Move the cursor to a row, or to the nearest that exists."""
         self.row = min(max(row, 0), max(self.rows - 1, 0))
         held = self.held_message
         self._wanted_held = None if held is None else held.number
@@ -121,14 +121,14 @@ class Position:
         ordered: bool,
         following: bool,
     ) -> int:
-        """Take over what is in the list now; return the line that comes on top of the screen.
+        """Replace the list's content; return the new top row.
 
-        What was under the cursor stays where it was on the screen, if it was on it; else what was on top does.
+        The row under the cursor keeps its screen line if it was visible; otherwise the top row does.
 
-        :param top: the line that was on top
-        :param height: lines of exchanges on the screen
-        :param ordered: whether the list is ordered by something else than numbers
-        :param following: whether the cursor stays with the last exchange
+        :param top: the top row before
+        :param height: screen lines for exchanges
+        :param ordered: whether the list is sorted by something else than exchange numbers
+        :param following: whether the cursor stays on the last exchange
         """
         before, row = self.shown, self.row
         by_cursor = top <= row < top + height and row < len(before)
@@ -158,7 +158,7 @@ class Position:
             self.row = self._line(self._wanted, row, ordered=ordered)
 
     def _find_held(self, held: tuple[HeldMessage, ...]) -> None:
-        """Keep the cursor on the held message, or on the one that takes its place."""
+        """Keep the cursor on its held message, or on the one that takes its place."""
         if self._wanted_held is None:
             self.held = held
             return
@@ -175,7 +175,7 @@ class Position:
         self.row = len(self.shown) + index
 
     def _line(self, number: int, line: int, *, ordered: bool) -> int:
-        """Return the line of an exchange; if it has none, of what is nearest by its number, or by its line."""
+        """Return the row of an exchange; if it is hidden, the row nearest by number, or by row if `ordered`."""
         found = self.shown.index_of(number)
         if found is not None:
             return found

@@ -1,6 +1,6 @@
-"""What help says: made from the table of commands, the filter language and the settings, and from nothing else.
+"""The texts of help, generated from the table of commands, the filter language and the settings.
 
-A text is a number of sections, each with a table; the help screen shows and searches them, and docs/ui.md has the same.
+A text is a list of sections, each with a table; the help screen shows and searches them, and docs/ui.md contains them.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from kproxy.tui.keymap import RESERVED, keys_of
 Row = tuple[str, ...]
 
 NAME = "name"
-"""Over the column with the names of commands, which only the configuration file needs."""
+"""Heading of the column of command names, which only the configuration file needs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A part of a text. Code stands between backticks.
+    """A part of a text. Backticks enclose code.
 
     :ivar title: empty for none
     :ivar text: paragraphs
-    :ivar header: of the table; empty if there is none
-    :ivar rows: as many texts each as the header has
+    :ivar header: of the table; empty for no table
+    :ivar rows: rows of the table, with as many texts as ``header``
     """
 
     title: str
@@ -46,7 +46,7 @@ class Section:
 
 
 def spelled(key: str) -> str:
-    """Return a key as people write it: ``?`` for Textual's ``question_mark``."""
+    """Return a key in the usual notation: ``?`` for Textual's ``question_mark``."""
     modifiers, plus, last = key.rpartition("+")
     named = {"⏎": "enter", "␣": "space"}
     shown = format_key(last)
@@ -54,10 +54,10 @@ def spelled(key: str) -> str:
 
 
 def key_sections(places: Sequence[Place], keymap: Mapping[str, str]) -> list[Section]:
-    """Return which keys do what.
+    """Return the sections that list keys and their commands.
 
-    :param places: those that have the focus, the innermost first; they come first
-    :param keymap: what is changed of the keys
+    :param places: places that have the focus, the innermost first; their sections come first
+    :param keymap: the changed keys, by command
     """
     inner = [place for place in places if place is not Place.SCREEN]
     order = dict.fromkeys((*inner, Place.SCREEN, *Place))
@@ -87,11 +87,11 @@ def filter_sections() -> list[Section]:
 def about_sections(
     facts: Iterable[tuple[str, str]] = (), problems: Sequence[str] = (), config: Path | None = None
 ) -> list[Section]:
-    """Return what program this is, where its files are, and what is wrong with them.
+    """Return versions, files of kproxy, and problems of the configuration file.
 
-    :param facts: what else there is to say of this run, each with a name
-    :param problems: what is wrong with the configuration file
-    :param config: the configuration file, None for the usual one
+    :param facts: further facts about this run, as names and values
+    :param problems: of the configuration file
+    :param config: the configuration file, None for the default one
     """
     files = (
         ("configuration", str(config or configuration_folder() / FILE)),
@@ -111,7 +111,7 @@ def about_sections(
 
 
 def settings_section() -> Section:
-    """Return what can be said in the table ``[ui]`` of the configuration file."""
+    """Return the settings of the table ``[ui]`` in the configuration file."""
     docs = dict(re.findall(r"^\s*:ivar (\w+): (.*)$", Config.__doc__ or "", re.MULTILINE))
     rows = []
     for field in msgspec.structs.fields(Config):
@@ -127,7 +127,7 @@ def settings_section() -> Section:
 
 
 def _written(value: object) -> str:
-    """Return a default as it is written in the file."""
+    """Return a default as written in the configuration file."""
     if isinstance(value, bool):
         return f"`{str(value).lower()}`"
     text = f"{value // 1_000_000}ms" if isinstance(value, Nanoseconds) else value
@@ -135,7 +135,7 @@ def _written(value: object) -> str:
 
 
 def found(sections: Iterable[Section], search: str) -> list[Section]:
-    """Return the sections with only those rows and paragraphs that have all words of a search in them."""
+    """Return sections with only the rows and paragraphs that contain all words of a search."""
     words = search.casefold().split()
     if not words:
         return list(sections)
@@ -156,7 +156,7 @@ def found(sections: Iterable[Section], search: str) -> list[Section]:
 
 
 def markdown(sections: Iterable[Section], level: int = 3) -> str:
-    """Return sections in Markdown.
+    """Return sections as Markdown.
 
     :param level: of the headings
     """
@@ -181,7 +181,7 @@ def _line(cells: Row) -> str:
 
 
 def _sections(text: str) -> Iterator[Section]:
-    """Read sections from the Markdown that :func:`captures.filters.reference` makes."""
+    """Yield sections from the Markdown of :func:`captures.filters.reference`."""
     for part in re.split(r"^#+ ", f"# \n{text}", flags=re.MULTILINE)[1:]:
         title, _, body = part.partition("\n")
         blocks = [block for block in body.strip().split("\n\n") if block]

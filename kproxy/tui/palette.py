@@ -1,4 +1,4 @@
-"""The command palette: every command that can be carried out now, and the filters, profiles and themes there are."""
+"""The command palette: every command that is available now, and the filters, profiles and themes."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from kproxy.tui.main.screen import MainScreen
 
 LIVE = "Live: "
-"""What the explanations of commands begin with that need a proxy, in the table of commands."""
+"""Start of the explanation of commands that need a proxy, in the table of commands."""
 
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """Something that the palette offers. The palette takes texts for markup, so these are escaped.
+    """An entry of the palette. The palette parses its texts as markup, so they are escaped.
 
-    :ivar text: what is searched, and shown
-    :ivar help: what it does, and its keys
+    :ivar text: searched, and shown
+    :ivar help: explanation, and keys
     """
 
     text: str
@@ -37,15 +37,15 @@ class Offer:
 
 
 class Commands(Provider):
-    """Offers what can be done on the main screen."""
+    """The palette's provider of commands for the main screen."""
 
     async def discover(self) -> Hits:
-        """Offer everything that has no name of its own, in the order of help."""
+        """Offer every command, in the order of help."""
         for offer in self._commands():
             yield DiscoveryHit(offer.text, offer.carry_out, help=offer.help)
 
     async def search(self, query: str) -> Hits:
-        """Offer what has the letters of the query in it, in their order."""
+        """Offer entries that contain the letters of the query in this order."""
         matcher = self.matcher(query)
         for offer in (*self._commands(), *self._named()):
             score = matcher.match(offer.text)
@@ -90,7 +90,7 @@ class Commands(Provider):
 
 
 def _possible(main: MainScreen, command: Command) -> bool:
-    """Tell whether a command can be carried out now."""
+    """Return whether a command is available now."""
     app = main.kproxy
     running = app.link is not None or (command.group == "recorder" and app.recorder is not None)
     if (command.doc.startswith(LIVE) and not running) or app.leaves_out(command):
@@ -100,6 +100,6 @@ def _possible(main: MainScreen, command: Command) -> bool:
 
 
 def title_of(command: Command) -> str:
-    """Return how the palette calls a command."""
+    """Return a command's title in the palette."""
     group = f"{command.group[:1].upper()}{command.group[1:]}"
     return group if command.title == command.group else f"{group}: {command.title}"

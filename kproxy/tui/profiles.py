@@ -1,4 +1,4 @@
-"""Profiles: sets of columns under a name, in their order, as the configuration file keeps them."""
+"""Profiles: named sets of columns in order, as kept in the configuration file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class ProfileColumn:
     """A column of a profile.
 
     :ivar column: ID of a column, or a field
-    :ivar width: cells, None for as many as its texts need and there is room for
+    :ivar width: cells, None for automatic
     """
 
     column: str
@@ -26,7 +26,7 @@ class ProfileColumn:
 class Profile:
     """The columns of the list, from left to right.
 
-    :ivar name: empty if it has not been kept
+    :ivar name: empty if it is not saved
     """
 
     name: str
@@ -34,35 +34,35 @@ class Profile:
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """The fields of which it has columns: what the session has to fill in."""
+        """The fields among its columns, which the session has to fill in."""
         return tuple(each.column for each in self.columns if each.column not in COLUMNS)
 
     def with_column(self, name: str) -> Profile:
-        """Return the same with one column more, before the last; the same if it is there already."""
+        """Return the profile with a column inserted before the last; unchanged if it has the column."""
         if any(each.column == name for each in self.columns):
             return self
         return Profile("", (*self.columns[:-1], ProfileColumn(name), *self.columns[-1:]))
 
     def with_widths(self, widths: Mapping[str, int]) -> Profile:
-        """Return the same with widths for columns that have none of their own."""
+        """Return the profile with widths for the columns that have none."""
         columns = (replace(each, width=each.width or widths.get(each.column)) for each in self.columns)
         return replace(self, columns=tuple(columns))
 
     def dated(self) -> Profile:
-        """Return the same with the day in front of the time of day."""
+        """Return the profile with the day before the time of day."""
         columns = (replace(each, column="day") if each.column == "time" else each for each in self.columns)
         return replace(self, columns=tuple(columns))
 
     def with_width(self, name: str, width: int | None) -> Profile:
-        """Return the same with another width of a column, None for what it needs."""
+        """Return the profile with another width of a column, None for automatic."""
         columns = (replace(each, width=width) if each.column == name else each for each in self.columns)
         return Profile("", tuple(columns))
 
 
 def profile(name: str, columns: Iterable[tuple[str, int | None]]) -> Profile:
-    """Return a profile of columns and their widths, as a configuration file or its user gives them.
+    """Return a profile of columns and their widths, from a configuration file or a dialog.
 
-    :raises ValueError: if there is no such column, it is there twice, or its width makes no sense; it says of which
+    :raises ValueError: if a column does not exist or is repeated, or a width is invalid; the message says which
     """
     chosen: list[ProfileColumn] = []
     for number, (column, width) in enumerate(columns, 1):
@@ -94,4 +94,4 @@ BUILT_IN: Mapping[str, Profile] = {
         _built_in("two texts", "number time latency client broker api request response state"),
     )
 }
-"""Profiles that are always there."""
+"""Built-in profiles."""

@@ -1,6 +1,6 @@
-"""Filters made of what is selected: "only this topic", "slower than this", "the same group_id".
+"""Filters made from the selection: "only this topic", "slower than this", "the same group_id".
 
-Everything offered is a filter that compiles, and that the exchange it was made of fits.
+Every offered filter compiles, and matches the exchange it was made from.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from dissectors.error_codes import error_name
 from dissectors.units import US
 
 _MOST_OF_A_KIND = 5
-"""Topics, groups, errors ... of one exchange that are offered."""
+"""Most topics, groups, errors ... of one exchange that are offered."""
 _LONGEST_VALUE = 400
-"""Characters or bytes of a value that is offered to be compared with."""
+"""Characters or bytes of the longest value for which a comparison is offered."""
 
 
 @dataclass(frozen=True, slots=True)
 class QuickFilter:
-    """One filter that is offered.
+    """An offered filter.
 
-    :ivar label: what it keeps, for people; values in it are as they came from the wire
+    :ivar label: description for the user; values in it are as on the wire
     :ivar text: the filter
     """
 
@@ -41,22 +41,22 @@ class QuickFilter:
 
 
 class Use(Enum):
-    """What becomes of a filter that was chosen, beside the one that holds now."""
+    """How a chosen filter is combined with the current one."""
 
     ONLY = "only"
-    """Both have to hold."""
+    """Both must match."""
     HIDE = "hide"
-    """What fits it is left out."""
+    """Exclude its matches."""
     ALSO = "also"
-    """What fits it is shown too."""
+    """Include its matches too."""
     REPLACE = "replace"
-    """It is put in the place of the other."""
+    """Replace the current one."""
 
 
 def combined(present: str, chosen: str, use: Use) -> str:
-    """Return the filter that holds when a chosen one is used.
+    """Return the current filter combined with a chosen one.
 
-    :param present: the filter that holds now, empty if none does
+    :param present: the current filter, empty if there is none
     """
     present, chosen = present.strip(), chosen.strip()
     if use is Use.REPLACE:
@@ -72,13 +72,13 @@ def combined(present: str, chosen: str, use: Use) -> str:
 
 
 def _grouped(text: str) -> str:
-    """Return a filter so that it can stand beside ``and``, ``or`` and ``not``."""
+    """Return a filter, in parentheses if it needs them beside ``and``, ``or`` and ``not``."""
     alone = not isinstance(_tree(text), nodes.And | nodes.Or | nodes.Not)
     return text if alone else f"({text})"
 
 
 def _tree(text: str) -> nodes.Node | None:
-    """Return the syntax tree of a filter, None if it is none."""
+    """Return the syntax tree of a filter, None if it is invalid."""
     try:
         return grammar.parse(text)
     except FilterError:
@@ -87,7 +87,7 @@ def _tree(text: str) -> nodes.Node | None:
 
 # ---------------------------------------------------------------- of an exchange
 def of_exchange(exchange: Exchange, context: Context = NO_CONTEXT) -> Iterator[QuickFilter]:
-    """Yield filters for what an exchange is about, who took part in it, and how it went."""
+    """Yield filters for the subjects, the parties and the outcome of an exchange."""
     yield from _fitting(_of_exchange(exchange, context), exchange, context)
 
 
@@ -141,11 +141,11 @@ def _duration(microseconds: int) -> str:
 def of_field(
     path: str, value: Any, exchange: Exchange, context: Context = NO_CONTEXT
 ) -> Iterator[QuickFilter]:
-    """Yield filters for one field of an exchange, before those for the exchange.
+    """Yield filters for one field of an exchange, then those for the exchange.
 
-    :param path: of the field, as annotations write it: ``response.responses[0].error_code``; those of the header are
+    :param path: as in annotations: ``response.responses[0].error_code``; header fields are
         ``request.header.client_id``
-    :param value: of the field; None if it has none, or it is masked
+    :param value: None if it has none, or if it is masked
     """
     others = _of_exchange(exchange, context)
     about = [one for one in others if isinstance(value, str) and value and one.label.endswith(f": {value}")]
@@ -189,7 +189,7 @@ _INDEX = re.compile(r"\[[0-9]+\]")
 
 
 def _test(field: str, value: Any) -> str:
-    """Return a test for a value of a field of a message, empty if there is none."""
+    """Return a test that a message's field has a value, empty if the language cannot express it."""
     match value:
         case bool():
             return f"{field} == {str(value).lower()}"
@@ -213,7 +213,7 @@ def _domains(field: str) -> list[Domain]:
 
 
 def _named(field: str, value: Any) -> str:
-    """Return what a number is called, if that can be written in its place."""
+    """Return the name of an integer value, empty if it has none that filters can use instead."""
     if not isinstance(value, int) or isinstance(value, bool):
         return ""
     names = {domain.name_of(value) for domain in _domains(field)}
@@ -230,10 +230,10 @@ def value_text(value: Any) -> str:
 
 
 def text_test(field: str, value: str) -> str:
-    """Return a test for exactly this text.
+    r"""Return a test for exactly this text.
 
-    A text with characters that cannot be seen is written as an expression. Those that have no escape there, as beyond
-    ``\\xff``, are left open: any character fits in their place.
+    A text with unprintable characters becomes a regular expression, in which those beyond ``\xff`` match any
+    character, because the language has no escapes for them.
     """
     if value and value.isprintable():
         return f"{field} == {quoted(value)}"
@@ -249,7 +249,7 @@ def text_test(field: str, value: str) -> str:
 
 
 def bytes_test(field: str, value: bytes) -> str:
-    """Return a test for exactly these bytes, in the way that is easier to read."""
+    """Return a test for exactly these bytes, as text if that is readable."""
     if value and not _readable(value):
         return f"{field} == 0x{value.hex()}"
     text = value.decode().replace("\\", "\\\\").replace('"', '\\"')
@@ -264,9 +264,9 @@ def _readable(value: bytes) -> bool:
 
 
 def _fitting(offers: Iterable[QuickFilter], exchange: Exchange, context: Context) -> Iterator[QuickFilter]:
-    """Yield those that keep the exchange, each once.
+    """Yield the filters that match the exchange, without duplicates.
 
-    Not all do: of a message set, for one, the tree shows fields of single messages where the language knows batches.
+    Some do not match: the tree shows the single messages of a message set, for example, where the language has batches.
     """
     return (one for one in dict.fromkeys(offers) if _fits(one.text, exchange, context))
 

@@ -1,7 +1,7 @@
-"""Colours of whole lines of the list: the first rule whose filter an exchange fits gives its line a colour.
+"""Colours of whole lines of the list: the first rule whose filter matches an exchange colours its line.
 
-Colours repeat what the line says in words, as everywhere in the UI. They are those of the theme, so that they are
-legible in each.
+Colours repeat facts that the line states in words, as everywhere in the UI. They are colours of the theme, so they are
+legible in every theme.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ COLORS: tuple[str, ...] = get_args(Color)
 
 
 class RowColor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A rule, as the configuration file states it.
+    """A rule of the configuration file.
 
-    :ivar filter: what it is for; empty to drop the usual rule of that name
+    :ivar filter: matches the exchanges to colour; empty to drop the default rule of the same name
     :ivar color: of the theme
     """
 
@@ -43,12 +43,12 @@ USUAL: Mapping[str, RowColor] = {
     "connecting": RowColor("api in {ApiVersions, SaslHandshake, SaslAuthenticate, FindCoordinator}", "muted"),
     "idle": RowColor("api == Heartbeat or (api == Fetch and not records > 0)", "muted"),
 }
-"""The rules that are there unless the configuration file has others of their names."""
+"""The default rules, which rules of the same names in the configuration file replace."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowColors:
-    """Rules, the first that fits first.
+    """Rules; the first match decides.
 
     :ivar rules: filters with their colours
     """
@@ -57,7 +57,7 @@ class RowColors:
 
     @classmethod
     def of(cls, own: Mapping[str, RowColor]) -> RowColors:
-        """Return the rules of a user, in front of the usual ones of other names."""
+        """Return a user's rules, followed by the default rules with other names."""
         rules: Iterable[RowColor] = {
             **own,
             **{name: rule for name, rule in USUAL.items() if name not in own},
@@ -65,5 +65,5 @@ class RowColors:
         return cls(tuple((compile_filter(rule.filter), rule.color) for rule in rules if rule.filter))
 
     def color(self, exchange: Exchange, context: Context, faults: Faults) -> str:
-        """Return the colour of the line of an exchange, empty for that of plain text."""
+        """Return the colour of an exchange's line, empty for that of plain text."""
         return next((color for wanted, color in self.rules if wanted.fits(exchange, context, faults)), "")

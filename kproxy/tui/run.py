@@ -1,4 +1,4 @@
-"""The way from a command into the UI and back."""
+"""Running the UI for a command."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from kproxy.tui.settings import Settings
 from kproxy.tui.themes import heed_color
 
 _SWITCH_SECONDS = 0.0005
-"""How long a thread may keep the others waiting: keys are answered while something is decoded."""
+"""Switch interval of threads, short so that keys are handled while another thread decodes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a UI was left.
+    """How the user left the UI.
 
-    :ivar leaving: what is to become of a proxy
-    :ivar complete: whether all that was captured was read
+    :ivar leaving: whether a proxy ends or continues in the background
+    :ivar complete: whether everything captured was read
     """
 
     leaving: Leaving
@@ -37,11 +37,11 @@ class Outcome:
 
 
 class RunOptions(AppOptions, total=False):
-    """How a session is shown.
+    """Options for showing a session.
 
-    :ivar color: where it is ``auto``, the settings decide
-    :ivar control_socket: of the proxy that the session is of
-    :ivar controls: whether the UI may change what that proxy does
+    :ivar color: with ``auto`` the settings decide
+    :ivar control_socket: of the proxy that the session shows
+    :ivar controls: whether the UI may control that proxy
     """
 
     color: Literal["auto", "always", "never"]
@@ -58,10 +58,10 @@ def run(
     controls: bool = True,
     **options: Unpack[AppOptions],
 ) -> Outcome:
-    """Show a session on the terminal until the user leaves.
+    """Show a session on the terminal until the user quits.
 
-    :param session: not begun yet; it is ended then
-    :param configuration: what the configuration file says
+    :param session: not started yet; closed at the end
+    :param configuration: the configuration file
     :param options: the rest of :class:`RunOptions`
     """
     settings = Settings(settings_of(configuration), keeps=not options.get("read_only"))
@@ -79,7 +79,7 @@ def run(
 
 
 def settled() -> None:
-    """Have the garbage collector look no more at what is there now; it takes longer, the more that is."""
+    """Exclude the objects alive now from garbage collection, which takes longer the more there are."""
     gc.collect()
     gc.freeze()
 

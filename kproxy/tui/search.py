@@ -1,10 +1,10 @@
-"""Searching: what is looked for, as it is typed after ``/``, and the job that looks for it in the list.
+"""Searching: the notation typed after ``/``, and the job that searches the list.
 
 ::
 
-    orders           text; the case of letters matters only where a capital is written
-    "0a 1b"          the same, whatever stands between the quotes
-    /orders-[0-9]+/  a regular expression, likewise; ~ orders-[0-9]+ too
+    orders           text; case matters only if it contains a capital letter
+    "0a 1b"          text, whatever is between the quotes
+    /orders-[0-9]+/  a regular expression, with the same rule for case; ~ orders-[0-9]+ too
     0x0a1b           bytes; 0a 1b too
 """
 
@@ -25,17 +25,17 @@ from kproxy.session.engine import Steps
 from kproxy.session.published import ShownExchanges
 from kproxy.session.summaries import SLOW, said_of, state_of, unexpected
 
-_TURN = 0.008  # seconds of work between two looks at what is more urgent
-_TOGETHER = 64  # exchanges that are decoded between two looks at the clock
+_TURN = 0.008  # seconds of work before more urgent jobs get a turn
+_TOGETHER = 64  # exchanges decoded between two looks at the clock
 
 _HEX = re.compile(r"0[xX]\s*((?:[0-9a-fA-F]{2}\s*)+)|((?:[0-9a-fA-F]{2}\s+)+[0-9a-fA-F]{2})")
 _ESCAPE = re.compile(r"\\.", re.DOTALL)
 
 
 class SearchError(ValueError):
-    """A search that makes no sense.
+    """An invalid search.
 
-    :ivar position: index of the first character that is wrong
+    :ivar position: index of the first wrong character
     """
 
     def __init__(self, message: str, position: int) -> None:
@@ -44,7 +44,7 @@ class SearchError(ValueError):
 
 
 class Kind(StrEnum):
-    """What is looked for."""
+    """The kind of a search."""
 
     TEXT = "text"
     REGEX = "regular expression"
@@ -53,11 +53,11 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """What is looked for.
+    """A parsed search.
 
     :ivar text: as typed
-    :ivar pattern: for texts; bytes are met where they are written in hexadecimal
-    :ivar data: for bytes
+    :ivar pattern: searches texts; for bytes it matches their hexadecimal notation
+    :ivar data: searches bytes
     """
 
     text: str
@@ -66,15 +66,15 @@ class Search:
     data: BytesRegex
 
     def in_text(self, text: str) -> Span | None:
-        """Return where it is first met in a text, and where that ends; None if it is not."""
+        """Return start and end of the first match in a text, None if there is none."""
         return self.pattern.span(text)
 
     def in_bytes(self, data: bytes, at: int = 0) -> Span | None:
-        """Return where it is first met in bytes from an offset on, likewise."""
+        """Return start and end of the first match in bytes from offset `at`, None if there is none."""
         return self.data.span(data, at)
 
     def before(self, data: bytes, at: int) -> Span | None:
-        """Return where it is last met in bytes, beginning before an offset."""
+        """Return start and end of the last match in bytes that starts before offset `at`, None if there is none."""
         last = None
         for found in self.data.spans(data):
             if found[0] >= at:
@@ -84,9 +84,9 @@ class Search:
 
 
 def parse_search(text: str) -> Search:
-    """Return what a text looks for.
+    """Return the search for a typed text.
 
-    :raises SearchError: if it is empty, or no regular expression where it says that it is one
+    :raises SearchError: if it is empty, or an invalid regular expression
     """
     stripped = text.strip()
     if not stripped:
@@ -134,11 +134,11 @@ def _compiled(text: str, kind: Kind, pattern: str, *, any_case: bool, begin: int
 # ---------------------------------------------------------------- in the list
 @dataclass(frozen=True, slots=True)
 class SearchHit:
-    """Where it was met.
+    """A match in the list.
 
     :ivar number: of the exchange
-    :ivar index: its line of the list that was searched
-    :ivar wrapped: whether the search went on at the other end of the list
+    :ivar index: row of the searched list
+    :ivar wrapped: whether the search wrapped around the end of the list
     """
 
     number: int
@@ -147,16 +147,16 @@ class SearchHit:
 
 
 class ListSearch:
-    """A job that looks for the next exchange of the list.
+    """A job that finds the next matching exchange of the list.
 
-    It looks at what a line of the list says of an exchange. Bytes are looked for in the frames, as no line shows any.
+    It searches the texts of each row. Bytes are searched in frames, because rows do not show any.
 
     :param shown: the list
-    :param start: line to begin after; that line itself is looked at last
-    :param forward: down the list
-    :param deep: look at every field and at the frames too
-    :param slow: ns from which an exchange is called slow
-    :ivar share: how much of the list was looked at, up to 1.0; may be read by any thread
+    :param start: row to start after; that row is searched last
+    :param forward: whether to search down the list
+    :param deep: whether to search every field and the frames too
+    :param slow: ns from which an exchange counts as slow
+    :ivar share: searched share of the list, up to 1.0; may be read by any thread
     """
 
     def __init__(
@@ -178,13 +178,13 @@ class ListSearch:
         self._slow = slow
 
     def __call__(self, access: Access) -> Steps[SearchHit | None]:
-        """Return what was found, None if nothing was."""
+        """Return the match, None if there is none."""
         looked_at, began = 0, perf_counter()
         for begin, end, wrapped in self._stretches():
             numbers = self._shown.numbers(begin, end)
             if not self._forward:
                 numbers.reverse()
-            # a chunk is looked at as a whole: between two turns indexes may come to mean other exchanges
+            # a chunk is searched in one turn: between turns indexes may change to other exchanges
             for exchange in access.exchanges(numbers, annotated=True):
                 fits = partial(self._fits, exchange)
                 if access.capture.faults.made(fits, "the search", without=False, number=exchange.number):
@@ -199,7 +199,7 @@ class ListSearch:
         return None
 
     def _stretches(self) -> Iterator[tuple[int, int, bool]]:
-        """Yield lines, from one to before another, and whether they come after the end of the list."""
+        """Yield ranges of rows as start, exclusive end, and whether the search has wrapped around."""
         count = len(self._shown)
         start = min(max(self._start, -1), count - 1)
         ahead, behind = (start + 1, count), (0, start + 1)
@@ -219,7 +219,7 @@ class ListSearch:
         return self._deep and in_exchange(search, exchange)
 
     def _line(self, exchange: Exchange) -> Iterator[str]:
-        """Yield what a line of the list says."""
+        """Yield the texts of a row."""
         version = "" if exchange.version is None else f" v{exchange.version}"
         yield f"{exchange.api}{version}"
         yield exchange.client_id or ""
@@ -233,7 +233,7 @@ class ListSearch:
 
 
 def in_exchange(search: Search, exchange: Exchange) -> bool:
-    """Tell whether something is met in any value of an exchange, or in its frames as far as these hold no secrets."""
+    """Return whether any value of an exchange matches, or its frames if they contain no secrets."""
     shown: list[Any] = [exchange.annotations.decoded, *exchange.shown_tokens]
     bodies = [body for body in (exchange.request, exchange.response) if body is not None]
     shown += [part for body in bodies for part in (body.header, body.value)]
@@ -249,7 +249,7 @@ def _in_value(search: Search, value: Any) -> bool:
 
 
 def _leaves(value: Any) -> Iterator[Any]:
-    """Yield all that is no container. Not by recursion: nobody knows how deep embedded values are."""
+    """Yield all values that are not containers. Iterative, because embedded values may be arbitrarily deep."""
     waiting = [value]
     while waiting:
         item = waiting.pop()

@@ -1,6 +1,6 @@
-"""The settings of a UI: what its user's configuration file says, and what was kept of what was chosen in the UI.
+"""Settings of the UI: the user's configuration file, and the saved choices made in the UI.
 
-Where both say something, the file goes first; what is in the file is not kept a second time.
+The file takes precedence; what it sets is not saved again.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ Value = TypeVar("Value")
 
 
 class SettingsError(Exception):
-    """Something cannot be kept; the text says why."""
+    """A setting cannot be saved; the message says why."""
 
 
 class Settings:
-    """What holds for a UI.
+    """The settings that apply to a UI.
 
-    :param loaded: what the configuration file says; None for the usual one, which is read then
-    :param keeps: whether what is chosen is kept for the next time
-    :ivar file: where the configuration file is, or would be
-    :ivar config: what the file says, with defaults for what it does not say
-    :ivar keymap: what is to be given to ``App.set_keymap``
-    :ivar problems: what is wrong with the file, a line each; none of it is a reason not to open the UI
+    :param loaded: the configuration file; None to read the default one
+    :param keeps: whether choices are saved for the next time
+    :ivar file: path of the configuration file, whether or not it exists
+    :ivar config: the file's settings, with defaults for the others
+    :ivar keymap: the keymap for ``App.set_keymap``
+    :ivar problems: what is wrong with the file, one line each; none prevents the UI from opening
     """
 
     def __init__(self, loaded: LoadedConfig | None = None, *, keeps: bool = True) -> None:
@@ -56,13 +56,13 @@ class Settings:
 
     @property
     def theme(self) -> str:
-        """The name of the theme to begin with."""
+        """Name of the initial theme."""
         chosen = (self.config.theme, self._kept.theme)
         return next((name for name in chosen if name in all_themes()), usual_theme())
 
     @property
     def profile(self) -> Profile:
-        """The columns to begin with."""
+        """The initial columns."""
         chosen = (self.config.columns, self._kept.profile)
         found = next((self.profiles[name] for name in chosen if name in self.profiles), DEFAULT)
         return found.with_widths(self._kept.widths)
@@ -74,19 +74,19 @@ class Settings:
 
     @property
     def profiles(self) -> Mapping[str, Profile]:
-        """Columns of the list by name, those that are always there first."""
+        """Columns of the list by name, the built-in profiles first."""
         kept = {}
         for name, entries in self._kept.profiles.items():
-            with suppress(ValueError):  # of a version that had other columns
+            with suppress(ValueError):  # saved by a version with other columns
                 kept[name] = profile_of(name, entries)
         return {**BUILT_IN, **kept, **self.config.column_sets}
 
     def filter_problem(self, name: str) -> str:
-        """Return why a filter cannot be kept under a name, empty if it can."""
+        """Return why a filter cannot be saved under a name, empty if it can."""
         return filter_name_problem(name) or self._taken(name, self.config.filters)
 
     def profile_problem(self, name: str) -> str:
-        """Return why columns cannot be kept under a name, empty if they can."""
+        """Return why columns cannot be saved under a name, empty if they can."""
         if not name.strip():
             return "a name is missing"
         if name in BUILT_IN:
@@ -97,16 +97,16 @@ class Settings:
         return f"{name!r} is in {self.file}: change it there, or take another name" if name in by else ""
 
     def keep_theme(self, name: str) -> None:
-        """Begin with a theme the next time, unless the configuration file names one. May wait for a disk.
+        """Save the theme for the next time, unless the configuration file names one. Does file I/O.
 
         :raises SettingsError: if it cannot be written
         """
         self._change(lambda kept: replace(kept, theme=name))
 
     def keep_filter(self, name: str, text: str) -> None:
-        """Keep a filter under a name; one of that name is replaced. May wait for a disk.
+        """Save a filter under a name, replacing any other. Does file I/O.
 
-        :raises SettingsError: if the name cannot be had, the filter makes no sense, or it cannot be written
+        :raises SettingsError: if the name is unavailable, the filter is invalid, or it cannot be written
         """
         if problem := self.filter_problem(name):
             raise SettingsError(problem)
@@ -117,9 +117,9 @@ class Settings:
         self._change(lambda kept: replace(kept, filters={**kept.filters, name: text}))
 
     def keep_profile(self, profile: Profile) -> None:
-        """Keep columns under their name, and begin with them the next time. May wait for a disk.
+        """Save columns under their name, and for the next time. Does file I/O.
 
-        :raises SettingsError: if the name cannot be had, or it cannot be written
+        :raises SettingsError: if the name is unavailable, or it cannot be written
         """
         name = profile.name
         if problem := self.profile_problem(name):
@@ -128,14 +128,14 @@ class Settings:
         self._change(lambda kept: replace(kept, profiles={**kept.profiles, name: entries}, profile=name))
 
     def keep_width(self, name: str, width: int) -> None:
-        """Keep the width of a column. May wait for a disk.
+        """Save the width of a column. Does file I/O.
 
         :raises SettingsError: if it cannot be written
         """
         self._change(lambda kept: replace(kept, widths={**kept.widths, name: width}))
 
     def use_profile(self, name: str) -> None:
-        """Begin with some columns the next time, empty for the usual ones. May wait for a disk.
+        """Save the name of the columns to start with next time, empty for the default ones. Does file I/O.
 
         :raises SettingsError: if it cannot be written
         """

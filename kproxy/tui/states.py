@@ -1,6 +1,6 @@
-"""How the states of exchanges look: a symbol, a word and a role, so that nothing depends on colour alone.
+"""The appearance of exchange states: a symbol, a word and a role, so that nothing depends on colour alone.
 
-A role is a name for a kind of text; each widget has a component class of that name, which gives it its colour.
+A role names a kind of text; each widget has a component class of the same name that gives it its colour.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ CURSOR = "▸"
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """How a state looks.
+    """The appearance of a state.
 
     :ivar symbol: one cell
     :ivar role: ``quiet``, ``error``, ``warning``, ``slow``, ``running``, ``held``, ``damaged`` or ``changed``
@@ -49,7 +49,7 @@ ROLES = tuple(dict.fromkeys(look.role for look in LOOKS.values()))
 
 
 def told(summary: Summary) -> str:
-    """Return the state of an exchange in words: its errors, or what is special about it."""
+    """Return the state of an exchange in words: its errors, or its peculiarity."""
     state = summary.state
     if state is State.ERROR and summary.errors:
         return " ".join(summary.errors)
@@ -57,5 +57,5 @@ def told(summary: Summary) -> str:
 
 
 def labelled(summary: Summary) -> str:
-    """Return the same with the symbol of the state in front."""
+    """Return the symbol of the state with its words."""
     return f"{LOOKS[summary.state].symbol} {told(summary)}"

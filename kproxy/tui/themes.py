@@ -1,8 +1,8 @@
-"""Colours of the UI: Textual's themes, two of our own, and doing without.
+"""Colours of the UI: Textual's themes, two of kproxy's, and one without colours.
 
-Ours are for dense tables: plain text has a contrast of at least 7 to its background, and what tells a state at least
-4.5, under the cursor too (WCAG 2, AAA and AA). Where a terminal has 16 colours, a theme made of these is the usual one,
-as others would be rounded to them. No theme is needed to tell states apart: each has a symbol or a word.
+kproxy's themes are for dense tables: plain text has a contrast to its background of at least 7, and text that indicates
+a state at least 4.5, under the cursor too (WCAG 2, AAA and AA). On terminals with 16 colours a theme of these is the
+default, because other colours would be rounded to them. States are recognisable without colours, by a symbol or a word.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ COLORLESS = replace(
         ("scrollbar-background", "scrollbar-background-hover", "scrollbar-background-active"), "ansi_default"
     ),
 )
-"""The theme without colours: what has a background of its own is drawn in reverse video."""
+"""The theme without colours; text with a background of its own is drawn in reverse video."""
 
 CHANGEABLE = (
     "primary",
@@ -94,20 +94,20 @@ CHANGEABLE = (
 
 
 def all_themes() -> dict[str, Theme]:
-    """Return the themes by name, our own first."""
+    """Return the themes by name, kproxy's first."""
     return {theme.name: theme for theme in (DARK, LIGHT, *BUILTIN_THEMES.values())}
 
 
 def usual_theme() -> str:
-    """Return the name of the theme for this terminal, where nobody has chosen one."""
+    """Return the name of the default theme for this terminal."""
     few = Console(force_terminal=True, color_system=COLOR_SYSTEM).color_system == "standard"  # type: ignore[arg-type]
     return FEW_COLORS if few else DARK.name
 
 
 def add_themes(app: App[Any], colors: Mapping[str, str]) -> None:
-    """Make all themes known to an application.
+    """Register all themes with an application.
 
-    :param colors: colours that are different in all of them, by name; those that make no sense are left as they are
+    :param colors: colours to replace in all of them, by name; invalid ones are ignored
     """
     app.register_theme(COLORLESS)
     changed = {name: color for name, color in colors.items() if not _problem(name, color)}
@@ -116,7 +116,7 @@ def add_themes(app: App[Any], colors: Mapping[str, str]) -> None:
 
 
 def color_problems(colors: Mapping[str, str]) -> list[str]:
-    """Return what is wrong with colours of the configuration file, a line each."""
+    """Return what is wrong with the colours of the configuration file, one line each."""
     problems = ((name, _problem(name, color)) for name, color in colors.items())
     return [f"ui.colors.{name}: {problem}" for name, problem in problems if problem]
 
@@ -130,11 +130,11 @@ def theme_problem(name: str) -> str:
 
 
 def heed_color(choice: Literal["auto", "always", "never"]) -> None:
-    """Let Textual know whether to use colours; to be called before the application is made.
+    """Set NO_COLOR for Textual according to `choice`; call it before the application is created.
 
-    Textual takes this from NO_COLOR only, and an empty one for one that is set, which it is not (no-color.org).
+    Textual decides by NO_COLOR only, and takes an empty one as set, contrary to no-color.org.
 
-    :param choice: as of ``--color``; ``auto`` leaves it to NO_COLOR
+    :param choice: value of ``--color``; ``auto`` leaves the decision to NO_COLOR
     """
     without = choice == "never" or (choice == "auto" and bool(os.environ.get("NO_COLOR")))
     if without:
@@ -144,18 +144,18 @@ def heed_color(choice: Literal["auto", "always", "never"]) -> None:
 
 
 def line_filters(app: App[Any], filters: Sequence[LineFilter]) -> list[LineFilter]:
-    """Return the filters through which an application is drawn, for its ``get_line_filters``.
+    """Return an application's line filters, for its ``get_line_filters``.
 
-    :param filters: those that Textual has chosen; without colours one of them makes greys of colours, which are colours
+    :param filters: Textual's choice; without colours it includes one that converts colours to greys, also colours
     """
     usual = [each for each in filters if not isinstance(each, Monochrome | NoColor)]
     return [*usual, ReverseVideo()] if app.no_color else usual
 
 
 class ReverseVideo(LineFilter):
-    """Takes all colours away; what has a background of its own, such as a cursor, is in reverse video.
+    """A line filter that removes all colours, and reverses text with a background of its own, such as a cursor.
 
-    It needs the theme :data:`COLORLESS`, which leaves the terminal's own background to everything else.
+    It needs the theme :data:`COLORLESS`, in which all other text has the terminal's own background.
     """
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:

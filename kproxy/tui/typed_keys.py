@@ -1,8 +1,8 @@
-"""Keys and pasted text in the order in which they were typed: each goes to what the one before has left focused.
+"""Keys and pasted text in typing order: each goes to the widget that the one before has left focused.
 
-Textual sends a key to the queue of the widget that has the focus when the key arrives. What is typed before that widget
+Textual sends a key to the queue of the widget that has the focus when the key arrives. Text typed before that widget
 has handled an earlier key, such as one that opens a line, would run as commands of the old widget. So keys wait here
-until the one before has been handled: by the focused widget, by all around it, and by the dialog that it opens.
+until the one before has been handled: by the focused widget, by its ancestors, and by the dialog that it opens.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ _STEPS = frozenset(("up", "down", "left", "right", "page_up", "page_down", "top"
 _LOOK = 0.05
 _POLL = 0.005
 _PATIENCE = 60.0
-"""Seconds that keys wait for a dialog to open; each is asked for by something that ends much sooner."""
+"""Seconds that keys wait for a dialog to open; the workers that open dialogs end much sooner."""
 _OPENING = 0.3
-"""Seconds after a line or a dialog opened in which a single key does nothing to live traffic."""
+"""Seconds after a line or a dialog opened in which single keys must not affect live traffic."""
 
 
 class TypedKeys:
-    """Hands keys and pasted text on, one at a time.
+    """A queue that dispatches keys and pasted text one at a time.
 
-    :param app: whose they are
-    :param dispatch: sends one to the widget that has the focus
-    :param refuse: says that the key of a command was not heeded
+    :param app: the application they were typed in
+    :param dispatch: sends an event to the focused widget
+    :param refuse: reports that the key of a command was ignored
     """
 
     def __init__(
@@ -54,20 +54,20 @@ class TypedKeys:
         self._task: asyncio.Task[None] | None = None
 
     def put(self, event: events.Event) -> None:
-        """Hand on a key or pasted text when those before are handled."""
+        """Queue a key or pasted text."""
         self._waiting.append(event)
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._hand_on(), name="typed keys")
 
     def wait_for_dialog(self, worker: Worker[Any], *, surely: bool) -> None:
-        """Let keys wait until a worker has opened its dialog, or has ended.
+        """Delay keys until a worker has opened its dialog, or has ended.
 
-        :param surely: keys are dropped if it ends without a dialog, because they were for it
+        :param surely: drop the keys if it ends without a dialog, because they were meant for it
         """
         self._asking[worker] = surely
 
     def dialog_opened(self) -> None:
-        """Take note that a dialog was opened."""
+        """Record that a dialog was opened."""
         self._asking.clear()
         self._opened = monotonic()
 
@@ -86,7 +86,7 @@ class TypedKeys:
             self._app._handle_exception(error)
 
     def _refused(self, event: events.Key) -> Command | None:
-        """Return the command of a key that is not heeded, because it may be text that missed its line."""
+        """Return the command of a key to ignore, because it may be text that missed its line; None otherwise."""
         if event.time - self._opened >= _OPENING or self._types_text(self._app.focused):
             return None
         bound = self._app.screen.active_bindings.get(event.key)
@@ -94,9 +94,9 @@ class TypedKeys:
         return command if command is not None and command.touches_traffic else None
 
     def _stays(self, event: events.Event) -> bool:
-        """Tell whether the focus surely stays where it is: a character in a line, a step in a list.
+        """Return whether the key cannot move the focus, such as a character typed into a line or a step in a list.
 
-        What is typed on need not wait then, and many of these are drawn at once.
+        The next keys need not wait then, so many are drawn at once.
         """
         focused = self._app.focused
         if focused is None or not isinstance(event, events.Key):
@@ -107,20 +107,20 @@ class TypedKeys:
         return any((each.id or "").rpartition(".")[2] in _STEPS for each in bound)
 
     def _around(self) -> list[MessagePump]:
-        """Return what a key passes through: the focused widget, all that it is in, and the application."""
+        """Return what a key bubbles through: the focused widget, its ancestors, and the application."""
         focused = self._app.focused or self._app.screen
         return [*(each for each in focused.ancestors_with_self if each is not self._app), self._app]
 
     async def _handled(self, around: list[MessagePump]) -> None:
         """Wait until a key is handled, and what it opened has the focus."""
         typed_text = self._types_text(self._app.focused)
-        # what handles a key may send a message to itself, which the second round is behind
+        # the handler of a key may post a message to itself; the second round waits for that
         for node in (*around, *around):
             await self._reached(node)
         deadline = monotonic() + _PATIENCE
         while any(not worker.is_finished for worker in self._asking) and monotonic() < deadline:
             await asyncio.sleep(_POLL)
-        if any(self._asking.values()):  # what was typed meanwhile was for a dialog that has not come
+        if any(self._asking.values()):  # typed for a dialog that did not open
             self._waiting.clear()
         self._asking.clear()
         before = None
@@ -133,7 +133,7 @@ class TypedKeys:
 
     @staticmethod
     async def _reached(node: MessagePump) -> None:
-        """Wait until a widget has handled the messages that it has now, or is gone."""
+        """Wait until a widget has handled the messages now in its queue, or is gone."""
         reached = asyncio.get_running_loop().create_future()
 
         def tell() -> None:

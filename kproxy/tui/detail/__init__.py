@@ -1,6 +1,6 @@
-"""What the detail pane shows of an exchange: fields with their meaning, and the bytes they were read from.
+"""The content of the detail pane: an exchange's fields with their meaning, and the bytes they were read from.
 
-Knows nothing of Textual, like the session.
+Does not depend on Textual, like the session.
 """
 
 from kproxy.tui.detail.make import detail_of

@@ -1,4 +1,4 @@
-"""Types and meanings of what is in record batches, which is declared by layouts and not by messages.
+"""Types and meanings of the parts of record batches, which layouts declare instead of messages.
 
 Sources: ``DefaultRecordBatch.java``, ``DefaultRecord.java`` and ``LegacyRecord.java`` of Apache Kafka, KIP-32, KIP-98.
 """
@@ -15,7 +15,7 @@ from dissectors.trace import Node
 
 
 class Meaning(NamedTuple):
-    """What a field is, on the wire and for people."""
+    """Wire type and explanation of a field."""
 
     kind: str
     doc: str
@@ -91,7 +91,7 @@ _OF: Mapping[str, Mapping[str, Meaning]] = {
 
 
 def kind_of(node: Node) -> str:
-    """Return what a struct in a records field is: ``batch``, ``record``, ``message`` or ``record header``."""
+    """Return the kind of a struct in a records field: ``batch``, ``record``, ``message`` or ``record header``."""
     names = {child.name for child in node.children or ()}
     if "base_offset" in names:
         return "batch"
@@ -103,9 +103,9 @@ def kind_of(node: Node) -> str:
 
 
 def meaning(holder: str, name: str | int) -> Meaning:
-    """Return what a field is.
+    """Return type and meaning of a field.
 
-    :param holder: kind of the struct that it is in, empty for what stands beside the batches
+    :param holder: kind of the struct that contains it, empty beside the batches
     """
     fields = _OF.get(holder)
     if fields is None:
@@ -131,9 +131,9 @@ def _attributes(value: int, *, batch: bool) -> str:
 
 
 def about(kind: str, node: Node, first: int | None = None) -> str:
-    """Return a batch in a few words, empty for other structs.
+    """Return a short description of a batch, empty for other structs.
 
-    :param first: offset of its first record, where that is another than the batch has
+    :param first: offset of its first record if it differs from the batch's field
     """
     if kind != "batch":
         return ""

@@ -1,4 +1,4 @@
-"""What can be copied of one field: its value, its path, and a filter for it."""
+"""Formats for copying one field: its value, its path, and a filter for it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _Maker = Callable[[Sequence[Exchange], Context], str]
 
 
 def field_formats(field: FieldNode) -> list[Format]:
-    """Return the formats of a field, for a menu; a value that is masked has none."""
+    """Return the formats of a field, for a menu; a masked value has none."""
     made: list[tuple[str, str, _Maker]] = []
     if field.leaf and not field.masked:
         made.append(("field-value", "value of the field", partial(_value, field)))
@@ -42,7 +42,7 @@ def _value(field: FieldNode, _exchanges: Sequence[Exchange], _context: Context) 
 
 
 def _harmless(text: str) -> str:
-    """Return a text as it is; as JSON, where pasting it would drive a terminal."""
+    """Return a text, as JSON if pasting it could drive a terminal."""
     if all(map(is_printable, text.replace("\t", " ").split("\n"))):
         return text
     return printable_json(json.dumps(text, ensure_ascii=False))

@@ -1,4 +1,4 @@
-"""A traced frame as nodes: every field with what is known of it, and every buffer of bytes."""
+"""A traced frame as nodes: every field with everything known about it, and every byte buffer."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from kproxy.tui.detail.log_places import LogPlaces
 from kproxy.tui.detail.nodes import ByteBuffer, FieldNode, Role
 
 _DEEPEST = 30
-"""Levels of what is known beyond the fields; the sender decides how deep these are."""
+"""Most levels of decoded content below a field; the sender determines its depth."""
 _TOO_DEEP = "…"
 _CUT_OFF = frozenset({"unaligned", "unreadable", "partial", "padding"})
-"""Bytes of a records field that are in no batch: they were not searched for secrets."""
+"""Bytes of a records field that belong to no batch: they were not searched for secrets."""
 
 
 @dataclass(slots=True)
 class _Bytes:
-    """A buffer that is still being looked at."""
+    """A buffer under construction."""
 
     name: str
     data: bytes
@@ -37,9 +37,9 @@ class _Bytes:
 
 
 class Fields:
-    """Makes nodes of what was traced.
+    """Builds nodes from a trace.
 
-    :param changes: what kproxy made of the values
+    :param changes: kproxy's changes of the values
     """
 
     def __init__(self, exchange: Exchange, side: Side, changes: Changes) -> None:
@@ -52,13 +52,13 @@ class Fields:
         self._buffers: list[_Bytes] = []
 
     def begin(self, name: str, root: FieldNode, data: bytes) -> None:
-        """Begin with the bytes of the frame."""
+        """Start with the bytes of the frame."""
         self._buffers.append(_Bytes(name, data, root))
         self.nodes[root.path] = root
 
     @property
     def frame(self) -> bytes:
-        """The bytes of the frame."""
+        """Bytes of the frame."""
         return self._buffers[0].data
 
     def hide(self, start: int, end: int) -> None:
@@ -66,10 +66,10 @@ class Fields:
         self._buffers[0].masked.append((start, end))
 
     def buffers(self, segments: tuple[int, ...], missing: int) -> tuple[ByteBuffer, ...]:
-        """Return all the bytes.
+        """Return all byte buffers.
 
-        :param segments: of the frame
-        :param missing: bytes of the frame
+        :param segments: offsets of the TCP segments in the frame
+        :param missing: number of bytes missing from the frame
         """
         found: list[ByteBuffer] = []
         for made in self._buffers:
@@ -85,9 +85,9 @@ class Fields:
 
     # ------------------------------------------------------------ fields
     def add(self, node: Node, path: str, parent: FieldNode, limit: int) -> FieldNode:
-        """Add a field with all that is in it.
+        """Add a field and everything in it.
 
-        :param limit: where what follows it begins
+        :param limit: start of what follows it
         """
         return self._add(node, path, parent, limit, parent.buffer, "")
 
@@ -104,8 +104,8 @@ class Fields:
     ) -> FieldNode:
         """Add a field.
 
-        :param holder: of what is in a records field, what kind of struct it is in
-        :param hidden: it is in something that is masked
+        :param holder: kind of the containing struct, inside a records field
+        :param hidden: whether it is inside something masked
         """
         children = node.children
         name = node.name if isinstance(node.name, str) else f"[{node.name}]"
@@ -171,7 +171,7 @@ class Fields:
             self._buffers[made.buffer].masked.append((made.start, made.end))
 
     def _name_part(self, made: FieldNode, node: Node, holder: str) -> None:
-        """Say what something in a records field is."""
+        """Set kind and note of a part of a records field."""
         if made.leaf or made.name == "records" or made.opened is not None:
             kind, made.doc = batches.meaning(holder, node.name)
             made.kind = kind if made.leaf else "records"
@@ -185,7 +185,7 @@ class Fields:
             if announced > len(made.children):
                 made.note = f"{len(made.children):,} of {announced:,} records"
 
-    # ------------------------------------------------------------ what is known beyond
+    # ------------------------------------------------------------ decoded content
     def _add_known(self, made: FieldNode, *, hidden: bool) -> None:
         said = self._decoded.get(made.path)
         guess = self._decoded.get(f"{made.path}#guess")
@@ -219,17 +219,17 @@ _INNER_MESSAGE = "messages"
 
 
 def _is_part(node: Node, made: FieldNode) -> bool:
-    """Tell whether a struct is inside a records field: a batch, a record, a message or a header."""
+    """Return whether a struct is part of a records field: a batch, a record, a message or a header."""
     return node.field is None and node.kind in ("", DECOMPRESSED) and made.name != "records"
 
 
 def _is_inner_message(node: Node) -> bool:
-    """Tell whether a message is one of a compressed set, or holds one."""
+    """Return whether a message belongs to a compressed set, or contains one."""
     return isinstance(node.name, str) or any(child.buffer is not None for child in node.children or ())
 
 
 def _path_of(node: Node, child: Node, path: str, base: str) -> str:
-    """Return the path of a part as records are shown: those of message formats 0 and 1 look like later ones."""
+    """Return the path of a part as in annotations, where messages of formats 0 and 1 look like records."""
     if isinstance(child.name, str) and child.name.startswith(_INNER_MESSAGE):
         return f"{path.removesuffix('.value')}.records{child.name.removeprefix(_INNER_MESSAGE)}"
     return node.path_of(child, base)
@@ -242,7 +242,7 @@ def _announced(records: FieldNode) -> int:
 
 
 def _place(made: FieldNode) -> str:
-    """Name compressed records after the batch and, where there are several fields with records, what they belong to."""
+    """Return the name of decompressed records: the path of their batch or message, without the side."""
     path = made.path.partition(".")[2]
     return path.removesuffix(".records").removesuffix(".value")
 
@@ -256,10 +256,10 @@ def _moment(domain: Domain | None, value: int) -> str:
 
 
 def locate(field: FieldNode, data: bytes) -> None:
-    """Give what is below a bytes field its own bytes, types and meanings.
+    """Give the nodes below a bytes field their own byte ranges, types and meanings.
 
-    :param field: with what is known of it as its children
-    :param data: its bytes, the last of the field
+    :param field: has the decoded content as its children
+    :param data: the encoded content, at the end of the field
     """
     content = "" if field.declared is None else field.declared.type.content
     traced = embedded.trace(content, data) if content else None

@@ -1,4 +1,4 @@
-"""Fields by the names that filters and columns know them by."""
+"""Names of fields in filters and columns."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _HEADER = {
     "correlation_id": "correlation_id",
     "client_id": "client_id",
 }
-"""Fields of headers have names of their own."""
+"""Filter names of header fields."""
 
 
 def filter_field(node: FieldNode) -> str | None:
-    """Return what a field is called in filters and as a column, in whatever element of an array; None if it is not."""
+    """Return a field's name in filters and columns, without array indexes; None if it has none."""
     if node.role not in (Role.FIELD, Role.INNER) or node.kind == "frame":
         return None
     if _IN_HEADER.fullmatch(node.path):

@@ -1,6 +1,6 @@
-"""Which lines a tree has: what is unfolded, by default and by wish.
+"""The lines of a tree: which fields are unfolded, by default and by the user.
 
-A line is made for what is unfolded only, so a frame of ten thousand fields costs what is looked at.
+Lines are made only for unfolded fields, so a frame of ten thousand fields costs no more than its visible part.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from kproxy.tui.detail.lines import preview
 from kproxy.tui.detail.nodes import FieldNode, SideDetail
 
 ELEMENTS = 10
-"""So many elements of a large array are shown at first."""
+"""Number of elements of a large array shown at first."""
 ROOM = 40
-"""Lines that a tree has at first, more or less."""
+"""Approximate number of lines of a tree at first."""
 _MANY = ELEMENTS * 2
 _FEW = 3
 _FOLDED_AT_FIRST = frozenset({"record", "message", "record header"})
 
 
 class Fold(Enum):
-    """How much of what is below a field is shown."""
+    """How much below a field is shown."""
 
     FOLDED = "nothing"
     FIRST = "the first elements"
@@ -35,9 +35,9 @@ class Fold(Enum):
 class Line:
     """A line of the tree.
 
-    :ivar node: what it is about
-    :ivar depth: levels that it is in
-    :ivar more: elements of the node that are not shown; this line says so
+    :ivar node: its field
+    :ivar depth: nesting level
+    :ivar more: number of hidden elements of the node, which this line states; 0 on other lines
     """
 
     node: FieldNode
@@ -48,8 +48,8 @@ class Line:
 class FoldedLines:
     """The lines of one side.
 
-    :param wished: what was folded and unfolded by hand, by path; is added to
-    :param room: lines to fill by default
+    :param wished: the user's folds by path; updated here
+    :param room: number of lines to fill by default
     """
 
     def __init__(self, side: SideDetail, wished: MutableMapping[str, Fold], room: int = ROOM) -> None:
@@ -68,7 +68,6 @@ class FoldedLines:
         self._append_below(self.lines, side.root, 1, deep=False)
 
     def fold_of(self, node: FieldNode) -> Fold:
-        """Return how a field is folded."""
         own = self._folds.get(node)
         if own is not None:
             return own
@@ -79,13 +78,13 @@ class FoldedLines:
         )
 
     def wish(self, node: FieldNode, fold: Fold) -> None:
-        """Fold or unfold a field, here and wherever the same field is met again."""
+        """Fold or unfold a field, here and in every exchange with the same path."""
         if node.path:
             self._wished[node.path] = fold
         self.set(node, fold)
 
     def set(self, node: FieldNode, fold: Fold) -> None:
-        """Fold or unfold a field here."""
+        """Fold or unfold a field in this tree."""
         self._folds[node] = fold
         if fold is Fold.DEEP:
             for inner in node.walk():
@@ -105,13 +104,13 @@ class FoldedLines:
         self._places = None
 
     def line_of(self, node: FieldNode) -> int | None:
-        """Return the line of a field, None if it is inside something folded."""
+        """Return the line of a field, None if it is folded away."""
         if self._places is None:
             self._places = {line.node: at for at, line in enumerate(self.lines) if not line.more}
         return self._places.get(node)
 
     def reveal(self, node: FieldNode) -> int:
-        """Unfold what a field is in, and return its line; the nearest that there is if it has none."""
+        """Unfold the ancestors of a field, and return its line; 0 if it has none."""
         at = self.line_of(node)
         if at is not None:
             return at
@@ -158,7 +157,7 @@ class FoldedLines:
 
 
 def _shown(node: FieldNode) -> int:
-    """Return how many lines a field has below it, if it is unfolded at first."""
+    """Return the number of lines below a field that is unfolded by default."""
     count = len(node.children)
     return len(node.remarks) + (count if count <= _MANY else ELEMENTS + 1)
 
@@ -169,7 +168,7 @@ def _to_unfold(node: FieldNode) -> Iterator[FieldNode]:
 
 
 def _worth_unfolding(node: FieldNode) -> bool:
-    """Tell whether unfolding a field shows more than its line does, or is what is looked for."""
+    """Return whether unfolding a field by default shows more than its own line does."""
     if node.name == "header" or node.kind in _FOLDED_AT_FIRST:
         return False
     if node.index is None or node.leaf or node.troubled or node.incomplete:

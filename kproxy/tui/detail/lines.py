@@ -1,4 +1,4 @@
-"""What the tree says of a field in one line: pieces of text, each with the class of what it is."""
+"""A field as one line of the tree: pieces of text, each with its class."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from enum import StrEnum
 from kproxy.tui.detail.nodes import FieldNode, Role
 
 _PREVIEW = 90
-"""Characters of what is said of the fields inside a folded one."""
+"""Characters of the preview of a folded field."""
 _PREVIEW_VALUE = 40
-"""Characters of one value of these."""
+"""Characters of one value in a preview."""
 
 
 class Class(StrEnum):
-    """What a piece of text, or a byte, is; widgets choose the colours."""
+    """The class of a piece of text, or of a byte; widgets choose the colours."""
 
     NAME = "name"
     NUMBER = "number"
@@ -29,7 +29,7 @@ class Class(StrEnum):
 
 
 _SEARCHED = 1 << 16
-"""Characters of a value that a search looks at."""
+"""Characters of a value that are searched."""
 
 Piece = tuple[str, Class]
 
@@ -39,11 +39,11 @@ _HIDDEN_NAMES = frozenset(
 )
 """Fields that a preview leaves out."""
 _DELTAS = frozenset({"offset_delta", "timestamp_delta"})
-"""Fields whose notes say more than they do; the time of each record would leave no room for the rest."""
+"""Fields whose notes say more than their values; the time of each record would leave no room for the rest."""
 
 
 def value_class(node: FieldNode) -> Class:
-    """Return what the value of a leaf is."""
+    """Return the class of a leaf's value."""
     if node.error:
         return Class.ERROR
     if node.masked or node.value is None:
@@ -54,14 +54,14 @@ def value_class(node: FieldNode) -> Class:
 
 
 def byte_class(node: FieldNode) -> Class:
-    """Return what the bytes of a field are; those of what has fields inside are lengths, counts and tags."""
+    """Return the class of a field's bytes; a struct's own bytes are lengths, counts and tags."""
     return value_class(node) if node.leaf else Class.STRUCTURE
 
 
 def pieces(node: FieldNode, *, folded: bool) -> list[Piece]:
     """Return the line of a field.
 
-    :param folded: say a few words of what is inside
+    :param folded: whether to summarise the fields inside
     """
     if node.role in _REMARKS:
         return [(f"{node.role.value} {node.name}", _REMARKS[node.role])]
@@ -73,7 +73,7 @@ def pieces(node: FieldNode, *, folded: bool) -> list[Piece]:
     if text:
         found.append((f" {text}", value_class(node) if node.leaf else Class.MUTED))
     if node.note:
-        # the name that belongs to an ID says more than that, and must not be what is cut
+        # the name of an ID says more than the ID, so it must not be cut off
         at = 1 if node.kind == "uuid" else len(found)
         found.insert(at, (f"  {node.note}", Class.ERROR if node.error else Class.NOTE))
     if node.change:
@@ -89,7 +89,7 @@ def pieces(node: FieldNode, *, folded: bool) -> list[Piece]:
 
 
 def preview(node: FieldNode) -> tuple[str, bool]:
-    """Return the fields inside in a few words, and whether these are all there is to know."""
+    """Return a short text of the fields inside, and whether it is complete."""
     words: list[str] = []
     complete, taken = True, 0
     for text in _previews(node):
@@ -120,14 +120,14 @@ def _previews(node: FieldNode) -> Iterator[str]:
 
 
 def searched(node: FieldNode) -> str:
-    """Return what a search in the tree looks at: the line, and the value as far as the line cuts it."""
+    """Return the text of a field for searches: its line, and the value that the line may cut off."""
     line = "".join(text for text, _ in pieces(node, folded=False))
     return f"{line}\n{whole(node.value, _SEARCHED)}" if isinstance(node.value, str | bytes) else line
 
 
 def whole(value: str | bytes, most: int) -> str:
-    """Return a value as text, without quotes; what is no text in it is replaced.
+    """Return a value as text, without quotes; bytes that are not UTF-8 are replaced.
 
-    :param most: characters before it is cut
+    :param most: maximum length in characters, or bytes
     """
     return value[:most] if isinstance(value, str) else value[:most].decode("utf-8", "replace")

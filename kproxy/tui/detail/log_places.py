@@ -1,7 +1,7 @@
-"""Offsets in the log, and times, of what batches tell as differences only.
+"""Log offsets and times of fields in batches that contain only differences.
 
-A record has its offset and timestamp less those of its batch, and a batch that is produced begins at offset 0: its
-place in the log is in the answer.
+A record has its offset and timestamp relative to its batch, and a produced batch starts at offset 0: its place in the
+log is in the response.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _FIELD = re.compile(r"request\.topic_data\[(\d+)\]\.partition_data\[(\d+)\]\.rec
 
 
 class _Base(NamedTuple):
-    """What a batch has in common.
+    """The base values of a batch.
 
-    :ivar offset: in the log, of the first record; None if it is not known
-    :ivar timestamp: ms, what the records' count from; None if there is none
-    :ivar stamped: ms, of all records, if the broker has stamped them; else None
+    :ivar offset: log offset of the first record; None if unknown
+    :ivar timestamp: base of the records' timestamps, in ms; None if there is none
+    :ivar stamped: timestamp of all records in ms, if set by the broker; else None
     """
 
     offset: int | None
@@ -35,7 +35,7 @@ class _Base(NamedTuple):
 
 
 class LogPlaces:
-    """Tells them of one side of an exchange."""
+    """Log offsets and times of one side of an exchange."""
 
     def __init__(self, exchange: Exchange, side: Side) -> None:
         self._exchange = exchange
@@ -43,7 +43,7 @@ class LogPlaces:
         self._bases: dict[str, _Base] = {}
 
     def note(self, field: FieldNode) -> str:
-        """Return the offset or time that a field of a batch or record stands for; empty if it stands for none."""
+        """Return the absolute offset or time for a field of a batch or record; empty if it has none."""
         if not isinstance(field.value, int) or field.parent is None:
             return ""
         if field.name == "base_offset" and self._produces:
@@ -66,7 +66,7 @@ class LogPlaces:
         return words.moment(time) if time is not None and time >= 0 else ""
 
     def first(self, batch: FieldNode) -> int | None:
-        """Return the offset in the log of the first record of a batch that is produced; None if it is not known."""
+        """Return the log offset of the first record of a produced batch; None if unknown."""
         return self._log_offset(batch) if self._produces else None
 
     def _base(self, batch: FieldNode) -> _Base:
@@ -77,7 +77,7 @@ class LogPlaces:
         return _Base(offset, timestamp if timestamp != -1 else None, stamped)
 
     def _log_offset(self, batch: FieldNode) -> int | None:
-        """Return where a batch that is produced was written, as the answer tells; None if it does not."""
+        """Return the log offset of a produced batch according to the response; None if that does not contain it."""
         field = batch.parent
         found = None if field is None else _FIELD.fullmatch(field.path)
         base = None if found is None else self._answered(int(found[1]), int(found[2]))

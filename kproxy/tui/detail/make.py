@@ -1,4 +1,4 @@
-"""An exchange to what the detail pane shows of it. Runs in the engine thread: it traces, decompresses and counts."""
+"""Makes the detail pane's content from an exchange. Runs in the engine thread, because it traces and decompresses."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from kproxy.tui.detail.fields import Fields
 from kproxy.tui.detail.nodes import Detail, FieldNode, Role, SideDetail
 
 MAX_RECORDS = 2_000
-"""Records of a frame that are shown, each with some ten fields: details have to be there before one has looked for
-them. The tree says how many there are, and the bytes have them all."""
+"""Records shown per frame, each with some ten fields, so that details appear at once. The tree states how many there
+are, and the bytes contain them all."""
 _MAX_PROBLEMS = 20
 
 
@@ -27,12 +27,12 @@ def detail_of(
     show_secrets: bool = False,
     max_records: int = MAX_RECORDS,
 ) -> Detail:
-    """Return all there is to see of an exchange.
+    """Return the detail pane's content for an exchange.
 
     :param exchange: annotated
-    :param capture: knows which segments carried the frames
-    :param show_secrets: as the exchange was annotated
-    :param max_records: records of a frame that are shown
+    :param capture: for the TCP segments that carried the frames
+    :param show_secrets: whether the exchange was annotated with secrets
+    :param max_records: maximum number of records shown per frame
     """
     maker = _Maker(exchange, capture, show_secrets=show_secrets, max_records=max_records)
     return Detail(exchange.number, exchange.api, maker.side("request"), maker.side("response"))
@@ -72,7 +72,7 @@ class _Maker:
     # ------------------------------------------------------------ trees
     def _frame(self, body: Body, fields: Fields, title: str, side: Side, size: int) -> FieldNode:
         traced = trace_body(body, response=side == "response", records=True, max_records=self._max_records)
-        # of a frame of which a part is missing, the size is known all the same
+        # the size is known even if a part of the frame is missing
         prefix = max(size - SIZE_BYTES, len(body.raw)).to_bytes(SIZE_BYTES, "big")
         root = FieldNode(title, side, Role.FIELD, "frame", None, 0, 0, traced.end)
         fields.begin("frame", root, prefix + body.raw)
@@ -92,7 +92,7 @@ class _Maker:
 
     @staticmethod
     def _header(size: Node, header: Node, fields: Fields, root: FieldNode, end: int) -> None:
-        """Put size and header together: they are the same in all frames, and seldom looked at."""
+        """Combine size and header in one node: they are alike in all frames, and seldom looked at."""
         size.value = int.from_bytes(fields.frame[:SIZE_BYTES], "big")
         both = Node("header", 0, "struct", end=end if header.end >= 0 else -1)
         both.children = [size, *(header.children or ())]
@@ -104,7 +104,7 @@ class _Maker:
 
     @staticmethod
     def _hide_undecoded(root: FieldNode, fields: Fields) -> None:
-        """Mask what was not decoded for certain, where it may hold what is secret."""
+        """Mask uncertainly decoded parts, which may contain secrets."""
         unsure = [node for node in root.walk() if node.buffer == 0 and node.leaf and node.incomplete]
         unsure += [node for node in root.children if node.name == "undecoded"]
         for node in unsure:
@@ -121,7 +121,7 @@ class _Maker:
         fields.add(Node("token", SIZE_BYTES, "bytes", None, end, token), f"{side}.token", root, end)
         return root
 
-    # ------------------------------------------------------------ beside them
+    # ------------------------------------------------------------ remarks
     def _remark(self, root: FieldNode, side: Side, changes: Changes, fields: Fields) -> None:
         exchange = self._exchange
         first = "request" if exchange.request is not None or exchange.tokens[0] is not None else "response"
@@ -154,7 +154,7 @@ class _Maker:
         return "no answer" if Flag.UNANSWERED in flag else "no answer yet"
 
     def _segments(self, side: Side, end: int) -> tuple[int, ...]:
-        """Return where in the frame the payloads of its packets begin."""
+        """Return the offsets in the frame at which packet payloads start."""
         capture, exchange = self._capture, self._exchange
         if capture is None:
             return ()
@@ -167,7 +167,7 @@ class _Maker:
 
 
 def _add_remark(root: FieldNode, role: Role, text: str, about: FieldNode) -> None:
-    """Add a line that says something; selecting it shows the bytes of what it is about."""
+    """Add a remark line; selecting it shows the bytes of `about`."""
     node = FieldNode(text, "", role, "", None, about.buffer, about.start, about.end)
     node.leaf, node.parent = True, root
     root.remarks.append(node)

@@ -1,8 +1,7 @@
 """The model of the detail pane: the fields of both sides of an exchange, and the bytes they were read from.
 
-Made in the engine thread (:mod:`kproxy.tui.detail.make`) and never changed afterwards, so that any thread may read it.
-Texts are as they came from the wire, not cleaned; values that are masked are not in here at all, neither as values nor
-as bytes.
+Made in the engine thread (:mod:`kproxy.tui.detail.make`) and never changed afterwards, so any thread may read it. Texts
+are as on the wire, not escaped; masked values are absent, both as values and as bytes.
 """
 
 from __future__ import annotations
@@ -23,42 +22,42 @@ _COUNTED = frozenset({"array", "records"})
 
 
 class Role(Enum):
-    """Where what a line says comes from; the value is the sign that it begins with."""
+    """The origin of a line; the value is the sign that the line starts with."""
 
     FIELD = ""
-    """Read from bytes of its own."""
+    """A field with bytes of its own."""
     INNER = "="
-    """Known beyond the fields, such as the protocol inside a bytes field."""
+    """Decoded content of a field, such as the protocol inside a bytes field."""
     COMMENT = "#"
     """Added by the user."""
     PROBLEM = "!"
-    """Something is wrong."""
+    """A problem."""
     CHANGE = "~"
-    """What kproxy did."""
+    """An action of kproxy."""
 
 
 @dataclass(slots=True, eq=False)
 class FieldNode:
-    """One field, array element or struct, or something to be said beside them.
+    """One field, array element or struct, or a remark beside them.
 
     :ivar name: of the field, or ``[0]`` for an element
-    :ivar path: as filters and annotations write it: ``response.responses[0].error_code``
+    :ivar path: as in filters and annotations: ``response.responses[0].error_code``
     :ivar kind: type on the wire, as in Kafka's message definitions; empty if there is none
     :ivar value: of a leaf; None if it is masked
-    :ivar buffer: index of the bytes that ``start`` and ``end`` count in
+    :ivar buffer: index of the byte buffer that ``start`` and ``end`` refer to
     :ivar start: offset of its first byte
-    :ivar end: offset after its last byte; where it is incomplete, after the last that can be of it
-    :ivar leaf: whether it has a value, and no fields inside; what is known of its bytes may still be below it
-    :ivar children: what is in it
-    :ivar wire: so many of the children, the first, have bytes of their own, and are in the order of these
-    :ivar remarks: what is to be said about it, in lines of their own
-    :ivar opened: index of the bytes that the children count in, where these are not those of the field
-    :ivar declared: the declaration it comes from
-    :ivar doc: what it means
-    :ivar note: what the value is called, or what else is known of it
-    :ivar change: what kproxy made of the value
-    :ivar error: whether the value says about an error
-    :ivar troubled: whether a field inside does
+    :ivar end: offset after its last byte; if incomplete, after the last byte that can belong to it
+    :ivar leaf: whether it has a value and no fields inside; the decoded content of its bytes may still be below it
+    :ivar children: the nodes in it
+    :ivar wire: number of leading children that have bytes of their own, in the order of these bytes
+    :ivar remarks: remarks about it, in lines of their own
+    :ivar opened: index of the byte buffer that the children refer to, if it is not the field's own
+    :ivar declared: its declaration
+    :ivar doc: meaning of the field
+    :ivar note: name of the value, or what else is known about it
+    :ivar change: kproxy's change of the value
+    :ivar error: whether the value indicates an error
+    :ivar troubled: whether a field inside indicates an error
     """
 
     name: str
@@ -86,16 +85,16 @@ class FieldNode:
 
     @property
     def index(self) -> int | None:
-        """Which element of an array it is, None if it is none."""
+        """Index in an array, None if it is not an element."""
         return int(self.name[1:-1]) if self.name[:1] == "[" and self.name[1:-1].isdigit() else None
 
     @property
     def below(self) -> list[FieldNode]:
-        """What is shown below it."""
+        """The nodes shown below it."""
         return self.remarks + self.children if self.remarks else self.children
 
     def text(self, most: int = MAX_TEXT) -> str:
-        """Return the value in one line, as far as it has one, with its unit.
+        """Return the value with its unit in one line, empty if it has none.
 
         :param most: characters before a value is cut
         """
@@ -111,7 +110,7 @@ class FieldNode:
 
     @property
     def unit(self) -> str:
-        """The unit of the value, empty if there is none; names of special values, such as -1, stand alone."""
+        """The unit of the value, empty if there is none; names of special values, such as -1, have none."""
         if self.declared is None or not isinstance(self.value, int) or (self.note and self.value <= 0):
             return ""
         unit = self.declared.type.unit_text
@@ -122,14 +121,14 @@ class FieldNode:
         )
 
     def ancestors(self) -> Iterator[FieldNode]:
-        """Yield what it is in, from the inside out."""
+        """Yield its ancestors, from the inside out."""
         node = self.parent
         while node is not None:
             yield node
             node = node.parent
 
     def walk(self) -> Iterator[FieldNode]:
-        """Yield it and all that is in it, in the order of the tree."""
+        """Yield the node and all its descendants, in the order of the tree."""
         stack = [self]
         while stack:
             node = stack.pop()
@@ -137,7 +136,7 @@ class FieldNode:
             stack.extend(reversed(node.below))
 
     def child_at(self, offset: int) -> int:
-        """Return the index of the child with a byte, -1 if none has it. The byte counts as the children do."""
+        """Return the index of the child that contains byte `offset` of the children's buffer, -1 if none does."""
         at = bisect_right(self.children, offset, hi=self.wire, key=_START) - 1
         return at if at >= 0 and offset < self.children[at].end else -1
 
@@ -146,12 +145,12 @@ class FieldNode:
 class ByteBuffer:
     """Bytes that fields were read from.
 
-    :ivar name: ``frame``, or what was decompressed
+    :ivar name: ``frame``, or the name of decompressed records
     :ivar data: masked bytes are zero
-    :ivar root: what all these bytes belong to
-    :ivar masked: begin and end of what is masked, in order
-    :ivar segments: where each TCP segment begins, the first at 0; empty if that is not known
-    :ivar missing: bytes that follow and were not captured
+    :ivar root: the node that all these bytes belong to
+    :ivar masked: start and end of each masked range, in order
+    :ivar segments: offset of each TCP segment, the first at 0; empty if unknown
+    :ivar missing: number of bytes that follow and were not captured
     """
 
     name: str
@@ -162,12 +161,11 @@ class ByteBuffer:
     missing: int = 0
 
     def begins_segment(self, offset: int) -> bool:
-        """Tell whether a TCP segment begins with a byte."""
+        """Return whether a TCP segment starts at a byte."""
         at = bisect_right(self.segments, offset) - 1
         return at >= 0 and self.segments[at] == offset
 
     def is_masked(self, offset: int) -> bool:
-        """Tell whether a byte is masked."""
         at = bisect_right(self.masked, offset, key=lambda each: each[0]) - 1
         return at >= 0 and offset < self.masked[at][1]
 
@@ -178,7 +176,7 @@ class SideDetail:
 
     :ivar title: ``Fetch v12``
     :ivar root: the tree, None if there is no frame
-    :ivar absent: why there is none
+    :ivar absent: why there is no frame
     :ivar buffers: bytes; the first are those of the frame
     :ivar nodes: all nodes by path
     """
@@ -191,17 +189,17 @@ class SideDetail:
     nodes: dict[str, FieldNode] = field(default_factory=dict, repr=False)
 
     def at(self, buffer: int, offset: int) -> FieldNode | None:
-        """Return the innermost field that a byte belongs to, None if there is no such byte."""
+        """Return the innermost field that contains a byte, None if the byte does not exist."""
         if not 0 <= buffer < len(self.buffers) or not 0 <= offset < len(self.buffers[buffer].data):
             return None
         return self.run(buffer, offset)[0]
 
     def run(self, buffer: int, offset: int) -> tuple[FieldNode, int]:
-        """Return the innermost field with a byte, and up to where the bytes that follow have the same."""
+        """Return the innermost field that contains a byte, and the end of the run of bytes with the same field."""
         node = self.buffers[buffer].root
         end = len(self.buffers[buffer].data)
         while True:
-            if node.opened is not None and node.opened != buffer:  # what is inside lies in other bytes
+            if node.opened is not None and node.opened != buffer:  # its content is in another buffer
                 return node, end
             at = node.child_at(offset)
             if at < 0:
@@ -213,11 +211,11 @@ class SideDetail:
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """All there is to see of one exchange.
+    """The detail pane's content for one exchange.
 
     :ivar number: of the exchange
     :ivar api: name of its API
-    :ivar about: where its time went, and its place on its connection
+    :ivar about: how its time was spent, and its place on its connection
     """
 
     number: int
@@ -227,5 +225,4 @@ class Detail:
     about: tuple[str, ...] = ()
 
     def of(self, side: Side) -> SideDetail:
-        """Return one side."""
         return self.request if side == "request" else self.response

@@ -1,4 +1,4 @@
-"""An exchange at a glance, above its fields: where its time went, and what came before and after on its connection."""
+"""An overview of an exchange, shown above its fields: how its time was spent, and its neighbours on the connection."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kproxy.session.access import Access
 
 
 def overview(exchange: Exchange, access: Access) -> tuple[str, str]:
-    """Return what to say of its time, and of its place; in the engine's thread."""
+    """Return lines about its time and its place on the connection; runs in the engine thread."""
     return _time(exchange, access), _place(exchange, access)
 
 

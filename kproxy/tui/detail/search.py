@@ -1,4 +1,4 @@
-"""Searching in the fields and bytes of an exchange. Nothing here is quick enough for the event loop."""
+"""Searching in the fields and bytes of an exchange. Too slow for the event loop."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from kproxy.tui.detail.lines import searched
 from kproxy.tui.detail.nodes import FieldNode, SideDetail
 
 _WINDOW = 1 << 20
-"""Bytes that are searched at once: other threads have their turn in between."""
+"""Bytes searched at once; other threads run in between."""
 _OVERLAP = 1 << 12
-"""Bytes that a match may have to be found wherever it lies."""
+"""Longest match in bytes that is found across the end of a window."""
 
 
 class TextPattern(Protocol):
-    """What is looked for, as :class:`kproxy.tui.search.Search` is."""
+    """A search, such as :class:`kproxy.tui.search.Search`."""
 
     def in_text(self, text: str) -> tuple[int, int] | None:
-        """Return where it is first met in a text."""
+        """Return start and end of the first match in a text."""
 
     def in_bytes(self, data: bytes, at: int = 0) -> tuple[int, int] | None:
-        """Return where it is first met in bytes from an offset on."""
+        """Return start and end of the first match in bytes from offset `at`."""
 
     def before(self, data: bytes, at: int) -> tuple[int, int] | None:
-        """Return where it is last met in bytes, beginning before an offset."""
+        """Return start and end of the last match in bytes that starts before offset `at`."""
 
 
 class ByteMatch(NamedTuple):
-    """Bytes that were looked for.
+    """A match in bytes.
 
-    :ivar buffer: index of what they are in
+    :ivar buffer: index of the byte buffer
     """
 
     buffer: int
@@ -41,10 +41,10 @@ class ByteMatch(NamedTuple):
 def next_field(
     wanted: TextPattern, sides: list[SideDetail], after: FieldNode | None, *, forward: bool
 ) -> tuple[SideDetail, FieldNode] | None:
-    """Return the next field that shows what is looked for, with its side; after the last comes the first again.
+    """Return the next matching field with its side, None if there is none; wraps around.
 
-    :param sides: in the order in which they are looked at, the first is that of ``after``
-    :param after: where to begin, at the beginning if None
+    :param sides: in search order, starting with the side of ``after``
+    :param after: field to start after, None for the start
     """
     nodes = [
         (side, node) for side in sides if side.root is not None for node in side.root.walk() if node.path
@@ -60,10 +60,10 @@ def next_field(
 def next_bytes(
     wanted: TextPattern, side: SideDetail, buffer: int, offset: int, *, forward: bool
 ) -> ByteMatch | None:
-    """Return the next bytes that are looked for; after the last of one buffer come those of the next.
+    """Return the next match in the bytes, None if there is none; continues in the next buffers and wraps around.
 
-    :param buffer: where to begin: index of the bytes
-    :param offset: and the byte that is selected; what begins with it is not looked at before all else
+    :param buffer: index of the buffer to start in
+    :param offset: the selected byte; a match that starts there is found last
     """
     count = len(side.buffers)
     if not count:
@@ -87,7 +87,7 @@ def _windows(begin: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def _forward(wanted: TextPattern, data: bytes, begin: int, end: int) -> tuple[int, int] | None:
-    """Return the first match that begins in a range."""
+    """Return the first match that starts in a range."""
     for start, stop in _windows(begin, end):
         found = wanted.in_bytes(data[start : stop + _OVERLAP])
         if found is not None and found[0] < stop - start:
@@ -96,7 +96,7 @@ def _forward(wanted: TextPattern, data: bytes, begin: int, end: int) -> tuple[in
 
 
 def _backward(wanted: TextPattern, data: bytes, begin: int, end: int) -> tuple[int, int] | None:
-    """Return the last match that begins in a range."""
+    """Return the last match that starts in a range."""
     for start, stop in reversed(list(_windows(begin, end))):
         found = wanted.before(data[start : stop + _OVERLAP], stop - start)
         if found is not None:

@@ -1,4 +1,4 @@
-"""The answer to a question: lines of text that can be searched, and lead to the exchanges they name."""
+"""The answer to a question: lines of text that can be searched, and that lead to the exchanges they mention."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from kproxy.tui.widgets.table_rows import Row
 
 
 class AnswerDialog(Dialog[int | None]):
-    """Shows an answer. Returns the number of an exchange to go to, None if it is closed.
+    """A dialog that shows an answer. Returns the number of an exchange to go to, None if it is closed.
 
-    :param title: what was asked; it may hold what came from the wire
+    :param title: the question; may contain text from the wire
     :param lines: of the answer
     """
 
@@ -40,7 +40,6 @@ class AnswerDialog(Dialog[int | None]):
         self._lines = lines
 
     def compose(self) -> ComposeResult:
-        """Yield the lines."""
         with Vertical(classes="box") as box:
             box.border_title = printable(self._title)
             box.border_subtitle = "enter: the exchange of the line, q: close"
@@ -51,7 +50,6 @@ class AnswerDialog(Dialog[int | None]):
             yield table
 
     def on_mount(self) -> None:
-        """Let the keys move in the lines."""
         self.query_one(RowTable).focus()
 
     @on(RowTable.RowEntered)

@@ -1,6 +1,6 @@
-"""Small dialogs that every part of the UI asks with: one of several answers, or one line of text.
+"""Small dialogs for all parts of the UI: a choice of answers, and a line of text.
 
-Questions, labels and texts may hold what came from the wire; they are shown as they are, cleaned, and never as markup.
+Questions, labels and texts may contain text from the wire; they are shown escaped, and never parsed as markup.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ Value = TypeVar("Value")
 class Answer(Generic[Value]):
     """One answer to a question.
 
-    :ivar value: what the dialog returns
-    :ivar label: what it is called
+    :ivar value: result of the dialog
+    :ivar label: text in the list
     :ivar key: a character that chooses it at once, empty for none
     """
 
@@ -40,12 +40,12 @@ class Answer(Generic[Value]):
 
 
 class Ask(Dialog[Value | None], Generic[Value]):
-    """Asks a question with a list of answers. Returns the value of the one that was chosen, None after escape.
+    """A question with a list of answers. Returns the value of the chosen answer, None after escape.
 
     :param question: may have several lines
-    :param answers: the first is the one that Enter chooses unless another is selected
+    :param answers: the answers in order
     :param title: of the box
-    :param chosen: index of the answer that is selected at first
+    :param chosen: index of the answer that is highlighted at first, which Enter chooses
     """
 
     DEFAULT_CSS = """
@@ -100,24 +100,24 @@ class Ask(Dialog[Value | None], Generic[Value]):
 
 
 def confirmation(question: str | Content, *, yes: str = "yes", no: str = "no", title: str = "") -> Ask[bool]:
-    """Return a dialog that asks for yes or no; Enter means no, and so does escape, which returns None.
+    """Return a yes-or-no dialog; Enter means no at first, and escape returns None.
 
-    :param yes: what is done, in a word or two
-    :param no: what is done instead
+    :param yes: label of the answer that confirms, one or two words
+    :param no: label of the other answer
     """
     answers = [Answer(True, yes, "y"), Answer(False, no, "n")]
     return Ask(question, answers, title=title, chosen=1)
 
 
 class Prompt(Dialog[str | None]):
-    """Asks for one line of text. Returns it, None after escape.
+    """A dialog for one line of text. Returns it, None after escape.
 
-    :param prompt: what is asked for; may have several lines
-    :param initial: text to begin with
-    :param validate: returns what is wrong with a text, empty if nothing is; a text that is wrong is not accepted
-    :param completions: returns texts that begin with what was typed; the first is offered, the right arrow takes it
+    :param prompt: what to type; may have several lines
+    :param initial: initial text
+    :param validate: returns what is wrong with a text, empty if it is valid; invalid texts are not accepted
+    :param completions: returns completions of the typed text; the first is suggested, and the right arrow accepts it
     :param title: of the box
-    :param placeholder: shown as long as nothing is typed
+    :param placeholder: shown while the line is empty
     :param password: whether the text is hidden
     """
 
@@ -186,14 +186,14 @@ class Prompt(Dialog[str | None]):
         self.query_one("#problem", Static).update(lines("\n".join(f"✗ {problem}" for problem in problems)))
 
     def action_complete(self) -> None:
-        """Take the completion that is offered."""
+        """Accept the suggested completion."""
         field = self.query_one(Input)
         field.cursor_position = len(field.value)
         field.action_cursor_right()
 
 
 class _TextValidator(Validator):
-    """Makes a function that tells what is wrong into a validator."""
+    """Adapts a function that returns an error message to a Textual validator."""
 
     def __init__(self, problem: Callable[[str], str]) -> None:
         super().__init__()
@@ -205,7 +205,7 @@ class _TextValidator(Validator):
 
 
 class _TextSuggester(Suggester):
-    """Offers the first of some texts that goes on from what was typed."""
+    """Suggests the first text that continues the typed text."""
 
     def __init__(self, completions: Callable[[str], Sequence[str]]) -> None:
         super().__init__(use_cache=False, case_sensitive=True)

@@ -1,4 +1,4 @@
-"""What the dialogs of the UI have in common: a titled box in front of the screen, which escape closes."""
+"""The base of dialogs: a titled box in front of the screen, closed by escape."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Result = TypeVar("Result")
 class Dialog(ModalScreen[Result]):
     """A modal screen with one box, which has the class ``box``. Escape closes it with None.
 
-    Nothing in it is larger than the terminal: what may grow has to scroll inside the box.
+    Its box is never larger than the terminal: content that may grow must scroll inside the box.
     """
 
     DEFAULT_CSS = """
@@ -43,7 +43,7 @@ class Dialog(ModalScreen[Result]):
 
 
 class ListDialog(Dialog[Result]):
-    """A dialog with one list, in which j and k move the cursor, too."""
+    """A dialog with one list, in which j and k move the cursor too."""
 
     DEFAULT_CSS = """
     ListDialog OptionList {
@@ -66,7 +66,7 @@ class ListDialog(Dialog[Result]):
         return self._list.highlighted or 0
 
     def action_cursor(self, by: int) -> None:
-        """Go to the next line, or the one before."""
+        """Move the cursor to the next or the previous line."""
         if by > 0:
             self._list.action_cursor_down()
         else:
@@ -74,12 +74,12 @@ class ListDialog(Dialog[Result]):
 
 
 def fault_of(doing: str, error: Exception) -> str:
-    """Return what a dialog says of an error of kproxy's own, which ends what it was doing and nothing else."""
+    """Return a dialog's message about an internal error, which ends only the failed activity."""
     return f"{doing} failed: {described(error)}; this is a fault of kproxy"
 
 
 def lines(text: str | Content) -> Content:
-    """Return text from the wire, which may have several lines, as content that is shown as it is."""
+    """Return text from the wire, which may have several lines, as content without markup."""
     if isinstance(text, Content):
         return text
     return Content("\n").join(plain(line) for line in text.split("\n"))

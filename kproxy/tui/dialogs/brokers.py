@@ -1,4 +1,4 @@
-"""The brokers behind the proxy: what they advertise, where clients find them, and whether they can be reached."""
+"""The brokers behind the proxy: addresses advertised and addresses for clients, and whether they are reachable."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MOST_ROWS = 20
 
 
 class BrokersDialog(Dialog[None]):
-    """Lists brokers. Returns nothing.
+    """A table of brokers. Returns nothing.
 
     :param answer: of the proxy to the command ``brokers`` (docs/ctl.md)
     """
@@ -63,5 +63,4 @@ class BrokersDialog(Dialog[None]):
                 yield Static(Content("\n").join(map(plain, reasons)))
 
     def on_mount(self) -> None:
-        """Let the keys move in the table."""
         self.query_one(RowTable).focus()

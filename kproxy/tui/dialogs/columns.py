@@ -1,4 +1,4 @@
-"""The dialog in which one chooses the columns of the list, their order and widths, and keeps them as a profile."""
+"""The dialog for the columns of the list, their order and widths, and for saving them as a profile."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _KEYS = "space on/off  J K move  < > = width  + field  p profiles  s keep  enter
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A column that may be chosen.
+    """A selectable column.
 
-    :ivar shown: whether it is
+    :ivar shown: whether it is selected
     """
 
     chosen: ProfileColumn
@@ -36,9 +36,9 @@ class Entry:
 
 
 class Choice:
-    """The columns while they are being chosen: those that are shown, in their order, then the others.
+    """The columns while they are edited: the shown ones in order, then the others.
 
-    :ivar name: of the profile that these columns are, empty if they are none
+    :ivar name: of the profile with these columns, empty if none has them
     """
 
     def __init__(self, profile: Profile) -> None:
@@ -48,11 +48,11 @@ class Choice:
 
     @property
     def profile(self) -> Profile:
-        """The columns that are shown."""
+        """The shown columns."""
         return Profile(self.name, tuple(each.chosen for each in self.entries if each.shown))
 
     def load(self, profile: Profile) -> None:
-        """Begin anew with the columns of a profile."""
+        """Restart with the columns of a profile."""
         self.name = profile.name
         shown = {each.column for each in profile.columns}
         fields = [each.chosen.column for each in self.entries if each.chosen.column not in COLUMNS]
@@ -61,9 +61,9 @@ class Choice:
         self.entries += [Entry(ProfileColumn(name), False) for name in others]
 
     def toggle(self, index: int) -> int:
-        """Show a column behind those that are shown, or show it no more; return where it is then.
+        """Show a column after the others, or hide it; return its new index.
 
-        The last one that is shown stays.
+        The last shown column cannot be hidden.
         """
         entry = self.entries[index]
         if entry.shown and self._count == 1:
@@ -74,7 +74,7 @@ class Choice:
         return at
 
     def move(self, index: int, by: int) -> int:
-        """Move a column that is shown among these; return where it is then."""
+        """Move a shown column among the shown ones; return its new index."""
         if not self.entries[index].shown:
             return index
         at = min(max(index + by, 0), self._count - 1)
@@ -82,7 +82,7 @@ class Choice:
         return at
 
     def widen(self, index: int, by: int | None) -> None:
-        """Change the width of a column; None lets it have what it needs."""
+        """Change the width of a column; None makes it automatic."""
         chosen = self.entries[index].chosen
         width = None
         if by is not None:
@@ -91,7 +91,7 @@ class Choice:
         self.name = ""
 
     def add(self, name: str) -> int:
-        """Show a column, if it is not shown yet; return where it is."""
+        """Show a column unless it is shown; return its index."""
         names = [each.chosen.column for each in self.entries]
         if name not in names:
             self._insert(self._count, Entry(ProfileColumn(name), True))
@@ -109,11 +109,11 @@ class Choice:
 
 
 class ColumnsDialog(ListDialog[Profile | None]):
-    """Chooses columns. Returns them, with the name under which they are to be kept, if any; None after escape.
+    """A dialog for choosing columns. Returns them, named if they are to be saved; None after escape.
 
-    :param profile: what is shown now
-    :param profiles: what can be had, by name
-    :param name_problem: returns why columns cannot be kept under a name, empty if they can
+    :param profile: the current columns
+    :param profiles: available profiles by name
+    :param name_problem: returns why columns cannot be saved under a name, empty if they can
     """
 
     DEFAULT_CSS = """
@@ -146,7 +146,6 @@ class ColumnsDialog(ListDialog[Profile | None]):
         self._name_problem = name_problem
 
     def compose(self) -> ComposeResult:
-        """Yield the list."""
         with Vertical(classes="box") as box:
             box.border_title = "columns"
             yield Static(f"    {'column':<22} {'width':>6}  what it shows", id="columns-title", markup=False)
@@ -154,7 +153,6 @@ class ColumnsDialog(ListDialog[Profile | None]):
             yield Static(_KEYS, id="columns-keys", markup=False)
 
     def on_mount(self) -> None:
-        """Begin with the first."""
         self._list.highlighted = 0
 
     def _options(self) -> Iterator[Option]:
@@ -187,29 +185,28 @@ class ColumnsDialog(ListDialog[Profile | None]):
         self._renew(self._choice.toggle(event.option_index))
 
     def action_accept(self) -> None:
-        """Show the columns that are chosen."""
+        """Close with the chosen columns."""
         self.dismiss(self._choice.profile)
 
     def action_switch(self) -> None:
-        """Show the column, or show it no more."""
+        """Show or hide the column."""
         self._renew(self._choice.toggle(self._index))
 
     def action_move(self, by: int) -> None:
-        """Move the column."""
         self._renew(self._choice.move(self._index, by))
 
     def action_widen(self, by: int) -> None:
-        """Make the column wider, or narrower."""
+        """Make the column wider or narrower."""
         self._choice.widen(self._index, by)
         self._renew(self._index)
 
     def action_widen_as_needed(self) -> None:
-        """Let the column have what it needs."""
+        """Make the width of the column automatic."""
         self._choice.widen(self._index, None)
         self._renew(self._index)
 
     def action_add_field(self) -> None:
-        """Ask for a field."""
+        """Ask for a field to add as a column."""
         self.app.push_screen(
             Prompt(
                 "Name of a field, such as topic, or the path of one, such as request.topics.name",
@@ -225,7 +222,7 @@ class ColumnsDialog(ListDialog[Profile | None]):
             self._renew(self._choice.add(name))
 
     def action_load(self) -> None:
-        """Ask for a profile to begin anew with."""
+        """Ask for a profile to restart with."""
         answers = [Answer(profile, name) for name, profile in self._profiles.items()]
         names = list(self._profiles)
         chosen = names.index(self._choice.name) if self._choice.name in names else 0
@@ -239,7 +236,7 @@ class ColumnsDialog(ListDialog[Profile | None]):
             self._renew(0)
 
     def action_keep(self) -> None:
-        """Ask for a name under which the columns are kept, and show them."""
+        """Ask for a profile name, and close with the named columns."""
         self.app.push_screen(
             Prompt("Name to keep these columns under", validate=self._name_problem, title="keep columns"),
             self._keep,

@@ -1,4 +1,4 @@
-"""The comment of an exchange, as text of several lines."""
+"""The editor for the comment of an exchange."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from kproxy.tui.dialogs.base import Dialog
 
 
 class CommentDialog(Dialog[str | None]):
-    """Edits a comment. Returns its text, empty to take it away, or None if it stays as it was.
+    """A dialog for editing a comment. Returns its text, empty to delete it, None to leave it unchanged.
 
-    Enter makes a new line, so F2 or ctrl+s keeps the comment: not every terminal tells ctrl+enter from Enter.
+    Enter inserts a line break, so F2 or ctrl+s saves: not every terminal distinguishes ctrl+enter from Enter.
 
     :param number: of the exchange
-    :param text: the comment that it has
+    :param text: current comment
     """
 
     DEFAULT_CSS = """
@@ -55,6 +55,6 @@ class CommentDialog(Dialog[str | None]):
         area.focus()
 
     def action_keep(self) -> None:
-        """Return the text."""
+        """Close with the text."""
         text = self.query_one(TextArea).text.strip()
         self.dismiss(text)

@@ -1,4 +1,4 @@
-"""Two responses beside each other, field by field, what differs marked: of a replayed request, or both recorded."""
+"""Two responses side by side, field by field, with differences marked: recorded and replayed, or both recorded."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from kproxy.tui.widgets.table_rows import Cell, Role, Row
 
 
 def verdict(answered: ReplayedExchange) -> Cell:
-    """Return what came of a request, in words."""
+    """Return the result of a replayed request in words."""
     outcome = answered.outcome
     if outcome.failure:
         return Cell(f"✗ {outcome.failure}", Role.ERROR)
@@ -41,17 +41,17 @@ def verdict(answered: ReplayedExchange) -> Cell:
 
 
 def milliseconds_cell(latency: int | None) -> Cell:
-    """Return a latency in ns as a number of ms; nothing for None."""
+    """Return a latency in ns as a number of ms; an empty cell for None."""
     return Cell("") if latency is None else Cell(milliseconds(latency), value=latency)
 
 
 class FieldComparison(Dialog[None]):
-    """Two responses beside each other, the cursor on the first difference.
+    """Two responses side by side, with the cursor on the first difference.
 
     :param heading: of the box
     :param about: lines above the fields
-    :param titles: of the columns of the first and the second response
-    :param make: makes the lines; called in another thread
+    :param titles: headings of the columns of the first and the second response
+    :param make: returns the lines; called in another thread
     """
 
     DEFAULT_CSS = """
@@ -101,11 +101,9 @@ class FieldComparison(Dialog[None]):
             table.select(self._places[0])
 
     def action_next_difference(self) -> None:
-        """Go to the next line that differs."""
         self._go(1)
 
     def action_previous_difference(self) -> None:
-        """Go to the line before that differs."""
         self._go(-1)
 
     def _go(self, step: int) -> None:
@@ -119,9 +117,9 @@ class FieldComparison(Dialog[None]):
 
 
 class Comparison(FieldComparison):
-    """The recorded and the new response to a request that was sent again.
+    """The recorded and the new response to a replayed request.
 
-    :param answered: what came of the request
+    :param answered: the replayed request
     """
 
     def __init__(self, answered: ReplayedExchange) -> None:
@@ -132,9 +130,9 @@ class Comparison(FieldComparison):
 
 
 def recorded_comparison(pair: ResponsePair, zone: tzinfo | None) -> FieldComparison:
-    """Return the dialog that shows two recorded responses.
+    """Return the dialog for two recorded responses.
 
-    :param zone: of times; None is the local one
+    :param zone: time zone; None for local time
     """
     first, second = pair.first, pair.second
     count = words.counted(len(pair.found), "difference") if pair.found else "no difference"

@@ -1,4 +1,4 @@
-"""Copying exchanges: the formats there are, with what each makes of the exchange."""
+"""The dialog for copying exchanges: the formats, with a preview of each."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from kproxy.tui.files import completions, problem_of, written_for_user
 from kproxy.tui.safe import plain
 
 MOST_EXCHANGES = 1_000
-"""Copying is for what is pasted; more is for a file."""
+"""Most exchanges that can be copied; more belong in a file."""
 
 _SHOWN_LINES = 400
 _SHOWN_COLUMNS = 400
@@ -43,11 +43,11 @@ _STEP = 0.01
 
 
 class CopyDialog(Dialog[str | None]):
-    """Offers the formats of exchanges. Returns what was done, to be told; None after escape.
+    """A dialog that copies exchanges in a format. Returns what was done, as a message; None after escape.
 
-    :param session: theirs
-    :param numbers: which ones
-    :param first: formats to be offered before those of exchanges
+    :param session: the session of the exchanges
+    :param numbers: of the exchanges
+    :param first: formats offered before those of exchanges
     """
 
     DEFAULT_CSS = """
@@ -90,7 +90,7 @@ class CopyDialog(Dialog[str | None]):
 
     @work(group="load")
     async def on_mount(self) -> None:
-        """Show the formats there are."""
+        """Decode the exchanges, and list their formats."""
         options = self.query_one(OptionList)
         options.focus()
         try:
@@ -138,7 +138,7 @@ class CopyDialog(Dialog[str | None]):
         return await self._session.run(making(form, self._exchanges, self._session), Priority.LOOK)
 
     async def _chosen(self) -> tuple[Format, str] | None:
-        """Return the format under the cursor, and the text in it; None if there is none, as the preview says."""
+        """Return the highlighted format and its text; None if there is none, as the preview reports."""
         form = self._format
         if form is None:
             return None
@@ -158,17 +158,17 @@ class CopyDialog(Dialog[str | None]):
 
     # ------------------------------------------------------------ keys
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Leave files out where the UI writes none."""
+        """Disable the action for files if the UI must not write any."""
         return action != "file" or getattr(self.app, "writes_files", True)
 
     def action_next(self, by: int) -> None:
-        """Go to the next format, or the one before."""
+        """Move to the next or the previous format."""
         options = self.query_one(OptionList)
         (options.action_cursor_down if by > 0 else options.action_cursor_up)()
 
     @work(group="copy", exclusive=True)
     async def action_copy(self) -> None:
-        """Copy in the chosen format."""
+        """Copy in the highlighted format."""
         chosen = await self._chosen()
         if chosen is None:
             return
@@ -181,7 +181,7 @@ class CopyDialog(Dialog[str | None]):
 
     @work(group="copy", exclusive=True)
     async def action_file(self) -> None:
-        """Write the chosen format to a file."""
+        """Write the highlighted format to a file."""
         chosen = await self._chosen()
         if chosen is None:
             return
@@ -217,7 +217,7 @@ class CopyDialog(Dialog[str | None]):
 
 
 def taking(numbers: Sequence[int]) -> Callable[[Access], Generator[None, None, list[Exchange]]]:
-    """Return a job that decodes exchanges, no more than may be copied."""
+    """Return a job that decodes at most :data:`MOST_EXCHANGES` exchanges."""
 
     def take(access: Access) -> Generator[None, None, list[Exchange]]:
         taken = []
@@ -233,7 +233,7 @@ def taking(numbers: Sequence[int]) -> Callable[[Access], Generator[None, None, l
 
 
 def making(form: Format, exchanges: Sequence[Exchange], session: Session) -> Callable[[Access], str]:
-    """Return a job that puts exchanges into a format."""
+    """Return a job that formats exchanges."""
 
     def make(access: Access) -> str:
         context = Context(access.capture, session.zone, session.show_secrets)
@@ -243,9 +243,9 @@ def making(form: Format, exchanges: Sequence[Exchange], session: Session) -> Cal
 
 
 def preview(text: str) -> tuple[Content, bool]:
-    """Return the beginning of a text as it is to be shown, line by line, and whether lines are to be wrapped.
+    """Return the start of a text for display, line by line, and whether to wrap its lines.
 
-    Columns have to stay columns; but of lines that are long and few, such as JSON, there would be too little to see.
+    Wrapping would break columns; but of few and long lines, such as JSON, too little would be visible without it.
     """
     text = text.removesuffix("\n")
     wrapped = text.count("\n") < _FEW_LINES

@@ -1,6 +1,7 @@
-"""Editing a held message: its fields in a form, or all of it as JSON; what differs is shown before anything is sent.
+"""The editor for a held message: its fields in a form, or the whole as JSON, with changes shown before sending.
 
-The message goes on by itself before its client gives up, so the dialog counts down, and says when it is too late.
+The message is released automatically before its client gives up, so the dialog counts down, and reports when it is too
+late.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from kproxy.tui.widgets.row_table import RowTable
 from kproxy.tui.widgets.table_rows import Cell, Role, Row
 
 _TICK = 0.5  # seconds
-_PAUSE = 0.15  # seconds without a key before what was typed is checked
+_PAUSE = 0.15  # seconds without a key before the text is checked
 _MOST_SHOWN = 200  # changes
 
 FIELDS, JSON = "fields", "json"
@@ -45,11 +46,11 @@ Edit its other fields, or start kproxy with --show-secrets."""
 
 
 class EditHeld(Dialog[bytes | None]):
-    """Edits a held message. Returns the frame that is to go on in its place, None if it is held on.
+    """A dialog for editing a held message. Returns the frame to release instead, None if it stays held.
 
-    :param held: what is known of it
-    :param draft: what is edited
-    :param still_held: returns what is known of it now, None if it has gone on
+    :param held: metadata of the message
+    :param draft: the edited copy
+    :param still_held: returns the current metadata, None if the message was released
     """
 
     DEFAULT_CSS = """
@@ -236,9 +237,9 @@ class EditHeld(Dialog[bytes | None]):
         self._stale.add(FIELDS)
         await self._check()
 
-    # ------------------------------------------------------------ what comes of it
+    # ------------------------------------------------------------ result
     async def _check(self) -> None:
-        """Build what would go on, in a thread, and say what differs or what is wrong."""
+        """Build the frame in a thread, and show the changes or the problem."""
         try:
             edited = await asyncio.to_thread(self._draft.check)
         except EditError as error:
@@ -265,7 +266,7 @@ class EditHeld(Dialog[bytes | None]):
             outcome.update(Content("\n").join(shown))
 
     async def action_send(self) -> None:
-        """Let it go on as it is now, if just that was shown."""
+        """Close with the frame, if it is exactly the one whose changes were shown."""
         shown = self._edited
         if self.query_one(ContentSwitcher).current == JSON and not self.query_one(TextArea).read_only:
             self.workers.cancel_group(self, "json")
@@ -279,12 +280,12 @@ class EditHeld(Dialog[bytes | None]):
             self.dismiss(self._edited.data)
 
     def action_other_tab(self) -> None:
-        """Go on to the other way of editing."""
+        """Switch between fields and JSON."""
         tabs = self.query_one(Tabs)
         tabs.active = f"tab-{FIELDS if tabs.active == f'tab-{JSON}' else JSON}"
 
     def action_back(self) -> None:
-        """Go back from a field to the list of fields, from there leave."""
+        """Return from a field to the list of fields, or close."""
         field = self.query_one("#field-value", Input)
         if field.has_focus:
             self._show_field()

@@ -1,4 +1,4 @@
-"""What was told so far: notices, warnings and errors, which are on the screen for a few seconds only."""
+"""Past notices, warnings and errors, which the screen shows for a few seconds only."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ LOOKS = {
 
 
 class EventsDialog(Dialog[None]):
-    """Lists events, the latest at the end. Returns nothing.
+    """A list of events, the latest at the end. Returns nothing.
 
-    :param events: in the order in which they were told
-    :param zone: for their times; None is the local one
+    :param events: in order of time
+    :param zone: time zone; None for local time
     """
 
     DEFAULT_CSS = """
@@ -69,7 +69,6 @@ class EventsDialog(Dialog[None]):
         scroll.scroll_end(animate=False)
 
     def action_scroll(self, where: str) -> None:
-        """Scroll the list."""
         getattr(self.query_one(VerticalScroll), f"scroll_{where}")(animate=False)
 
     def _text(self) -> Content:

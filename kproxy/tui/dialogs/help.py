@@ -1,4 +1,4 @@
-"""Help: keys, the filter language, and what there is to know of this run; searchable."""
+"""Help: keys, the filter language, and facts about this run; searchable."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from kproxy.tui.manual import NAME, Section, about_sections, filter_sections, fo
 
 TABS = {"keys": "keys", "filter": "filter language", "about": "about"}
 WIDE = 100
-"""Columns of the terminal from which there is room for everything."""
+"""Columns of the terminal from which everything fits."""
 MOST_ALIGNED = 20
-"""Cells of a first column that are kept free in all tables of its kind."""
+"""Most cells by which first columns of tables with the same header are aligned."""
 LEAST_PROSE = 30
-"""Cells of a second column, which is the one with sentences, before the others are folded."""
+"""Least cells of a second column, which contains sentences, before the others are folded."""
 
 
 class HelpDialog(Dialog[None]):
-    """Shows help. Returns nothing.
+    """A dialog that shows help. Returns nothing.
 
-    :param focused: what has the focus; the keys of its place come first
-    :param keymap: what is changed of the keys
-    :param about: what there is to say of this run, see :func:`kproxy.tui.manual.about_sections`
-    :param tab: the part to begin with, one of :data:`TABS`
+    :param focused: the focused widget; the keys of its place come first
+    :param keymap: the changed keys
+    :param about: facts about this run, see :func:`kproxy.tui.manual.about_sections`
+    :param tab: the initial part, one of :data:`TABS`
     """
 
     DEFAULT_CSS = """
@@ -101,7 +101,7 @@ class HelpDialog(Dialog[None]):
         self._show()
 
     def _show(self) -> None:
-        """Draw the part that is shown, unless it is as it has to be."""
+        """Draw the current part if search or width have changed."""
         part, search, narrow = self.query_one(TabbedContent).active, self._search, self.size.width < WIDE
         if self._drawn.get(part) == (search, narrow) or part not in self._texts:
             return
@@ -116,7 +116,7 @@ class HelpDialog(Dialog[None]):
         return self.query_one(Input).value.strip()
 
     def action_search(self) -> None:
-        """Begin to search."""
+        """Open the search field."""
         field = self.query_one(Input)
         field.add_class("-open")
         field.focus()
@@ -130,7 +130,7 @@ class HelpDialog(Dialog[None]):
         self.set_focus(None)
 
     def action_back(self) -> None:
-        """End the search, or close."""
+        """Close the search field, or the dialog."""
         field = self.query_one(Input)
         if not field.has_class("-open"):
             self.dismiss()
@@ -140,20 +140,20 @@ class HelpDialog(Dialog[None]):
         self.set_focus(None)
 
     def action_tab(self, step: int) -> None:
-        """Go to another part."""
+        """Switch to another part."""
         tabs = self.query_one(TabbedContent)
         names = list(TABS)
         tabs.active = names[(names.index(tabs.active) + step) % len(names)]
 
     def action_move(self, method: str) -> None:
-        """Scroll the part that is shown."""
+        """Scroll the current part."""
         pane = self.query_one(TabbedContent).active_pane
         if pane is not None:
             getattr(pane.query_one(VerticalScroll), method)(animate=False)
 
 
 def places_of(focused: Widget | None) -> list[Place]:
-    """Return the places that a widget is in or at, the innermost first."""
+    """Return the places of a widget and its ancestors, the innermost first."""
     nodes = focused.ancestors_with_self if focused is not None else ()
     classes = (kind for node in nodes for kind in type(node).__mro__)
     bound = (binding for kind in classes for binding in kind.__dict__.get("BINDINGS", ()))
@@ -162,9 +162,9 @@ def places_of(focused: Widget | None) -> list[Place]:
 
 
 def drawn(sections: Sequence[Section], *, narrow: bool = False) -> Group:
-    """Return sections as tables for a terminal; those with the same header have a first column of one width.
+    """Return sections as tables for a terminal; first columns are equally wide in tables with the same header.
 
-    :param narrow: whether names for the configuration file are left out
+    :param narrow: whether to omit the names for the configuration file
     """
     widths: dict[tuple[str, ...], int] = {}
     for section in sections:
@@ -195,6 +195,6 @@ def _table(section: Section, columns: int, width: int) -> Table:
 
 
 def _inline(text: str) -> Text:
-    """Return text with what stands between backticks in bold."""
+    """Return text with code between backticks in bold."""
     pieces = text.split("`")
     return Text.assemble(*((piece, "bold" if index % 2 else "") for index, piece in enumerate(pieces)))

@@ -1,4 +1,4 @@
-"""Leaving the UI of a proxy: who is still connected through it, and what is to become of them."""
+"""Leaving the UI of a proxy: the clients still connected, and whether the proxy ends or continues."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ _MOST_ROWS = 12
 
 
 Leaving = Literal["end", "background"]
-"""What becomes of the proxy: it ends when requests in flight have their answers, or goes on without the UI."""
+"""Whether the proxy ends, once requests in flight are answered, or continues without the UI."""
 
 
 class Leave(Dialog[Leaving | None]):
-    """Asks what is to become of the proxy. Returns None to stay.
+    """A dialog that asks whether the proxy ends or continues. Returns None to stay.
 
-    :param connections: that are open
-    :param may_leave: whether the proxy can go on without the UI
-    :param held: how many messages are held; they go on in any case
-    :param run: by which it can be found again
+    :param connections: the open connections
+    :param may_leave: whether the proxy can continue without the UI
+    :param held: number of held messages; they are released in any case
+    :param run: name by which the proxy can be found again
     """
 
     DEFAULT_CSS = """
@@ -95,7 +95,7 @@ class Leave(Dialog[Leaving | None]):
         if self._connections:
             self.query_one(RowTable).set_rows([_row(each) for each in self._connections])
         answers = self.query_one(OptionList)
-        # what ends connections is not chosen by pressing Enter once too often
+        # pressing Enter once too often must not end connections
         answers.highlighted = len(self._answers) - 1 if self._connections else 0
         answers.focus()
 

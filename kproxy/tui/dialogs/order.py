@@ -1,4 +1,4 @@
-"""The dialog in which one chooses by what the list is ordered."""
+"""The dialog for the order of the list."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _BY_NUMBER = "number"
 
 
 def orders(profile: Profile) -> list[Column]:
-    """Return columns by which the list can be ordered, no two by the same: first those that are shown."""
+    """Return the columns that the list can be sorted by, one per order, the shown ones first."""
     columns = [column(each.column) for each in profile.columns] + list(COLUMNS.values())
     found: dict[str, Column] = {}
     for each in columns:
@@ -33,10 +33,10 @@ def orders(profile: Profile) -> list[Column]:
 
 
 class OrderDialog(ListDialog[Order | None]):
-    """Chooses an order. Returns it, None after escape.
+    """A dialog for choosing an order. Returns it, None after escape.
 
-    :param profile: the columns that are shown
-    :param order: what holds now, None for by number
+    :param profile: the shown columns
+    :param order: current order, None for by number
     """
 
     DEFAULT_CSS = """
@@ -56,7 +56,6 @@ class OrderDialog(ListDialog[Order | None]):
         self._order = order or Order(_BY_NUMBER)
 
     def compose(self) -> ComposeResult:
-        """Yield the list."""
         with Vertical(classes="box") as box:
             box.border_title = "order by"
             box.styles.max_height = len(self._columns) + 2
@@ -64,7 +63,7 @@ class OrderDialog(ListDialog[Order | None]):
             yield OptionList(*(Option(plain(self._label(each))) for each in self._columns), compact=True)
 
     def on_mount(self) -> None:
-        """Begin with what holds now."""
+        """Highlight the current order."""
         names = [each.order for each in self._columns]
         self._list.highlighted = names.index(self._order.column) if self._order.column in names else 0
 
@@ -82,11 +81,11 @@ class OrderDialog(ListDialog[Order | None]):
         self.dismiss(Order(name, descending=turned))
 
     def action_falling(self) -> None:
-        """Order by the column, largest first."""
+        """Sort by the column, largest first."""
         self.dismiss(Order(self._columns[self._index].order, descending=True))
 
     def action_field(self) -> None:
-        """Ask for a field to order by."""
+        """Ask for a field to sort by."""
         self.app.push_screen(
             Prompt(
                 "Name of a field, or the path of one. Every exchange in the list is decoded for it.",

@@ -1,4 +1,4 @@
-"""The dialog in which one chooses who is shown in a conversation."""
+"""The dialog for the participants shown in a conversation."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from kproxy.tui.widgets.toggles import Ticks
 
 
 class ParticipantsDialog(Dialog[frozenset[Participant]]):
-    """Lists clients and brokers; returns those that are ticked, None if it is closed.
+    """A list of clients and brokers. Returns the ticked ones, None if it is closed.
 
-    :param participants: who there is
-    :param chosen: who is ticked at first
+    :param participants: all participants
+    :param chosen: participants ticked at first
     """
 
     DEFAULT_CSS = """
@@ -39,7 +39,6 @@ class ParticipantsDialog(Dialog[frozenset[Participant]]):
         self._chosen = chosen
 
     def compose(self) -> ComposeResult:
-        """Yield the list."""
         with Vertical(classes="box") as box:
             box.border_title = "who is shown"
             box.border_subtitle = "space ticks, a all, enter shows"
@@ -48,11 +47,11 @@ class ParticipantsDialog(Dialog[frozenset[Participant]]):
             )
 
     def action_apply(self) -> None:
-        """Close it, and show who is ticked."""
+        """Close with the ticked participants."""
         self.dismiss(frozenset(self._list.selected))
 
     def action_all(self) -> None:
-        """Tick all, or none if all are."""
+        """Tick all, or none if all are ticked."""
         if len(self._list.selected) == len(self._participants):
             self._list.deselect_all()
         else:

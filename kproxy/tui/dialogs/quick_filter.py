@@ -1,4 +1,4 @@
-"""The dialog behind ``!``: filters made of what is selected, and what becomes of the one that is chosen."""
+"""The dialog of the key ``!``: filters made from the selection, and how to use the chosen one."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _LONGEST_LABEL = 60
 
 
 class QuickFilterDialog(ListDialog[tuple[QuickFilter, Use] | None]):
-    """Offers filters. Returns the one that was chosen with its use, None after escape.
+    """A list of filters. Returns the chosen one with its use, None after escape.
 
     :param offers: the filters, the best first
-    :param present: the filter that holds now, empty if none does
-    :param title: what they were made of
+    :param present: current filter, empty if there is none
+    :param title: of the box
     """
 
     DEFAULT_CSS = """
@@ -76,19 +76,19 @@ class QuickFilterDialog(ListDialog[tuple[QuickFilter, Use] | None]):
         return None if index is None else self._offers[index]
 
     def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
-        """Show what the filter would be."""
+        """Show the resulting filter."""
         event.stop()
         offer = self._offers[event.option_index]
         only = combined(self._present, offer.text, Use.ONLY)
         self.query_one("#result", Static).update(plain(only))
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        """Take a filter that was clicked, or chosen by enter."""
+        """Use a filter that was clicked, or chosen by Enter."""
         event.stop()
         self.dismiss((self._offers[event.option_index], Use.ONLY))
 
     def action_use(self, name: str) -> None:
-        """Take the highlighted filter."""
+        """Use the highlighted filter."""
         offer, use = self._highlighted, Use[name]
         if offer is not None and (self._present or use in (Use.ONLY, Use.HIDE)):
             self.dismiss((offer, use))

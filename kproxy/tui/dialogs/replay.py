@@ -1,7 +1,7 @@
-"""Replaying from the UI: to which brokers, what the plan is, how it goes on, and what came back otherwise.
+"""Replay from the UI: choosing brokers, showing the plan, progress and differing responses.
 
-Nothing is sent before the plan was shown. One request that was replayed is shown with both responses at once; of
-several there is a table first.
+Nothing is sent before the plan is shown. A single replayed request opens the comparison of its responses at once;
+several are listed in a table first.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ _SUBTITLES = {
 
 
 class ReplayDialog(Dialog[str]):
-    """Replays exchanges. Returns the brokers as they were typed, to be offered again; empty if none were.
+    """A dialog that replays exchanges. Returns the typed brokers, as the initial text of the next one; empty for none.
 
     :param numbers: of the exchanges
-    :param brokers: to begin with, ``host:port,...``
+    :param brokers: initial text, ``host:port,...``
     """
 
     DEFAULT_CSS = """
@@ -134,7 +134,7 @@ class ReplayDialog(Dialog[str]):
         self.query_one(".box").border_subtitle = _SUBTITLES[step]
         self._tell("")
 
-    # ------------------------------------------------------------ what is asked
+    # ------------------------------------------------------------ options
     @work(exclusive=True)
     async def _collect(self) -> None:
         try:
@@ -161,9 +161,9 @@ class ReplayDialog(Dialog[str]):
         self.action_next()
 
     async def _wish(self) -> Wish:
-        """Return what was asked for.
+        """Return the chosen options.
 
-        :raises ValueError: if it makes no sense
+        :raises ValueError: if one is invalid
         """
         assert self._collected is not None
         brokers = addresses(self.query_one("#brokers", Input).value.strip())
@@ -177,7 +177,7 @@ class ReplayDialog(Dialog[str]):
         )
 
     def _security_of(self, path: str) -> Security:
-        """Return how brokers are reached by a file of client properties; in a thread.
+        """Return the security settings in a file of client properties; for a thread.
 
         :raises ValueError: if the properties cannot be used
         """
@@ -190,7 +190,7 @@ class ReplayDialog(Dialog[str]):
         return found.security
 
     def action_next(self) -> None:
-        """Plan, then send, then compare."""
+        """Plan, then send."""
         if self._step == ASK and self._collected is not None:
             self._plan()
         elif self._step == PLAN and self._planned is not None and self._planned.plan.steps:
@@ -242,7 +242,7 @@ class ReplayDialog(Dialog[str]):
             self._compare(replaying.answered[0])
 
     def _renew(self) -> None:
-        """Show what has come so far."""
+        """Show the results so far."""
         if self._replaying is None or len(self._replaying.answered) == self._shown:
             return
         answered = list(self._replaying.answered)
@@ -267,7 +267,7 @@ class ReplayDialog(Dialog[str]):
         self.app.push_screen(Comparison(answered))
 
     def action_back(self) -> None:
-        """Stop, or go back, or leave."""
+        """Stop sending, return to the options, or close."""
         if self._running and self._replaying is not None:
             self._replaying.cancel()
         elif self._step == PLAN:
@@ -278,9 +278,9 @@ class ReplayDialog(Dialog[str]):
 
 
 def _allowed(text: str, writing: Collection[str]) -> tuple[str, ...]:
-    """Return the names of the APIs that are allowed.
+    """Return the names of the allowed APIs.
 
-    :raises ValueError: for a name that is none of an API
+    :raises ValueError: if a name is not that of an API
     """
     if text.strip().lower() == "all":
         return tuple(writing)
@@ -315,7 +315,7 @@ _PLAN = [
 
 
 _LEFT_OUT = {permission.WRITES: "changes something: go back to allow it"}
-"""Reasons in the words of a UI, where they are those of a command line."""
+"""Reasons in words for the UI, if the usual ones mention command-line options."""
 
 
 def _plan_row(row: PlanRow) -> Row:

@@ -1,4 +1,4 @@
-"""Writing exchanges to a file: which ones, in what format, under which name."""
+"""The dialog for writing exchanges to a file: which ones, format and name."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ _OPEN = "Secrets are written: --show-secrets was given."
 
 
 class Choice(NamedTuple):
-    """Exchanges that may be written.
+    """A set of exchanges that can be written.
 
-    :ivar name: what they are called
-    :ivar numbers: which they are
+    :ivar name: label
+    :ivar numbers: of the exchanges
     """
 
     name: str
@@ -54,7 +54,7 @@ class Choice(NamedTuple):
 
 
 def choices(session: Session, selected: Sequence[int]) -> list[Choice]:
-    """Return what of a session may be written, without what there is nothing of."""
+    """Return the non-empty sets of exchanges of a session."""
     status = session.status
     everything = np.arange(status.first, status.first + status.exchanges, dtype=np.int64)
     shown = session.shown.all()
@@ -70,11 +70,11 @@ def choices(session: Session, selected: Sequence[int]) -> list[Choice]:
 
 
 class WriteDialog(Dialog[str | None]):
-    """Writes exchanges to a file. Returns what was done, to be told; None after escape.
+    """A dialog that writes exchanges to a file. Returns what was done, as a message; None after escape.
 
-    :param session: theirs
-    :param selected: those under the cursor
-    :param name: of the file, as far as it is known
+    :param session: the session of the exchanges
+    :param selected: the exchange under the cursor
+    :param name: initial file name, may be empty
     """
 
     DEFAULT_CSS = """
@@ -135,7 +135,7 @@ class WriteDialog(Dialog[str | None]):
         self._follow_format()
         self.set_interval(0.1, self._show_progress)
 
-    # ------------------------------------------------------------ what is chosen
+    # ------------------------------------------------------------ choices
     @property
     def _format(self) -> FileFormat:
         index = self.query_one("#format", RadioSet).pressed_index
@@ -168,7 +168,7 @@ class WriteDialog(Dialog[str | None]):
             self.query_one("#format", RadioSet).query(Radio)[FORMATS.index(form)].value = True
 
     def _follow_format(self) -> None:
-        """Offer the options of the format, and say what it does."""
+        """Enable the options of the format, and describe its effect."""
         packets = self._format == "pcapng"
         growing = not self._session.status.finished
         self.query_one("#scrub", Checkbox).disabled = not packets
@@ -188,12 +188,12 @@ class WriteDialog(Dialog[str | None]):
         self.action_write()
 
     def action_write(self) -> None:
-        """Write what was chosen."""
+        """Start writing."""
         if self._writing is None and self._choices:
             self._writing = self._write()
 
     def action_leave(self) -> None:
-        """Stop writing, or close the dialog if nothing is being written."""
+        """Stop writing; if nothing is being written, close."""
         if self._writing is None:
             self.dismiss(None)
         else:
@@ -263,7 +263,7 @@ def _choice_button(choice: Choice) -> Radio:
 
 
 def _format_or(name: str, otherwise: FileFormat) -> FileFormat:
-    """Return the format that a name tells, another one if it tells none."""
+    """Return the format for a file name's suffix, `otherwise` if it has none."""
     try:
         return format_of(name)
     except ValueError:
@@ -271,7 +271,7 @@ def _format_or(name: str, otherwise: FileFormat) -> FileFormat:
 
 
 class _Files(Suggester):
-    """Offers the first file that there is."""
+    """Suggests the first existing file."""
 
     def __init__(self, app: App[Any]) -> None:
         super().__init__(use_cache=False, case_sensitive=True)

@@ -1,1 +1,1 @@
-"""What the UI has to do with a running proxy."""
+"""The UI's part for a running proxy."""

@@ -1,7 +1,7 @@
-"""What a user may do with a running proxy: holding, editing, pausing, fault rules, forwarding.
+"""Actions on a running proxy: holding, editing, pausing, fault rules, forwarding.
 
-Each method is one command of :mod:`kproxy.tui.commands`, to be run in a worker, since it may ask. What came of it is
-told in words; nothing is raised.
+Each public method is a command of :mod:`kproxy.tui.commands`, and runs in a worker, because it may open dialogs.
+Results are reported in words; nothing is raised.
 """
 
 from __future__ import annotations
@@ -31,27 +31,27 @@ NOT_LIVE = (
 )
 ONLY_LOOKS = "This only looks at the proxy. kproxy attach --control may also hold, edit and add rules."
 EVERYTHING = "@all"
-"""The filter that everything fits."""
+"""The filter that matches everything."""
 
 _EXAMPLES = "such as: api == JoinGroup and group == billing, or response: api == Fetch"
 
 
 class _Before(NamedTuple):
-    """How it was before a pause: the filter of requests, and the numbers of what was held."""
+    """The state before a pause: the filter of requests, and the numbers of the held messages."""
 
     wanted: str | None
     numbers: frozenset[int]
 
 
 class LiveActions:
-    """Carries out what a user wants of a proxy.
+    """Actions of a user on a proxy.
 
-    :param app: in front of which dialogs are shown
-    :param link: None where there is no proxy
-    :param tell: tells the user something
-    :param selected: returns the number of the held message that the user has selected, None without one
-    :param show_secrets: whether secrets may be shown in what is edited
-    :param filters: returns the saved filters, which ``@name`` stands for
+    :param app: shows the dialogs
+    :param link: None if there is no proxy
+    :param tell: shows a message to the user
+    :param selected: returns the number of the selected held message, None if none is selected
+    :param show_secrets: whether secrets may be shown while editing
+    :param filters: returns the saved filters, for ``@name``
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class LiveActions:
 
     # ------------------------------------------------------------ holding
     async def hold_filter(self, text: str | None = None) -> None:
-        """Hold what fits a filter; an empty one holds nothing more.
+        """Hold messages that match a filter; an empty one holds no further messages.
 
         :param text: None asks for it
         """
@@ -98,7 +98,7 @@ class LiveActions:
         await self._try(self._hold(link, self._saved(text.strip())))
 
     def _saved(self, text: str) -> str:
-        """Return a filter or a rule with saved filters in the place of their names."""
+        """Return a filter or a rule with the names of saved filters replaced."""
         from kproxy.proxy.rules.parser import with_saved_filters
 
         return with_saved_filters(text, self._filters())
@@ -112,7 +112,7 @@ class LiveActions:
         self._tell(f"Held are {side}s that fit: {text}", "information")
 
     async def hold_toggle(self) -> None:
-        """Switch the hold filters off, and on again."""
+        """Switch the hold filters off, or on again."""
         link = self._controlled()
         if link is not None:
             await self._try(self._toggle(link))
@@ -134,7 +134,6 @@ class LiveActions:
             self._tell("There is no hold filter yet.", "warning")
 
     async def release(self) -> None:
-        """Let the selected held message go on."""
         link = self._controlled()
         held = None if link is None else self._chosen(link)
         if link is not None and held is not None:
@@ -145,7 +144,7 @@ class LiveActions:
             self._tell("It has gone on by itself already.", "information")
 
     async def release_all(self) -> None:
-        """Let all go on that is held."""
+        """Release all held messages."""
         link = self._controlled()
         if link is not None:
             await self._try(self._release_all(link))
@@ -172,7 +171,7 @@ class LiveActions:
             self._tell(f"Closed: the connection of {held_words(held)}", "information")
 
     async def edit(self) -> None:
-        """Let the user change the selected held message, and let it go on."""
+        """Open an editor for the selected held message, and release the result."""
         link = self._controlled()
         held = None if link is None else self._chosen(link)
         if link is not None and held is not None:
@@ -195,7 +194,7 @@ class LiveActions:
         self._tell(f"It went on with {words.counted(changed, 'value')} changed.", "information")
 
     def _chosen(self, link: Link) -> HeldMessage | None:
-        """Return the held message that is meant: the selected one, or the only one there is."""
+        """Return the selected held message, or the only one; otherwise report that one must be selected."""
         number = self._selected()
         found = None if number is None else _by_number(link, number)
         if found is not None:
@@ -208,7 +207,7 @@ class LiveActions:
 
     # ------------------------------------------------------------ pausing and forwarding
     async def pause(self) -> None:
-        """Hold every request; or, if that is so, let them go on."""
+        """Hold every request; if paused, release them."""
         link = self._controlled()
         if link is not None:
             await self._try(self._pause(link))
@@ -231,7 +230,7 @@ class LiveActions:
         self._tell(f"Going on; {words.counted(len(waited), 'request')} waited.", "information")
 
     async def forward_toggle(self) -> None:
-        """Switch forwarding off, and on again."""
+        """Switch forwarding off, or on again."""
         link = self._controlled()
         if link is None:
             return
@@ -246,7 +245,7 @@ class LiveActions:
         self._tell("Forwarding is on; clients connect again." if on else off, "information")
 
     async def keep(self) -> None:
-        """Let the flight recorder keep this moment."""
+        """Make the flight recorder keep this moment."""
         link = self._controlled()
         if link is not None and await self._try(link.keep()):
             self._tell("The flight recorder, if there is one (--keep), keeps this moment.", "information")
@@ -314,13 +313,13 @@ class LiveActions:
 
     # ------------------------------------------------------------ leaving
     async def leave(self, *, ends: bool, may_leave: bool = False, run: str = "") -> Leaving | None:
-        """Return what is to become of the proxy when the UI ends; None if the user stays.
+        """Return whether the proxy ends or continues when the UI ends; None if the user stays.
 
-        A proxy that is to go on is told to.
+        The proxy is told if it has to continue.
 
-        :param ends: whether the proxy ends with the UI, unless the user wants it otherwise
-        :param may_leave: whether it could go on without the UI
-        :param run: by which it is found again
+        :param ends: whether the proxy ends with the UI, unless the user decides otherwise
+        :param may_leave: whether it could continue without the UI
+        :param run: name by which it is found again
         """
         link = self._link
         if link is None or link.state.gone:
@@ -328,7 +327,7 @@ class LiveActions:
         try:
             connections = await link.connections() if ends else ()
         except LinkError:
-            return "end"  # there is nothing to be asked about any more
+            return "end"  # the proxy is gone, so there is nothing to ask
         held = len(link.state.held) if link.state.controls else 0
         if ends and (connections or held):
             leaving = await self._app.push_screen_wait(
@@ -345,9 +344,9 @@ class LiveActions:
             return None
         return "end" if ends else "background"
 
-    # ------------------------------------------------------------ what all need
+    # ------------------------------------------------------------ common to all
     def _controlled(self) -> Link | None:
-        """Return the link if the proxy can be told something; otherwise say why not."""
+        """Return the link if the proxy can be controlled; otherwise report why not."""
         link = self._link
         if link is None:
             self._tell(NOT_LIVE, "warning")
@@ -360,7 +359,7 @@ class LiveActions:
         return None
 
     async def _agreed(self, link: Link, question: str, *, yes: str) -> bool:
-        """Ask before something is done to several connections; one is not asked about.
+        """Ask for confirmation if several connections are affected; return whether to proceed.
 
         :param question: with ``{}`` for the connections
         """
@@ -375,7 +374,7 @@ class LiveActions:
         return bool(agreed)
 
     async def _try(self, doing: Any) -> bool:
-        """Do something; tell what the proxy says against it. Returns whether it was done."""
+        """Await `doing`; report the proxy's refusal. Return whether it succeeded."""
         try:
             await doing
         except LinkError as error:
@@ -388,16 +387,16 @@ def _by_number(link: Link, number: int) -> HeldMessage | None:
     return next((held for held in link.state.held if held.number == number), None)
 
 
-# ---------------------------------------------------------------- texts while they are typed
+# ---------------------------------------------------------------- checks while typing
 def condition_problem(text: str) -> str:
-    """Return what is wrong with a hold filter; nothing is wrong with an empty one."""
+    """Return what is wrong with a hold filter; an empty one is valid."""
     from kproxy.proxy.rules.parser import parse_condition
 
     return _problem(parse_condition, text) if text.strip() else ""
 
 
 def rule_problem(text: str) -> str:
-    """Return what is wrong with a fault rule; nothing is wrong with an empty one."""
+    """Return what is wrong with a fault rule; an empty one is valid."""
     from kproxy.proxy.rules.parser import parse_rule
 
     return _problem(parse_rule, text) if text.strip() else ""
@@ -412,7 +411,7 @@ def _problem(parse: Callable[[str], Any], text: str) -> str:
 
 
 def concerns_everything(text: str) -> bool:
-    """Tell whether a fault rule is right, and all frames of its side fit it."""
+    """Return whether a fault rule is valid and matches all frames of its side."""
     from kproxy.proxy.rules.matcher import matches_everything
     from kproxy.proxy.rules.parser import Rule, parse_rule
 

@@ -1,8 +1,8 @@
-"""A held message while it is edited: its fields as text and back, all of it as JSON and back, and what that changes.
+"""A held message while it is edited: its fields as text and back, the whole as JSON and back, and what changed.
 
-A :class:`Draft` is the message as it would go on. Fields are set one by one, or all at once as JSON;
-:meth:`Draft.check` builds it and says what differs, or why it cannot be built. No Textual in here; decoding and
-building are for a thread.
+A :class:`Draft` is the message as it would be released. Fields are set one by one, or all at once as JSON;
+:meth:`Draft.check` builds it, and returns the differences or raises. Independent of Textual; decode and build in a
+thread.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from kproxy.session.published import HeldMessage
 from kproxy.text.values import short
 
 MOST_TEXT = 1 << 20
-"""Characters of JSON that can be edited; a larger message can still be edited field by field."""
+"""Most characters of JSON that can be edited; a larger message can still be edited field by field."""
 MOST_LEAVES = 20_000
-"""Fields that are listed; those behind them can be edited as JSON."""
+"""Most fields that are listed; the others can be edited as JSON."""
 _MOST_BYTES = 4096
-"""Bytes of a field that can be edited as hexadecimal digits."""
+"""Most bytes of a field that can be edited as hexadecimal digits."""
 _STRUCTURED = (wire.Array, wire.Struct, wire.NullableStruct)
 
 Steps = tuple[str | int, ...]
@@ -42,13 +42,13 @@ Steps = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A field that can be edited, or an element of a list.
+    """An editable field, or an element of an array.
 
-    :ivar steps: names and indexes that lead to it
-    :ivar path: the same as text: ``topics[0].partitions[1].fetch_offset``
+    :ivar steps: names and indexes of the path
+    :ivar path: the path as text: ``topics[0].partitions[1].fetch_offset``
     :ivar con: its wire type in this version
     :ivar field: its declaration
-    :ivar value: as it is in the draft
+    :ivar value: its value in the draft
     :ivar fixed: why it cannot be edited here, empty if it can
     """
 
@@ -61,12 +61,12 @@ class Leaf:
 
     @property
     def kind(self) -> str:
-        """Its type, as Kafka's documentation calls it, with ``?`` where it may be null."""
+        """Its type in the terms of Kafka's documentation, with ``?`` if it is nullable."""
         return f"{self.con.kind}{'?' if self.con.nullable else ''}"
 
     @property
     def meaning(self) -> str:
-        """What it means, with its unit and the names of its values."""
+        """Its meaning, with its unit and the names of its values."""
         type_ = self.field.type
         parts = [self.field.doc, type_.unit_text]
         if type_.domain is not None:
@@ -76,7 +76,7 @@ class Leaf:
 
     @property
     def name(self) -> str:
-        """What its value is called, empty if it has no name."""
+        """Name of its value, empty if it has none."""
         domain = self.field.type.domain
         if domain is None or isinstance(self.value, bool) or not isinstance(self.value, int):
             return ""
@@ -84,29 +84,29 @@ class Leaf:
 
     @property
     def text(self) -> str:
-        """Its value as text that :meth:`parse` takes, fit to be shown; or why it is not shown."""
+        """Its value as printable text that :meth:`parse` accepts; or why it is not shown."""
         return self.fixed or _text(self.con, self.value)
 
     def parse(self, text: str) -> Any:
-        """Return the value that a text means.
+        """Return the value for a text.
 
-        :raises InvalidError: if it means none
+        :raises InvalidError: if there is none
         """
         value = value_of(self.con, self.field.type.domain, text)
         if value is not None and not isinstance(self.con, _STRUCTURED):
             try:
                 self.con.build(value)
-            except Exception as error:  # construct's own and those of struct, binascii and str
+            except Exception as error:  # from construct, struct, binascii and str
                 raise InvalidError(f"this is no {self.con.kind}") from error
         return value
 
 
 @dataclass(frozen=True, slots=True)
 class EditResult:
-    """What a draft has become.
+    """The result of building a draft.
 
     :ivar data: the frame, with its size field
-    :ivar changes: what differs from the frame that is held
+    :ivar changes: differences from the held frame
     """
 
     data: bytes
@@ -114,13 +114,13 @@ class EditResult:
 
 
 class Draft:
-    """A held message on its way to be another one.
+    """An edited copy of a held message.
 
-    :param held: what is known of it
-    :param answer: what the control socket answers to ``held``
-    :param show_secrets: whether secrets may be shown, and edited
-    :raises EditError: if it cannot be read to its end
-    :ivar masked: whether something in it is a secret that is not shown; it cannot be edited as JSON then
+    :param held: metadata of the message
+    :param answer: answer of the control socket to ``held``
+    :param show_secrets: whether secrets may be shown and edited
+    :raises EditError: if the message cannot be decoded to its end
+    :ivar masked: whether it contains masked secrets; then it cannot be edited as JSON
     """
 
     def __init__(self, held: HeldMessage, answer: Mapping[str, Any], *, show_secrets: bool = False) -> None:
@@ -146,8 +146,8 @@ class Draft:
         self.masked = bool(masked)
 
     def _secrets(self, asked: bytes | None) -> list[str]:
-        """Return the paths of values that must not be shown."""
-        other = edits.decoded(self.frame)  # it is changed by being annotated
+        """Return the paths of values to mask."""
+        other = edits.decoded(self.frame)  # annotating modifies it
         request = None if asked is None else decode_request(asked[SIZE_BYTES:]).value
         found = Annotations()
         Annotator(SessionContext(), payload="none").annotate(other, self.frame.side, found, request=request)
@@ -155,7 +155,7 @@ class Draft:
 
     # ------------------------------------------------------------ fields
     def leaves(self) -> list[Leaf]:
-        """Return the fields that can be edited, in the order of the message; the first :data:`MOST_LEAVES`."""
+        """Return the first :data:`MOST_LEAVES` fields in the order of the message."""
         found = []
         for leaf in self._in_struct(self._struct, self._value, ()):
             found.append(leaf)
@@ -170,7 +170,7 @@ class Draft:
 
     def _in(self, con: wire.WireType, field: Field, value: Any, steps: Steps) -> Iterator[Leaf]:
         inner = con.struct if isinstance(con, wire.NullableStruct) else con
-        # what was given as JSON may be of any shape, until it is checked
+        # JSON may have any shape until it is checked
         if isinstance(inner, wire.Struct) and isinstance(value, Mapping):
             yield from self._in_struct(inner, value, steps)
         elif _has_rows(inner) and isinstance(value, list) and value:
@@ -191,7 +191,7 @@ class Draft:
         return ""
 
     def put(self, leaf: Leaf, value: Any) -> None:
-        """Give a field another value."""
+        """Set the value of a field."""
         holder: Any = self._value
         for step in leaf.steps[:-1]:
             holder = holder[step]
@@ -200,13 +200,13 @@ class Draft:
     # ------------------------------------------------------------ JSON
     @property
     def json(self) -> str:
-        """All of it as JSON, bytes in base64. Characters that are not shown as they are stand there escaped."""
+        """The whole message as JSON, with bytes in base64 and unprintable characters escaped."""
         return _json_text(self._value, indent=2)
 
     def put_json(self, text: str) -> None:
-        """Take all of it from JSON.
+        """Replace the whole message by JSON.
 
-        :raises InvalidError: if it is none
+        :raises InvalidError: if the JSON is invalid
         """
         try:
             value = _with_tags(json.loads(text))
@@ -218,11 +218,11 @@ class Draft:
             raise InvalidError("a message is an object: { ... }")
         self._value = value
 
-    # ------------------------------------------------------------ what came of it
+    # ------------------------------------------------------------ result
     def check(self) -> EditResult:
-        """Return the frame as it would go on.
+        """Return the frame as it would be released.
 
-        :raises EditError: if it is no message of its API and version; says which field is wrong
+        :raises EditError: if it is not a valid message of its API and version; the message names the wrong field
         """
         try:
             return EditResult(*edits.with_body(self.frame, self._value))
@@ -231,12 +231,12 @@ class Draft:
 
 
 def differences_text(change: Change) -> tuple[str, str, str]:
-    """Return a change as path, old and new value, as they are shown."""
+    """Return path, old and new value of a change as text."""
     return change.path or "all", short(change.sent), short(change.got)
 
 
 def _has_rows(con: wire.WireType) -> bool:
-    """Tell whether something is a list of structs; lists of plain values are edited as one."""
+    """Return whether `con` is an array of structs; arrays of plain values are edited as one value."""
     return isinstance(con, wire.Array) and isinstance(con.element, wire.Struct | wire.NullableStruct)
 
 
@@ -254,13 +254,13 @@ def _text(con: wire.WireType, value: Any) -> str:
 
 
 def _json_text(value: Any, indent: int | None = None) -> str:
-    """Return JSON that can be shown as it is; bytes are in base64."""
+    """Return printable JSON, with bytes in base64."""
     made = json.dumps(value, indent=indent, ensure_ascii=False, default=lambda data: b64encode(data).decode())
     return made if made.isascii() else "".join(map(_escaped, made))
 
 
 def _escaped(character: str) -> str:
-    """Return a character of JSON, escaped where it would not be shown as it is."""
+    """Return a character of JSON, escaped if it is not printable."""
     if character == "\n" or printable(character) == character:
         return character
     code = character.encode("utf-16-be", "surrogatepass").hex()
@@ -268,7 +268,7 @@ def _escaped(character: str) -> str:
 
 
 def _with_tags(value: Any) -> Any:
-    """Return a value with the tags that are not known by number and as bytes, as messages are built from them."""
+    """Return a value with its unknown tags by number and as bytes, as building a message needs them."""
     if isinstance(value, list):
         return [_with_tags(item) for item in value]
     if not isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""A held message as the detail pane shows it. It is no exchange of the capture before it goes on, so it is made one."""
+"""A held message in the detail pane. It is not in the capture until it is released, so an exchange is made of it."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from kproxy.tui.live.link import Link
 
 
 async def held_detail(link: Link, held: HeldMessage, *, show_secrets: bool = False) -> Detail:
-    """Return all there is to see of a held message: its fields and bytes, and of a response its request, too.
+    """Return the detail pane's content for a held message, and for a response also its request.
 
-    :raises LinkError: if it has gone on, or is too large to be shown
+    :raises LinkError: if it was released meanwhile, or is too large to be shown
     """
     answer = await link.call("held", number=held.number)
     return await asyncio.to_thread(_detail, held, answer, show_secrets)
@@ -34,9 +34,9 @@ def _detail(held: HeldMessage, answer: Mapping[str, Any], show_secrets: bool) ->
 
 
 def held_exchange(held: HeldMessage, answer: Mapping[str, Any], *, show_secrets: bool = False) -> Exchange:
-    """Return a held message as an annotated exchange with the number 0.
+    """Return a held message as an annotated exchange with number 0.
 
-    :param answer: what the control socket answers to ``held``
+    :param answer: answer of the control socket to ``held``
     """
     peers = Peers(held.connection, address(held.client), address(held.broker), client_id=held.client_id)
     asked = answer["response_to"]
@@ -48,5 +48,5 @@ def held_exchange(held: HeldMessage, answer: Mapping[str, Any], *, show_secrets:
     request = None if asked is None else frame("request", asked)
     annotator = Annotator(SessionContext(), show_secrets=show_secrets)
     made = exchange_of(frame(answer["side"], answer["frame"], request), annotator)
-    made.latency = None  # when the request came is not known
+    made.latency = None  # the arrival of the request is unknown
     return made

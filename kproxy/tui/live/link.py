@@ -1,8 +1,8 @@
-"""The link to a running proxy: what it does is known here, and it is told what to do.
+"""The link to a running proxy: it tracks the proxy's state, and sends commands.
 
-Two connections to the control socket. One belongs to a thread that hears events and looks now and then; as a lasting
-controller it is what keeps things held: when it ends, with the UI or otherwise, all that is held goes on. The other
-carries commands, each from a thread of its own, one at a time. Nothing here waits on the event loop.
+It has two connections to the control socket. One belongs to a thread that receives events and polls; because it is a
+lasting controller, messages stay held while it is open, and are released when it ends, with the UI or otherwise. The
+other carries commands, each from its own thread, one at a time. Nothing here blocks the event loop.
 
 When the proxy is gone the link says so in its state, and refuses commands.
 """
@@ -25,15 +25,15 @@ from kproxy.tui.live.state import Connection, LiveState, connections_of, of_hold
 
 _STATUS_SECONDS = 1.0
 _SECONDS = {"holds": 0.25, "rules": 0.5}
-"""Between two looks while somebody looks here."""
+"""Seconds between two queries while a view shows the state."""
 _IDLE_SECONDS = 2.0
-"""Between two looks while nobody does: something may be done from elsewhere."""
+"""Seconds between two queries otherwise: other controllers may change the state."""
 _LISTEN_SECONDS = 0.25
 _GATHER_SECONDS = 0.05
-"""What is held or goes on within this time is looked at together."""
+"""Messages held or released within this time are queried together."""
 _MANY = 100
 _GATHER_MANY_SECONDS = 1.0
-"""The same while more messages than that are held: the proxy has better uses for its time than to tell of them."""
+"""That time while more messages than `_MANY` are held, to spare the proxy the work of listing them."""
 _JOIN_SECONDS = 5.0
 
 _TELLING = {
@@ -45,24 +45,24 @@ _TELLING = {
     "remove_rule": "rules",
     "forwarding": "status",
 }
-"""What is to be asked for to see what came of a command."""
+"""The query that shows the effect of each command."""
 
 
 T = TypeVar("T")
 
 
 class LinkError(Exception):
-    """The proxy did not do something; the text is for the user."""
+    """The proxy did not execute a command; the text is for the user."""
 
 
 class Link:
     """The link to one proxy.
 
     :param path: of the control socket
-    :param control: whether what the proxy does may be changed, and what is held stays so as long as this link is there
-    :param changed: called with each new state, in their order, from any thread; must not wait
+    :param control: whether commands may change the proxy, and messages stay held while the link is open
+    :param changed: called with each new state, in order, from any thread; must not block
     :param told: called with each event of the proxy, from a thread
-    :ivar state: what is known; replaced as a whole
+    :ivar state: the latest state; replaced as a whole
     """
 
     def __init__(
@@ -89,28 +89,28 @@ class Link:
         self._due = dict.fromkeys(("status", *_SECONDS), 0.0)
         self._thread = Thread(target=self._listen, name="live link", daemon=True)
 
-    # ------------------------------------------------------------ from begin to end
+    # ------------------------------------------------------------ lifetime
     def listen(self, changed: Callable[[LiveState], None], told: Callable[[dict[str, Any]], None]) -> None:
-        """Say who is told, before it is begun; as for the constructor."""
+        """Set the callbacks, before :meth:`start`; parameters as for the constructor."""
         self._changed, self._told = changed, told
 
     def start(self) -> None:
-        """Begin to listen; whether there is a proxy shows in the state."""
+        """Start listening; the state shows whether there is a proxy."""
         self._thread.start()
 
     def close(self) -> None:
-        """Leave: what is held goes on, unless somebody else is there to let it go."""
+        """Close the link: held messages are released unless another controller is connected."""
         self._closed.set()
         if self._listener is not None:
             self._listener.close()
         caller = self._caller
         if caller is not None:
-            caller.close()  # wakes whoever waits for an answer
+            caller.close()  # wakes a thread that waits for an answer
         if self._thread.is_alive():
             self._thread.join(_JOIN_SECONDS)
 
     def watch(self, on: bool) -> None:
-        """Look more often, or less: somebody looks at what is told, or nobody does any more."""
+        """Poll more often while a view shows the state."""
         self._watched = on
         if on:
             self._due = dict.fromkeys(self._due, 0.0)
@@ -126,14 +126,14 @@ class Link:
                 self._gone(error)
 
     def _hear_all(self, client: ControlClient) -> None:
-        """Look and listen until the link is closed, or the proxy is gone, which raises."""
+        """Poll and listen until the link is closed; raise when the proxy is gone."""
         client.call("subscribe")
         while not self._closed.is_set():
-            with suppress(TimeoutError):  # an answer that comes late is passed over
+            with suppress(TimeoutError):  # a late answer is ignored
                 self._look(client)
             for event in client.events(self._patience()):
                 self._hear(event)
-                break  # something may be due
+                break  # a query may be due
 
     def _patience(self) -> float:
         return min(max(min(self._due.values()) - monotonic(), 0.001), _LISTEN_SECONDS)
@@ -146,7 +146,7 @@ class Link:
                 self._find_out(client, what)
 
     def _find_out(self, client: ControlClient, what: str) -> None:
-        """Ask how something stands, and publish it, unless who asked later was told before."""
+        """Query `what`, and publish the answer unless that of a later query was published before."""
         question = next(self._questions)
         told = _asked(client, what)
         with self._publishing:
@@ -161,7 +161,7 @@ class Link:
         return max(_SECONDS[what], self._gathering(what)) if wanted else _IDLE_SECONDS
 
     def _gathering(self, what: str = "holds") -> float:
-        """Return the seconds between two looks, at least: the more is held, the more work it is to tell of it."""
+        """Return the minimum seconds between two queries: more if much is held, which makes answers expensive."""
         many = what == "holds" and len(self.state.held) > _MANY
         return _GATHER_MANY_SECONDS if many else _GATHER_SECONDS
 
@@ -173,7 +173,7 @@ class Link:
         self._told(event)
 
     def _publish(self, told: dict[str, Any]) -> None:
-        """Publish what is known now; with the lock for that held."""
+        """Publish changes of the state; the caller holds the lock."""
         if all(getattr(self.state, name) == value for name, value in told.items()):
             return
         self.state = replace(self.state, version=self.state.version + 1, **told)
@@ -187,9 +187,9 @@ class Link:
 
     # ------------------------------------------------------------ commands
     async def call(self, do: str, **parameters: Any) -> Any:
-        """Let the proxy do something; returns its answer. The state shows what came of it by then.
+        """Send a command; return its answer. The state includes its effects by then.
 
-        :raises LinkError: if it does not
+        :raises LinkError: if the proxy refuses or cannot be reached
         """
         return await asyncio.to_thread(self._call, do, parameters)
 
@@ -197,7 +197,7 @@ class Link:
         return self._ask(lambda caller: caller.call(do, **parameters), _TELLING.get(do))
 
     def _ask(self, ask: Callable[[ControlClient], T], telling: str | None) -> T:
-        """Ask the proxy something, and then how that stands which it may have changed."""
+        """Run `ask` with the command connection, then query the state that it may have changed."""
         with self._calling:
             if self.state.gone or self._closed.is_set():
                 raise LinkError(self.state.gone or "the link to the proxy is closed")
@@ -223,17 +223,17 @@ class Link:
             self._caller = None
 
     async def set_hold(self, wanted: str | None, side: str | None = None) -> str | None:
-        """Hold what fits a filter from now on; None holds nothing more. Returns the side, None for both.
+        """Set the hold filter; None holds no further messages. Return its side, None for both.
 
-        :param wanted: with ``request:`` or ``response:`` in front where the filter does not imply it
-        :param side: ``request`` or ``response``, where it is not in the filter
+        :param wanted: starts with ``request:`` or ``response:`` if the filter does not imply the side
+        :param side: ``request`` or ``response``, if not in the filter
         """
         answer = await self.call("set_hold", filter=wanted, side=side)
         found: str | None = answer["side"]
         return found
 
     async def release(self, *numbers: int) -> int:
-        """Let held messages go on as they are; returns how many of them were still held."""
+        """Release held messages unchanged; return how many of them were still held."""
 
         def ask(caller: ControlClient) -> int:
             return sum(_released(caller, number) for number in numbers)
@@ -241,15 +241,15 @@ class Link:
         return await asyncio.to_thread(self._ask, ask, "holds")
 
     async def release_all(self) -> int:
-        """Let all that is held go on; returns how many messages that were."""
+        """Release all held messages; return how many there were."""
         return int((await self.call("release", number="all"))["released"])
 
     async def kill(self, number: int) -> None:
-        """Close the connection of a held message in its place."""
+        """Close the connection of a held message instead of releasing it."""
         await self.call("kill", number=number)
 
     async def edit(self, number: int, frame: bytes) -> int:
-        """Let other bytes go on in the place of a held message; returns how many values they change.
+        """Release another frame instead of a held message; return the number of changed values.
 
         :param frame: with its size field
         """
@@ -257,37 +257,36 @@ class Link:
         return len(answer["changed"])
 
     async def add_rule(self, text: str, *, force: bool = False) -> int:
-        """Add a fault rule; returns its number.
+        """Add a fault rule; return its number.
 
-        :param force: let it concern everything
+        :param force: accept a rule that matches everything
         """
         return int((await self.call("add_rule", rule=text, force=force))["number"])
 
     async def remove_rule(self, number: int) -> None:
-        """Remove a fault rule."""
         await self.call("remove_rule", number=number)
 
     async def forward(self, on: bool) -> None:
-        """Send on what comes, or nothing more."""
+        """Switch forwarding on or off."""
         await self.call("forwarding", on=on)
 
     async def keep(self) -> None:
-        """Let the flight recorder keep what surrounds this moment."""
+        """Make the flight recorder keep this moment."""
         await self.call("keep")
 
     async def detach(self) -> None:
-        """Let the proxy go on when the process that started it has ended."""
+        """Make the proxy survive the end of the process that started it."""
         await self.call("detach")
 
     async def drain(self, seconds: float | None = None) -> int:
-        """Let the proxy end when requests in flight are answered; returns how many connections are open.
+        """Make the proxy end once requests in flight are answered; return the number of open connections.
 
-        :param seconds: that they have, None for what the proxy was started with
+        :param seconds: time limit, None for the proxy's own
         """
         return int((await self.call("drain", seconds=seconds))["connections"])
 
     async def brokers(self) -> list[dict[str, Any]]:
-        """Return the brokers, as the proxy answers (docs/ctl.md)."""
+        """Return the brokers in the proxy's answer (docs/ctl.md)."""
         answer: list[dict[str, Any]] = await self.call("brokers")
         return answer
 
@@ -299,7 +298,7 @@ class Link:
 def _released(client: ControlClient, number: int) -> bool:
     try:
         client.call("release", number=number)
-    except CommandError:  # it has gone on meanwhile
+    except CommandError:  # it was released meanwhile
         return False
     return True
 

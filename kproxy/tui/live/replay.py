@@ -1,7 +1,7 @@
-"""Recorded requests sent again from the UI: collected, planned, sent, and what came back beside what was recorded.
+"""Replay from the UI: collect recorded requests, plan, send, and pair new with recorded responses.
 
-The requests are taken out of the capture first, by a job of the session; from then on nothing here touches it. Planning
-and sending wait for the network, so they run in threads of their own (:mod:`kproxy.replay` does the work).
+A job of the session first copies the requests out of the capture, which is not accessed afterwards. Planning and
+sending wait for the network, so they run in their own threads (:mod:`kproxy.replay` does the work).
 """
 
 from __future__ import annotations
@@ -36,24 +36,24 @@ _log = logging.getLogger(__name__)
 
 MOST_EXCHANGES = 1_000
 MOST_BYTES = 64 << 20
-"""Bytes of their frames: all of them are kept, decoded. For more there is ``kproxy replay``."""
+"""Most bytes of frames, which are all kept, decoded. ``kproxy replay`` has no such limit."""
 _MOST_TELLING = 200
-"""Exchanges that are asked where recorded brokers were, the latest of them."""
+"""The latest exchanges that are searched for addresses of recorded brokers."""
 _TOGETHER = 16
 
 Address = tuple[str, int]
 
 
 class ReplayError(Exception):
-    """It cannot be replayed; the text is for the user."""
+    """A replay is impossible; the text is for the user."""
 
 
 @dataclass(frozen=True, slots=True)
 class CollectedRequests:
-    """Requests that are to be sent again, out of the capture.
+    """Requests to replay, copied from the capture.
 
     :ivar exchanges: in the order of their requests
-    :ivar knowledge: tells topics of recorded IDs
+    :ivar knowledge: resolves recorded topic IDs
     :ivar nodes: node IDs of recorded brokers by address
     :ivar answer_times: ns since the epoch of the last byte of each response, by row of the exchange table
     """
@@ -65,7 +65,7 @@ class CollectedRequests:
 
     @property
     def writing(self) -> Counter[str]:
-        """The APIs of those requests that change something, and how many there are of each."""
+        """The number of requests per API that change something."""
         found: Counter[str] = Counter()
         for exchange in self.exchanges:
             request = exchange.request
@@ -83,9 +83,9 @@ def _everything(key: int) -> frozenset[int]:
 
 
 def collecting(numbers: Iterable[int]) -> Callable[[Access], Steps[CollectedRequests]]:
-    """Return the job that takes requests out of a session, by the numbers of their exchanges.
+    """Return the job that copies requests by their exchange numbers.
 
-    The job raises :class:`ReplayError` if these are too many.
+    The job raises :class:`ReplayError` if there are too many.
     """
     wanted = sorted(set(numbers))
 
@@ -116,7 +116,7 @@ def collecting(numbers: Iterable[int]) -> Callable[[Access], Steps[CollectedRequ
 
 
 def _nodes(access: Access) -> Steps[dict[str, int]]:
-    """Return where recorded brokers were, as the latest exchanges tell that speak of it."""
+    """Return node IDs by address, from the latest exchanges that contain them."""
     reader = access.plain
     keys = access.capture.table.column("api_key")[reader.rows]
     telling = np.isin(keys, list(NODE_TELLING)).nonzero()[0][-_MOST_TELLING:].tolist()
@@ -129,12 +129,12 @@ def _nodes(access: Access) -> Steps[dict[str, int]]:
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """How requests are to be sent.
+    """Options of a replay.
 
-    :ivar brokers: of the live cluster, to begin with
-    :ivar writes: names of APIs that change something and may be sent nevertheless
-    :ivar speed: how many times as fast as recorded; None for as fast as answers come
-    :ivar timeout: seconds after which an answer counts as missing, beyond what the recorded one took
+    :ivar brokers: bootstrap addresses of the live cluster
+    :ivar writes: names of APIs that change something but may be sent
+    :ivar speed: multiple of the recorded speed; None for as fast as responses arrive
+    :ivar timeout: seconds beyond the recorded latency after which a response counts as missing
     """
 
     brokers: tuple[Address, ...]
@@ -147,9 +147,9 @@ class Wish:
 
 @dataclass(slots=True)
 class ReplayPlan:
-    """What is going to be sent.
+    """A plan of what to send.
 
-    :ivar cluster: the live one
+    :ivar cluster: the live cluster
     """
 
     collected: CollectedRequests
@@ -159,9 +159,9 @@ class ReplayPlan:
 
 
 async def planned(collected: CollectedRequests, wish: Wish) -> ReplayPlan:
-    """Ask the live cluster what it is like, and plan.
+    """Query the live cluster, and plan the replay.
 
-    :raises ReplayError: if it cannot be reached
+    :raises ReplayError: if the cluster cannot be reached
     """
     return await asyncio.to_thread(_plan, collected, wish)
 
@@ -181,10 +181,10 @@ def _plan(collected: CollectedRequests, wish: Wish) -> ReplayPlan:
 
 @dataclass(slots=True)
 class ReplayedExchange:
-    """One request that was sent again, with both responses as they came.
+    """One replayed request with both responses, not annotated.
 
-    :ivar recorded: None if there is none
-    :ivar new: likewise
+    :ivar recorded: the recorded response, None if there is none
+    :ivar new: the new response, None if there is none
     """
 
     outcome: Outcome
@@ -193,24 +193,23 @@ class ReplayedExchange:
 
 
 class _TakenAnswer:
-    """What a replay asks of a reader: exchanges by index, and knowledge."""
+    """The part of an exchange reader that a replay uses: exchanges by index, and knowledge."""
 
     def __init__(self, collected: CollectedRequests) -> None:
         self._exchanges = collected.exchanges
         self.knowledge = collected.knowledge
 
     def exchange(self, index: int) -> Exchange:
-        """Return an exchange."""
         return self._exchanges[index]
 
 
 @dataclass(slots=True)
 class ReplayRun:
-    """A plan that is carried out.
+    """A running replay.
 
-    :ivar answered: what came of it so far, in the order in which it came; only grows
-    :ivar results: the same, added up
-    :ivar faults: those that came up with single exchanges; what came of these says so
+    :ivar answered: results so far, in the order of arrival; only grows
+    :ivar results: the results in total
+    :ivar faults: internal errors with single exchanges, which their results mention too
     """
 
     planned: ReplayPlan
@@ -223,13 +222,13 @@ class ReplayRun:
 
     @property
     def total(self) -> int:
-        """How many requests are sent."""
+        """Number of requests to send."""
         return len(self.planned.plan.steps)
 
     async def run(self) -> None:
-        """Send everything, in a thread, and wait for what is due, or until :meth:`cancel`.
+        """Send everything, in a thread, and wait for the responses or for :meth:`cancel`.
 
-        :raises ReplayError: if the cluster cannot give what the plan needs
+        :raises ReplayError: if the cluster lacks something that the plan needs
         """
         try:
             await asyncio.to_thread(lambda: asyncio.run(self._run()))
@@ -242,7 +241,7 @@ class ReplayRun:
     async def _run(self) -> None:
         self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
         wish = self.planned.wish
-        # a capture may grow while this runs: the exchanges were taken out of it before
+        # the capture may grow meanwhile, so the exchanges were copied out of it
         reader = cast(ExchangeReader, _TakenAnswer(self.planned.collected))
         replay = Replay(
             reader,
@@ -267,7 +266,7 @@ class ReplayRun:
         self.answered.append(ReplayedExchange(outcome, recorded, new))
 
     def cancel(self) -> None:
-        """Send nothing more, and wait for nothing more."""
+        """Stop sending, and stop waiting for responses."""
         self._cancelled = True
         if self._loop is not None and self._task is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._task.cancel)

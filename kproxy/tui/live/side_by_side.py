@@ -1,7 +1,7 @@
-"""Two responses to the same request beside each other, field by field, with what differs marked.
+"""Two responses to the same request side by side, field by field, with differences marked.
 
-What counts as a difference is what :mod:`kproxy.replay.response_comparison` found. A field that differs all the same
-is one that has to, such as a throttle time, or that only one of the two versions has.
+Differences are those found by :mod:`kproxy.replay.response_comparison`. Other fields with different values are those
+that have to differ, such as a throttle time, or that only one of two versions has.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from kproxy.replay.response_comparison import HAS_TO_DIFFER
 from kproxy.text.values import short
 from kproxy.tui.live.replay import ReplayedExchange
 
-# IDs of topics differ from one cluster to another, and so do those that brokers give
+# clusters differ in topic IDs, and in IDs that brokers assign
 BETWEEN_CLUSTERS = tuple(name for name in NAMES if name not in HAS_TO_DIFFER and name != "topic_id")
-"""Fields that name the same things in two clusters."""
+"""Fields whose values identify the same things in two clusters."""
 
 
 class Mark(Enum):
-    """What a line says of a field; the value is its sign."""
+    """The mark of a line; the value is its sign."""
 
     SAME = " "
     DIFFERENT = "≠"
@@ -38,10 +38,10 @@ class Mark(Enum):
 class Line:
     """One field of both responses.
 
-    :ivar depth: how deep it is
-    :ivar name: of the field, or ``[0]`` or ``[orders]`` for an element of a list
-    :ivar recorded: the value as text; empty if there is none, or if it has parts, which follow
-    :ivar new: likewise
+    :ivar depth: nesting level
+    :ivar name: of the field, or ``[0]`` or ``[orders]`` for an element of an array
+    :ivar recorded: the recorded value as text; empty if it is missing, or if it has parts, which follow
+    :ivar new: the new value as text; empty if it is missing, or if it has parts, which follow
     """
 
     depth: int
@@ -52,7 +52,7 @@ class Line:
 
 
 def side_by_side(answered: ReplayedExchange) -> list[Line]:
-    """Return the recorded and the new response, as :func:`field_lines` does."""
+    """Return the lines of the recorded and the new response."""
     outcome = answered.outcome
     return field_lines(answered.recorded, answered.new, outcome.differences if outcome.comparable else None)
 
@@ -63,10 +63,10 @@ def field_lines(
     found: Iterable[Difference] | None,
     naming: Sequence[str] = BETWEEN_CLUSTERS,
 ) -> list[Line]:
-    """Return both responses, line by line, records decoded and secrets masked. It may take a while.
+    """Return the lines of two responses, with records decoded and secrets masked. May be slow.
 
-    :param found: what differs; None if they were not compared
-    :param naming: fields by which structs of a list are told apart
+    :param found: the differences; None if they were not compared
+    :param naming: fields that identify the structs of an array
     """
     before, after = _Side(one), _Side(other)
     fields = None if found is None else frozenset(each.field for each in found)
@@ -74,20 +74,20 @@ def field_lines(
 
 
 class _Side:
-    """A response as it is shown."""
+    """A response prepared for display."""
 
     def __init__(self, body: Body | None) -> None:
         self.value: Any = UNSET
         self._known = Annotations()
         if body is not None:
-            # annotating changes a body, so another one is made
+            # annotating modifies a body, so use a copy
             shown = decode_response(body.raw, body.key, body.asked)
             Annotator(SessionContext()).annotate(shown, "response", self._known)
             self.value = UNSET if shown.value is None else shown.value
         self._masked = frozenset(self._known.masked)
 
     def text(self, value: Any, path: str) -> str:
-        """Return a value without parts as it is shown; empty if it is not there."""
+        """Return a value without parts as text; empty if it is missing."""
         if value is UNSET:
             return ""
         if f"response.{path}" in self._masked:
@@ -108,10 +108,10 @@ class _Walk:
     def lines(
         self, one: Any, other: Any, paths: tuple[str, str] = ("", ""), field: str = "", depth: int = 0
     ) -> Iterator[Line]:
-        """Yield the lines of what two values are made of.
+        """Yield the lines of the parts of two values.
 
-        :param paths: of both, with positions
-        :param field: the same without any
+        :param paths: of both, with indexes
+        :param field: their common path without indexes
         """
         if isinstance(one, Mapping) or isinstance(other, Mapping):
             first, second = _mapping(one), _mapping(other)
@@ -162,7 +162,7 @@ def _has_parts(value: Any) -> bool:
 
 
 def _about(value: Any) -> str:
-    """Return what stands beside the name of something with parts."""
+    """Return the text beside the name of a value with parts."""
     if value is None:
         return "null"
     return f"({len(value)})" if isinstance(value, list | tuple) else ""
@@ -171,7 +171,7 @@ def _about(value: Any) -> str:
 def _paired(
     first: Sequence[Any], second: Sequence[Any], naming: Sequence[str]
 ) -> Iterator[tuple[str, tuple[int, Any], tuple[int, Any]]]:
-    """Yield the elements of two lists that belong together, with their names and positions."""
+    """Yield the corresponding elements of two arrays, with their names and indexes."""
     one, other = _named(first, second, naming), _named(second, first, naming)
     nothing = -1, UNSET
     for name in dict.fromkeys((*one, *other)):
@@ -179,7 +179,7 @@ def _paired(
 
 
 def _named(items: Sequence[Any], others: Sequence[Any], naming: Sequence[str]) -> dict[str, tuple[int, Any]]:
-    """Return elements by what names them, else by their position."""
+    """Return elements by their identifying fields, else by index."""
     every = [*items, *others]
     told_by = [
         name

@@ -1,4 +1,4 @@
-"""What is known of a running proxy, made of what its control socket answers (docs/faults.md), and the words for it."""
+"""The state of a running proxy, from the answers of its control socket (docs/faults.md), and texts about it."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from kproxy.session.published import HeldMessage
 class FaultRule:
     """A fault rule of the proxy.
 
-    :ivar text: as it was written
+    :ivar text: as entered
     :ivar side: ``request`` or ``response``
-    :ivar hits: how often it was applied
+    :ivar hits: number of applications
     :ivar last_hit: ns since the epoch, None before the first
-    :ivar left_count: how often it still is, None for any number
-    :ivar until: ns since the epoch, to the second, when it ends by itself; None for never
+    :ivar left_count: remaining number of applications, None for no limit
+    :ivar until: ns since the epoch, to the second, when it expires; None for never
     :ivar ended: why it has ended, ``count`` or ``time``; empty if it has not
-    :ivar failures: how often it could not be applied
-    :ivar failure: why not, the last time
+    :ivar failures: number of times that it could not be applied
+    :ivar failure: reason of the last failure
     """
 
     number: int
@@ -44,9 +44,9 @@ class Connection:
     """An open connection through the proxy.
 
     :ivar client: ``host:port``
-    :ivar broker: likewise
-    :ivar in_flight: requests that are not answered yet
-    :ivar held: messages of it that are held
+    :ivar broker: ``host:port``
+    :ivar in_flight: number of unanswered requests
+    :ivar held: number of its held messages
     :ivar age: ns
     """
 
@@ -61,21 +61,21 @@ class Connection:
 
 @dataclass(frozen=True, slots=True)
 class LiveState:
-    """How a proxy stands.
+    """The state of a proxy.
 
-    :ivar version: changes with anything here
-    :ivar gone: why the proxy cannot be reached any more, empty as long as it can
-    :ivar controls: whether what it does may be changed
-    :ivar forwarding: whether it sends on what comes
-    :ivar connections: how many are open
-    :ivar in_flight: requests that are not answered yet
-    :ivar dropped: bytes that were forwarded and not recorded
-    :ivar unrecorded: what is wrong with the recording, in words; empty while all is recorded
-    :ivar listeners: where clients connect, the first address first
-    :ivar hold_filters: what is held, by side
-    :ivar held: the oldest first
-    :ivar passed: messages that fit a hold filter and were not held: too many were, or their clients' time was over
-    :ivar hold_failures: messages that went on because a hold filter failed
+    :ivar version: increases with every change
+    :ivar gone: why the proxy cannot be reached any more, empty while it can
+    :ivar controls: whether commands may change the proxy
+    :ivar forwarding: whether it forwards requests
+    :ivar connections: number of open connections
+    :ivar in_flight: number of unanswered requests
+    :ivar dropped: bytes that were forwarded but not recorded
+    :ivar unrecorded: what is wrong with the recording, in words; empty if nothing is
+    :ivar listeners: addresses that clients connect to, the first listener first
+    :ivar hold_filters: hold filters by side
+    :ivar held: the held messages, the oldest first
+    :ivar passed: matches of a hold filter that were not held: too many were, or their clients' time was over
+    :ivar hold_failures: messages that were forwarded because a hold filter failed
     """
 
     version: int = 0
@@ -95,7 +95,7 @@ class LiveState:
 
 
 def of_status(answer: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the answer to ``status`` says about a :class:`LiveState`."""
+    """Return the fields of :class:`LiveState` in the answer to ``status``."""
     return {
         "forwarding": answer["forwarding"],
         "connections": answer["connections"]["open"],
@@ -113,7 +113,7 @@ def _unrecorded(recording: Mapping[str, Any]) -> str:
 
 
 def of_holds(answer: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the answer to ``holds`` tells."""
+    """Return the fields of :class:`LiveState` in the answer to ``holds``."""
     return {
         "hold_filters": dict(answer["filters"]),
         "held": tuple(_held(each) for each in answer["held"]),
@@ -123,7 +123,7 @@ def of_holds(answer: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def of_rules(answer: Mapping[str, Any], now: int) -> dict[str, Any]:
-    """Return what the answer to ``rules`` tells.
+    """Return the fields of :class:`LiveState` in the answer to ``rules``.
 
     :param now: ns since the epoch
     """
@@ -131,7 +131,7 @@ def of_rules(answer: Mapping[str, Any], now: int) -> dict[str, Any]:
 
 
 def connections_of(answer: list[Mapping[str, Any]]) -> tuple[Connection, ...]:
-    """Return the connections that the answer to ``connections`` tells, the oldest first."""
+    """Return the connections in the answer to ``connections``, the oldest first."""
     return tuple(
         Connection(
             each["connection"],
@@ -180,7 +180,7 @@ def _rule(told: Mapping[str, Any], now: int) -> FaultRule:
         hits=told["hits"],
         last_hit=told["last_hit_ns"],
         left_count=told["left_count"],
-        # from one look to the next it may not wander
+        # rounded, so that it stays the same from one query to the next
         until=_until(told, now),
         ended=told["ended"] or "",
         failures=told["failures"],
@@ -189,18 +189,18 @@ def _rule(told: Mapping[str, Any], now: int) -> FaultRule:
 
 
 def held_words(held: HeldMessage) -> str:
-    """Return a held message in a few words: ``request 3: Fetch v12 of app-1 to 10.0.0.2:9092``."""
+    """Return a short description of a held message: ``request 3: Fetch v12 of app-1 to 10.0.0.2:9092``."""
     direction = "to" if held.side == "request" else "from"
     return f"{held.side} {held.number}: {held.api} v{held.version} of {who(held)} {direction} {held.broker}"
 
 
 def who(held: HeldMessage) -> str:
-    """Return whose message it is."""
+    """Return the client of a held message."""
     return f"{held.client_id} ({held.client})" if held.client_id else held.client
 
 
 def left_words(held: HeldMessage, now: int) -> str:
-    """Return the time until a message goes on by itself: ``18 s``.
+    """Return the time until a message is released automatically: ``18 s``.
 
     :param now: ns since the epoch
     """
@@ -208,13 +208,13 @@ def left_words(held: HeldMessage, now: int) -> str:
 
 
 def seconds(nanoseconds: int) -> str:
-    """Return a stretch of time that counts, in full seconds, so that it does not flicker."""
+    """Return a remaining time in full seconds, so that its text does not flicker."""
     left = -(-nanoseconds // SECOND)
     return span(left * SECOND) if left > 0 else "0 s"
 
 
 def left_of(rule: FaultRule, now: int) -> str:
-    """Return how much longer a rule is applied: ``5 times, 9 min 58 s``.
+    """Return how much longer a rule applies: ``5 times, 9 min 58 s``.
 
     :param now: ns since the epoch
     """

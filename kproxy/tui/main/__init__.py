@@ -1,1 +1,1 @@
-"""The main screen: what is on it, and the commands that hold everywhere on it."""
+"""The main screen, and the commands that are available everywhere on it."""

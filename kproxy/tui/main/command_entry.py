@@ -1,4 +1,4 @@
-"""The ``:`` line: commands by their names, with what is known of their arguments."""
+"""The ``:`` line: commands by name, with completion and checks of their arguments."""
 
 from __future__ import annotations
 
@@ -27,10 +27,9 @@ from kproxy.tui.widgets.filter_bar import FilterBar
 
 
 class CommandEntry(Part):
-    """Carries out commands by name."""
+    """Commands run by name."""
 
     def line(self) -> CommandLine:
-        """Return the line."""
         leaves_out = self.kproxy.leaves_out
         commands = {line: command for line, command in BY_LINE.items() if not leaves_out(command)}
         return CommandLine(self._arguments(), commands, id="command")
@@ -72,11 +71,11 @@ class CommandEntry(Part):
         return {name: column.title for name, column in COLUMNS.items()}
 
     def action_command_line(self) -> None:
-        """Type a command."""
+        """Open the ``:`` line."""
         self.screen.query_one(CommandLine).open()
 
     def target_of(self, command: Command) -> Widget | None:
-        """Return what carries out a command now, None if nothing does."""
+        """Return the widget that can run a command now, None if there is none."""
         method = f"action_{command.action}"
         if hasattr(self.screen, method):
             return self.screen
@@ -87,9 +86,9 @@ class CommandEntry(Part):
         return None
 
     def perform(self, command: Command, argument: str = "") -> None:
-        """Carry out a command, as if its key was pressed.
+        """Run a command, as if its key was pressed.
 
-        :param argument: what stands behind it on the command line
+        :param argument: its argument on the command line
         """
         if self.kproxy.refuses(command):
             return

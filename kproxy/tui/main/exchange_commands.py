@@ -1,4 +1,4 @@
-"""What is done with exchanges: marks, comments, and getting them out as text, files and pictures."""
+"""Commands on exchanges: marks, comments, and output as text, files and pictures."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from kproxy.tui.views.records import Records
 
 
 class ExchangeCommands(Part):
-    """The commands about the exchange under the cursor, or those that are marked."""
+    """Commands on the exchange under the cursor, or on the marked ones."""
 
     @work("noting")
     async def action_mark_toggle(self) -> None:
-        """Mark the exchange under the cursor, or take its mark away; go on to the next."""
+        """Mark or unmark the exchange under the cursor; move to the next."""
         number = self.number
         if number is None:
             return
@@ -33,7 +33,7 @@ class ExchangeCommands(Part):
 
     @work("noting")
     async def action_mark_only(self) -> None:
-        """Show only what is marked, or again all that fits the filter."""
+        """Show only marked exchanges, or all again."""
         status = self.session.status
         if not status.marked_only and not status.marked:
             self.tell("nothing is marked: m marks the exchange under the cursor")
@@ -42,14 +42,13 @@ class ExchangeCommands(Part):
 
     @work("noting")
     async def action_mark_clear(self) -> None:
-        """Take all marks away."""
         await self.session.unmark_all()
         if self.session.status.marked_only:
             await self.session.set_marked_only(False)
 
     @work("comparing", exclusive=True)
     async def action_compare_responses(self) -> None:
-        """Compare the responses of two marked exchanges, or that under the cursor with the last of its kind."""
+        """Compare the responses of two marked exchanges, or the one under the cursor with the previous of its kind."""
         marked, number = self.session.marked, self.number
         numbers = (
             tuple(marked) if len(marked) == 2 else tuple({*marked, *([] if number is None else [number])})
@@ -66,7 +65,6 @@ class ExchangeCommands(Part):
 
     @work("noting", asks=True)
     async def action_comment_edit(self, text: str = "") -> None:
-        """Comment on the exchange under the cursor."""
         number = self.number
         if number is None:
             return
@@ -82,9 +80,9 @@ class ExchangeCommands(Part):
 
     @work("output", exclusive=True, asks=True)
     async def action_copy_as(self, form: str = "") -> None:
-        """Copy the exchange under the cursor, among records the value; text selected with the mouse goes before.
+        """Copy text selected with the mouse, else the selected record's value, else the exchange under the cursor.
 
-        :param form: name of a format; asked for if there is none
+        :param form: name of a format for the exchange; if empty, ask for one
         """
         selected = self.screen.get_selected_text()
         if selected and not form:
@@ -117,7 +115,7 @@ class ExchangeCommands(Part):
         self.tell((await copy(self.app, text)).said)
 
     def _of_field(self) -> list[Format]:
-        """Return what there is to copy of the field under the cursor; nothing where the focus is elsewhere."""
+        """Return the copy formats of the field under the cursor; empty if the focus is elsewhere."""
         details, focused = self.exchanges.details, self.screen.focused
         field = details.selected_field
         if field is None or focused is None or details not in focused.ancestors:
@@ -126,7 +124,7 @@ class ExchangeCommands(Part):
 
     @work("output", exclusive=True, asks=True)
     async def action_write_selection(self, path: str = "") -> None:
-        """Write what is shown, or marked, to a file."""
+        """Write the shown or marked exchanges to a file."""
         number = self.number
         dialog = WriteDialog(self.session, [] if number is None else [number], path)
         done = await self.screen.app.push_screen_wait(dialog)
@@ -136,7 +134,6 @@ class ExchangeCommands(Part):
 
     @work("output", exclusive=True)
     async def action_app_screenshot(self, path: str = "") -> None:
-        """Write the screen to an SVG file."""
         try:
             written = await save_screenshot(self.app, path)
         except OSError as error:

@@ -1,4 +1,4 @@
-"""The lines of the main screen: on top what is looked at, below it messages, states and keys."""
+"""The lines of the main screen: the headline at the top, the status line and the line of keys at the bottom."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _GAP = "   "
 
 
 class Headline(Widget):
-    """Shows the state of a session in one line.
+    """A line with the state of a session.
 
-    :param title: what is looked at
-    :param zone: of the times in all views; None is the local one
+    :param title: name of the capture
+    :param zone: time zone of all views; None for local time
     """
 
     DEFAULT_CSS = """
@@ -43,18 +43,17 @@ class Headline(Widget):
     def show(self, status: Status, filter_off: str = "", counting: Progress | None = None) -> None:
         """Show a state.
 
-        :param filter_off: a filter that was switched off, to be switched on again
-        :param counting: how far the view is, None when it is done
+        :param filter_off: the filter that is switched off and can be switched on again
+        :param counting: progress of the view, None when it is done
         """
         self._status, self._filter_off, self._counting = status, filter_off, counting
         self.refresh()
 
     def on_show(self) -> None:
-        """Show how it stands, after a pane had the whole screen."""
+        """Redraw after a pane was maximised."""
         self.refresh()
 
     def render(self) -> Text:
-        """Return the line."""
         room = self.size.width
         left = f"kproxy{_GAP}{self._title}"
         right = _GAP.join(self._parts())
@@ -68,7 +67,7 @@ class Headline(Widget):
         return line
 
     def _dates(self) -> str:
-        """Return the days and the zone that the times in all views are of."""
+        """Return the days and the zone of the times in all views."""
         begin, end = self._status.begin, self._status.latest
         if not begin:
             return ""
@@ -98,7 +97,7 @@ class Headline(Widget):
 
 
 def _share(share: float) -> str:
-    """Return how far something is that is not done."""
+    """Return a share of unfinished work in percent, at most 99."""
     return f"{min(99, int(100 * share))} %"
 
 
@@ -110,9 +109,9 @@ _SECONDS = 6.0
 
 
 class StatusLine(Widget):
-    """Shows where escape leads on its left, a message in its place for some seconds, and states on its right.
+    """A line with the target of escape or a temporary message on its left, and states on its right.
 
-    States are words, such as ``following`` and ``41/s``; what is lost or held stands out.
+    States are words, such as ``following`` and ``41/s``; lost and held amounts are highlighted.
     """
 
     DEFAULT_CSS = """
@@ -128,7 +127,7 @@ class StatusLine(Widget):
         self._loud: tuple[str, ...] = ()
 
     def tell(self, message: str) -> None:
-        """Show a message for some seconds, from when it is drawn."""
+        """Show a message for some seconds from when it is drawn."""
         self._message = printable(message)
         if self._hiding is not None:
             self._hiding.stop()
@@ -143,21 +142,20 @@ class StatusLine(Widget):
         self.refresh()
 
     def lead_back(self, place: str) -> None:
-        """Say where escape leads; empty if nowhere."""
+        """Show the target of escape; empty for none."""
         self._back = f"esc: {place}" if place else ""
         self.refresh()
 
     def show(self, states: tuple[str, ...], loud: tuple[str, ...] = ()) -> None:
         """Show states.
 
-        :param loud: those that ask for attention
+        :param loud: states to highlight
         """
         if (states, loud) != (self._states, self._loud):
             self._states, self._loud = states, loud
             self.refresh()
 
     def render(self) -> Text:
-        """Return the line."""
         room = self.size.width
         right = "   ".join((*self._loud, *self._states))
         left = cut(self._message or self._back, max(room - min(width(right), room // 2) - 2, 0))
@@ -171,10 +169,10 @@ class StatusLine(Widget):
 
 
 class KeyLine(Footer):
-    """Shows keys, as many as there is room for with all of their words."""
+    """A line of keys, as many as fit with their full descriptions."""
 
     def compose(self) -> ComposeResult:
-        """Yield the keys that have room."""
+        """Yield the keys that fit."""
         room = self.screen.size.width
         for each in super().compose():
             key: Any = each
@@ -184,5 +182,4 @@ class KeyLine(Footer):
             yield each
 
     def on_resize(self) -> None:
-        """Choose anew which keys have room."""
         self.refresh(recompose=True)

@@ -1,4 +1,4 @@
-"""What the list shows, in which order, and where in it something is: filters, order, columns."""
+"""Commands on the list: filters, order, columns, and places in it."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from kproxy.tui.main.view_line import Visit
 
 _LOOK, _LOOKS = 0.05, 40
-"""Seconds between looks whether a view has counted, and how many of them: after that the user has gone on."""
+"""Seconds between checks whether a view has finished counting, and the number of checks before giving up."""
 
 
 class ListCommands(Part):
-    """The commands about what the list shows.
+    """Commands on the content of the list.
 
-    :ivar filter_off: the text of a filter that was switched off
+    :ivar filter_off: text of the filter that is switched off
     """
 
     def __init__(self, screen: MainScreen) -> None:
@@ -42,7 +42,6 @@ class ListCommands(Part):
         self.filter_off = ""
 
     def filter_bar(self) -> FilterBar:
-        """Return the bar in which filters are typed."""
         return FilterBar(
             self.session.known,
             self.kproxy.settings.filters,
@@ -53,24 +52,24 @@ class ListCommands(Part):
     # ------------------------------------------------------------ filter
     @property
     def filter_text(self) -> str:
-        """The filter that holds, empty for none."""
+        """Text of the current filter, empty for none."""
         wanted = self.session.status.filter
         return "" if wanted is None else wanted.text
 
     def action_filter_edit(self, text: str = "") -> None:
-        """Type a filter, or take one from the command line."""
+        """Open the filter bar, or apply the filter `text`."""
         if text:
             self.use_filter(text)
         else:
             self.screen.query_one("#filter", FilterBar).open(self.filter_text or self.filter_off)
 
     def filter_typed(self, message: FilterBar.Applied) -> None:
-        """Use a filter that was typed."""
+        """Apply a typed filter."""
         self._choose(message.filter)
         self.screen.view.take_focus()
 
     def use_filter(self, text: str) -> None:
-        """Show what fits a filter."""
+        """Apply a filter, after replacing names of saved filters."""
         try:
             text = with_saved_filters(text, self.kproxy.settings.filters)
             wanted = compile_typed(text, self.session.zone) if text.strip() else None
@@ -80,38 +79,37 @@ class ListCommands(Part):
         self._choose(wanted)
 
     def add_to_filter(self, text: str) -> None:
-        """Show what fits a filter too, of what is shown."""
+        """Require `text` in addition to the current filter."""
         self.use_filter(combined(self.filter_text, text, Use.ONLY))
 
     def _choose(self, wanted: Filter | None) -> None:
-        """Show what fits a filter; escape leads back to the one before."""
+        """Apply a filter; escape leads back to the previous one."""
         if self.filter_text != ("" if wanted is None else wanted.text):
             self.screen.remember()
         self.set_filter(wanted)
 
     @work("filter", exclusive=True)
     async def set_filter(self, wanted: Filter | None, off: str = "") -> None:
-        """Show what fits; everything if None.
+        """Apply a filter; None shows everything.
 
-        :param off: a filter that can be switched on again
+        :param off: filter that can be switched on again
         """
         self.filter_off = off
         await self.session.set_filter(wanted)
 
     def action_rows_colors(self) -> None:
-        """Colour lines of the list by rules, or leave them plain."""
+        """Switch the colours of list rows on or off."""
         plain = self.session.summaries.color is no_color
         self.kproxy.color_rows(on=plain)
         self.exchanges.refresh_rows()
         self.tell(f"lines are {'coloured by rules' if plain else 'plain'}")
 
     def action_filter_clear(self) -> None:
-        """Show everything."""
         self._choose(None)
 
     @work("filter", exclusive=True)
     async def restore(self, visit: Visit) -> None:
-        """Show what was shown before, with cursors and scrolling as they were."""
+        """Return to a visit, with its filter, cursors and scroll positions."""
         if visit.filter is not self.session.status.filter:
             self.filter_off = ""
             await self.session.set_filter(visit.filter)
@@ -121,7 +119,7 @@ class ListCommands(Part):
         view = self.screen.view
         if visit.tables and view.view_name == visit.view:
             looks = _LOOKS
-            while view.counting is not None and looks:  # rows come back as they are counted
+            while view.counting is not None and looks:  # rows appear while they are counted
                 looks -= 1
                 await asyncio.sleep(_LOOK)
             await view.renew()
@@ -129,7 +127,7 @@ class ListCommands(Part):
                 place.table.come_back(place)
 
     def stop_filtering(self) -> bool:
-        """Give up a filter that takes long; return whether there was one. It can be switched on again."""
+        """Cancel a running filter; return whether there was one. It can be switched on again."""
         status = self.session.status
         if status.filtering is not None and status.filter is not None:
             self.set_filter(None, status.filter.text)
@@ -139,7 +137,7 @@ class ListCommands(Part):
 
     @work("filter", exclusive=True)
     async def action_filter_toggle(self) -> None:
-        """Switch the filter off, and on again."""
+        """Switch the filter off, or on again."""
         wanted = self.session.status.filter
         if wanted is not None:
             self.filter_off = wanted.text
@@ -152,7 +150,7 @@ class ListCommands(Part):
 
     @work("settings", asks=True)
     async def action_filter_save(self, name: str = "") -> None:
-        """Keep the filter under a name."""
+        """Save the filter under a name."""
         settings, text = self.kproxy.settings, self.filter_text
         if not text:
             self.tell("there is no filter to keep: f types one")
@@ -176,7 +174,7 @@ class ListCommands(Part):
 
     @work("filter", exclusive=True, asks=True)
     async def action_filter_quick(self) -> None:
-        """Offer filters of what is selected."""
+        """Offer filters made from the selected field or exchange."""
         number = self.number
         if number is None:
             self.tell("there is no exchange to make a filter of")
@@ -207,14 +205,14 @@ class ListCommands(Part):
     # ------------------------------------------------------------ order and columns
     @work("order", exclusive=True)
     async def set_order(self, order: Order | None) -> None:
-        """Order the list; by number if None."""
+        """Sort the list; by number if None."""
         try:
             await self.session.set_order(order)
         except (FilterError, LookupError) as error:
             self.tell(f"the list cannot be ordered by that: {error}")
 
     def sort(self, message: ExchangeList.SortBy) -> None:
-        """Order by a column, then the other way round, then not."""
+        """Sort by a column, then descending, then by number again."""
         now = self.session.status.order
         if now is None or now.column != message.order:
             self.set_order(Order(message.order))
@@ -222,14 +220,13 @@ class ListCommands(Part):
             self.set_order(None if now.descending else Order(message.order, True))
 
     def action_order_reverse(self) -> None:
-        """Turn the order round."""
         now = self.session.status.order or Order("number")
         turned = Order(now.column, not now.descending)
         self.set_order(None if turned == Order("number") else turned)
 
     @work("order", exclusive=True, asks=True)
     async def action_order_choose(self, column: str = "") -> None:
-        """Order the list by a column."""
+        """Sort the list by a column; if empty, ask for one."""
         if column:
             known = COLUMNS.get(column)
             if known is not None and not known.order:
@@ -245,7 +242,7 @@ class ListCommands(Part):
 
     @work("columns", exclusive=True, asks=True)
     async def action_columns_edit(self) -> None:
-        """Choose the columns."""
+        """Open the dialog of columns."""
         settings = self.kproxy.settings
         chosen = await self.screen.app.push_screen_wait(
             ColumnsDialog(self.exchanges.list.profile, settings.profiles, settings.profile_problem)
@@ -260,11 +257,10 @@ class ListCommands(Part):
                 self.tell(str(error))
 
     def use_profile(self, profile: Profile) -> None:
-        """Show other columns."""
         self.exchanges.list.profile = profile
 
     def profile_changed(self, message: ExchangeList.ProfileChanged) -> None:
-        """Have shown what the columns need; keep a width that was dragged."""
+        """Request the fields of the new columns; save a width that was dragged."""
         self.session.summaries.show_fields(message.profile.fields)
         self.exchanges.refresh_rows()
         for each in message.profile.columns:
@@ -280,7 +276,7 @@ class ListCommands(Part):
 
     @work("settings", asks=True)
     async def action_columns_profile(self, name: str = "") -> None:
-        """Use columns that were kept under a name; keep the present ones if there are none."""
+        """Use the columns saved under a name; save the current ones if there are none."""
         settings = self.kproxy.settings
         if not name:
             self.action_columns_edit()
@@ -298,12 +294,12 @@ class ListCommands(Part):
             self.tell(str(error))
 
     def add_column(self, message: FieldTree.AddColumn) -> None:
-        """Make a field a column."""
+        """Add a field as a column."""
         self.use_profile(self.exchanges.list.profile.with_column(message.field))
         self.tell(f"{message.field} is a column of the list; C chooses columns")
 
     def step(self, message: FieldTree.StepExchange) -> None:
-        """Go to the next exchange, or to the one before."""
+        """Move to the next or the previous exchange."""
         move = (
             self.exchanges.list.action_list_down if message.step > 0 else self.exchanges.list.action_list_up
         )
@@ -312,7 +308,6 @@ class ListCommands(Part):
     # ------------------------------------------------------------ places in the list
     @work("goto", exclusive=True, asks=True)
     async def action_goto_number(self, text: str = "") -> None:
-        """Go to an exchange by its number."""
         if not text:
             answer = await self.screen.app.push_screen_wait(
                 Prompt("Go to the exchange with this number.", validate=_no_number, title="go to")
@@ -323,7 +318,7 @@ class ListCommands(Part):
         self.screen.go_to(int(text.replace(",", "").replace("_", "")))
 
     def action_follow_toggle(self) -> None:
-        """Stay with the newest exchange, or not."""
+        """Start or stop following the newest exchange."""
         self.exchanges.list.following = not self.exchanges.list.following
 
 

@@ -1,4 +1,4 @@
-"""What is done to a running proxy."""
+"""Commands for a running proxy."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _carried_out(
     asks: bool = False,
     confirms: bool = False,
 ) -> Callable[Concatenate[LiveCommands, _P], Worker[None]]:
-    """Return the action that carries out a command, see :func:`work`."""
+    """Return the action that runs a method of `LiveActions`, see :func:`work`."""
 
     @work("live", asks=asks, confirms=confirms)
     @wraps(command)
@@ -36,14 +36,14 @@ def _carried_out(
 
 
 class LiveCommands(Part):
-    """The commands of the main screen that need a proxy."""
+    """The main screen's commands that need a proxy."""
 
     _live: LiveActions
     _brokers = ""
-    """To which something was sent again last."""
+    """The brokers of the latest replay."""
 
     def listen(self) -> None:
-        """Take note of what the proxy tells."""
+        """Start listening to the proxy."""
         link = self.kproxy.link
         self._live = LiveActions(
             self.app,
@@ -58,11 +58,11 @@ class LiveCommands(Part):
             link.start()
 
     def _changed(self, state: LiveState) -> None:
-        """Show what is held; from any thread."""
+        """Show held messages; may be called from any thread."""
         self.session.held = state.held
 
     def _heard(self, event: dict[str, object]) -> None:
-        """Tell what the proxy says about itself; from any thread."""
+        """Report an event of the proxy; may be called from any thread."""
         sentence = sentence_of(event)
         if sentence is not None:
             self.kproxy.notice(sentence)
@@ -82,7 +82,7 @@ class LiveCommands(Part):
         return None if held is None else held.number
 
     def add_states(self, states: list[str], loud: list[str]) -> None:
-        """Add what is not as usual with the proxy."""
+        """Add the unusual states of the proxy."""
         link = self.kproxy.link
         if link is None:
             return
@@ -118,7 +118,7 @@ class LiveCommands(Part):
     # ------------------------------------------------------------ forwarding, rules, recorder
     @work("live")
     async def action_recorder_keep(self) -> None:
-        """Let the flight recorder keep this moment."""
+        """Make the flight recorder keep this moment."""
         if self.kproxy.recorder is not None:
             self.kproxy.recorder()
             self.tell("the flight recorder keeps what surrounds this moment")
@@ -127,7 +127,7 @@ class LiveCommands(Part):
 
     # ------------------------------------------------------------ replay
     def action_replay_start(self, brokers: str = "") -> None:
-        """Send the exchange under the cursor, or all that is marked, to a broker again."""
+        """Replay the marked exchanges, or the one under the cursor."""
         number = self.number
         numbers = self.session.marked or ([] if number is None else [number])
         if not numbers:
@@ -143,7 +143,7 @@ class LiveCommands(Part):
     # ------------------------------------------------------------ leaving
     @work("live", exclusive=True, confirms=True)
     async def ask_to_leave(self) -> None:
-        """Ask what is to become of the proxy, and leave."""
+        """Ask whether the proxy ends or continues, and quit."""
         app = self.kproxy
         leaving = await self._live.leave(ends=app.ends_proxy, may_leave=app.ends_proxy, run=app.run_name)
         if leaving is not None:

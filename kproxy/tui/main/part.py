@@ -1,6 +1,6 @@
-"""The parts of the main screen: objects, each with the commands about one thing.
+"""Parts of the main screen: objects with the commands of one subject.
 
-The screen offers their methods ``action_<name>`` as actions of its own, and passes them the messages that are theirs.
+The screen offers their methods ``action_<name>`` as its own actions, and passes them their messages.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _Self = TypeVar("_Self", bound="Part")
 
 
 class Part:
-    """Commands that belong together.
+    """Commands of one subject.
 
-    :ivar screen: the main screen, on which they show and ask
+    :ivar screen: the main screen, which they act on
     """
 
     def __init__(self, screen: MainScreen) -> None:
@@ -34,7 +34,7 @@ class Part:
 
     @property
     def session(self) -> Session:
-        """What is looked at."""
+        """The session."""
         return self.screen.session
 
     @property
@@ -49,16 +49,16 @@ class Part:
 
     @property
     def exchanges(self) -> Exchanges:
-        """The list with the details."""
+        """The view with the list and the details."""
         return self.screen.exchanges
 
     @property
     def number(self) -> int | None:
-        """The exchange under the cursor of the list, None if there is none."""
+        """Number of the exchange under the list's cursor, None if there is none."""
         return self.screen.number
 
     def tell(self, message: str) -> None:
-        """Show a message for a while; it may hold what came from the wire."""
+        """Show a message for some seconds; it may contain text from the wire."""
         self.screen.tell(message)
 
 
@@ -68,11 +68,11 @@ def work(
     [Callable[Concatenate[_Self, _P], Coroutine[Any, Any, None]]],
     Callable[Concatenate[_Self, _P], Worker[None]],
 ]:
-    """Have a method carried out by a worker of the screen, as :func:`textual.work` does for widgets.
+    """Run a method in a worker of the screen, as :func:`textual.work` does for widgets.
 
-    :param exclusive: end other work of the group first
-    :param asks: whether it begins with a dialog unless it is given arguments: what is typed next is for that
-    :param confirms: whether it may begin with a question
+    :param exclusive: cancel other workers of the group first
+    :param asks: whether it starts with a dialog unless it gets arguments; keys typed next are for the dialog
+    :param confirms: whether it may start with a question
     """
 
     def decorate(

@@ -1,4 +1,4 @@
-"""Questions about everything that was captured: they are asked, and their answers shown."""
+"""Questions about the whole capture, and their answers."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from kproxy.tui.views.records import Records, record_at
 from kproxy.tui.widgets.table_rows import MOST_WIDTH
 
 _MARGIN = 6
-"""Columns that the box around an answer takes."""
+"""Columns taken by the box around an answer."""
 
 
 class Questions(Part):
-    """Asks, and shows answers."""
+    """Commands that ask a question and show the answer."""
 
     @work("question", exclusive=True, asks=True)
     async def action_question_journey(self, text: str = "") -> None:
-        """Tell the way of a record: the one under the cursor, if none is named."""
+        """Show the journey of a record; by default of the one under the cursor."""
         text = text or await self._record_under_cursor()
         text = text or await self._asked_for(
             "Which record? TOPIC-PARTITION@OFFSET, such as orders-3@120", "journey"
@@ -33,7 +33,7 @@ class Questions(Part):
 
     @work("question", exclusive=True)
     async def action_question_party(self, text: str = "") -> None:
-        """Tell everything that a client did: the one of the exchange under the cursor, if none is named."""
+        """Show everything that a client did; by default the client of the exchange under the cursor."""
         if not text and self.number is not None:
             exchange = await self.session.exchange(self.number)
             text = exchange.client_id or exchange.client
@@ -42,19 +42,19 @@ class Questions(Part):
 
     @work("question", exclusive=True)
     async def action_question_config(self, text: str = "") -> None:
-        """Tell the settings of clients."""
+        """Show the settings of clients."""
         await self._ask(questions.config, text, f"settings of {text or 'all clients'}")
 
     @work("question", exclusive=True, asks=True)
     async def action_question_compat(self, text: str = "") -> None:
-        """Tell what a broker of another release would make of the clients."""
+        """Show how a broker of another release would treat the clients."""
         text = text or await self._asked_for("Which release of the broker? Such as 4.3", "compatibility")
         if text:
             await self._ask(questions.compat, text, f"with Kafka {text}")
 
     @work("question", exclusive=True, asks=True)
     async def action_question_diff(self, text: str = "") -> None:
-        """Tell what differs from another capture, or between two times of this one."""
+        """Show the differences from another capture, or between two time ranges of this one."""
         text = text or await self._asked_for(
             "Differences from which capture? Or two times: A..B C..D", "differences"
         )
@@ -63,7 +63,7 @@ class Questions(Part):
 
     @work("question", exclusive=True)
     async def action_records_schema(self, text: str = "") -> None:
-        """Read the values of records by a schema."""
+        """Decode the values of records with a schema."""
         if not text:
             self.tell("write :schema [TOPIC=]FILE, or :schema URL of a schema registry")
             return
@@ -76,7 +76,7 @@ class Questions(Part):
         self.screen.show_view(Records.view_name)
 
     async def _record_under_cursor(self) -> str:
-        """Return the name of the record of the selected row or field; empty if there is none with a known offset."""
+        """Return the name of the selected record, empty if none is selected or its offset is unknown."""
         view, details, number = self.screen.view, self.exchanges.details, self.number
         if isinstance(view, Records):
             return view.selected.name if view.selected is not None and view.selected.located else ""
@@ -101,7 +101,7 @@ class Questions(Part):
         except QuestionError as error:
             self.tell(str(error))
             return
-        except ClosedError:  # the session ends, and the screen with it
+        except ClosedError:  # the session is closing, and the screen with it
             return
         self.tell("")
         number = await self.screen.app.push_screen_wait(AnswerDialog(title, found))

@@ -1,4 +1,4 @@
-"""The main screen: views on the digit keys, bars to type in, and the commands that hold everywhere."""
+"""The main screen: views on the digit keys, input bars, and the commands that are available everywhere."""
 
 from __future__ import annotations
 
@@ -38,21 +38,21 @@ if TYPE_CHECKING:
     from kproxy.tui.app import KproxyApp
 
 _TICK = 1 / 15
-"""Seconds between two looks at what the session has published."""
+"""Seconds between two polls of the session."""
 _VIEW_TICKS = 8
-"""So many of them between two renewals of a view."""
+"""Polls between two renewals of a view."""
 _LOADING_TICKS = 5
-"""So many between two looks while a file is read."""
+"""Polls between two updates while a file is read."""
 _MOST_VISITS = 50
-"""To which escape leads back."""
+"""Most visits that escape leads back to."""
 _WIDE = 150
-"""Columns from which the panes have room beside each other."""
+"""Columns from which panes fit side by side."""
 
 
 class MainScreen(Screen[None]):
-    """Everything of a session.
+    """The screen with everything about a session.
 
-    :param session: what is looked at
+    :param session: the session to show
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(Place.SCREEN)]
@@ -98,7 +98,7 @@ class MainScreen(Screen[None]):
         self._banner_of: tuple[str, ...] = ()
         self._visits: list[Visit] = []
 
-    # ------------------------------------------------------------ what parts and widgets ask
+    # ------------------------------------------------------------ for parts and widgets
     @property
     def kproxy(self) -> KproxyApp:
         """The application."""
@@ -107,42 +107,42 @@ class MainScreen(Screen[None]):
 
     @property
     def exchanges(self) -> Exchanges:
-        """The list with the details."""
+        """The view with the list and the details."""
         return self.query_one(Exchanges)
 
     @property
     def view(self) -> View:
-        """The view that is shown."""
+        """The current view."""
         return self.query_one(f"#{self.query_one('#views', ContentSwitcher).current}", View)
 
     @property
     def number(self) -> int | None:
-        """The exchange under the cursor of the list, None if there is none."""
+        """Number of the exchange under the list's cursor, None if there is none."""
         return self.exchanges.list.number
 
     def tell(self, message: str) -> None:
-        """Show a message for a while; it may hold what came from the wire."""
+        """Show a message for some seconds; it may contain text from the wire."""
         self.query_one(StatusLine).tell(message)
 
     def go_to(self, number: int) -> None:
-        """Go to an exchange in the list; escape leads back. One that is not shown leaves the cursor where it is."""
+        """Move the list's cursor to an exchange, unless it is hidden; escape leads back."""
         self.remember()
         self._show(Exchanges.view_name)
         if not self.exchanges.list.go_to(number):
             self.tell(f"exchange {number:,} is not shown")
 
     def target_of(self, command: Command) -> Widget | None:
-        """Return what carries out a command now, None if nothing does."""
+        """Return the widget that can run a command now, None if there is none."""
         return self.typing.target_of(command)
 
     def perform(self, command: Command, argument: str = "") -> None:
-        """Carry out a command, as if its key was pressed.
+        """Run a command, as if its key was pressed.
 
-        :param argument: what stands behind it on the command line
+        :param argument: its argument on the command line
         """
         self.typing.perform(command, argument)
 
-    # ------------------------------------------------------------ what widgets tell, and the part that it is for
+    # ------------------------------------------------------------ messages of widgets, and the parts that handle them
     @on(FilterBar.Applied, "#filter")
     def _filter_typed(self, message: FilterBar.Applied) -> None:
         self.list.filter_typed(message)
@@ -168,7 +168,7 @@ class MainScreen(Screen[None]):
         self.searches.search_typed(message)
 
     def key_escape(self) -> None:
-        """End a search or a filter that is under way; without one, go back to where the user was before."""
+        """Cancel a running search or filter; otherwise return to the previous visit."""
         if self.searches.cancel() or self.list.stop_filtering():
             return
         if isinstance(self.view, Exchanges) and not self.exchanges.list.has_focus:
@@ -182,14 +182,14 @@ class MainScreen(Screen[None]):
 
     @property
     def place(self) -> Visit:
-        """What is shown now."""
+        """The current visit."""
         places = tuple(place for table in self.view.query(RowTable) if (place := table.place) is not None)
         return Visit(
             self.view.view_name, self.session.status.filter, self.exchanges.list.place, places, self.focused
         )
 
     def remember(self, visit: Visit | None = None) -> None:
-        """Have escape lead back to what was shown before, to what is shown now if None."""
+        """Make escape lead back to a visit; to the current one if None."""
         visit = visit or self.place
         if not self._visits or self._visits[-1] != visit:
             self._visits.append(visit)
@@ -216,9 +216,8 @@ class MainScreen(Screen[None]):
     def _command_typed(self, message: CommandLine.Submitted) -> None:
         self.perform(message.command, message.argument)
 
-    # ------------------------------------------------------------ what is on it
+    # ------------------------------------------------------------ content
     def compose(self) -> ComposeResult:
-        """Lay out the lines, bars and views."""
         from kproxy.tui.views.all import views
 
         yield Headline(self.session.title, self.session.zone)
@@ -234,7 +233,7 @@ class MainScreen(Screen[None]):
         yield KeyLine(show_command_palette=False)
 
     def on_mount(self) -> None:
-        """Begin to look at what is published."""
+        """Apply the settings, and start polling the session."""
         self.session.summaries.show_fields(self.exchanges.list.profile.fields)
         self.exchanges.list.following = self.session.live and self.kproxy.settings.config.follow
         self.exchanges.lay_out(Arrangement[self.kproxy.settings.config.layout.upper()])
@@ -248,7 +247,7 @@ class MainScreen(Screen[None]):
     # ------------------------------------------------------------ renewal
     @property
     def up_to_date(self) -> bool:
-        """Whether everything that was published is shown."""
+        """Whether the screen shows everything that was published."""
         view = self.view
         shown = isinstance(view, Exchanges) or self._view_seen == (view.view_name, *view.state())
         return self._seen == self._published() and shown
@@ -260,9 +259,9 @@ class MainScreen(Screen[None]):
     def _tick(self) -> None:
         self._ticks += 1
         session = self.session
-        session.tell_faults()  # those that lines and searches have brought out meanwhile
+        session.tell_faults()  # internal errors found meanwhile by rows and searches
         status, seen = session.status, self._published()
-        # a file is read the sooner the less is drawn meanwhile
+        # drawing less makes reading a file faster
         waits = not (session.live or status.finished) and self._ticks % _LOADING_TICKS
         if seen != self._seen and not waits:
             self._seen = seen
@@ -328,7 +327,7 @@ class MainScreen(Screen[None]):
 
     # ------------------------------------------------------------ views
     def show_view(self, name: str) -> None:
-        """Show a view; escape leads back to the one before."""
+        """Switch to a view; escape leads back to the previous one."""
         if self.view.view_name != name:
             self.remember()
         self._show(name)
@@ -374,7 +373,7 @@ class MainScreen(Screen[None]):
 
     # ------------------------------------------------------------ layout
     def action_layout_cycle(self) -> None:
-        """Go on to the next arrangement of list, fields and bytes."""
+        """Switch to the next arrangement of list, fields and bytes."""
         if not isinstance(self.view, Exchanges):
             self.tell("only the exchanges have panes to arrange")
             return
@@ -387,34 +386,29 @@ class MainScreen(Screen[None]):
         self.tell(following.value)
 
     def action_layout_maximise(self) -> None:
-        """Give the whole screen to the focused pane, and back."""
+        """Maximise the focused pane, or restore the layout."""
         if self.maximized is not None:
             self.minimize()
         elif self.focused is not None:
             self.maximize(self.focused)
 
     def action_footer_toggle(self) -> None:
-        """Show or hide the line of keys."""
         footer = self.query_one(KeyLine)
         footer.display = not footer.display
 
     # ------------------------------------------------------------ the application
     async def action_app_quit(self) -> None:
-        """Leave, after asking where that ends something."""
+        """Quit, after asking if that ends something."""
         self.kproxy.leave()
 
     def action_app_quit_now(self) -> None:
-        """Leave at once."""
         self.kproxy.leave(asking=False)
 
     def action_app_events(self) -> None:
-        """Show what was told so far."""
         self.kproxy.show_events()
 
     def action_app_theme(self, name: str = "") -> None:
-        """Choose the colours."""
         self.kproxy.choose_theme(name)
 
     def action_help_show(self) -> None:
-        """Show keys and the filter language."""
         self.kproxy.show_help()

@@ -1,4 +1,4 @@
-"""Searching: in the list, in the fields and bytes of an exchange, or in the view that is shown."""
+"""Searching in the list, in the fields and bytes of an exchange, or in another view."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TELL_SECONDS = 0.5
 
 
 class Searches(Part):
-    """The commands of the main screen that look for something."""
+    """The main screen's search commands."""
 
     def __init__(self, screen: MainScreen) -> None:
         super().__init__(screen)
@@ -29,7 +29,7 @@ class Searches(Part):
         self._found: Hashable = None
 
     def action_search_start(self, text: str = "") -> None:
-        """Type what to look for where the focus is."""
+        """Open the search bar for the focused place, or search for `text`."""
         if text:
             try:
                 self._search = parse_search(text)
@@ -59,16 +59,14 @@ class Searches(Part):
         return "bytes" if self.exchanges.details.bytes.has_focus else "fields"
 
     def search_typed(self, message: SearchBar.Search) -> None:
-        """Look for what was typed."""
+        """Run a typed search."""
         self._search, self._deep = message.search, message.deep
         self._look(forward=message.forward)
 
     def action_search_next(self) -> None:
-        """Go to the next match."""
         self._look(forward=True)
 
     def action_search_previous(self) -> None:
-        """Go to the match before."""
         self._look(forward=False)
 
     @work("search", exclusive=True)
@@ -81,7 +79,7 @@ class Searches(Part):
         await self._go_to_match(search, forward=forward)
         found = screen.place.cursors
         if found != before.cursors:
-            if before.cursors != self._found:  # from a series of matches escape leads back to where it began
+            if before.cursors != self._found:  # escape leads back to the start of a series of matches
                 screen.remember(before)
             self._found = found
 
@@ -125,5 +123,5 @@ class Searches(Part):
             self.tell(f"searched on from the {'beginning' if forward else 'end'}")
 
     def cancel(self) -> bool:
-        """End a search that is under way; return whether one was."""
+        """Cancel a running search; return whether there was one."""
         return bool(self.screen.workers.cancel_group(self.screen, "search"))

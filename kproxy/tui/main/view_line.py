@@ -1,4 +1,4 @@
-"""The line of views: their keys and names, the one that is shown marked; and the steps that escape leads back."""
+"""The line of views with their keys and names; and the visits that escape leads back to."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from kproxy.tui.list_position import ListPlace
 from kproxy.tui.widgets.row_table import TablePlace
 
 _GAPS = ((2, " "), (1, " "), (1, ""))
-"""Cells between views, and what stands between a key and a name, while there is room."""
+"""Cells between views, and text between key and name, from roomy to dense."""
 
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """What escape leads back to.
+    """A state of the main screen that escape leads back to.
 
     :ivar view: name of the view
-    :ivar filter: what was shown, None for everything
-    :ivar place: in the list, None where that is empty
+    :ivar filter: current filter, None for none
+    :ivar place: place in the list, None if the list is empty
     :ivar tables: places in the tables of the view
-    :ivar focus: the widget that had it
+    :ivar focus: the focused widget
     """
 
     view: str
@@ -42,12 +42,12 @@ class Visit:
 
     @property
     def title(self) -> str:
-        """What it is in short."""
+        """Short description."""
         return f"{self.view}{'' if self.filter is None else f' {printable(self.filter.text)}'}"
 
     @property
     def cursors(self) -> Hashable:
-        """Where the cursors are, however far it is scrolled."""
+        """The places of the cursors, independent of scrolling."""
         return self.view, self.place and self.place.number, tuple(table.key for table in self.tables)
 
 
@@ -55,7 +55,7 @@ class Visit:
 class _Tab:
     """A view in the line.
 
-    :ivar key: cells that its key takes
+    :ivar key: width of its key in cells
     :ivar begin: its first cell
     """
 
@@ -70,9 +70,9 @@ def _shown_key(keys: Sequence[str]) -> str:
 
 
 class ViewLine(Widget):
-    """Shows which views there are.
+    """A line with all views.
 
-    :param keymap: keys that were changed
+    :param keymap: the changed keys
     """
 
     DEFAULT_CSS = """
@@ -98,13 +98,12 @@ class ViewLine(Widget):
         self._current = ""
 
     def show(self, current: str) -> None:
-        """Mark a view."""
+        """Highlight a view."""
         if current != self._current:
             self._current = current
             self.refresh()
 
     def render(self) -> Text:
-        """Return the line."""
         line = Text(no_wrap=True, end="")
         for tab in self._tabs():
             line.append(f"{' ' * (tab.begin - len(line))}{tab.text}")
@@ -114,7 +113,7 @@ class ViewLine(Widget):
         return line
 
     def _tabs(self) -> list[_Tab]:
-        """Return the views, with names as long as there is room for all; gaps give way before names do."""
+        """Return the views with names as long as fit for all; gaps shrink before names do."""
         room = self.size.width
         longest = max(len(name) for name, _ in self._views)
         for most, (gap, behind_key) in product(range(longest, 0, -1), _GAPS):
@@ -133,7 +132,7 @@ class ViewLine(Widget):
         return tabs
 
     def on_click(self, event: events.Click) -> None:
-        """Show the view under the pointer."""
+        """Switch to the clicked view."""
         at = event.get_content_offset(self)
         if at is None:
             return

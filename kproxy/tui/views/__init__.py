@@ -1,1 +1,1 @@
-"""The views of a session beside the list, one a module."""
+"""The views of a session beside the list, one per module."""

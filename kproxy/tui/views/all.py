@@ -21,9 +21,9 @@ from kproxy.tui.views.topics import Topics
 
 
 def views(session: Session, link: Link | None) -> Iterator[View]:
-    """Make the views of a session.
+    """Yield the views of a session.
 
-    :param link: to the proxy that the session is of
+    :param link: to the session's proxy
     """
     for view in (
         Connections,

@@ -1,4 +1,4 @@
-"""What the views of a session have in common."""
+"""The base of views."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a view has counted.
+    """Progress of a view's counting.
 
-    :ivar share: of the exchanges
-    :ivar rate: exchanges a second
+    :ivar share: counted share of the exchanges
+    :ivar rate: exchanges per second
     """
 
     share: float
@@ -29,16 +29,16 @@ class Progress:
 
     @classmethod
     def of(cls, *foldings: SessionFold[Any]) -> Progress | None:
-        """Return how far some foldings are, None if they have counted all."""
+        """Return the progress of the slowest fold, None if all are done."""
         slowest = min(foldings, key=lambda folding: folding.progress)
         return None if slowest.progress >= 1 else cls(slowest.progress, slowest.rate)
 
 
 class View(Widget):
-    """One way to look at what a session shows.
+    """One view of a session.
 
-    :param session: what is looked at
-    :cvar view_name: what the view is called: ``connections`` for the command ``view.connections``
+    :param session: the session to show
+    :cvar view_name: name of the view: ``connections`` for the command ``view.connections``
     """
 
     DEFAULT_CSS = """
@@ -49,19 +49,19 @@ class View(Widget):
 
     @dataclass
     class Narrow(Message):
-        """Show the exchanges that fit a filter, of those that are shown now.
+        """A request to add a filter to the current one, and show the list.
 
-        :ivar filter: its text
+        :ivar filter: text of the filter
         """
 
         filter: str
 
     @dataclass
     class GoTo(Message):
-        """Show one exchange in the list.
+        """A request to show one exchange in the list.
 
-        :ivar number: its number
-        :ivar path: of the field that is looked for; empty for none
+        :ivar number: of the exchange
+        :ivar path: of the field to select; empty for none
         """
 
         number: int
@@ -72,39 +72,39 @@ class View(Widget):
         self.session = session
 
     def on_shown(self) -> None:
-        """Begin what has to go on while the view is looked at."""
+        """Start activities that are needed while the view is shown."""
 
     def on_hidden(self) -> None:
-        """End it."""
+        """Stop the activities started by :meth:`on_shown`."""
 
     async def refresh_data(self) -> None:
-        """Show what has changed; called when the view is shown, and now and then as long as something changes."""
+        """Show changes; called when the view is shown, and periodically while its state changes."""
 
     async def renew(self) -> None:
-        """Do :meth:`refresh_data`. A fault of ours in it is told, and leaves the view as it was and all else usable."""
+        """Run :meth:`refresh_data`. Internal errors in it are reported, and leave the view as it was."""
         try:
             await self.refresh_data()
         except ClosedError:
-            return  # the session ends, and the screen with it
+            return  # the session is closing, and the screen with it
         except Exception as error:
             self.session.contain(error, f"the view {self.view_name}")
 
     def state(self) -> tuple[Hashable, ...]:
-        """Return what changes when there is something new to show."""
+        """Return a value that changes when there is something new to show."""
         return (self.session.status.version,)
 
     @property
     def counting(self) -> Progress | None:
-        """How far counting is, None when all is counted."""
+        """Progress of counting, None when all is counted."""
         return None
 
     def take_focus(self) -> None:
-        """Give the focus to what is to be used first."""
+        """Focus the first focusable widget."""
         for widget in self.query("*"):
             if widget.focusable:
                 widget.focus()
                 return
 
     def search(self, pattern: TextRegex, *, forward: bool) -> bool:
-        """Go to the next text that matches; return whether there is one."""
+        """Move the cursor to the next match; return whether there is one."""
         return False

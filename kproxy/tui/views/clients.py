@@ -1,4 +1,4 @@
-"""Clients: software, who they are, where they are, and which APIs they speak in which versions."""
+"""Clients: their software, identity, addresses, and the API versions they use."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kproxy.tui.views.table_view import Detail, TableView, facts
 from kproxy.tui.widgets.table_rows import AnyCell, Cell, Role, Row, counted, moment, sized
 
 _MOST_CONNECTIONS = 200
-"""That a filter names one by one."""
+"""Most connections that a filter lists one by one."""
 
 
 class ClientsFold:
@@ -29,20 +29,19 @@ class ClientsFold:
         self._result: list[ClientRow] | None = None
 
     def add(self, exchange: Exchange) -> None:
-        """Count one exchange."""
         self._result = None
         self._stats.add(exchange)
         self.offered.add(exchange)
 
     def result(self) -> list[ClientRow]:
-        """Return the clients, the one with the most exchanges first."""
+        """Return the clients, by number of exchanges, descending."""
         if self._result is None:
             self._result = self._stats.result()
         return self._result
 
 
 class Clients(TableView[ClientsFold]):
-    """One row for each client; what it speaks for the selected one."""
+    """One row per client; API versions of the selected one."""
 
     view_name = "clients"
     THINGS = "clients"
@@ -81,7 +80,7 @@ class Clients(TableView[ClientsFold]):
         return [self._row(row, known.get(_key(row), row), access) for row in fold.result()]
 
     def _known(self, access: Access) -> dict[Hashable, ClientRow]:
-        """Return what all exchanges tell of clients."""
+        """Return the clients' rows over all exchanges, by key."""
         return {_key(row): row for row in self.all_of(access).result()}
 
     def _row(self, row: ClientRow, known: ClientRow, access: Access) -> Row:
@@ -128,7 +127,7 @@ def _key(row: ClientRow) -> Hashable:
 
 
 def _old(row: ClientRow) -> list[str]:
-    """Return what the client uses that brokers of Kafka 4 refuse: ``Fetch v3``."""
+    """Return the API versions used that brokers of Kafka 4 refuse: ``Fetch v3``."""
     return [
         f"{api} v{version}" for api, used in row.versions.items() for version in used if too_old(api, version)
     ]
@@ -139,7 +138,7 @@ def _advice(old: Sequence[str]) -> str:
 
 
 def _speaks(row: ClientRow, api: str, offered: OfferedVersions) -> Row:
-    """A line of the matrix: an API, in which versions, and what the brokers offer."""
+    """Return a row of the matrix: an API, the versions used, and those that the brokers offer."""
     used, brokers = row.versions.get(api, {}), offered.of(row.brokers, api)
     old = [version for version in used if too_old(api, version)]
     note: AnyCell = ""
@@ -167,7 +166,7 @@ def _speaks(row: ClientRow, api: str, offered: OfferedVersions) -> Row:
 
 
 def _filter(row: ClientRow) -> str:
-    """Return a filter for what counts for a client: also frames without a client ID, by their connections."""
+    """Return a filter for a client's exchanges, including those without a client ID on its connections."""
     unnamed = ""
     if row.unnamed:
         wanted = words.plain(row.unnamed) if len(row.unnamed) <= _MOST_CONNECTIONS else ""

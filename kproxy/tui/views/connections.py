@@ -1,4 +1,4 @@
-"""TCP connections: who spoke with whom, how it went, how it ended; and the story of each."""
+"""TCP connections: endpoints, traffic, troubles and ending; and the story of each."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from kproxy.tui.widgets.table_rows import AnyCell, Cell, Role, Row, counted, mom
 
 
 class _CachedRow(NamedTuple):
-    """A row, and what it was made of.
+    """A row, and the state it was made from.
 
-    :ivar state: changes when the row is to be made anew; None if it is at any time
-    :ivar rank: where it comes among the others
+    :ivar state: compared to decide whether to rebuild the row; None to rebuild it always
+    :ivar rank: sort key
     """
 
     state: tuple[int, int, bool] | None
@@ -43,17 +43,16 @@ class ConnectionsFold:
         self._made: dict[int, _CachedRow] = {}
 
     def add(self, exchange: Exchange) -> None:
-        """Count one exchange."""
         self._counts[exchange.connection] += 1
         self.stats.add(exchange)
         self.stories.add(exchange)
 
     def rows(self, make: Callable[[ConnectionRow], Row], *, everything: bool) -> list[Row]:
-        """Return the rows of connections: those in trouble first, then by exchanges, then by first packet.
+        """Return the rows of connections: those in trouble first, then by number of exchanges, then by first packet.
 
-        Of ten thousand connections few change from one time to the next: only these are made anew.
+        Of ten thousand connections few change between two calls: only their rows are rebuilt.
 
-        :param everything: also of those without exchanges
+        :param everything: whether to include connections without exchanges
         """
         packets = self._capture.connections.streams.packets.reshape(-1, 2).sum(axis=1)
         found = [
@@ -69,14 +68,14 @@ class ConnectionsFold:
         made = self._made.get(connection)
         if made is None or made.state != state:
             row = self.stats.row(connection)
-            waits = row.ended == OPEN and row.unanswered_for is not None  # longer and longer
+            waits = row.ended == OPEN and row.unanswered_for is not None  # its wait grows
             rank = not row.troubled, -row.exchanges, connection
             made = self._made[connection] = _CachedRow(None if waits else state, rank, make(row))
         return made
 
 
 class Connections(TableView[ConnectionsFold]):
-    """One row for each TCP connection; its story for the selected one."""
+    """One row per TCP connection; the story of the selected one."""
 
     view_name = "connections"
     THINGS = "connections"
@@ -186,7 +185,7 @@ def _moment(moment: Moment, place: int, begin: int, time: str) -> Row:
 
 
 def _sampled(samples: Sequence[Sample]) -> list[str]:
-    """Return what the kernel of the proxy's machine told of the network on either side."""
+    """Return what the kernel of the proxy's host reported about the network on each side."""
     said = []
     for side in ENDS:
         mine = [sample.values for sample in samples if sample.values.side == side]

@@ -1,4 +1,4 @@
-"""Conversation: a sequence diagram of the exchanges that are shown."""
+"""Conversation: a sequence diagram of the shown exchanges."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 
 _FIRST = 300
-"""Exchanges that are shown first, before the others of the window are read."""
+"""Exchanges shown first, before the rest of the window is read."""
 
 
 class ConversationView(View):
-    """Who said what to whom, in the order of time.
+    """The messages between clients and brokers, in order of time.
 
     At most :data:`~kproxy.tui.views.conversation_window.MOST` exchanges are drawn at a time; the first and the last
-    line say how many there are besides, and entering these lines goes on to them.
+    line state how many come before and after, and Enter on them moves the window there.
     """
 
     view_name = "conversation"
@@ -60,7 +60,6 @@ class ConversationView(View):
         """Number of the exchange that the cursor is to go to when it has been read."""
 
     def compose(self) -> ComposeResult:
-        """Yield the diagram."""
         diagram = SequenceDiagram(self.session.zone, empty="No exchange is shown.")
         diagram.following = self.session.live
         yield diagram
@@ -69,9 +68,9 @@ class ConversationView(View):
     def _diagram(self) -> SequenceDiagram:
         return self.query_one(SequenceDiagram)
 
-    # ------------------------------------------------------------ what is shown
+    # ------------------------------------------------------------ content
     def look_at(self, number: int) -> None:
-        """Put the cursor on an exchange the next time that the view is shown or renewed."""
+        """Move the cursor to an exchange when the view is next refreshed."""
         self._wanted = number
 
     async def refresh_data(self) -> None:
@@ -139,7 +138,7 @@ class ConversationView(View):
     def search(self, pattern: TextRegex, *, forward: bool) -> bool:
         return self._diagram.search(pattern, forward=forward)
 
-    # ------------------------------------------------------------ what lines do
+    # ------------------------------------------------------------ lines
     @on(SequenceDiagram.Entered)
     def _enter(self, event: SequenceDiagram.Entered) -> None:
         line = event.line
@@ -179,11 +178,11 @@ class ConversationView(View):
     action_conversation_enter = partialmethod(_on_diagram, SequenceDiagram.enter)
 
     def action_conversation_top(self) -> None:
-        """Go to the beginning of it all."""
+        """Scroll to the start."""
         self._go_to_end(Anchor())
 
     def action_conversation_bottom(self) -> None:
-        """Go to the end of it all, and stay there as long as more comes."""
+        """Scroll to the end, and follow new exchanges."""
         self._go_to_end(Anchor(last=True), follow=not self.session.status.finished)
 
     def _go_to_end(self, anchor: Anchor, *, follow: bool = False) -> None:
@@ -192,11 +191,11 @@ class ConversationView(View):
         self._go(anchor, follow=follow)
 
     def action_conversation_unfold(self) -> None:
-        """Unfold or fold what the line belongs to."""
+        """Unfold or fold the repeats of the line."""
         self._toggle(self._diagram.current)
 
     def action_conversation_unfold_all(self) -> None:
-        """Unfold everything, or fold everything if something is unfolded."""
+        """Unfold everything; if anything is unfolded, fold everything."""
         if self._unfolded:
             self._unfolded = set()
         elif self._window is not None:
@@ -212,7 +211,7 @@ class ConversationView(View):
             self._choose(Choice(connection=line.step.connection))
 
     def action_conversation_participants(self) -> None:
-        """Ask who is to be shown."""
+        """Open the dialog of participants."""
         met = tuple(sorted(self._met, key=lambda each: not each.is_client))
         ticked = self._choice.participants
 
@@ -223,7 +222,7 @@ class ConversationView(View):
         self.app.push_screen(ParticipantsDialog(met, frozenset(met) if ticked is None else ticked), choose)
 
     def _choose(self, choice: Choice) -> None:
-        """Show other participants, with the cursor on the exchange that it is on as far as that is shown."""
+        """Show other participants; the cursor stays on its exchange if that is still shown."""
         line = self._diagram.current
         if line is not None and line.step is not None and not self._diagram.following:
             self._wanted = line.step.number
@@ -232,7 +231,7 @@ class ConversationView(View):
         self._renew()
 
     def action_conversation_follow(self) -> None:
-        """Follow the newest exchange, or stop that."""
+        """Start or stop following the newest exchange."""
         if self._diagram.following:
             self._diagram.following = False
             self._diagram.refresh()

@@ -1,7 +1,7 @@
-"""The part of a conversation that is looked at: read, folded, and read on, in the engine's thread. No Textual in here.
+"""The window of a conversation: reading, folding and moving it, in the engine's thread. Independent of Textual.
 
-Whole captures may have millions of exchanges; a window has :data:`MOST` of them at most, and can be moved. Steps that
-were read are kept as long as they are in the window, so that following what comes reads only what is new.
+Captures may have millions of exchanges; a window has at most :data:`MOST` of them, and can be moved. Steps are kept
+while they are in the window, so that following live traffic only reads new ones.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ if TYPE_CHECKING:
     from kproxy.session import Access, Steps
 
 MOST = 5_000
-"""Exchanges in a window."""
-_TURN = 0.01  # seconds of work between two looks at what is more urgent
+"""Most exchanges in a window."""
+_TURN = 0.01  # seconds of work before more urgent jobs get a turn
 
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """Where a window lies.
+    """The position of a window.
 
-    :ivar number: of an exchange near its beginning; 0 for the first of all
-    :ivar last: near its end instead, and 0 for the last of all: the window moves on with what comes
+    :ivar number: an exchange near its start; 0 for the very first
+    :ivar last: whether ``number`` is near its end instead; then 0 is the very last, and the window follows new ones
     """
 
     number: int = 0
@@ -50,10 +50,10 @@ class Anchor:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Who is looked at, of all that the filter shows.
+    """A selection among the exchanges that match the filter.
 
-    :ivar participants: exchanges between two of these; None for any
-    :ivar connection: its exchanges only; None for any
+    :ivar participants: only exchanges between two of these; None for any
+    :ivar connection: only its exchanges; None for any
     """
 
     participants: frozenset[Participant] | None = None
@@ -65,14 +65,14 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What was read.
+    """A window that was read.
 
-    :ivar before: exchanges that come before the window
-    :ivar count: those in it
-    :ivar after: those that come behind it
-    :ivar first: number of the first of the window, 0 if it is empty
-    :ivar last: of the last
-    :ivar participants: clients, then brokers, in the order in which they come
+    :ivar before: number of exchanges before the window
+    :ivar count: number of exchanges in it
+    :ivar after: number of exchanges after it
+    :ivar first: number of its first exchange, 0 if it is empty
+    :ivar last: number of its last exchange, 0 if it is empty
+    :ivar participants: clients, then brokers, in order of appearance
     """
 
     folds: tuple[Fold, ...] = ()
@@ -85,17 +85,17 @@ class Window:
 
     @property
     def earlier(self) -> Anchor:
-        """Where a window lies that shows what comes before this one, and a bit of this one."""
+        """Anchor of the previous window, which overlaps this one a little."""
         return Anchor(self.first, last=True)
 
     @property
     def later(self) -> Anchor:
-        """Where one lies that shows what comes after it."""
+        """Anchor of the next window, which overlaps this one a little."""
         return Anchor(self.last)
 
 
 class WindowReader:
-    """Reads windows; in the engine's thread only."""
+    """Reads windows; only in the engine's thread."""
 
     def __init__(self) -> None:
         self._steps: dict[int, Step] = {}
@@ -103,13 +103,13 @@ class WindowReader:
         self._ends: list[Step] = []
 
     def forget(self) -> None:
-        """Forget what was read: exchanges may have got other numbers."""
+        """Discard the steps read, because exchanges may have been renumbered."""
         self._steps, self._ends, self._folds = {}, [], ()
 
     def read(self, access: Access, anchor: Anchor, choice: Choice, most: int = MOST) -> Steps[Window]:
         """Read a window.
 
-        :param most: exchanges in it
+        :param most: maximum number of exchanges in it
         """
         numbers = _kept(access)
         yield
@@ -122,7 +122,7 @@ class WindowReader:
         steps = [step for number in inside if (step := self._steps.get(number)) is not None]
         name_clients(steps)
         ends = list(_connection_steps(access, steps, from_first=not begin, to_last=end == len(numbers)))
-        # folding anew what was folded would only cost time
+        # folding is slow, so fold only if steps have changed
         if renewed or len(steps) != len(self._steps) or ends != self._ends:
             self._steps, self._ends = {step.number: step for step in steps}, ends
             self._folds = tuple(folded([*steps, *ends]))
@@ -137,7 +137,7 @@ class WindowReader:
         )
 
     def _read_steps(self, access: Access, numbers: list[int]) -> Steps[bool]:
-        """Read what was not read yet; return whether there was something."""
+        """Read missing steps; return whether there were any."""
         missing = [number for number in numbers if not self._settled(number)]
         names = access.plain.knowledge.topic_name
         began = perf_counter()
@@ -159,7 +159,7 @@ class WindowReader:
 
 
 def _kept(access: Access) -> Int64s:
-    """Return the numbers that are shown and kept, rising."""
+    """Return the numbers of shown exchanges that are still in memory, ascending."""
     numbers = access.shown()
     if len(numbers) > 1 and not bool((numbers[1:] > numbers[:-1]).all()):
         numbers = np.sort(numbers)
@@ -169,14 +169,14 @@ def _kept(access: Access) -> Int64s:
 
 
 def _chosen(access: Access, numbers: Int64s, choice: Choice) -> Int64s:
-    """Return those whose connections, and whose clients and brokers, are chosen."""
+    """Return the numbers of exchanges that match a choice."""
     table, rows = access.capture.table, access.rows(numbers)
     connections = table.column("connection")[rows]
     if choice.connection is not None:
         of_it: Int64s = numbers[connections == choice.connection]
         return of_it
     assert choice.participants is not None
-    # who took part is the same for all exchanges of a connection with one client ID
+    # all exchanges of a connection with one client ID have the same participants
     speakers = (
         connections.astype(np.int64) << 32 | table.column("client_id")[rows].astype(np.int64) & 0xFFFFFFFF
     )
@@ -191,7 +191,7 @@ def _chosen(access: Access, numbers: Int64s, choice: Choice) -> Int64s:
 
 
 def _place(numbers: Int64s, anchor: Anchor, most: int) -> tuple[int, int]:
-    """Return where a window begins and ends; a tenth of it is on the other side of its anchor."""
+    """Return start and end of a window; a tenth of it is on the other side of its anchor."""
     count, margin = len(numbers), most // 10
     if anchor.last:
         end = int(np.searchsorted(numbers, anchor.number, "right")) + margin if anchor.number else count
@@ -205,10 +205,10 @@ def _place(numbers: Int64s, anchor: Anchor, most: int) -> tuple[int, int]:
 def _connection_steps(
     access: Access, steps: list[Step], *, from_first: bool, to_last: bool
 ) -> Iterator[Step]:
-    """Yield the beginnings and ends of connections that belong into a window.
+    """Yield the starts and ends of connections that belong to a window.
 
-    :param from_first: nothing comes before the window
-    :param to_last: nothing comes behind it
+    :param from_first: whether nothing comes before the window
+    :param to_last: whether nothing comes after it
     """
     if not steps:
         return

@@ -1,4 +1,4 @@
-"""Errors by API and code: what they mean, who got them, and what the clients did next."""
+"""Errors by API and code: their meaning, the clients that got them, and what those did next."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _Key = tuple[str, int, bool]
 
 
 class ErrorsFold:
-    """The figures of errors, and what came after them."""
+    """The figures of errors, and their sequels."""
 
     def __init__(self, capture: Capture) -> None:
         self.stats = ErrorStats()
@@ -33,13 +33,12 @@ class ErrorsFold:
         self._sequels: dict[_Key, list[AftermathRow]] | None = None
 
     def add(self, exchange: Exchange) -> None:
-        """Count one exchange."""
         self._sequels = None
         self.stats.add(exchange)
         self._aftermath.add(exchange)
 
     def sequels(self) -> dict[_Key, list[AftermathRow]]:
-        """Return what was done next, by error, the most frequent first."""
+        """Return the sequels by error, the most frequent first."""
         if self._sequels is None:
             self._sequels = defaultdict(list)
             for row in self._aftermath.result():
@@ -48,7 +47,7 @@ class ErrorsFold:
 
 
 class Errors(TableView[ErrorsFold]):
-    """One row for each error of an API; its meaning and its sequels for the selected one."""
+    """One row per error of an API; meaning and sequels of the selected one."""
 
     view_name = "errors"
     THINGS = "errors"
@@ -143,7 +142,7 @@ def _key(row: ErrorRow) -> _Key:
 
 
 def _filter(row: ErrorRow) -> str:
-    """Return a filter for the exchanges that have an error; by its code, as a name may be of no known one."""
+    """Return a filter for the exchanges with an error; by its code, because unknown codes have no names."""
     api = f"api == {quoted(row.api)}"
     if row.expected:
         return f"{api} and error.any == {row.code} and not error == {row.code}"

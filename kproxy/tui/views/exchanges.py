@@ -1,4 +1,4 @@
-"""The exchanges: the list, and the fields and bytes of the one under the cursor."""
+"""The exchanges: the list, and the fields and bytes of the exchange under the cursor."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from kproxy.tui.widgets.exchange_list import ExchangeList
 
 
 class Arrangement(Enum):
-    """Where list and details are."""
+    """The arrangement of list and details."""
 
     STACKED = "details below"
     BESIDE = "details beside"
@@ -31,7 +31,7 @@ class Arrangement(Enum):
 
 
 _SETTLE_SECONDS = 0.04
-"""The cursor has to stay on an exchange for so long before its details are made."""
+"""Seconds that the cursor has to rest on an exchange before its details are made."""
 
 
 class Exchanges(View):
@@ -62,7 +62,6 @@ class Exchanges(View):
         self._shown: tuple[object, int] | None = None
 
     def compose(self) -> ComposeResult:
-        """Lay out list and details."""
         yield ExchangeList(self.session, self._profile)
         yield DetailPane()
 
@@ -80,7 +79,7 @@ class Exchanges(View):
         self.list.focus()
 
     def lay_out(self, arrangement: Arrangement) -> None:
-        """Put list and details elsewhere."""
+        """Change the arrangement."""
         self.arrangement = arrangement
         self.set_class(arrangement is Arrangement.BESIDE, "beside")
         self.set_class(arrangement is Arrangement.LIST, "list")
@@ -94,7 +93,7 @@ class Exchanges(View):
         self.list.refresh_rows()
 
     def outdate_details(self) -> None:
-        """Make the details again: something about the exchange has changed."""
+        """Rebuild the details, because the exchange has changed."""
         self._shown = None
         self._renew()
 
@@ -106,7 +105,7 @@ class Exchanges(View):
     @work(exclusive=True, group="details")
     async def _show_details(self, number: int | None, held: HeldMessage | None) -> None:
         await asyncio.sleep(_SETTLE_SECONDS)
-        # a summary is made anew when the exchange has changed
+        # a changed exchange gets a new summary object
         shown = (held, 0) if number is None else (number, id(self.session.summaries.get(number)))
         if shown == self._shown:
             return
@@ -116,7 +115,7 @@ class Exchanges(View):
                 lambda access: _detail(number, access, self.session), Priority.LOOK
             )
         elif held is not None and self._link is not None:
-            with suppress(LinkError):  # it has gone on meanwhile
+            with suppress(LinkError):  # it was released meanwhile
                 detail = await held_detail(self._link, held, show_secrets=self.session.show_secrets)
         self._shown = shown
         self.details.show(detail)

@@ -1,4 +1,4 @@
-"""What kproxy does to the traffic: what is held and why, fault rules with what they did, and whether it forwards."""
+"""kproxy's interventions: held messages, fault rules with their effects, and forwarding."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ What was done to exchanges of a capture is found by the filters  held,  changed 
 
 
 class Faults(View):
-    """Two tables, of held messages and of fault rules, with the state of the proxy above them.
+    """Tables of held messages and of fault rules, below the state of the proxy.
 
-    :param link: to the proxy, None where there is none
+    :param link: to the proxy, None if there is none
     """
 
     DEFAULT_CSS = """
@@ -65,11 +65,11 @@ class Faults(View):
     view_name: ClassVar[str] = "faults"
 
     class AddRule(Message):
-        """A fault rule is to be added."""
+        """A request to add a fault rule."""
 
     @dataclass
     class RemoveRule(Message):
-        """A fault rule is to be removed.
+        """A request to remove a fault rule.
 
         :ivar number: None if none is selected
         """
@@ -92,7 +92,7 @@ class Faults(View):
             yield Static(id="rules-title", classes="title")
             yield RowTable(_RULES, empty="No fault rules. + adds one: FILTER => ACTION.", id="rules")
 
-    # ------------------------------------------------------------ what is shown
+    # ------------------------------------------------------------ content
     def on_shown(self) -> None:
         if self._link is not None:
             self._link.watch(True)
@@ -122,15 +122,15 @@ class Faults(View):
         self.query_one("#held", RowTable).set_rows([_held_row(held, now) for held in state.held])
         self.query_one("#rules", RowTable).set_rows([_rule_row(rule, now) for rule in state.rules])
 
-    # ------------------------------------------------------------ what is selected
+    # ------------------------------------------------------------ selection
     @property
     def held_number(self) -> int | None:
-        """The number of the selected held message, None if there is none."""
+        """Number of the selected held message, None if none is selected."""
         return self._key("held")
 
     @property
     def rule_number(self) -> int | None:
-        """The number of the selected fault rule, None if there is none."""
+        """Number of the selected fault rule, None if none is selected."""
         return self._key("rules")
 
     def _key(self, name: str) -> int | None:
@@ -139,7 +139,7 @@ class Faults(View):
 
     @on(RowTable.RowEntered, "#held")
     def _held_entered(self, event: RowTable.RowEntered) -> None:
-        """Show what went over the connection of a held message."""
+        """Show the exchanges of the held message's connection."""
         event.stop()
         held = next((each for each in self._state.held if each.number == event.key), None)
         if held is not None:
@@ -147,7 +147,7 @@ class Faults(View):
 
     @on(RowTable.RowEntered, "#rules")
     def _rule_entered(self, event: RowTable.RowEntered) -> None:
-        """Show what a rule was applied to."""
+        """Show the exchanges that a rule was applied to."""
         event.stop()
         rule = next((each for each in self._state.rules if each.number == event.key), None)
         if rule is not None:
@@ -163,23 +163,21 @@ class Faults(View):
         name = "#rules" if self.query_one("#rules", RowTable).has_focus else "#held"
         return self.query_one(name, RowTable).search(pattern, forward=forward)
 
-    # ------------------------------------------------------------ what is done
+    # ------------------------------------------------------------ actions
     def action_rule_add(self) -> None:
-        """Ask for a fault rule."""
         self.post_message(self.AddRule())
 
     def action_rule_remove(self) -> None:
-        """Take the selected fault rule away."""
         self.post_message(self.RemoveRule(self.rule_number))
 
 
 def applied_filter(rule: FaultRule) -> str:
-    """Return the filter that the exchanges fit to which a rule was applied."""
+    """Return a filter for the exchanges that a rule was applied to."""
     return f"fault == {quoted(rule.text)}"
 
 
 def state_content(state: LiveState) -> Content:
-    """Return how a proxy stands, in a line or two."""
+    """Return the state of a proxy as a few lines."""
     if state.gone:
         return Content.styled(printable(f"✗ {state.gone}; what was captured stays here"), "$text-error")
     parts = [

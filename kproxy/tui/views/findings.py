@@ -1,4 +1,4 @@
-"""Findings: what is wrong, in plain words, the gravest first."""
+"""Findings: problems in plain words, the most severe first."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ _ROLES = {
 }
 _BLIND = "not judged"
 SENTENCE = 60
-"""Cells that a sentence should have: other columns are left out before it is cut to fewer."""
+"""Least cells of a sentence: other columns are left out before it is cut to fewer."""
 _MOST_EVIDENCE = 50
-"""Exchanges that are described."""
+"""Most exchanges that are described."""
 EVIDENCE = (
     Column("evidence", right=True),
     Column("time", rank=2),
@@ -44,14 +44,14 @@ EVIDENCE = (
     Column("api", least=12),
     Column("request → response", least=20),
 )
-"""Columns of the exchanges that something rests on."""
+"""Columns of exchanges that are evidence."""
 
 
 class DiagnosisResult(NamedTuple):
-    """What the rules have said.
+    """The result of the rules.
 
-    :ivar blind: the rules that could not judge
-    :ivar incidents: what happened, in the order of time
+    :ivar blind: rules that could not judge
+    :ivar incidents: in order of time
     """
 
     findings: Sequence[Finding] = ()
@@ -60,9 +60,9 @@ class DiagnosisResult(NamedTuple):
 
 
 class FindingsFold:
-    """Shows every exchange to the rules, and asks them now and then.
+    """Feeds every exchange to the rules, and queries them at intervals.
 
-    :ivar found: how current their answers are
+    :ivar found: the latest result, with its pace
     :ivar first: time of the earliest exchange, ns since the epoch; 0 before there is one
     """
 
@@ -74,17 +74,16 @@ class FindingsFold:
         self._latest = 0
 
     def add(self, exchange: Exchange) -> None:
-        """Show one exchange to the rules."""
         self.first = min(self.first or exchange.time, exchange.time)
         self._added += 1
         self._latest = max(self._latest, exchange.end)
         self._diagnosis.add(exchange)
 
     def ask(self, access: Access, *, everything: bool, live: bool) -> DiagnosisResult:
-        """Return what the rules say.
+        """Return the result of the rules.
 
         :param everything: as for :meth:`GroupFold.timelines`
-        :param live: likewise
+        :param live: as for :meth:`GroupFold.timelines`
         """
         now = access.capture.latest if everything else self._latest
 
@@ -97,7 +96,7 @@ class FindingsFold:
 
 
 class DiagnosisView(TableView[FindingsFold]):
-    """What the rules have said; they look at all exchanges, whatever the filter shows, once for all such views."""
+    """A view of the rules' results. All such views share one fold, over all exchanges regardless of the filter."""
 
     FOLD = "findings"
     EVERYTHING = True
@@ -106,7 +105,7 @@ class DiagnosisView(TableView[FindingsFold]):
         return FindingsFold(access)
 
     def ask(self, fold: FindingsFold, access: Access) -> DiagnosisResult:
-        """Return what the rules say; in the engine's thread."""
+        """Return the result of the rules; in the engine's thread."""
         return fold.ask(access, everything=self._folding.progress >= 1, live=self.goes_on)
 
     def state(self) -> tuple[Hashable, ...]:
@@ -114,9 +113,9 @@ class DiagnosisView(TableView[FindingsFold]):
 
 
 class Findings(DiagnosisView):
-    """One row for each finding; what it rests on and what to do for the selected one.
+    """One row per finding; evidence and advice for the selected one.
 
-    All exchanges are looked at: of a part, much would look wrong that is not.
+    It covers all exchanges: with a part of them, much would look wrong that is not.
     """
 
     view_name = "findings"
@@ -188,12 +187,12 @@ def _blind_row(count: int) -> Row:
 
 
 def evidence_rows(access: Access, numbers: Sequence[int], zone: tzinfo | None) -> list[Row]:
-    """Return what exchanges say that something rests on: when, who, what was asked and what was answered."""
+    """Return rows for exchanges that are evidence: time, client, API, and summary."""
     return [_evidence_row(access, number, zone) for number in numbers[:_MOST_EVIDENCE]]
 
 
 def moments_of(evidence: Sequence[Row]) -> list[int]:
-    """Return when the exchanges of :func:`evidence_rows` were, as far as that is known."""
+    """Return the known times of the exchanges in :func:`evidence_rows`."""
     return [int(time.value) for row in evidence if isinstance(time := row.cells[1], Cell) and time.value]
 
 

@@ -50,35 +50,35 @@ _APIS = {
     "commits": ("OffsetCommit", "TxnOffsetCommit"),
     "leaves": ("LeaveGroup",),
 }
-"""Column -> APIs that are counted in it."""
+"""APIs counted in each column."""
 
 
 _MANY = 20_000
-"""Exchanges from which on the selected group is counted before the others."""
+"""Number of exchanges from which the selected group is counted before the others."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupDetail(Detail):
-    """What there is to say about a group.
+    """Details of a group.
 
-    :ivar timeline: None if nothing was told of it yet
+    :ivar timeline: None if there is none yet
     """
 
     timeline: GroupTimeline | None
 
 
 class Groups(TableView["GroupFold"]):
-    """One row for each group; of the selected one a lane for each member, its rebalances, and the story of one.
+    """One row per group; of the selected one a lane per member, its rebalances, and the story of one.
 
-    All exchanges are looked at, whatever the filter shows: of a part of them, members would seem to fall silent.
+    It covers all exchanges regardless of the filter: with a part of them, members would seem to fall silent.
     """
 
     view_name = "groups"
     THINGS = "groups"
     EVERYTHING = True
-    WITHOUT = (ApiKey.PRODUCE,)  # names no group
-    BESIDE = False  # lanes take all the width there is
-    DRAWN = False  # they are the picture over time
+    WITHOUT = (ApiKey.PRODUCE,)  # mentions no group
+    BESIDE = False  # lanes take the whole width
+    DRAWN = False  # lanes are the picture over time
 
     DEFAULT_CSS = """
     Groups {
@@ -162,7 +162,7 @@ class Groups(TableView["GroupFold"]):
 
     @work(exclusive=True, group="ahead")
     async def _count_ahead(self, group: Hashable) -> None:
-        """Have the selected group counted before the others, where counting all takes long."""
+        """Count the selected group before the others, because counting all takes long."""
 
         def bring_forward(access: Access) -> Steps[None]:
             columns = yield from access.columns(("groups",))
@@ -174,7 +174,7 @@ class Groups(TableView["GroupFold"]):
 
     def _row(self, group: GroupRow, timeline: GroupTimeline | None, access: Access) -> Row:
         errors = words.listed(f"{count:,} {name}" for name, count in group.errors.most_common())
-        # of a group of which no member was seen, what others asked of it is all there is
+        # without any member seen, requests of others about the group are the only source
         told = group if timeline is None else timeline
         generation = -1 if timeline is None else timeline.generation
         cells: tuple[AnyCell, ...] = (
@@ -203,7 +203,7 @@ class Groups(TableView["GroupFold"]):
         members = [] if timeline is None else timeline.members
         tables = (
             [self._story(*each) for each in enumerate(told)],
-            # who came last is who one asks about
+            # the latest members are the most interesting
             [self._member(group, member, leader, access) for member in reversed(members)],
         )
         return GroupDetail(f"group {group.group}", self._facts(group, timeline, access), tables, timeline)
@@ -257,7 +257,7 @@ class Groups(TableView["GroupFold"]):
         wanted = f"member == {quoted(member.member)} and {of_group(group.group)}"
         return Row(member.member, cells, leads_to=wanted)
 
-    # ------------------------------------------------------------ what is shown of the selected group
+    # ------------------------------------------------------------ details of the selected group
     def show_detail(self, found: Detail | None) -> None:
         super().show_detail(found)
         row, status = self._table.selected, self.session.status
@@ -278,7 +278,7 @@ class Groups(TableView["GroupFold"]):
         members.display = self._members and bool(members.rows)
 
     def _show_story(self) -> None:
-        """Show the story of the rebalance under the cursor, above what there is to say of the group."""
+        """Show the story of the rebalance under the cursor, above the facts about the group."""
         shown, place = self._shown, self._lanes.cursor
         if shown is None:
             return
@@ -308,21 +308,21 @@ class Groups(TableView["GroupFold"]):
 
     # ------------------------------------------------------------ keys
     def action_group_members(self) -> None:
-        """Show the members in the place of the rebalances, or the other way round."""
+        """Show members instead of rebalances, or rebalances again."""
         self._members = not self._members
         self._show_tables()
 
 
 def _coordinator(timeline: GroupTimeline | None, access: Access) -> str:
-    """Return the latest coordinator, by its name; empty if none was seen."""
+    """Return the name of the latest coordinator; empty if none was seen."""
     seen = [] if timeline is None else timeline.coordinators
     return access.capture.names.shown(seen[-1].broker) if seen else ""
 
 
 def group_numbers(columns: ExchangeColumns, group: str) -> Int64s:
-    """Return the exchanges that the story of a group is made of: those of its clients, others of them included.
+    """Return the exchanges needed for the story of a group: all exchanges of its clients.
 
-    :param columns: with the groups filled
+    :param columns: with the groups filled in
     """
     groups, clients = columns.ragged("groups"), columns.flat("client_id")
     codes = [code for code, name in enumerate(columns.texts("groups")) if name == group]
@@ -335,10 +335,10 @@ def group_numbers(columns: ExchangeColumns, group: str) -> Int64s:
 
 
 class GroupFold:
-    """Collects what members say, and tells it as timelines.
+    """Collects messages of group members, and makes timelines of them.
 
-    :ivar stats: what was asked of groups
-    :ivar told: how current the timelines are
+    :ivar stats: requests per group
+    :ivar told: the latest timelines, with their pace
     """
 
     def __init__(self, access: Access) -> None:
@@ -349,18 +349,17 @@ class GroupFold:
         self._latest = 0
 
     def add(self, exchange: Exchange) -> None:
-        """Take one exchange in."""
         self._added += 1
         self._latest = max(self._latest, exchange.end)
         self.stats.add(exchange)
         self._histories.add(exchange)
 
     def timelines(self, access: Access, *, everything: bool, live: bool) -> Mapping[str, GroupTimeline]:
-        """Return the groups by name, as of now.
+        """Return the timelines by group, as of now.
 
-        :param everything: all was added that there is, so that what is missing has not been; else the present is the
-            time of what was added last
-        :param live: time goes on, also where nothing comes
+        :param everything: whether all exchanges were added, so that missing ones do not exist; otherwise now is the
+            time of the latest one added
+        :param live: whether time continues even without new exchanges
         """
         now = access.capture.latest if everything else self._latest
 
@@ -378,7 +377,7 @@ _ROLES = {Tone.PLAIN: Role.PLAIN, Tone.QUIET: Role.MUTED, Tone.ODD: Role.WARNING
 def story_lines(
     told: Rebalance, timeline: GroupTimeline, zone: tzinfo | None
 ) -> Iterator[tuple[AnyCell, ...]]:
-    """Yield the lines: the sentence, when and how it went, and what is known beside that.
+    """Yield the lines of a rebalance's story: the sentence, its time and course, and further facts.
 
     :param timeline: of its group
     """

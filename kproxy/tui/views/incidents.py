@@ -1,4 +1,4 @@
-"""Incidents: what happened, each thing once, on an axis of time, with what followed from it."""
+"""Incidents: each event once, on a time axis, with its consequences."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from kproxy.tui.views.table_view import Detail, facts
 from kproxy.tui.widgets.table_rows import AnyCell, Cell, Role, Row, counted, moment
 
 _WHAT = 32
-"""Cells that a sentence has in tables at least: what stands beside it fits into 80 columns then."""
+"""Least cells of a sentence in tables, so that the columns beside it fit into 80 columns."""
 _AXIS = 24
-"""Cells from the beginning of the capture to its end."""
+"""Cells from the start of the capture to its end."""
 _CONNECTIONS = 20
-"""That a filter for an incident names, at most."""
+"""Most connections in a filter for an incident."""
 _GRAVE = frozenset({IncidentKind.BROKER_OUTAGE, IncidentKind.NETWORK_OUTAGE, IncidentKind.CRASH_LOOP})
 
 
 class Incidents(DiagnosisView):
-    """One row for each incident; what followed from the selected one, and what to do.
+    """One row per incident; consequences and advice for the selected one.
 
-    All exchanges are looked at: an effect is not seen without its cause.
+    It covers all exchanges, because an effect cannot be recognised without its cause.
     """
 
     view_name = "incidents"
@@ -107,7 +107,7 @@ class Incidents(DiagnosisView):
 
 
 def _evidence(numbers: Sequence[int], access: Access) -> str:
-    """Return what the first exchange is that shows something, and how many others there are: ``SyncGroup #252 +2``."""
+    """Return the first exchange of some evidence, and the number of others: ``SyncGroup #252 +2``."""
     if not numbers:
         return ""
     number, *others = numbers
@@ -118,7 +118,7 @@ def _evidence(numbers: Sequence[int], access: Access) -> str:
 
 
 def _bar(begin: int, lasts: int, whole: int) -> str:
-    """Return where a time lies in the capture, on a line of :data:`_AXIS` cells."""
+    """Return the place of a time range in the capture, as a line of :data:`_AXIS` cells."""
     if whole <= 0:
         return "━" * _AXIS
     left = min(_AXIS - 1, begin * _AXIS // whole)
@@ -127,7 +127,7 @@ def _bar(begin: int, lasts: int, whole: int) -> str:
 
 
 def _leads_to(incident: Incident) -> str | int | None:
-    """Return the first exchange that shows an incident, or else a filter for its connections."""
+    """Return the first exchange of an incident's evidence, or else a filter for its connections."""
     if incident.evidence:
         return incident.evidence[0]
     if incident.connections:

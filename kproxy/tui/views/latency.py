@@ -1,4 +1,4 @@
-"""Latency: how it is distributed by API, broker or client, and how it went over time."""
+"""Latency: its distribution by API, broker or client, and its course over time."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
 
 _STRIP = 40
 _BLOCKS = " ▁▂▃▄▅▆▇█"
-_OTHER_COLUMNS = 66  # cells; what is left is for the strip
+_OTHER_COLUMNS = 66  # cells; the rest is for the strip
 _PAGE = 10
 _FAR = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class _LatencyCounts:
-    """What was read of the fold.
+    """Data read from the fold.
 
-    :ivar groups: the first is all of them
-    :ivar chosen: the one that is drawn
+    :ivar groups: the first contains all exchanges
+    :ivar chosen: the one to draw
     :ivar left_out: what is not counted, in words
     """
 
@@ -49,9 +49,9 @@ class _LatencyCounts:
 
 
 class LatencyView(View):
-    """A table of APIs, brokers or clients above, and the latencies of the selected one drawn below.
+    """A table of APIs, brokers or clients, and below it a picture of the latencies of the selected one.
 
-    Entering what is selected narrows the filter to exactly the exchanges that are counted there.
+    Enter narrows the filter to exactly the exchanges counted in the selection.
     """
 
     view_name = "latency"
@@ -70,7 +70,6 @@ class LatencyView(View):
         self._counted: _LatencyCounts | None = None
 
     def compose(self) -> ComposeResult:
-        """Yield the table and the drawing."""
         yield RowTable(_columns(self._dimension, ""), empty="No exchange with a latency is shown.")
         yield LatencyMap(self.session.zone)
 
@@ -82,7 +81,7 @@ class LatencyView(View):
     def _map(self) -> LatencyMap:
         return self.query_one(LatencyMap)
 
-    # ------------------------------------------------------------ what is counted
+    # ------------------------------------------------------------ counting
     def on_shown(self) -> None:
         self._folding.want(True)
 
@@ -132,7 +131,7 @@ class LatencyView(View):
         )
 
     def on_resize(self) -> None:
-        """Make the strips fit."""
+        """Fit the strips to the new width."""
         self._show()
 
     @on(RowTable.RowSelected)
@@ -183,13 +182,13 @@ class LatencyView(View):
             self.post_message(self.GoTo(chosen.slowest))
 
     def action_latency_by(self) -> None:
-        """Go on to the next dimension."""
+        """Switch to the next dimension."""
         every = list(Dimension)
         self._dimension = every[(every.index(self._dimension) + 1) % len(every)]
         self._renew()
 
     def action_latency_waiting(self) -> None:
-        """Go over to the other measure."""
+        """Switch to the other measure."""
         self._measure = Measure.MEASURED if self._measure is Measure.EXCESS else Measure.EXCESS
         self._renew()
 
@@ -232,16 +231,16 @@ def _row(group: Distribution, scale: Scale | None) -> Row:
 
 
 def _strip(group: Distribution, scale: Scale) -> str:
-    """Return the distribution in one line, as high as it can be."""
+    """Return the distribution as one line of block characters."""
     counts = scale.counts(group.counts)
     most = max(int(counts.max()), 1)
     steps = len(_BLOCKS) - 1
-    # what is there at all is seen
+    # rounded up, so that every non-zero count is visible
     return "".join(_BLOCKS[-(-count * steps // most)] for count in counts.tolist())
 
 
 def _axis(scale: Scale) -> str:
-    """Return what the cells of a strip stand for: the decades, as far as their names have room."""
+    """Return the axis of a strip: labels of the decades, as far as they fit."""
     text = ""
     for place, span in enumerate(scale.ranges):
         if span.low is not None and str(span.low).strip("0") == "1" and place >= len(text):

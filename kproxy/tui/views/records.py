@@ -1,4 +1,4 @@
-"""Records: key, value and headers of what the exchanges shown carry, one by one, as ``kproxy records`` prints them."""
+"""Records: key, value and headers of each record in the shown exchanges, formatted as by ``kproxy records``."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ from kproxy.tui.views.table_view import Detail, TableView, facts
 from kproxy.tui.widgets.table_rows import AnyCell, Cell, Role, Row
 
 MOST = 20_000
-"""Records that are listed; further ones are counted. A filter chooses others."""
+"""Most records that are listed; further ones are only counted, and a filter can select them."""
 _PREVIEW = 200
-"""Characters of a key or value in the table."""
+"""Most characters of a key or value in the table."""
 _MOST_LINES = 2_000
-"""Lines of a value below the table."""
+"""Most lines of a value below the table."""
 _MORE = "more"
 
 
 class RecordKey(NamedTuple):
-    """Which record a row is about.
+    """The record of a row.
 
     :ivar number: of the exchange
-    :ivar path: of the record in its fields
-    :ivar name: its place in the log, as ``J`` takes it
+    :ivar path: of the record among the exchange's fields
+    :ivar name: its place in the log, as accepted by ``J``
     """
 
     number: int
@@ -54,13 +54,12 @@ class RecordKey(NamedTuple):
 
 
 class RecordsFold:
-    """The records of the exchanges that are shown: what the table needs of each, and where it is.
+    """The records of the shown exchanges: their rows and places.
 
-    :param listing: reads them
-    :param payloads: what keys and values mean
-
+    :param listing: reads the records
+    :param payloads: decodes keys and values
     :ivar rows: of the first :data:`MOST`
-    :ivar more: how many others there are
+    :ivar more: number of further records
     """
 
     def __init__(self, listing: RecordListing, payloads: RecordPayloads, view: Records) -> None:
@@ -71,7 +70,7 @@ class RecordsFold:
         self.more = 0
 
     def add(self, exchange: Exchange) -> None:
-        """Take the records of one exchange in."""
+        """Add the records of one exchange."""
         if len(self.rows) >= MOST:
             self.more += self.listing.announced(exchange)
             return
@@ -83,11 +82,11 @@ class RecordsFold:
 
 
 class Records(TableView[RecordsFold]):
-    """One row for each record; all of the selected one below."""
+    """One row per record; the whole of the selected one below."""
 
     view_name = "records"
     THINGS = "records"
-    DRAWN = False  # the table has what is left
+    DRAWN = False  # the table takes the rest
 
     DEFAULT_CSS = """
     Records {
@@ -114,7 +113,7 @@ class Records(TableView[RecordsFold]):
         self._decoding = PayloadDecoding()
 
     def read_by(self, text: str) -> None:
-        """Read values by a schema from now on; takes a while where it has to be compiled.
+        """Decode values with a schema from now on; slow if it has to be compiled.
 
         :param text: ``[TOPIC=]FILE[:MESSAGE]``, or the URL of a schema registry
         :raises SchemaError: if it cannot be used
@@ -130,7 +129,7 @@ class Records(TableView[RecordsFold]):
 
     @property
     def failures(self) -> list[str]:
-        """What the schema registry could not answer, fit to be shown."""
+        """Failures of the schema registry, as printable texts."""
         return [] if self._decoding.registry is None else self._decoding.registry.failures
 
     def make(self, access: Access) -> RecordsFold:
@@ -153,7 +152,6 @@ class Records(TableView[RecordsFold]):
         return [*fold.rows, Row(_MORE, tuple(cells))]
 
     def row(self, record: CapturedRecord, payloads: RecordPayloads) -> Row:
-        """Return the row of a record."""
         remark = words.listed(remarks(record))
         role = Role.MUTED if record.control is not None else Role.PLAIN
         cells: tuple[AnyCell, ...] = (
@@ -194,18 +192,18 @@ class Records(TableView[RecordsFold]):
         )
         return Detail(f"record {record.name}", text, ())
 
-    # ------------------------------------------------------------ the record under the cursor
+    # ------------------------------------------------------------ selection
     def field_of(self, row: Row) -> str:
         return f"{row.key.path}.value" if isinstance(row.key, RecordKey) else ""
 
     @property
     def selected(self) -> RecordKey | None:
-        """Which record is under the cursor; None if it is none."""
+        """The record under the cursor, None if there is none."""
         row = self._table.selected
         return row.key if row is not None and isinstance(row.key, RecordKey) else None
 
     async def value(self) -> str | None:
-        """Return the value of the record under the cursor as text, None if there is no record, or it has none."""
+        """Return the value of the record under the cursor as text, None if there is no record, or it has no value."""
         key = self.selected
         if key is None:
             return None
@@ -223,13 +221,13 @@ class Records(TableView[RecordsFold]):
 
 
 def record_at(access: Access, number: int, path: str) -> CapturedRecord | None:
-    """Return the record that a field of an exchange belongs to; None if that is in no record."""
+    """Return the record that contains a field of an exchange; None if none does."""
     listing = RecordListing(RecordSelection(), access.plain.knowledge.topic_name)
     return next((listing.at(each, path) for each in access.exchanges([number])), None)
 
 
 def _record(fold: RecordsFold, access: Access, key: Hashable) -> CapturedRecord | None:
-    """Return a record of the table, read again: only what is shown of them is kept."""
+    """Return a record of the table, read again because only its row is kept."""
     if not isinstance(key, RecordKey):
         return None
     return next((fold.listing.at(each, key.path) for each in access.exchanges([key.number])), None)

@@ -1,7 +1,7 @@
-"""What the views have in common that show what a fold has counted: rows, and more about the row under the cursor.
+"""The base of views that show the results of a fold: rows, and details of the row under the cursor.
 
-A view of this kind says which columns there are, how its fold is made, and how rows and details are made of it. All of
-that runs in the engine's thread; the event loop only hands it to the widgets.
+Such a view declares its columns, how its fold is made, and how rows and details are made from the fold. All of these
+run in the engine's thread; the event loop only passes the results to the widgets.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from kproxy.session import Session
 
 _BESIDE = 180
-"""Columns from which on details stand beside the table."""
+"""Columns from which details are placed beside the table."""
 _STYLES = {
     Role.PLAIN: "",
     Role.STRONG: "bold",
@@ -49,13 +49,13 @@ _STYLES = {
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """What there is to say about a row.
+    """Details of a row.
 
-    :ivar title: what the row is
-    :ivar text: some lines
+    :ivar title: of the row
+    :ivar text: facts
     :ivar tables: rows of the tables below, one for each of :attr:`TableView.DETAILS`
-    :ivar filter: what is drawn over time: exchanges that fit it, empty for all; None for what the row leads to
-    :ivar marks: moments that stand out there, ns since the epoch
+    :ivar filter: selects the exchanges drawn over time, empty for all; None for what the row leads to
+    :ivar marks: times highlighted in that chart, ns since the epoch
     """
 
     title: str
@@ -66,9 +66,9 @@ class Detail:
 
 
 def facts(*lines: tuple[AnyCell, ...]) -> Content:
-    """Return lines of a label and what it is about, joined by commas; where there is nothing, the line is left out.
+    """Return lines, each a label with cells joined by commas; lines without non-empty cells are omitted.
 
-    A line whose label is empty takes the whole width.
+    A line with an empty label takes the whole width.
     """
     out: list[Content] = []
     for label, *said in lines:
@@ -84,17 +84,17 @@ def _styled(cell: AnyCell) -> Content:
 
 
 class TableView(View, Generic[F]):
-    """A table of what a fold has counted.
+    """A table of a fold's results.
 
     :cvar COLUMNS: of the table
-    :cvar DETAILS: the columns of each table about the selected row
-    :cvar THINGS: what the rows are
-    :cvar FOLD: name of the fold, for views that share one; that of the view by default
-    :cvar EVERYTHING: whether all exchanges are counted, whatever is shown
+    :cvar DETAILS: the columns of each table of details
+    :cvar THINGS: noun for the rows
+    :cvar FOLD: name of the fold, for views that share one; by default that of the view
+    :cvar EVERYTHING: whether all exchanges are counted, regardless of the filter
     :cvar WITHOUT: API keys of exchanges that are not counted
-    :cvar FACTS: whether facts cover all exchanges, beside counts of those that are shown
-    :cvar BESIDE: whether details stand beside the table where there is room, not below it
-    :cvar DRAWN: whether the exchanges of the selected row are drawn over time where lines are left
+    :cvar FACTS: whether facts cover all exchanges, beside counts of the shown ones
+    :cvar BESIDE: whether details are beside the table rather than below it, given enough room
+    :cvar DRAWN: whether the exchanges of the selected row are drawn over time, given enough room
     """
 
     DEFAULT_CSS = """
@@ -151,9 +151,9 @@ class TableView(View, Generic[F]):
         text = VerticalScroll(self._text, classes="text")
         self._detail = Vertical(*self.pictures(), text, *self._details, self._chart, classes="detail")
 
-    # ------------------------------------------------------------ what a view says; in the engine's thread
+    # ------------------------------------------------------------ for subclasses; in the engine's thread
     def make(self, access: Access) -> F:
-        """Return a fold with nothing in it."""
+        """Return an empty fold."""
         raise NotImplementedError
 
     def rows(self, fold: F, access: Access) -> Sequence[Row]:
@@ -161,24 +161,24 @@ class TableView(View, Generic[F]):
         raise NotImplementedError
 
     def detail(self, fold: F, access: Access, key: Hashable) -> Detail | None:
-        """Return more about a row, None if it is gone."""
+        """Return details of a row, None if it is gone."""
         raise NotImplementedError
 
     @property
     def goes_on(self) -> bool:
-        """Whether more comes, so that what is not answered may still be."""
+        """Whether more exchanges may arrive, so that open requests may still be answered."""
         return self.session.live and not self.session.status.finished
 
     def field_of(self, row: Row) -> str:
-        """Return the path of the field that a row is about, in the exchange that it leads to; empty for none."""
+        """Return the path of the row's field in the exchange that the row leads to; empty for none."""
         return ""
 
     def pictures(self) -> Iterable[Widget]:
-        """Return what is drawn above the text about a row."""
+        """Return widgets to place above the text of the details."""
         return ()
 
     def show_detail(self, found: Detail | None) -> None:
-        """Show what there is to say about the selected row."""
+        """Show the details of the selected row."""
         self._detail.border_title = Content("" if found is None else printable(found.title))
         self._text.update(Content("") if found is None else found.text)
         for place, table in enumerate(self._details):
@@ -191,12 +191,12 @@ class TableView(View, Generic[F]):
 
     @property
     def _detail_height(self) -> int:
-        """Lines that everything about the selected row takes, without a picture over time."""
+        """Number of lines of the details, without the chart."""
         text = self._text.wrapped(max(self._text.size.width, 1)).plain.count("\n") + 1
         return text + sum(table.line_count() + 1 for table in self._details if table.display)
 
     def _use_room(self) -> None:
-        """Draw the exchanges of the selected row over time where lines are left for that."""
+        """Draw the exchanges of the selected row over time if enough lines are left."""
         left = self._detail.content_size.height - self._detail_height
         drawn = self.DRAWN and self._found is not None and left >= LEAST_HEIGHT
         self._detail.set_class(drawn, "-drawn")
@@ -231,23 +231,22 @@ class TableView(View, Generic[F]):
 
     @property
     def unfiltered(self) -> bool:
-        """Whether everything is shown, so that what has no exchanges belongs to it too."""
+        """Whether everything is shown, including things without exchanges."""
         status = self.session.status
         return status.filter is None and not status.marked_only
 
-    # ------------------------------------------------------------ life
+    # ------------------------------------------------------------ lifetime
     def compose(self) -> ComposeResult:
-        """Yield the table, and what is said about its rows."""
         yield self._table
         yield self._detail
 
     @property
     def _counts(self) -> SessionFold[F]:
-        """What counts the exchanges that are shown."""
+        """The fold of the shown exchanges."""
         return self._all if self.unfiltered else self._folding
 
     def all_of(self, access: Access) -> F:
-        """Return the fold of all exchanges, where facts are told of them; in the engine's thread."""
+        """Return the fold of all exchanges, for facts; in the engine's thread."""
         return self._all.fold(access)
 
     def _want(self, *foldings: SessionFold[F]) -> None:
@@ -274,7 +273,7 @@ class TableView(View, Generic[F]):
         return Progress.of(*self._wanted) if self._wanted else None
 
     async def refresh_data(self) -> None:
-        if self._wanted:  # a filter may have been set or taken away
+        if self._wanted:  # the filter may have changed
             self._want(*dict.fromkeys((self._all, self._counts)))
         rows = await self._counts.read(self.rows)
         self._table.empty = self._nothing()
@@ -299,7 +298,7 @@ class TableView(View, Generic[F]):
             key = selected.key
             found = await self._counts.read(lambda fold, access: self.detail(fold, access, key))
             if self._table.selected is None or self._table.selected.key != key:
-                return  # who has moved the cursor asks for the other one
+                return  # moving the cursor has started another update
         self.show_detail(found)
 
     @work(exclusive=True, group="detail")
@@ -307,13 +306,13 @@ class TableView(View, Generic[F]):
         try:
             await self._show_detail()
         except ClosedError:
-            return  # the session ends, and the screen with it
+            return  # the session is closing, and the screen with it
         except Exception as error:
             self.session.contain(error, f"the details of the view {self.view_name}")
 
-    # ------------------------------------------------------------ what the user does
+    # ------------------------------------------------------------ input
     def on_resize(self, event: events.Resize) -> None:
-        """Put the details where there is room for them."""
+        """Place the details beside or below the table."""
         self.set_class(self.BESIDE and event.size.width >= _BESIDE, "-beside")
         self.call_after_refresh(self._use_room)
 
@@ -340,20 +339,20 @@ class TableView(View, Generic[F]):
 
 
 LABEL = 13
-"""Cells that a label takes."""
+"""Cells of a label."""
 BEHIND_LABEL = "\t"
-"""Ends the label of a line; no text from the wire has it, once that is printable."""
+"""Ends the label of a line; escaped text from the wire never contains it."""
 
 
 class FactText(Static):
-    """Shows lines; those with a label before a tab are indented by it."""
+    """A widget with lines of text; a label before a tab gets a column of its own."""
 
     def __init__(self) -> None:
         super().__init__(markup=False)
         self._wrapped: tuple[Content, int, Content] | None = None
 
     def wrapped(self, width: int) -> Content:
-        """Return the lines for so many cells."""
+        """Return the lines wrapped to `width` cells."""
         content = self.content
         assert isinstance(content, Content | str)
         whole = Content(content) if isinstance(content, str) else content
@@ -363,11 +362,9 @@ class FactText(Static):
         return self._wrapped[2]
 
     def render(self) -> Content:
-        """Return the lines for the room there is."""
         return self.wrapped(max(self.content_size.width, 1))
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """Return how many lines there are."""
         return self.wrapped(max(width, 1)).plain.count("\n") + 1 if width else 0
 
 

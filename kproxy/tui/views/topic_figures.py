@@ -1,4 +1,4 @@
-"""What is known of topics and partitions, put together: traffic, positions, and how many exchanges name them."""
+"""Figures of topics and partitions: traffic, positions, and how many exchanges mention them."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from captures.meaning import Names
 from dissectors.units import SECOND
 
 Key = tuple[str, int | None]
-"""A topic and one of its partitions, None for all of them."""
+"""A topic and a partition, None for the whole topic."""
 
 
 @dataclass(slots=True)
 class Figures:
-    """Of a topic, or of one partition.
+    """Figures of a topic, or of one partition.
 
     :ivar partition: None for a topic
-    :ivar mentions: exchanges that name it
-    :ivar positions: of the partitions of the topic, or of this one alone
+    :ivar mentions: number of exchanges that mention it
+    :ivar positions: by partition: all of the topic, or only this one
     """
 
     topic: str
@@ -39,7 +39,7 @@ class Figures:
 
     @property
     def position(self) -> Position | None:
-        """Of a partition; None for a topic, and where nothing was told."""
+        """Position of a partition; None for a topic, or if unknown."""
         return None if self.partition is None else self.positions.get(self.partition)
 
 
@@ -54,12 +54,12 @@ class TopicFigures:
     partitions: dict[int, Figures]
 
     def of(self, partition: int | None) -> Figures | None:
-        """Return the figures of a partition, or of the topic."""
+        """Return the figures of a partition, or of the topic if None."""
         return self.total if partition is None else self.partitions.get(partition)
 
 
 class TopicsFold:
-    """Counts exchanges for the topics and partitions that they are about."""
+    """Counts exchanges by the topics and partitions they mention."""
 
     def __init__(self, names: Names) -> None:
         self.positions = Positions(names)
@@ -70,7 +70,6 @@ class TopicsFold:
         self._result: dict[str, TopicFigures] | None = None
 
     def add(self, exchange: Exchange) -> None:
-        """Count one exchange."""
         self._result = None
         self._stats.add(exchange)
         self.positions.add(exchange)
@@ -80,11 +79,11 @@ class TopicsFold:
 
     @property
     def seconds(self) -> float:
-        """The time over which exchanges were added."""
+        """Length of the time that the added exchanges span."""
         return 0.0 if self._begin is None else (self._end - self._begin) / SECOND
 
     def result(self) -> dict[str, TopicFigures]:
-        """Return the topics that some exchange names, those with the most bytes first."""
+        """Return the topics that exchanges mention, by bytes, descending."""
         if self._result is None:
             self._result = self._put_together()
         return self._result
@@ -118,11 +117,11 @@ def _partition(topic: TopicFigures, number: int) -> Figures:
 
 
 class Progress(NamedTuple):
-    """How far a group or a client has come.
+    """Progress of a group or a client.
 
-    :ivar partitions: in which it has
+    :ivar partitions: with a known offset
     :ivar offset: in the last of them
-    :ivar lag: offsets that are left to read in those whose end is known; None if none is
+    :ivar lag: total of remaining offsets in partitions with a known end; None if no end is known
     """
 
     partitions: tuple[int, ...] = ()
@@ -131,9 +130,9 @@ class Progress(NamedTuple):
 
 
 def standings(figures: Figures, *, groups: bool) -> dict[str, Progress]:
-    """Return how far groups have committed, or clients fetch.
+    """Return the progress of groups by their commits, or of clients by their fetches.
 
-    :param groups: which of the two
+    :param groups: whether to return that of groups
     """
     out: dict[str, Progress] = {}
     for number, position in figures.positions.items():
@@ -145,7 +144,7 @@ def standings(figures: Figures, *, groups: bool) -> dict[str, Progress]:
 
 
 def lag(figures: Figures) -> int | None:
-    """Return the lag of the group that is most behind; of the client, where no group has committed."""
+    """Return the largest lag of a group, or of a client if no group has committed."""
     for groups in (True, False):
         known = list(_lags(figures, groups=groups))
         if known:

@@ -1,4 +1,4 @@
-"""Topics and partitions: who produces, who fetches, how fast, and how far behind."""
+"""Topics and partitions: producers, consumers, rates and lag."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from kproxy.tui.views.topic_figures import Figures, Key, Progress, TopicFigures,
 from kproxy.tui.widgets.table_rows import AnyCell, Cell, Role, Row, counted, sized
 
 _LATELY = 10 * SECOND
-"""Over which the rate of live traffic is taken."""
+"""Time in ns over which recent rates of live traffic are measured."""
 _FLOWS = (("produces", "{Produce}"), ("fetches", "{Fetch, ShareFetch}"), ("replicates", "{Fetch}"))
-"""What clients do with a topic, by which APIs; as :attr:`PartitionRow.flows`."""
+"""Activities of clients with their APIs, in the order of :attr:`PartitionRow.flows`."""
 
 
 class _ByteCounts(NamedTuple):
-    """Bytes produced and fetched by a moment.
+    """Bytes produced and fetched up to a time.
 
     :ivar time: ns since the epoch
     """
@@ -37,7 +37,7 @@ class _ByteCounts(NamedTuple):
 
 
 class _Rates(NamedTuple):
-    """Bytes a second as they are shown, produced and fetched: over all the time, and lately."""
+    """Bytes per second as text, produced and fetched: over the whole time, and lately."""
 
     produced: str
     fetched: str
@@ -46,7 +46,7 @@ class _Rates(NamedTuple):
 
 
 class Topics(TableView[TopicsFold]):
-    """One row for each topic, with its partitions; who does what for the selected one."""
+    """One row per topic, with its partitions; activities of clients and groups for the selected one."""
 
     view_name = "topics"
     THINGS = "topics"
@@ -91,7 +91,7 @@ class Topics(TableView[TopicsFold]):
         return [self._row(topic, fold.seconds, lately) for topic in found.values()]
 
     def _lately(self, topics: Mapping[str, TopicFigures], now: int) -> dict[Key, tuple[int, int]]:
-        """Return bytes a second produced and fetched lately; nothing for what does not flow at this moment."""
+        """Return bytes per second produced and fetched lately; empty unless traffic is live."""
         if not self.session.live or self._folding.progress < 1:
             self._seen.clear()
             return {}
@@ -123,7 +123,7 @@ class Topics(TableView[TopicsFold]):
     def _one(
         self, figures: Figures, title: AnyCell, seconds: float, lately: Mapping[Key, tuple[int, int]]
     ) -> Row:
-        """Return a row without children; made anew only where an exchange was about it, or a rate has changed."""
+        """Return a row without children; rebuilt only if an exchange mentions it, or a rate has changed."""
         produced, fetched, _ = figures.traffic.flows
         now = lately.get(figures.key, (0, 0))
         rates = _Rates(_rate(produced, seconds), _rate(fetched, seconds), *map(_size, now))
@@ -155,7 +155,7 @@ class Topics(TableView[TopicsFold]):
 
 
 def _place(figures: Figures) -> str:
-    """Return a filter for the exchanges that name a topic or a partition."""
+    """Return a filter for the exchanges that mention a topic or a partition."""
     if figures.partition is None:
         return f"topic == {quoted(figures.topic)}"
     return f"topic_partition == {quoted(f'{figures.topic}-{figures.partition}')}"
@@ -223,7 +223,7 @@ def _said(flow: Flow, seconds: float) -> Iterator[str]:
 
 
 def _who(figures: Figures) -> Iterator[Row]:
-    """Yield who does what with a topic or a partition."""
+    """Yield a row for each activity of a client or group with a topic or a partition."""
     place = _place(figures)
     for group, standing in standings(figures, groups=True).items():
         wanted = f"{place} and group == {quoted(group)}"

@@ -1,1 +1,1 @@
-"""Widgets, which know how to show something and not where it came from."""
+"""Widgets, which show data without knowing where it comes from."""

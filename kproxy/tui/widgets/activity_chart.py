@@ -1,4 +1,4 @@
-"""How many exchanges there were over time: bars above an axis, as high as there is room."""
+"""A chart of the number of exchanges over time: bars above an axis, as high as fits."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from kproxy.text.cells import fit
 from kproxy.tui.widgets.time_axis import time_axis
 
 LEAST_HEIGHT = 5
-"""Lines with which it tells something."""
+"""Least lines for a useful chart."""
 _BARS = " ▁▂▃▄▅▆▇█"
 _MARK = "▲"
 _FRAME = 2
-"""Lines without bars: the title and the axis; marks, if there are any, have one more."""
+"""Lines of title and axis; marks take one more."""
 
 
 @dataclass(frozen=True, slots=True)
 class ActivityPicture:
-    """What is drawn.
+    """The data of a chart.
 
-    :ivar title: what the exchanges are; it may come from the wire
-    :ivar moments: theirs, ns since the epoch, in any order
-    :ivar begin: of the axis
-    :ivar end: likewise
-    :ivar marks: moments that stand out
+    :ivar title: description of the exchanges; may contain text from the wire
+    :ivar moments: times of the exchanges, ns since the epoch, in any order
+    :ivar begin: start of the axis, ns since the epoch
+    :ivar end: end of the axis, ns since the epoch
+    :ivar marks: times to highlight, ns since the epoch
     """
 
     title: str
@@ -46,9 +46,9 @@ class ActivityPicture:
 
 
 class ActivityChart(Widget):
-    """The drawing.
+    """The chart.
 
-    :param zone: of the times shown; None is the local one
+    :param zone: time zone; None for local time
     """
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
@@ -58,12 +58,12 @@ class ActivityChart(Widget):
         "activity-chart--mark",
     }
     """
-    | Class | What it is |
+    | Class | Content |
     |---|---|
-    | `activity-chart--title` | What is shown. |
+    | `activity-chart--title` | The title. |
     | `activity-chart--muted` | The axis. |
-    | `activity-chart--bar` | How many there were. |
-    | `activity-chart--mark` | Moments that stand out. |
+    | `activity-chart--bar` | The bars. |
+    | `activity-chart--mark` | Highlighted times. |
     """
 
     DEFAULT_CSS = """
@@ -86,12 +86,12 @@ class ActivityChart(Widget):
         self._counted: tuple[int, Int64s, Int64s] | None = None
 
     def show(self, picture: ActivityPicture | None) -> None:
-        """Draw something else."""
+        """Draw other data; None for nothing."""
         self._picture, self._counted = picture, None
         self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        """Return the title, a part of the bars, the marks, or the axis."""
+        """Return the title, a line of the bars, the marks, or the axis."""
         room, picture = self.size.width, self._picture
         if picture is None or not room:
             return Strip.blank(room, self.rich_style)
@@ -107,7 +107,7 @@ class ActivityChart(Widget):
             )
             return self._strip(fit(title, room), "title")
         if y <= lines:
-            # what is there at all is seen
+            # rounded up, so that every non-zero count is visible
             steps = -(-counts * lines * (len(_BARS) - 1) // most) - (lines - y) * (len(_BARS) - 1)
             return self._strip("".join(_BARS[step] for step in steps.clip(0, len(_BARS) - 1).tolist()), "bar")
         if y == lines + 1 and picture.marks:
@@ -120,7 +120,7 @@ class ActivityChart(Widget):
 
 
 def _counts(moments: Int64s, picture: ActivityPicture, cells: int) -> Int64s:
-    """Return how many moments lie in each cell; those before and after belong to the first and the last."""
+    """Return the number of times per cell; times beyond the axis count in the first and the last cell."""
     size = max(picture.end - picture.begin, 1)
     at = ((moments - picture.begin) * cells // size).clip(0, cells - 1)
     return np.bincount(at, minlength=cells)

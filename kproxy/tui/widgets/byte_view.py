@@ -1,6 +1,6 @@
-"""Bytes in hexadecimal and as text, drawn line by line: a frame of a hundred megabytes scrolls like any other.
+"""Bytes in hexadecimal and as text, drawn line by line, so that even a frame of a hundred megabytes scrolls smoothly.
 
-Widths are certain whatever the bytes are: only printable ASCII is shown as text.
+The width is independent of the bytes: only printable ASCII is shown as text.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ _TEXT = "".join(chr(byte) if 0x20 <= byte < 0x7F else "." for byte in range(256)
 
 
 class _Runs:
-    """Text in as few segments as its styles allow.
+    """Text that is merged into as few segments as its styles allow.
 
-    :ivar length: characters
+    :ivar length: number of characters
     """
 
     def __init__(self) -> None:
@@ -44,7 +44,6 @@ class _Runs:
         self.length = 0
 
     def add(self, text: str, style: Style) -> None:
-        """Add some text."""
         self.length += len(text)
         if self._runs and self._runs[-1][1] == style:
             self._runs[-1][0].append(text)
@@ -52,14 +51,13 @@ class _Runs:
             self._runs.append(([text], style))
 
     def segments(self) -> Iterator[Segment]:
-        """Yield the segments."""
         return (Segment("".join(parts), style) for parts, style in self._runs)
 
 
 class ByteView(SelectableLines, can_focus=True):
-    """The bytes of one side: those of the frame, and those that were decompressed from it.
+    """The bytes of one side: those of the frame, and those decompressed from it.
 
-    The bytes of the selected field stand in brackets. A stroke before a byte says that a TCP segment begins with it.
+    Brackets enclose the bytes of the selected field. A bar before a byte marks the start of a TCP segment.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(Place.BYTES)]
@@ -98,8 +96,8 @@ class ByteView(SelectableLines, can_focus=True):
     class ByteSelected(Message):
         """Another byte was selected, by key or mouse.
 
-        :ivar buffer: index of the bytes that it is one of
-        :ivar offset: its offset
+        :ivar buffer: index of its byte buffer
+        :ivar offset: its offset in the buffer
         """
 
         view: ByteView
@@ -112,7 +110,7 @@ class ByteView(SelectableLines, can_focus=True):
             return self.view
 
     class ShowField(Message):
-        """The field that the byte belongs to is wanted."""
+        """A request to show the field of the byte in the tree."""
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002  # as Textual calls it
         super().__init__(id=id)
@@ -123,21 +121,21 @@ class ByteView(SelectableLines, can_focus=True):
         self._strips: LRUCache[tuple[int, int, tuple[int, int]], Strip] = LRUCache(256)
         """Lines, by all that they depend on and that changes with every key."""
 
-    # ------------------------------------------------------------ what is shown
+    # ------------------------------------------------------------ content
     def show(self, detail: SideDetail | None) -> None:
-        """Show the bytes of a side of an exchange, from the beginning; None for nothing."""
+        """Show the bytes of a side of an exchange, from the start; None for nothing."""
         self._detail = detail
         self._use(0)
 
     @property
     def buffer(self) -> ByteBuffer | None:
-        """The bytes that are shown."""
+        """The shown byte buffer."""
         buffers = () if self._detail is None else self._detail.buffers
         return buffers[self._buffer] if self._buffer < len(buffers) else None
 
     @property
     def buffer_index(self) -> int:
-        """Which of the side's bytes are shown."""
+        """Index of the shown byte buffer."""
         return self._buffer
 
     @property
@@ -147,13 +145,13 @@ class ByteView(SelectableLines, can_focus=True):
 
     @property
     def field(self) -> tuple[int, int]:
-        """Begin and end of the bytes in brackets."""
+        """Start and end of the bytes in brackets."""
         return self._field
 
     def select(self, buffer: int, start: int, end: int, *, cursor: int | None = None) -> None:
-        """Put brackets around the bytes of a field, and show where they begin; tells nobody.
+        """Put the bytes of a field in brackets, and scroll to them; posts no message.
 
-        :param cursor: the byte to select, the first of them if None
+        :param cursor: the byte to select, the first of the field if None
         """
         if buffer != self._buffer:
             self._use(buffer)
@@ -164,7 +162,7 @@ class ByteView(SelectableLines, can_focus=True):
         self._scroll_to_cursor(end)
 
     def _draw_marked(self) -> None:
-        """Draw the lines with the selected byte and field anew."""
+        """Redraw the lines of the selected byte and field."""
         count, height = self.per_line, max(self.size.height, 1)
         first, end = self._field
         for begin, stop in ((self._cursor, self._cursor + 1), (first, end + 1)):
@@ -180,7 +178,7 @@ class ByteView(SelectableLines, can_focus=True):
         self.refresh()
 
     def _tell(self) -> None:
-        """Say in the border what is shown, and that there is more."""
+        """Show in the border which bytes are shown, and how many other buffers exist."""
         shown, side = self.buffer, self._detail
         if shown is None or side is None:
             self.border_title = Content("bytes")
@@ -202,11 +200,11 @@ class ByteView(SelectableLines, can_focus=True):
         return max(4, len(f"{max(self._count - 1, 0):x}"))
 
     def widest(self, room: int) -> int:
-        """Return the cells that lines take, with as many bytes as there is room for."""
+        """Return the width of lines with as many bytes as fit into `room` cells."""
         return max((self._width(count) for count in _PER_LINE if self._width(count) <= room), default=room)
 
     def _width(self, count: int) -> int:
-        """Return the cells that a line of so many bytes takes."""
+        """Return the width in cells of a line with `count` bytes."""
         return self._digits + 1 + self._hex_width(count) + 1 + count
 
     @staticmethod
@@ -215,18 +213,18 @@ class ByteView(SelectableLines, can_focus=True):
 
     @property
     def per_line(self) -> int:
-        """Bytes on a line: as many as the width allows, of 4, 8, 16 and 32."""
+        """Bytes per line: the most of 4, 8, 16 and 32 that fit."""
         return next(
             (count for count in _PER_LINE if self._width(count) <= self.scrollable_content_region.width),
             _PER_LINE[-1],
         )
 
     def _hex_column(self, index: int) -> int:
-        """Return the cell of the first digit of a byte of a line."""
+        """Return the cell of the first digit of the byte at `index` in a line."""
         return self._digits + 2 + 3 * index + index // 8
 
     def _byte_at(self, x: int, y: int) -> int | None:
-        """Return the byte that is shown at a cell, None if there is none."""
+        """Return the offset of the byte at a cell, None if there is none."""
         count = self.per_line
         text = x - self._digits - 2 - self._hex_width(count)
         if 0 <= text < count:
@@ -272,7 +270,7 @@ class ByteView(SelectableLines, can_focus=True):
             before = self._sign(offset, begin)
             if index and index % 8 == 0:
                 hexadecimal.add(" ", mark if first < offset < last else plain)
-            # the space between two bytes of the field belongs to it too
+            # spaces between bytes of the field are highlighted too
             inside = mark if first < offset < last and index else plain
             hexadecimal.add(before, inside if before == " " else sign)
             masked = shown.is_masked(offset)
@@ -284,7 +282,7 @@ class ByteView(SelectableLines, can_focus=True):
         return [Segment(offset_text, self._style("offset")), *hexadecimal.segments(), *text.segments()]
 
     def _sign(self, offset: int, begin: int) -> str:
-        """Return what stands before a byte."""
+        """Return the character before a byte."""
         first, end = self._field
         if first < end and offset == first:
             return "["
@@ -293,7 +291,7 @@ class ByteView(SelectableLines, can_focus=True):
         return "|" if self.buffer is not None and offset and self.buffer.begins_segment(offset) else " "
 
     def _styles(self, begin: int, end: int) -> list[Style]:
-        """Return the styles of some bytes, by the fields that they belong to."""
+        """Return the styles of bytes, by the fields that contain them."""
         found: list[Style] = []
         offset = begin
         while offset < end and self._detail is not None:
@@ -326,12 +324,12 @@ class ByteView(SelectableLines, can_focus=True):
         self._scroll_to_cursor(self._cursor)
 
     def watch_has_focus(self, _has_focus: bool) -> None:
-        """Draw anew: the colours differ."""
+        """Redraw in the other colours."""
         self._strips.clear()
         super().watch_has_focus(_has_focus)
 
     def _scroll_to_cursor(self, end: int) -> None:
-        """Show the selected byte, and those up to an end as far as there is room."""
+        """Scroll to the selected byte, and to the bytes up to `end` as far as they fit."""
         count, height = self.per_line, max(self.size.height, 1)
         line, last = self._cursor // count, max(end - 1, self._cursor) // count
         top = self.scroll_offset.y
@@ -342,7 +340,7 @@ class ByteView(SelectableLines, can_focus=True):
 
     # ------------------------------------------------------------ moving
     def move_to(self, offset: int) -> None:
-        """Select a byte, as by key: whoever shows fields is told."""
+        """Select a byte, and post :class:`ByteSelected`."""
         offset = min(max(offset, 0), max(self._count - 1, 0))
         if self._count:
             self._draw_marked()
@@ -385,14 +383,14 @@ class ByteView(SelectableLines, can_focus=True):
     action_bytes_previous_tab = partialmethod(_step_buffer, -1)
 
     def on_click(self, event: Click) -> None:
-        """Select a byte; in the border, show other bytes."""
-        event.prevent_default()  # a second click would select all text
+        """Select the clicked byte; on the border, switch to the next buffer."""
+        event.prevent_default()  # Textual would select all text at a second click
         offset = event.get_content_offset(self)
         if offset is None:
             if event.y == 0:
                 self._step_buffer(1)
             return
-        if self.text_selection is not None:  # it ends a selection
+        if self.text_selection is not None:  # the click ended a selection
             return
         at = self._byte_at(offset.x, offset.y + self.scroll_offset.y)
         if at is not None:

@@ -1,4 +1,4 @@
-"""The line after ``:``, in which commands are typed: the name, and all behind it is the argument."""
+"""The ``:`` line for commands: the first word is the name, the rest its argument."""
 
 from __future__ import annotations
 
@@ -21,49 +21,49 @@ from kproxy.tui.widgets.typing_line import TypingLine
 from kproxy.tui.widgets.verdict import Validity, Verdict, objection
 
 GOTO = "goto"
-"""The command that a number alone stands for."""
+"""The command for a number alone."""
 
 _MOST_FILES = 500
 
 
 class Argument(Protocol):
-    """What is known of the argument of a command."""
+    """Checks and completions for the argument of a command."""
 
     def check(self, text: str) -> None:
-        """Raise :class:`~captures.filters.FilterError` if an argument makes no sense. It runs in a thread."""
+        """Raise :class:`~captures.filters.FilterError` if an argument is invalid. Runs in a thread."""
 
     async def candidates(self, text: str, cursor: int) -> Sequence[Candidate]:
-        """Return what may come next in an argument."""
+        """Return completions of an argument."""
         ...
 
 
 class FreeText:
-    """Any text."""
+    """An argument with any text."""
 
     def check(self, text: str) -> None:
-        """Find nothing wrong."""
+        """Accept everything."""
 
     async def candidates(self, text: str, cursor: int) -> Sequence[Candidate]:
-        """Know nothing."""
+        """Return no completions."""
         return ()
 
 
 class Number(FreeText):
-    """A number from 1 on; digits may be grouped."""
+    """A number from 1; digits may be grouped."""
 
     def check(self, text: str) -> None:
-        """Raise :class:`~captures.filters.FilterError` if it is none."""
+        """Raise :class:`~captures.filters.FilterError` if it is not such a number."""
         if not _number(text):
             raise FilterError(f"{text!r} is no number", text, 0, len(text), "such as 17 or 120,412")
 
 
 class Words(FreeText):
-    """One of some words.
+    """An argument from a set of words.
 
-    :param words: returns them with a line about each
-    :param kind: what they are, for people
-    :param only: whether anything else is wrong
-    :param problem: returns what is wrong with another, empty if nothing is
+    :param words: returns the words with a line about each
+    :param kind: noun for the words
+    :param only: whether other words are invalid
+    :param problem: returns what is wrong with another word, empty if it is valid
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Words(FreeText):
         self._problem = problem
 
     def check(self, text: str) -> None:
-        """Raise :class:`~captures.filters.FilterError` if it is another."""
+        """Raise :class:`~captures.filters.FilterError` if the word is invalid."""
         known = self._words()
         if self._only and text not in known:
             hint = did_you_mean(text, known) or f"there are {', '.join(list(known)[:8])}"
@@ -90,12 +90,12 @@ class Words(FreeText):
             raise FilterError(problem, text, 0, len(text))
 
     async def candidates(self, text: str, cursor: int) -> Sequence[Candidate]:
-        """Return those that begin with what is typed, then those that contain it."""
+        """Return the words that start with the typed text, then those that contain it."""
         return fitting(self._words().items(), self._kind, text[:cursor], 0)
 
 
 class FilterText(FreeText):
-    """A filter, or something else that is checked and completed as filters are.
+    """A filter, or another text that is checked and completed like filters.
 
     :param check: raises :class:`~captures.filters.FilterError`
     :param candidates: such as :meth:`kproxy.tui.widgets.filter_bar.FilterBar.candidates`
@@ -110,29 +110,29 @@ class FilterText(FreeText):
         self._candidates = candidates
 
     def check(self, text: str) -> None:
-        """Raise :class:`~captures.filters.FilterError` where it makes no sense."""
+        """Raise :class:`~captures.filters.FilterError` if the text is invalid."""
         self._check(text)
 
     async def candidates(self, text: str, cursor: int) -> Sequence[Candidate]:
-        """Return what may come next, but for filters under names: only the filter bar puts these in."""
+        """Return completions without saved filters, which only the filter bar can insert."""
         if self._candidates is None:
             return ()
         return [one for one in await self._candidates(text, cursor) if one.kind != SAVED]
 
 
 class FilePath(FreeText):
-    """The path of a file, which need not be there; ``~`` is the user's directory."""
+    """The path of a file, which need not exist; ``~`` is the user's home directory."""
 
     async def candidates(self, text: str, cursor: int) -> Sequence[Candidate]:
-        """Return files and directories that begin with what is typed."""
+        """Return files and directories whose paths start with the typed text."""
         return await asyncio.to_thread(_files, text[:cursor])
 
 
 class OtherCapture(FilePath):
-    """A capture that is there, or two stretches of time."""
+    """An existing capture, or two time ranges."""
 
     def check(self, text: str) -> None:
-        """Raise :class:`~captures.filters.FilterError` if there is no such file."""
+        """Raise :class:`~captures.filters.FilterError` if the file does not exist."""
         if ".." in text or text.startswith("-"):
             return
         try:
@@ -164,20 +164,20 @@ def _files(text: str) -> list[Candidate]:
 
 
 def fitting(offers: Iterable[tuple[str, str]], kind: str, word: str, start: int) -> list[Candidate]:
-    """Return the texts that begin with a word, then those that contain it, as candidates."""
+    """Return candidates for the texts that start with a word, then those that contain it."""
     wanted = word.lower()
     met = [Candidate(text, kind, doc, start) for text, doc in offers if wanted in text.lower()]
     return sorted(met, key=lambda one: not one.text.lower().startswith(wanted))
 
 
 def _number(text: str) -> int:
-    """Return a number from 1 on, 0 if the text is none."""
+    """Return a number from 1, 0 if the text is not one."""
     digits = text.strip().replace(",", "").replace("_", "")
     return int(digits) if digits.isascii() and digits.isdigit() and len(digits) <= 18 else 0
 
 
 def command_named(name: str, commands: Mapping[str, Command]) -> Command | None:
-    """Return the command of a name, or of a beginning that only one has; of ``quit`` and ``quit!`` the plain one."""
+    """Return the command with a name or an unambiguous prefix; of ``quit`` and ``quit!`` the former."""
     if name in commands:
         return commands[name]
     met = sorted((line for line in commands if line.startswith(name)), key=len) if name else []
@@ -187,16 +187,16 @@ def command_named(name: str, commands: Mapping[str, Command]) -> Command | None:
 class CommandLine(TypingLine):
     """The line for commands.
 
-    :param arguments: what is known of arguments, by the names of commands (:attr:`Command.name`)
-    :param commands: the commands by the names that they have here
+    :param arguments: checks and completions of arguments, by :attr:`Command.name`
+    :param commands: the commands by their names on the line
     """
 
     @dataclass
     class Submitted(Message):
-        """A command is to be carried out.
+        """A command was submitted.
 
-        :ivar command: which
-        :ivar argument: what stands behind it, empty if nothing does
+        :ivar command: the command
+        :ivar argument: its argument, empty if there is none
         """
 
         line: CommandLine
@@ -274,7 +274,7 @@ def _described(command: Command) -> str:
 
 
 def _split(text: str) -> tuple[str, str, int]:
-    """Return the first word, what stands behind it, and where that begins."""
+    """Return the first word, the rest, and the offset of the rest."""
     name, space, rest = text.lstrip(" :").partition(" ")
     offset = len(text) - len(rest.lstrip()) if space else len(text)
     return name, rest.strip(), offset

@@ -1,4 +1,4 @@
-"""What may come next in a line that is being typed, shown beside the line without ever covering it."""
+"""The list of completions for a line that is being typed, placed so that it never covers the line."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from dissectors.printable import printable
 from kproxy.text.cells import fit, width
 
 MOST_OFFERED = 200
-"""Candidates; who does not find theirs among these types on."""
+"""Most candidates; to see others the user types on."""
 MOST_ROWS = 10
 
 _LONGEST_TEXT = 40
 _READABLE = 72
-"""Columns below which the list does not begin under what it completes, but further to the left."""
+"""Columns that the list should have, even if it has to start to the left of the completed text."""
 _GAP = "  "
 _MARGIN = 3  # the border, a space, and the scroll bar
 _MORE = "… {:,} more: type on"
 
 
 class CompletionList(OptionList, can_focus=False):
-    """Candidates in columns: the text, what kind it is of, and a line about it.
+    """Candidates in columns: text, kind, and explanation.
 
-    The focus stays in the line; who owns the line moves the highlight and places the list.
+    The focus stays in the line; its owner moves the highlight and places the list.
 
-    :ivar candidates: those that are offered
+    :ivar candidates: the offered candidates
     """
 
     DEFAULT_CSS = """
@@ -63,26 +63,26 @@ class CompletionList(OptionList, can_focus=False):
 
     @property
     def is_open(self) -> bool:
-        """Whether there is something to choose from on the screen."""
+        """Whether candidates are on the screen."""
         return self.display and bool(self.candidates)
 
     @property
     def chosen(self) -> Candidate | None:
-        """The candidate that is highlighted, None if none is."""
+        """The highlighted candidate, None if none is."""
         index = self.highlighted
         return None if index is None or index >= len(self.candidates) else self.candidates[index]
 
     def close(self) -> None:
-        """Offer nothing."""
+        """Hide the list."""
         self.candidates = ()
         self.display = False
 
     def offer(self, candidates: Sequence[Candidate], at: int, line: Region, screen: Region) -> None:
-        """Show candidates, none of which is highlighted.
+        """Show candidates without a highlight.
 
-        :param at: column of the screen where what they replace begins
-        :param line: what must not be covered
-        :param screen: where there is room
+        :param at: screen column of the text that they replace
+        :param line: region that must not be covered
+        :param screen: available region
         """
         if not candidates:
             self.close()
@@ -114,13 +114,13 @@ class CompletionList(OptionList, can_focus=False):
         return min(self._wanted, max(screen.right - at, _READABLE), screen.width)
 
     def place(self, at: int, line: Region, screen: Region) -> None:
-        """Put the list below the line, or above it where there is more room; parameters as of :meth:`offer`."""
+        """Place the list below the line, or above it if there is more room; parameters as for :meth:`offer`."""
         wanted = min(self.option_count, MOST_ROWS)
         below, above = screen.bottom - line.bottom, line.y - screen.y
         up = below < MOST_ROWS and above > below
         height = max(min(wanted, above if up else below), 0)
         columns = self._width(at, screen)
-        x = max(min(at - 1, screen.right - columns), screen.x)  # the border comes first
+        x = max(min(at - 1, screen.right - columns), screen.x)  # the border is left of the text
         placed = Offset(x, line.y - height if up else line.bottom), columns, height
         if placed == self._placed:
             return
@@ -130,13 +130,13 @@ class CompletionList(OptionList, can_focus=False):
         self.refresh(layout=True)
 
     def move(self, by: int) -> None:
-        """Move the highlight; before the first comes the last, and the other way round."""
+        """Move the highlight, wrapping around."""
         index = self.highlighted
         if index is None:
             index = len(self.candidates) if by < 0 else -1
         self.highlighted = (index + by) % len(self.candidates)
 
     def page(self, by: int) -> None:
-        """Move the highlight by so many pages, as far as there are candidates."""
+        """Move the highlight by `by` pages, without wrapping around."""
         index = (self.highlighted or 0) + by * max(self.size.height - 1, 1)
         self.highlighted = min(max(index, 0), len(self.candidates) - 1)

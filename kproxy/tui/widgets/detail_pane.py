@@ -1,7 +1,7 @@
-"""The details of one exchange: the fields of request and response, the bytes, and what a field means.
+"""The details of one exchange: the fields of request and response, the bytes, and explanations of a field.
 
-Moving in a tree shows the bytes of the field; moving in the bytes selects the field. How the parts are arranged follows
-from the room that there is: beside each other, below each other, or, where there is little, one tree at a time.
+Moving in a tree shows the bytes of the field; moving in the bytes selects the field. The arrangement depends on the
+room: side by side, one below the other, or, if there is little, one tree at a time.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from kproxy.tui.widgets.field_info import FieldInfo
 from kproxy.tui.widgets.field_tree import FieldTree
 
 _COLUMNS = 118
-"""Cells from which both trees and the bytes have room beside each other."""
+"""Cells from which both trees and the bytes fit side by side."""
 _HIGH = 24
-"""Lines from which the bytes have room below the trees."""
+"""Lines from which the bytes fit below the trees."""
 _BESIDE = 76
-"""Cells from which the trees have room beside each other, where the bytes are below."""
+"""Cells from which the trees fit side by side above the bytes."""
 _NARROW = 64
-"""Cells up to which there is no room for anything beside a tree."""
+"""Cells below which nothing fits beside a tree."""
 _EDGES = 2
-"""Cells of a border and a scroll bar."""
+"""Cells of a border with a scroll bar."""
 _MOST_INFO = 8
-"""Lines about a field, with the one above them, where there is room enough."""
+"""Most lines about a field, with the border above them."""
 _TREE = 39
-"""Cells that a tree should have at least."""
+"""Least cells of a tree."""
 _LAYOUTS = ("columns", "below", "beside", "stacked", "accordion")
 
 
@@ -82,7 +82,6 @@ class DetailPane(Widget):
         """Number of an exchange, and the path of the field that the cursor is put on once that is shown."""
 
     def compose(self) -> ComposeResult:
-        """Lay out trees, bytes and lines."""
         yield Static(id="about", markup=False)
         with Container(id="trees"):
             yield FieldTree("request", id="request")
@@ -92,13 +91,12 @@ class DetailPane(Widget):
             yield FieldInfo()
 
     def on_mount(self) -> None:
-        """Show what there is already."""
         self.show(self._detail)
 
-    # ------------------------------------------------------------ what is shown
+    # ------------------------------------------------------------ content
     @property
     def detail(self) -> Detail | None:
-        """What is shown."""
+        """The shown details."""
         return self._detail
 
     def show(self, detail: Detail | None) -> None:
@@ -116,17 +114,16 @@ class DetailPane(Widget):
         self._find_sought()
 
     def tree_of(self, side: Side) -> FieldTree:
-        """Return the tree of a side."""
         return self.query_one(f"#{side}", FieldTree)
 
     @property
     def bytes(self) -> ByteView:
-        """The bytes."""
+        """The view of the bytes."""
         return self.query_one(ByteView)
 
     @property
     def side(self) -> Side:
-        """The side whose bytes are shown: the one that was looked at last, if it is there."""
+        """The side whose bytes are shown: the last one used, if it exists."""
         if self._detail is None or self._detail.of(self._wished).root is not None:
             return self._wished
         other: Side = "request" if self._wished == "response" else "response"
@@ -134,14 +131,14 @@ class DetailPane(Widget):
 
     @property
     def selected_field(self) -> FieldNode | None:
-        """The field under the cursor, with its path and value; None where that is no field."""
+        """The field under the cursor, None if the line is not a field."""
         node = self.tree_of(self.side).selected
         return node if node is not None and node.path and node.parent is not None else None
 
     def seek(self, number: int, path: str) -> None:
-        """Put the cursor on a field of an exchange as soon as that is shown.
+        """Move the cursor to a field of an exchange as soon as that is shown.
 
-        :param path: ``request.topic_data[0].name``; where there is no such field, the nearest that it would be in
+        :param path: ``request.topic_data[0].name``; if it does not exist, its nearest existing ancestor is used
         """
         self._sought = number, path
         self._find_sought()
@@ -164,12 +161,12 @@ class DetailPane(Widget):
             self.focus_fields()
 
     def focus_fields(self) -> None:
-        """Give the focus to the tree that was looked at last."""
+        """Focus the tree of the last side used."""
         self.tree_of(self.side).focus()
 
     # ------------------------------------------------------------ room
     def on_resize(self, event: Resize) -> None:
-        """Arrange the parts for the room that there is."""
+        """Arrange the parts for the new size."""
         width, height = event.size
         self.set_class(height < _HIGH // 2, "flat")
         for name in _LAYOUTS:
@@ -201,7 +198,7 @@ class DetailPane(Widget):
         self._show_field(self.tree_of(side).selected)
 
     def _show_field(self, node: FieldNode | None) -> None:
-        """Show the bytes of a field, and what it means."""
+        """Show the bytes of a field, and its explanation."""
         if node is not None:
             everything = node.parent is None
             self.bytes.select(node.buffer, node.start, node.start if everything else node.end)
@@ -223,7 +220,9 @@ class DetailPane(Widget):
         if message.tree.side != self.side:
             self._wished = message.tree.side
             self._use(self.side)
-        if message.node is message.tree.selected:  # else it comes from before another exchange
+        if (
+            message.node is message.tree.selected
+        ):  # otherwise the message is from before another exchange was shown
             self._show_field(message.node)
 
     @on(FieldTree.ShowBytes)
@@ -251,7 +250,7 @@ class DetailPane(Widget):
 
     # ------------------------------------------------------------ search
     async def search(self, wanted: TextPattern, *, forward: bool) -> bool:
-        """Go to the next match: in the bytes if these have the focus, else in the trees; tell whether there is one."""
+        """Move to the next match, in the bytes if focused, else in the trees; return whether there is one."""
         return await (self._search_bytes if self.bytes.has_focus else self._search_trees)(
             wanted, forward=forward
         )

@@ -1,7 +1,7 @@
-"""Lines of the list of exchanges, painted: what stands in them by the columns, in which style.
+"""Painting lines of the list of exchanges: texts of the columns, with styles.
 
-A painted line is kept as long as everything that it depends on is the same. What that is, is in the key under which it
-is kept, or leads to :meth:`LinePainter.forget`.
+A painted line is cached until something it depends on changes: that is either part of the cache key, or leads to
+:meth:`LinePainter.forget`.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from kproxy.tui.columns import running as running_time
 from kproxy.tui.states import COMMENTED, CURSOR, LOOKS, MARKED
 
 MARGIN = 3
-"""Cells in front of the first column: cursor, mark, comment."""
+"""Cells before the first column: cursor, mark, comment."""
 RISING, FALLING = "▲", "▼"
 
-_KEPT = 512  # lines: some screens full
+_KEPT = 512  # lines: a few screens
 
 _Key = tuple[int, bool, tuple[bool, ...], str, int | None]
 
@@ -36,8 +36,8 @@ class LineStyles:
     """Styles of the parts of a line.
 
     :ivar roles: of cells, by role
-    :ivar rows: of lines that a rule colours, by the colour's name
-    :ivar cursor: of everything in the line of the cursor
+    :ivar rows: of lines coloured by a rule, by name of the colour
+    :ivar cursor: of the whole line under the cursor
     """
 
     plain: Style
@@ -54,10 +54,10 @@ class LineStyles:
 class LinePainter:
     """Paints lines.
 
-    :ivar layout: where the columns stand
-    :ivar room: cells that a line takes at least
-    :ivar longest: cells of the longest text met so far, by column ID
-    :ivar outgrown: whether a text was met that is longer than any before
+    :ivar layout: places of the columns
+    :ivar room: minimum width of a line in cells
+    :ivar longest: cells of the longest text so far, by column ID
+    :ivar outgrown: whether a text was longer than any before
     """
 
     def __init__(self, styles: LineStyles, layout: Layout, room: int) -> None:
@@ -73,14 +73,14 @@ class LinePainter:
         return any(each.column.id == "delta" for each in self.layout.columns)
 
     def forget(self) -> None:
-        """Paint everything anew: styles, columns or times have changed."""
+        """Clear the cache, because styles, columns or times have changed."""
         self._kept.clear()
 
     def line(self, summary: Summary, above: Summary | None, at: Clock, *, selected: bool) -> Strip:
         """Return the line of an exchange.
 
-        :param above: what the line above shows, None if it is not known; what repeats it is dimmed
-        :param selected: whether the cursor is there
+        :param above: exchange on the line above, None if unknown; texts that repeat it are dimmed
+        :param selected: whether the cursor is on the line
         """
         if self._deltas:
             at = replace(at, above=None if above is None else above.time)
@@ -114,7 +114,7 @@ class LinePainter:
     def header(self, order: str, *, descending: bool) -> Strip:
         """Return the line of titles.
 
-        :param order: by what the list is ordered, empty for by number
+        :param order: current order of the list, empty for by number
         """
         segments = [Segment(" " * MARGIN, self.styles.header)]
         gap = Segment(" " * self.layout.gap, self.styles.header)
@@ -166,7 +166,7 @@ def _same(placed: PlacedColumn, one: Summary, other: Summary, at: Clock) -> bool
 
 
 def _joined(runs: list[tuple[str, Style]]) -> list[Segment]:
-    """Return as few segments as will do: each costs time whenever it is painted, scrolled or selected."""
+    """Return as few segments as possible: each takes time whenever it is painted, scrolled or selected."""
     segments: list[Segment] = []
     texts: list[str] = []
     current = runs[0][1]

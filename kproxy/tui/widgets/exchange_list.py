@@ -1,4 +1,4 @@
-"""The list of exchanges: cursor, following, keys and mouse. How it is painted is in :mod:`.exchange_view`."""
+"""The list of exchanges: cursor, following, keys and mouse. :mod:`.exchange_view` paints it."""
 
 from __future__ import annotations
 
@@ -22,59 +22,59 @@ from kproxy.tui.widgets.exchange_view import ExchangeView
 if TYPE_CHECKING:
     from kproxy.session import Session
 
-_SIDEWAYS = 8  # cells for a key
+_SIDEWAYS = 8  # cells per key press
 
 
 class ExchangeList(ExchangeView, can_focus=True, inherit_bindings=False):
     """The exchanges that a session shows.
 
-    :param session: what is shown; :meth:`refresh_rows` is to be called when it has published something
+    :param session: the session; call :meth:`refresh_rows` after it has published something
     :param profile: the columns
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(Place.LIST)]
 
     following: var[bool] = var(False, init=False)
-    """Whether the cursor stays with the newest exchange. Moving away from it ends that."""
+    """Whether the cursor stays on the newest exchange, until it is moved away."""
 
     @dataclass
     class Selected(Message):
-        """The cursor came to something else, by itself or because what is in the list has changed.
+        """Another exchange or held message is under the cursor, because one of them has moved.
 
-        :ivar number: of the exchange, None where it is none
-        :ivar held: the held message, None where it is none
+        :ivar number: of the exchange, None if it is not an exchange
+        :ivar held: the held message, None if it is not one
         """
 
         number: int | None
         held: HeldMessage | None
 
     class Entered(Selected):
-        """It was chosen, by Enter or by clicking twice."""
+        """The row was chosen, by Enter or a double click."""
 
     @dataclass
     class SortBy(Message):
         """The title of a column was clicked.
 
-        :ivar order: what :class:`~kproxy.session.Order` takes
+        :ivar order: column of a :class:`~kproxy.session.Order`
         """
 
         order: str
 
     @dataclass
     class FollowingChanged(Message):
-        """Following began or ended.
+        """Following has started or stopped.
 
-        :ivar following: which of these
+        :ivar following: whether the cursor follows now
         """
 
         following: bool
 
     @dataclass
     class ProfileChanged(Message):
-        """The columns are others now, or as wide as they were dragged.
+        """The columns have changed, or the width of one was dragged.
 
-        :ivar profile: what they are
-        :ivar dragged: the column of which only the width is another, empty if more is
+        :ivar profile: the new columns
+        :ivar dragged: the column whose width alone has changed, empty if more has
         """
 
         profile: Profile
@@ -95,15 +95,15 @@ class ExchangeList(ExchangeView, can_focus=True, inherit_bindings=False):
         self._edge: tuple[str, int] | None = None
         self._dragged = False
 
-    # ------------------------------------------------------------ what is shown
+    # ------------------------------------------------------------ content
     @property
     def number(self) -> int | None:
-        """The exchange under the cursor, None if there is none there."""
+        """Number of the exchange under the cursor, None if there is none."""
         return self._position.number
 
     @property
     def held(self) -> HeldMessage | None:
-        """The held message under the cursor, None if there is none there."""
+        """The held message under the cursor, None if there is none."""
         return self._position.held_message
 
     @property
@@ -152,14 +152,14 @@ class ExchangeList(ExchangeView, can_focus=True, inherit_bindings=False):
 
     @property
     def place(self) -> ListPlace | None:
-        """Where the user is, None if there is no exchange under the cursor, or the newest one is followed."""
+        """The user's place, None if no exchange is under the cursor, or the list follows the newest."""
         number, shown, top = self.number, self._position.shown, self._window().top
         if number is None or self.following:
             return None
         return ListPlace(number, shown.number(min(top, len(shown) - 1)))
 
     def come_back(self, place: ListPlace) -> None:
-        """Move the cursor, and scroll, to where the user was; nowhere if the exchange is not in the list."""
+        """Restore cursor and scroll position, if the exchange is in the list."""
         shown = self._position.shown
         found = shown.index_of(place.number)
         if found is not None:
@@ -175,16 +175,14 @@ class ExchangeList(ExchangeView, can_focus=True, inherit_bindings=False):
         self.scroll_to(x=self.scroll_offset.x + steps * _SIDEWAYS, animate=False)
 
     def action_list_top(self) -> None:
-        """Go to the first line."""
         self._move(-self._position.rows)
 
     def action_list_bottom(self) -> None:
-        """Go to the last exchange; from there, to the last held message."""
+        """Move to the last exchange; from there, to the last held message."""
         last = len(self._position.shown) - 1
         self._go(last if self._position.row < last else self._position.rows - 1)
 
     def action_list_enter(self) -> None:
-        """Choose what is under the cursor."""
         if self._position.rows:
             self.post_message(self.Entered(self.number, self.held))
 
@@ -202,10 +200,10 @@ class ExchangeList(ExchangeView, can_focus=True, inherit_bindings=False):
     action_list_right = partialmethod(_scroll_sideways, 1)
 
     def _go(self, row: int, *, top: int | None = None, middle: bool = False) -> None:
-        """Move the cursor to a line and bring it into sight.
+        """Move the cursor to a row and scroll it into sight.
 
-        :param top: the line that comes on top, if the cursor is in sight then; None to scroll as little as will do
-        :param middle: bring it to the middle, unless it is in sight
+        :param top: the row to scroll to the top, if the cursor is in sight then; None to scroll as little as possible
+        :param middle: scroll the cursor to the middle, unless it is in sight
         """
         position, window = self._position, self._window()
         before = position.row
@@ -232,7 +230,7 @@ class ExchangeList(ExchangeView, can_focus=True, inherit_bindings=False):
             self.post_message(self.Selected(self.number, held))
 
     def watch_following(self, following: bool) -> None:
-        """Go to the newest exchange, and tell others."""
+        """Move to the newest exchange, and post :class:`FollowingChanged`."""
         if following:
             self._go(len(self._position.shown) - 1)
         self.post_message(self.FollowingChanged(following))
@@ -240,7 +238,7 @@ class ExchangeList(ExchangeView, can_focus=True, inherit_bindings=False):
     # ------------------------------------------------------------ scrolling
     @contextmanager
     def _settling(self) -> Iterator[None]:
-        """Scroll to where the list has to be, rather than away from what is followed."""
+        """Mark scrolling inside as the list's own, which does not stop following."""
         before, self._is_settling = self._is_settling, True
         try:
             yield
@@ -251,7 +249,7 @@ class ExchangeList(ExchangeView, can_focus=True, inherit_bindings=False):
         self.scroll_to(y=top, animate=False, force=True)
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        """Have made what came into sight. Whoever scrolls away does not follow any more."""
+        """Request the visible summaries. Scrolling away from the end stops following."""
         super().watch_scroll_y(old_value, new_value)
         if round(old_value) == round(new_value):
             return
@@ -260,7 +258,7 @@ class ExchangeList(ExchangeView, can_focus=True, inherit_bindings=False):
         self._want()
 
     def on_resize(self) -> None:
-        """Lay the columns out for the new width, and keep the cursor in sight."""
+        """Lay out the columns for the new width, and keep the cursor in sight."""
         was_in_sight = self._in_sight
         self._lay_out()
         with self._settling():
@@ -271,10 +269,13 @@ class ExchangeList(ExchangeView, can_focus=True, inherit_bindings=False):
         self._want()
 
     def _want(self) -> None:
-        """Have the session make what is on the screen first, then what is a page away."""
+        """Request the summaries of visible rows, then those within a page."""
         shown, window = self._position.shown, self._window()
         page = window.body
-        first, end = max(window.top - 1, 0), window.top + page  # the line above tells what is repeated
+        first, end = (
+            max(window.top - 1, 0),
+            window.top + page,
+        )  # texts equal to those of the line above are dimmed
         self._in_sight = window.y_of(self._position.row) is not None
         wanted = shown.numbers(first, end)
         wanted += shown.numbers(end, end + page)
@@ -282,7 +283,7 @@ class ExchangeList(ExchangeView, can_focus=True, inherit_bindings=False):
         self.session.summaries.want(wanted)
 
     def _measure_numbers(self) -> None:
-        """Make room for the largest number, so that the columns do not move when the list is scrolled."""
+        """Reserve the width of the largest number, so that the columns do not move while scrolling."""
         status = self.session.status
         longest = self._paint().longest
         taken = len(str(status.first + status.exchanges)) + 1
@@ -292,7 +293,7 @@ class ExchangeList(ExchangeView, can_focus=True, inherit_bindings=False):
 
     # ------------------------------------------------------------ mouse
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        """Take hold of the right edge of a column."""
+        """Start dragging the right edge of a column."""
         self._dragged = False
         at = event.get_content_offset(self)
         if at is None or at.y:
@@ -302,11 +303,11 @@ class ExchangeList(ExchangeView, can_focus=True, inherit_bindings=False):
         if column is not None:
             name = column.column.id
             named = any(each.column == name for each in self._profile.columns)
-            self._edge = name if named else "time", x - column.width  # which is shown with the day
+            self._edge = name if named else "time", x - column.width  # the column day replaces time
             self.capture_mouse()
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
-        """Change the width of the column that is held."""
+        """Change the width of the dragged column."""
         if self._edge is None:
             return
         name, begin = self._edge
@@ -316,7 +317,7 @@ class ExchangeList(ExchangeView, can_focus=True, inherit_bindings=False):
         self._lay_out()
 
     def on_mouse_up(self) -> None:
-        """Let the column go."""
+        """End dragging."""
         if self._edge is None:
             return
         name, self._edge = self._edge[0], None
@@ -325,7 +326,7 @@ class ExchangeList(ExchangeView, can_focus=True, inherit_bindings=False):
             self.post_message(self.ProfileChanged(self._profile, name))
 
     def on_click(self, event: events.Click) -> None:
-        """Move the cursor, or order by a column."""
+        """Move the cursor, or sort by the clicked title."""
         at = event.get_content_offset(self)
         if at is None or self._dragged or self.text_selection is not None:
             return

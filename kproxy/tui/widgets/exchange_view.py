@@ -1,4 +1,4 @@
-"""The list of exchanges as it is painted: only the lines on the screen exist, however many exchanges there are."""
+"""Painting the list of exchanges: only the visible lines exist, however many exchanges there are."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ from kproxy.tui.widgets.exchange_lines import MARGIN, LinePainter, LineStyles
 if TYPE_CHECKING:
     from kproxy.session import Session
 
-_TICK = 0.2  # seconds between two looks at what is running
+_TICK = 0.2  # seconds between two updates of running times
 _DAY = 86_400 * SECOND
-_MOST_SELECTED = 10_000  # lines that are copied at most
+_MOST_SELECTED = 10_000  # most lines that are copied
 
 
 class ExchangeView(ScrollView, inherit_bindings=False):
-    """The exchanges that a session shows, one a line, below a line of titles and above what is held.
+    """The shown exchanges of a session, one per line, below a line of titles and above the held messages.
 
-    :param session: what is shown
+    :param session: the session
     :param profile: the columns
     """
 
@@ -54,14 +54,14 @@ class ExchangeView(ScrollView, inherit_bindings=False):
         *(f"exchange-list--row-{color}" for color in COLORS),
     }
     """
-    | Class | What it is |
+    | Class | Content |
     |---|---|
     | `exchange-list--header` | The titles of the columns. |
-    | `exchange-list--sorted` | The title of the column by which the list is ordered. |
+    | `exchange-list--sorted` | The title of the column that the list is sorted by. |
     | `exchange-list--cursor` | The line under the cursor. |
-    | `exchange-list--repeated` | What repeats the line above. |
-    | `exchange-list--mark`, `exchange-list--comment` | The signs for these. |
-    | `exchange-list--row-COLOR` | Lines that a rule colours, see :mod:`kproxy.tui.row_colors`. |
+    | `exchange-list--repeated` | Texts equal to those of the line above. |
+    | `exchange-list--mark`, `exchange-list--comment` | The signs for marks and comments. |
+    | `exchange-list--row-COLOR` | Lines coloured by a rule, see :mod:`kproxy.tui.row_colors`. |
     | `exchange-list--ROLE` | States by their role, see :data:`kproxy.tui.states.LOOKS`. |
     """
 
@@ -131,12 +131,12 @@ class ExchangeView(ScrollView, inherit_bindings=False):
         self._dated = False
 
     def on_mount(self) -> None:
-        """Begin to look after what changes by itself."""
+        """Start updating running times, if traffic is live."""
         if self.session.live:
             self.set_interval(_TICK, self._tick)
 
     def _tick(self) -> None:
-        """Paint the lines again that show how long something has been going on."""
+        """Repaint the lines with running times."""
         lines, self._ticking = self._ticking, set()
         width, height = self.size
         if lines:
@@ -145,7 +145,7 @@ class ExchangeView(ScrollView, inherit_bindings=False):
     # ------------------------------------------------------------ sizes and places
     @property
     def _room(self) -> Size:
-        """Cells beside and above the scroll bars."""
+        """Size without the scroll bars."""
         size, taken = self.size, self.scrollbar_gutter
         return Size(size.width - taken.right, size.height - taken.bottom)
 
@@ -154,11 +154,11 @@ class ExchangeView(ScrollView, inherit_bindings=False):
         return Window(width, height, left, top, len(position.shown), len(position.held), self._held_top)
 
     def _resize(self) -> None:
-        """Tell Textual how large the list is."""
+        """Update the virtual size."""
         window = self._window()
         size = Size(self._paint().layout.width, 1 + window.exchanges + window.pinned)
         if size != self.virtual_size:
-            # all that a layout of the screen would do of it; the list may grow fifteen times a second
+            # instead of a layout of the whole screen, because the list may grow fifteen times a second
             self.set_reactive(ExchangeView.virtual_size, size)
             self._scroll_update(size)
         self._held_top = max(min(self._held_top, window.held - window.pinned), 0)
@@ -180,7 +180,7 @@ class ExchangeView(ScrollView, inherit_bindings=False):
         return bool(status.begin) and status.latest - status.begin >= _DAY
 
     def _lay_out(self) -> None:
-        """Place the columns anew."""
+        """Recompute the places of the columns."""
         painter, width = self._paint(), self._room.width
         painter.outgrown = False
         layout = self._layout(painter.longest)
@@ -194,7 +194,7 @@ class ExchangeView(ScrollView, inherit_bindings=False):
 
     # ------------------------------------------------------------ painting
     def notify_style_update(self) -> None:
-        """Forget what was painted in other colours."""
+        """Discard lines painted in other colours."""
         super().notify_style_update()
         if self._painter is not None:
             self._painter.styles = self._styles()
@@ -202,7 +202,7 @@ class ExchangeView(ScrollView, inherit_bindings=False):
             self._header = None
 
     def watch_has_focus(self, _has_focus: bool) -> None:
-        """Paint anew: the colours of the cursor differ."""
+        """Repaint, because the cursor's colours differ."""
         super().watch_has_focus(_has_focus)
         self.call_after_refresh(self._paint_anew)
 
@@ -232,9 +232,9 @@ class ExchangeView(ScrollView, inherit_bindings=False):
         return self._painter
 
     def _clock(self) -> Clock:
-        """Return by what times are shown.
+        """Return the references for showing times.
 
-        The clock of live traffic, which may be that of another machine, goes on from the latest packet.
+        The clock of live traffic, possibly that of another machine, continues from the latest packet.
         """
         session, now = self.session, self.session.status.latest
         if session.live:
@@ -244,10 +244,10 @@ class ExchangeView(ScrollView, inherit_bindings=False):
         return Clock(session.zone, session.status.begin, now)
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """Return lines to be painted.
+        """Return the lines of a region.
 
-        Nothing is drawn around them, so they need not be made anew because they have moved: a line that stays the same
-        is the same object wherever it stands, with what was found out about it.
+        They have no border or padding, so moved lines need not be rebuilt: an unchanged line is the same object
+        wherever it is drawn, together with what Textual has cached in it.
         """
         filters, background = self.get_line_filters(), self.background_colors[1]
         window, at, strips = self._window(), self._clock(), []
@@ -266,7 +266,7 @@ class ExchangeView(ScrollView, inherit_bindings=False):
         return strips
 
     def render_line(self, y: int) -> Strip:
-        """Return a line with the places of its parts in the text: this is what the mouse asks for."""
+        """Return a line with the text offsets that mouse selection needs."""
         window, at = self._window(), self._clock()
         strip, row = self._line(y, window, at), window.row_at(y)
         if row is None:
@@ -276,7 +276,7 @@ class ExchangeView(ScrollView, inherit_bindings=False):
         )
 
     def _line(self, y: int, window: Window, at: Clock) -> Strip:
-        """Return what is on a line of the screen."""
+        """Return a line of the screen."""
         painter, row = self._paint(), window.row_at(y)
         left, right = window.left, window.left + window.width
         if y == 0:
@@ -295,13 +295,13 @@ class ExchangeView(ScrollView, inherit_bindings=False):
     def _row(self, row: int, at: Clock, y: int | None = None) -> Strip:
         """Return the whole line of an exchange or a held message.
 
-        :param y: where it stands on the screen, to be painted again if it changes by itself
+        :param y: its screen line, to be repainted if it shows a running time
         """
         position, painter = self._position, self._paint()
         selected = row == position.row
         held = row - len(position.shown)
         if held >= 0:
-            if self.session.live:  # what is held is held by this machine
+            if self.session.live:  # this machine's clock applies to held messages
                 at = replace(at, now=time_ns())
             summary = as_summary(position.held[held], at.now)
             above = as_summary(position.held[held - 1], at.now) if held else None
@@ -337,7 +337,7 @@ class ExchangeView(ScrollView, inherit_bindings=False):
 
     # ------------------------------------------------------------ selecting text
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        """Return the text that is selected, as far as it has been made."""
+        """Return the selected text, as far as its summaries exist."""
         window, at = self._window(), self._clock()
         first = window.top if selection.start is None else selection.start.y
         last = window.top + window.body - 1 if selection.end is None else selection.end.y

@@ -1,4 +1,4 @@
-"""What there is to know of one field: type, place, value, meaning, and what to make of an error."""
+"""Explanations of one field: type, place, value, meaning, and advice on an error."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from kproxy.tui.detail.lines import whole
 from kproxy.tui.detail.nodes import FieldNode, Role, SideDetail
 
 _MOST = 2000
-"""Characters of a value that are shown."""
+"""Most characters of a value that are shown."""
 _IN_HEAD = 24
-"""Characters that a value may have to stand in the first line."""
+"""Most characters of a value in the first line."""
 
 
 class FieldInfo(VerticalScroll, can_focus=False):
-    """Some lines about a field."""
+    """Lines about a field."""
 
     DEFAULT_CSS = """
     FieldInfo {
@@ -35,10 +35,10 @@ class FieldInfo(VerticalScroll, can_focus=False):
         super().__init__(self._text)
 
     def show(self, side: SideDetail | None, node: FieldNode | None) -> None:
-        """Show what is known of a field; None for nothing."""
+        """Show the lines about a field; None for nothing."""
         lines = about(side, node) if side is not None and node is not None else []
         text = Content("\n").join(lines)
-        # laying out the screen with every key would take most of the time, and is needed for long texts only
+        # a layout of the screen is slow, and only needed for long texts
         width, height = self._text.size.width, self.size.height
         was_long = self._is_long
         self._is_long = width <= 0 or text.get_height({}, width) > height
@@ -78,7 +78,7 @@ def _is_short(node: FieldNode) -> bool:
 
 
 def _value(node: FieldNode) -> list[Content]:
-    """Return a long value, for which the tree may have no room."""
+    """Return a long value, which the tree may have cut."""
     if not node.leaf or not isinstance(node.value, str | bytes):
         return []
     text = whole(node.value, _MOST)

@@ -1,7 +1,7 @@
 """The fields of a request or response, as a tree that is drawn line by line.
 
-What was folded and unfolded by hand holds for the same fields of every exchange of the same API, and the cursor stays
-on the same field: going down the list, one looks at the same thing.
+The user's folds apply to the same fields in every exchange of the API, and the cursor stays on the same field, so that
+moving down the list keeps the same thing in view.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _FOLDED, _UNFOLDED, _LEAF = "▸ ", "▾ ", "  "
 class FieldTree(SelectableLines, CursorLines, can_focus=True):
     """The tree of one side.
 
-    :param side: which one
+    :param side: the side
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(Place.TREE)]
@@ -84,11 +84,11 @@ class FieldTree(SelectableLines, CursorLines, can_focus=True):
             return self.tree
 
     class ShowBytes(Message):
-        """The bytes of the selected field are wanted."""
+        """A request to show the bytes of the selected field."""
 
     @dataclass
     class AddColumn(Message):
-        """A field is to be a column of the list.
+        """A request to show a field as a column of the list.
 
         :ivar field: its name in filters: ``client_id``, ``request.topics.name``
         """
@@ -97,9 +97,9 @@ class FieldTree(SelectableLines, CursorLines, can_focus=True):
 
     @dataclass
     class StepExchange(Message):
-        """Another exchange is wanted.
+        """A request to show another exchange.
 
-        :ivar step: 1 for the next, -1 for the one before
+        :ivar step: 1 for the next, -1 for the previous
         """
 
         step: int
@@ -116,11 +116,11 @@ class FieldTree(SelectableLines, CursorLines, can_focus=True):
         self._strips: LRUCache[int, Strip] = LRUCache(256)
         """Lines as they are without the cursor, until something else about them changes."""
 
-    # ------------------------------------------------------------ what is shown
+    # ------------------------------------------------------------ content
     def show(self, detail: SideDetail | None, api: str = "") -> None:
         """Show a side of an exchange; None for nothing.
 
-        :param api: exchanges of the same are folded alike
+        :param api: exchanges of the same API share folds and cursor
         """
         self._detail, self._api = detail, api
         self._folding = None if detail is None else FoldedLines(detail, self._wished.setdefault(api, {}))
@@ -131,7 +131,7 @@ class FieldTree(SelectableLines, CursorLines, can_focus=True):
 
     @property
     def lines(self) -> list[Line]:
-        """The lines there are."""
+        """The lines of the tree."""
         return [] if self._folding is None else self._folding.lines
 
     @property
@@ -144,7 +144,7 @@ class FieldTree(SelectableLines, CursorLines, can_focus=True):
         return self.lines[self.cursor].node if self.cursor < len(self.lines) else None
 
     def select(self, node: FieldNode) -> None:
-        """Put the cursor on a field, and unfold what it is in; tells nobody."""
+        """Move the cursor to a field, and unfold its ancestors; posts no message."""
         if self._folding is None:
             return
         before = len(self.lines)
@@ -156,7 +156,7 @@ class FieldTree(SelectableLines, CursorLines, can_focus=True):
         self.put_cursor(at)
 
     def _line_near(self, path: str) -> int:
-        """Return the line of a field, which is unfolded if it is there, or of the nearest that it would be in."""
+        """Return the line of a field, after unfolding its ancestors; if missing, of its nearest visible ancestor."""
         if self._folding is None or self._detail is None:
             return 0
         if path in self._detail.nodes:
@@ -187,7 +187,7 @@ class FieldTree(SelectableLines, CursorLines, can_focus=True):
         return self.selectable(strip, y)
 
     def segments(self, y: int) -> list[Segment]:
-        """Return the text of a line, cut at the width of the tree."""
+        """Return the text of a line, cut to the width of the tree."""
         room = self.scrollable_content_region.width
         if not self.lines:
             absent = self._detail.absent if self._detail is not None else ""
@@ -220,12 +220,12 @@ class FieldTree(SelectableLines, CursorLines, can_focus=True):
         self._strips.clear()
 
     def watch_has_focus(self, _has_focus: bool) -> None:
-        """Draw anew: the colours differ."""
+        """Redraw in the other colours."""
         self._strips.clear()
         super().watch_has_focus(_has_focus)
 
     def _measure(self) -> None:
-        """Take note that lines have changed."""
+        """Clear the cache and update the size after lines have changed."""
         self._strips.clear()
         self.virtual_size = Size(self.scrollable_content_region.width, self.line_count())
 
@@ -235,7 +235,7 @@ class FieldTree(SelectableLines, CursorLines, can_focus=True):
 
     # ------------------------------------------------------------ moving
     def move_to(self, line: int) -> None:
-        """Put the cursor on a line, as by key: whoever shows bytes is told."""
+        """Move the cursor to a line, and post :class:`FieldSelected`."""
         if not self.lines:
             return
         moved = self.put_cursor(line)
@@ -246,11 +246,11 @@ class FieldTree(SelectableLines, CursorLines, can_focus=True):
             self.post_message(self.FieldSelected(self, node))
 
     def move_page(self, pages: int) -> None:
-        """Move the cursor by pages, which have a line in common."""
+        """Move the cursor by pages, which overlap by one line."""
         self.move_to(self.cursor + pages * max(self.page - 1, 1))
 
     def step_exchange(self, step: int) -> None:
-        """Ask for the exchange so many further on."""
+        """Request the exchange `step` rows further."""
         self.post_message(self.StepExchange(step))
 
     action_tree_down = partialmethod(CursorLines.move, 1)
@@ -320,8 +320,8 @@ class FieldTree(SelectableLines, CursorLines, can_focus=True):
 
     # ------------------------------------------------------------ mouse
     def on_click(self, event: Click) -> None:
-        """Select a line; of what has something inside, a click on the sign, or a second one, unfolds it."""
-        event.prevent_default()  # a second click would select all text
+        """Select a line; unfold or fold it by a click on its sign, or by a double click."""
+        event.prevent_default()  # Textual would select all text at a second click
         offset, y = event.get_content_offset(self), self.line_of_click(event)
         if offset is None or y is None or self.text_selection is not None:
             return

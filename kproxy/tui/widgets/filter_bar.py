@@ -1,4 +1,4 @@
-"""The line in which filters are typed: what is shown, what is held, and the rules of faults."""
+"""The line for typing filters of the list, hold filters and fault rules."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from kproxy.tui.widgets.typing_line import TypingLine
 from kproxy.tui.widgets.verdict import Validity, Verdict, objection
 
 Known = Callable[[str], Awaitable[Sequence[str]]]
-"""Returns the values of a field that were met, such as :meth:`kproxy.session.Session.known`."""
+"""Returns the known values of a field, such as :meth:`kproxy.session.Session.known`."""
 
 SAVED = "saved"
-"""Kind of the candidates that are filters under names."""
+"""Kind of candidates that are saved filters."""
 
 _NAMED = re.compile(r"\s*@([\w-]*)")
 
 
 class Complete(Protocol):
-    """What :func:`captures.filters.complete` does."""
+    """The signature of :func:`captures.filters.complete`."""
 
     def __call__(
         self, text: str, cursor: int | None = None, known: Mapping[str, Iterable[str]] | None = None
@@ -38,21 +38,21 @@ class Complete(Protocol):
 class FilterBar(TypingLine):
     """A line for a filter.
 
-    :param known: tells values that were met, for completion
-    :param saved: filters by the names under which they are kept; ``@name`` stands for them. What the language
-        itself means by ``@marked`` and the like goes before
-    :param check: returns what a text means, or raises :class:`~captures.filters.FilterError`
-    :param complete: tells what may come next
-    :param optional: whether an empty text means something: everything
+    :param known: returns known values of a field, for completion
+    :param saved: saved filters by name, which ``@name`` stands for; names with a meaning in the language, such as
+        ``@marked``, take precedence
+    :param check: returns the value of a text, or raises :class:`~captures.filters.FilterError`
+    :param complete: returns completions
+    :param optional: whether an empty text is valid and means everything
     :param history: name of the history
     """
 
     @dataclass
     class Applied(Message):
-        """A filter was typed.
+        """A filter was submitted.
 
-        :ivar text: the filter, saved ones put in; empty for everything
-        :ivar value: what ``check`` has made of it, None for everything
+        :ivar text: the filter with saved filters inserted; empty for everything
+        :ivar value: result of ``check``, None for everything
         """
 
         bar: FilterBar
@@ -61,7 +61,7 @@ class FilterBar(TypingLine):
 
         @property
         def filter(self) -> Filter | None:
-            """The filter, None for everything; of a bar for something else, None too."""
+            """The filter, None for everything, and if the bar is for something else."""
             return self.value if isinstance(self.value, Filter) else None
 
         @property
@@ -91,7 +91,7 @@ class FilterBar(TypingLine):
         self._met: dict[str, Sequence[str]] = {}
 
     def open(self, text: str = "", sign: str | None = None) -> None:
-        self._met = {}  # there may be more by now
+        self._met = {}  # there may be more now
         super().open(text, sign)
 
     # ------------------------------------------------------------ judging
@@ -117,11 +117,11 @@ class FilterBar(TypingLine):
         text = self.expanded(verdict.text).strip()
         self.post_message(self.Applied(self, text, verdict.value))
 
-    # ------------------------------------------------------------ filters under names
+    # ------------------------------------------------------------ saved filters
     def expanded(self, text: str) -> str:
-        """Return a text with saved filters in the place of their names.
+        """Return a text with the names of saved filters replaced.
 
-        :raises FilterError: if one is a part of itself
+        :raises FilterError: if a saved filter contains itself
         """
         return with_saved_filters(text, self.saved)
 
@@ -150,15 +150,15 @@ class FilterBar(TypingLine):
         return offered
 
     def _completed(self, text: str, cursor: int) -> tuple[list[Candidate], set[str]]:
-        """Return what may come next, and the fields whose values would have to be known."""
+        """Return completions, and the fields whose values are needed for more."""
         known = _RecordingMapping(self._met)
         offered = [*self._offers_of_saved(text, cursor), *self._complete(text, cursor, known)]
-        # a value that cannot be seen as it is cannot be typed either
+        # unprintable values cannot be typed
         return [one for one in offered if printable(one.text) == one.text], known.missed
 
 
 class _RecordingMapping(Mapping[str, Sequence[str]]):
-    """Values by field, which notes the fields that it was asked for in vain."""
+    """Values by field, which records lookups of unknown fields."""
 
     def __init__(self, met: Mapping[str, Sequence[str]]) -> None:
         self._met = met
@@ -176,4 +176,4 @@ class _RecordingMapping(Mapping[str, Sequence[str]]):
         return len(self._met)
 
     def __bool__(self) -> bool:
-        return True  # empty, it is to be asked all the same
+        return True  # lookups are wanted even while it is empty

@@ -1,6 +1,6 @@
-"""A group over time, drawn: a lane for each member with what it did, and the rebalances as marks above them.
+"""A group over time: a lane for each member with its phases, and the rebalances as marks above them.
 
-It can be zoomed and panned. The cursor is on a rebalance; how long that took is marked in all lanes.
+It can be zoomed and panned. The cursor is on a rebalance, whose duration is highlighted in all lanes.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _SIGNS = {
     Phase.SILENT: "·",
     Phase.NOT_JOINING: "!",
 }
-"""Phases, and how they are drawn. Where several fall into one cell, the last of these is drawn."""
+"""Signs of phases. Of several phases in one cell, the last in this order is drawn."""
 _ORDER = {phase: place for place, phase in enumerate(_SIGNS)}
 _LEFT = "╳"
 _LEGEND = "  ".join([*(f"{sign} {phase}" for phase, sign in _SIGNS.items()), f"{_LEFT} gone"])
@@ -43,17 +43,17 @@ _MARK, _RUNNING = "▼", "▽"
 _LABEL = (11, 24)
 _ZOOM = 2
 _PAN = 4
-"""The part of what is shown that one step goes."""
+"""Steps of panning per shown time."""
 _LEAST = 10_000_000
-"""ns that are shown at least."""
+"""Shortest shown time in ns."""
 _FRAME = 3
-"""Lines that show no member: title, marks, axis."""
+"""Lines of title, marks and axis."""
 
 
 class Lanes(Widget, can_focus=True):
-    """The drawing.
+    """The picture of a group.
 
-    :param zone: of the times shown; None is the local one
+    :param zone: time zone; None for local time
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(Place.TIMELINE)]
@@ -68,13 +68,13 @@ class Lanes(Widget, can_focus=True):
         "lanes--trouble",
     }
     """
-    | Class | What it is |
+    | Class | Content |
     |---|---|
-    | `lanes--title` | What is shown. |
-    | `lanes--muted` | Names, the axis of time. |
-    | `lanes--mark` | Rebalances, where they began. |
+    | `lanes--title` | The title. |
+    | `lanes--muted` | Names, the time axis. |
+    | `lanes--mark` | Starts of rebalances. |
     | `lanes--cursor` | The rebalance under the cursor. |
-    | `lanes--stable` | A member that has its assignment. |
+    | `lanes--stable` | A member with its assignment. |
     | `lanes--waiting` | A member that joins, syncs or revokes. |
     | `lanes--trouble` | A member that is silent, or does not join. |
     """
@@ -101,7 +101,7 @@ class Lanes(Widget, can_focus=True):
 
     @dataclass
     class Selected(Message):
-        """The cursor came to another rebalance.
+        """The cursor has moved to another rebalance.
 
         :ivar place: its index in the timeline
         """
@@ -120,21 +120,21 @@ class Lanes(Widget, can_focus=True):
         self._window: tuple[int, int] | None = None
         """ns since the epoch: what is shown; None for all of it."""
 
-    # ------------------------------------------------------------ what is shown
+    # ------------------------------------------------------------ content
     @property
     def wanted_height(self) -> int:
-        """Lines that all members take."""
+        """Number of lines needed for all members."""
         members = 0 if self._timeline is None else len(self._timeline.members)
         return max(members, 1) + _FRAME
 
     def show(self, timeline: GroupTimeline | None) -> None:
-        """Draw a group. Of the same group, cursor and zoom stay what they are; names in it may come from the wire."""
+        """Draw a group, whose names may come from the wire. Cursor and zoom are kept if it is the same group."""
         before, self._timeline = self._timeline, timeline
         if before is None or timeline is None or before.group != timeline.group:
             self._cursor = 0 if timeline is None else max(len(timeline.rebalances) - 1, 0)
             self._top, self._window = 0, None
         elif self._cursor >= len(timeline.rebalances) - 1 or len(before.rebalances) - 1 == self._cursor:
-            self._cursor = max(len(timeline.rebalances) - 1, 0)  # who looks at the latest goes on to do so
+            self._cursor = max(len(timeline.rebalances) - 1, 0)  # a cursor on the latest follows it
         self.refresh(layout=True)
 
     @property
@@ -147,7 +147,7 @@ class Lanes(Widget, can_focus=True):
         return [] if self._timeline is None else self._timeline.rebalances
 
     def select(self, place: int) -> None:
-        """Put the cursor on a rebalance, and show the time at which it was."""
+        """Move the cursor to a rebalance, and bring its time into view."""
         count = len(self._rebalances)
         if not count:
             return
@@ -159,11 +159,11 @@ class Lanes(Widget, can_focus=True):
         self.refresh()
 
     def move(self, steps: int) -> None:
-        """Go so many rebalances on, or back."""
+        """Move the cursor by `steps` rebalances."""
         self.select(self._cursor + steps)
 
     def scroll_members(self, lines: int) -> None:
-        """Show other members, where there are more than lines."""
+        """Scroll the members, if there are more than lines."""
         members = 0 if self._timeline is None else len(self._timeline.members)
         self._top = min(max(self._top + lines, 0), max(members - self._room, 0))
         self.refresh()
@@ -185,7 +185,7 @@ class Lanes(Widget, can_focus=True):
         self.refresh()
 
     def pan(self, steps: int) -> None:
-        """Show a part of what is shown later, or earlier."""
+        """Shift the shown time by steps of a quarter of its length."""
         begin, end = self._shown
         self._put(begin + steps * (end - begin) // _PAN, end - begin)
         self.refresh()
@@ -213,13 +213,12 @@ class Lanes(Widget, can_focus=True):
         return self._window or self._extent
 
     def enter(self) -> None:
-        """Choose the rebalance under the cursor."""
         if self._rebalances:
             self.post_message(self.Entered(self._cursor))
 
     # ------------------------------------------------------------ the mouse
     def on_click(self, event: events.Click) -> None:
-        """Go to the rebalance nearest to where was clicked; choose it by a second click."""
+        """Move the cursor to the rebalance nearest to the pointer; a double click chooses it."""
         offset = event.get_content_offset(self)
         if offset is None or not self._rebalances:
             return
@@ -230,14 +229,14 @@ class Lanes(Widget, can_focus=True):
             self.enter()
 
     def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
-        """Zoom in with Ctrl, else show members further up."""
+        """Zoom in with Ctrl, else scroll the members up."""
         if event.ctrl:
             self.zoom(1)
         else:
             self.scroll_members(-1)
 
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
-        """Zoom out with Ctrl, else show members further down."""
+        """Zoom out with Ctrl, else scroll the members down."""
         if event.ctrl:
             self.zoom(-1)
         else:
@@ -264,18 +263,18 @@ class Lanes(Widget, can_focus=True):
 
     @property
     def _label(self) -> int:
-        """Cells for names."""
+        """Width of the names in cells."""
         members = self._timeline.members if self._timeline else ()
         longest = max((width(fit(_name(member), _LABEL[1]).rstrip()) for member in members), default=0)
         return min(max(longest + 1, _LABEL[0]), _LABEL[1], max(self.size.width // 3, 1))
 
     @property
     def _cells(self) -> int:
-        """Cells for the time."""
+        """Width of the time axis in cells."""
         return max(self.size.width - self._label, 1)
 
     def _cell(self, time: int) -> int:
-        """Return the cell of a moment; what is not shown is before 0 or behind the last."""
+        """Return the cell of a time; outside of the range of cells if it is not shown."""
         begin, end = self._shown
         return (time - begin) * self._cells // max(end - begin, 1)
 
@@ -313,7 +312,7 @@ class Lanes(Widget, can_focus=True):
         return f" {self._timeline.group}  ·  {shown}{more}  ·  {_LEGEND}"
 
     def _marks(self, timeline: GroupTimeline) -> list[Segment]:
-        """Return the line of rebalances, each with its generation where there is room."""
+        """Return the line of rebalances, each with its generation if it fits."""
         label = self._label
         segments = [Segment(fit(" rebalance", label), self._style("muted"))]
         at, chosen = 0, None
@@ -322,7 +321,7 @@ class Lanes(Widget, can_focus=True):
             current = place == self._cursor
             if not 0 <= cell < self._cells or (cell < at and not current):
                 continue
-            if cell < at:  # what is under the cursor is seen, even where marks are dense
+            if cell < at:  # the mark under the cursor is visible even if marks are dense
                 chosen = cell
                 continue
             text = (_RUNNING if each.running else _MARK) + (
@@ -341,7 +340,6 @@ class Lanes(Widget, can_focus=True):
         return list(Strip.join([strip.crop(0, place), mark, strip.crop(place + 1)]))
 
     def _lane(self, member: GroupMember) -> list[Segment]:
-        """Return the line of a member."""
         phases: list[Phase | None] = [None] * self._cells
         for part in member.spans:
             first, last = self._cell(part.begin), self._cell(part.end)
@@ -360,7 +358,7 @@ class Lanes(Widget, can_focus=True):
         return [label, *(Segment(sign, style) for sign, style in zip(signs, styles, strict=True))]
 
     def _chosen_cells(self) -> range:
-        """Return the cells in which the rebalance under the cursor went on."""
+        """Return the cells of the duration of the rebalance under the cursor."""
         if not self._rebalances:
             return range(0)
         current = self._rebalances[self._cursor]

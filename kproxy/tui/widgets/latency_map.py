@@ -1,7 +1,7 @@
-"""Latencies drawn: a histogram lying on its side, and beside it, on the same scale, how they changed over time.
+"""A picture of latencies: a horizontal histogram, and beside it, on the same scale, their course over time.
 
-Rows are ranges of latency, the slowest on top; columns are slices of time. The cursor is on a row, and on a slice of
-time or on all of it.
+Rows are ranges of latency, the slowest on top; columns are slices of time. The cursor is on a row, and on a slice or
+the whole time.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from kproxy.tui.widgets.latency_scale import Scale, bound_text, fitting
 _SHADES = " ·░▒▓█"
 _BARS = "▏▎▍▌▋▊▉█"
 _LINES = ((50, "o"), (95, "+"), (99, "x"), (100, "^"))
-"""Percentiles that are drawn over time, and their signs; the lower go before where they meet."""
+"""Percentiles drawn over time, and their signs; in a shared cell the lowest is drawn."""
 _CURSOR, _MARK, _TICK = "▌", "▲", "╵"
 _LABEL = 8
 _COUNT = 9
@@ -42,10 +42,10 @@ _DAY = 86_400 * SECOND
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """What is drawn.
+    """The data of a picture.
 
-    :ivar title: what the latencies are of; it may come from the wire
-    :ivar remark: said below the drawing while the cursor is on no slice of time
+    :ivar title: subject of the latencies; may contain text from the wire
+    :ivar remark: shown below the picture while the cursor is on the whole time
     """
 
     title: str
@@ -57,13 +57,13 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """What a picture looks like at one size.
+    """A picture laid out for a size.
 
     :ivar bars: counts by row
-    :ivar over_time: merged to as many slices as there is room for
+    :ivar over_time: merged to as many slices as fit
     :ivar cells: counts by slice and row
-    :ivar stretch: cells that a slice is wide
-    :ivar bar: cells of the longest bar
+    :ivar stretch: width of a slice in cells
+    :ivar bar: width of the longest bar in cells
     """
 
     scale: Scale
@@ -75,9 +75,9 @@ class _Layout:
 
 
 class LatencyMap(Widget, can_focus=True):
-    """The drawing. Which keys move its cursor is up to the view that it is in.
+    """The picture. The view that contains it binds the keys.
 
-    :param zone: of the times shown; None is the local one
+    :param zone: time zone; None for local time
     """
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
@@ -88,12 +88,12 @@ class LatencyMap(Widget, can_focus=True):
         "latency-map--cursor",
     }
     """
-    | Class | What it is |
+    | Class | Content |
     |---|---|
-    | `latency-map--title` | What is shown. |
+    | `latency-map--title` | The title. |
     | `latency-map--muted` | Axes and their labels. |
     | `latency-map--bar` | The histogram. |
-    | `latency-map--heat` | What is drawn over time. |
+    | `latency-map--heat` | The picture over time. |
     | `latency-map--cursor` | Row and slice of the cursor. |
     """
 
@@ -117,9 +117,9 @@ class LatencyMap(Widget, can_focus=True):
 
     @dataclass
     class Entered(Message):
-        """What is under the cursor was chosen.
+        """The range and time under the cursor were chosen.
 
-        :ivar condition: filter for it
+        :ivar condition: filter for them
         """
 
         condition: str
@@ -130,24 +130,24 @@ class LatencyMap(Widget, can_focus=True):
         self._picture: Picture | None = None
         self._layout: _Layout | None = None
         self._lines = False
-        # where the cursor is, in what stays the same when the picture is drawn anew
+        # the cursor, in units that stay the same when the data changes
         self._latency: int | None = None
         self._time: int | None = None
 
-    # ------------------------------------------------------------ what is shown
+    # ------------------------------------------------------------ content
     def show(self, picture: Picture) -> None:
-        """Draw something else; the cursor stays at its latency and its time."""
+        """Draw other data; the cursor keeps its latency and time."""
         self._picture = picture
         self._lay_out()
 
     def toggle_lines(self) -> None:
-        """Draw percentiles over time in the place of a heat map, or the other way round."""
+        """Switch between percentiles over time and a heat map."""
         self._lines = not self._lines
         self.refresh()
 
     @property
     def condition(self) -> str:
-        """The filter for what is under the cursor; empty where nothing is."""
+        """The filter for the range and time under the cursor; empty if there is nothing."""
         layout, picture = self._layout, self._picture
         if layout is None or picture is None:
             return ""
@@ -160,7 +160,7 @@ class LatencyMap(Widget, can_focus=True):
 
     # ------------------------------------------------------------ the cursor
     def move(self, rows: int, slices: int) -> None:
-        """Move the cursor: towards slower exchanges, and on in time. Before the first slice is all of the time."""
+        """Move the cursor towards slower rows and later slices; the whole time precedes the first slice."""
         layout = self._layout
         if layout is None:
             return
@@ -193,12 +193,12 @@ class LatencyMap(Widget, can_focus=True):
         return min(max((self._time - over_time.begin) // over_time.width, 0), len(over_time) - 1)
 
     def enter(self) -> None:
-        """Choose what is under the cursor."""
+        """Choose the range and time under the cursor."""
         if self.condition:
             self.post_message(self.Entered(self.condition))
 
     def on_click(self, event: events.Click) -> None:
-        """Move the cursor to a row, and to a slice of time or all of it; choose it by a second click."""
+        """Move the cursor to a row, and to a slice or the whole time; a double click chooses them."""
         offset, layout = event.get_content_offset(self), self._layout
         if offset is None or layout is None:
             return
@@ -215,12 +215,12 @@ class LatencyMap(Widget, can_focus=True):
     # ------------------------------------------------------------ layout
     @property
     def _room(self) -> int:
-        """Lines for rows: title, axis of time and what the cursor is on take one each."""
+        """Number of lines for rows, without title, time axis and the line about the cursor."""
         return max(self.size.height - 3, 1)
 
     @property
     def _left(self) -> int:
-        """Cells before the first slice of time."""
+        """Cells before the first slice."""
         assert self._layout is not None
         return len(_CURSOR) + _LABEL + 1 + self._layout.bar + _COUNT + 1
 
@@ -244,11 +244,11 @@ class LatencyMap(Widget, can_focus=True):
         )
 
     def on_resize(self, _: events.Resize) -> None:
-        """Choose rows and slices for the room there is."""
+        """Choose rows and slices for the new size."""
         self._lay_out()
 
     def _row_on_line(self, y: int) -> int | None:
-        """Return the row that a line shows. Where there are more rows than lines, those around the cursor are shown."""
+        """Return the row on a line, None if there is none; if rows do not fit, those around the cursor are shown."""
         assert self._layout is not None
         count = len(self._layout.scale)
         shown = min(self._room, count)
@@ -259,7 +259,7 @@ class LatencyMap(Widget, can_focus=True):
 
     # ------------------------------------------------------------ drawing
     def render_line(self, y: int) -> Strip:
-        """Return the title, a row, the axis of time, or what the cursor is on."""
+        """Return the title, a row, the time axis, or the line about the cursor."""
         width, style = self.size.width, self.rich_style
         if y == 0:
             title = self.get_component_rich_style("latency-map--title")
@@ -325,7 +325,7 @@ class LatencyMap(Widget, can_focus=True):
         cells = self._layout.cells
         most = max(int(cells.max(initial=0)), 1)
         steps = len(_SHADES) - 1
-        # logarithmic: one exchange among thousands is seen
+        # logarithmic, so that one exchange among thousands is visible
         share = np.log1p(cells[:, row]) / np.log1p(most)
         return [_SHADES[step] for step in np.ceil(share * steps).astype(int).tolist()]
 
@@ -340,7 +340,7 @@ class LatencyMap(Widget, can_focus=True):
         return signs
 
     def _axis(self) -> str:
-        """Return the axis of time: clock times, or only that of the slice that the cursor is on."""
+        """Return the time axis: clock times, or only that of the slice under the cursor."""
         layout = self._layout
         assert layout is not None
         over_time, left = layout.over_time, self._left
@@ -349,7 +349,7 @@ class LatencyMap(Widget, can_focus=True):
             return text
         days = over_time.width * len(over_time) >= _DAY
         size = 11 if days else 12 if over_time.width < SECOND else 8
-        # colour is not all that tells where the cursor is
+        # the cursor must be recognisable without colour
         chosen = self._slice
         marked = range(0, len(over_time), -(-(size + 4) // layout.stretch)) if chosen is None else [chosen]
         for at in marked:
@@ -363,7 +363,7 @@ class LatencyMap(Widget, can_focus=True):
         return text + "─" * max(left + len(over_time) * layout.stretch - len(text), 0)
 
     def _about_cursor(self) -> str:
-        """Return in words what the cursor is on."""
+        """Return a description of the range and time under the cursor."""
         layout, picture = self._layout, self._picture
         assert layout is not None
         assert picture is not None
@@ -385,27 +385,27 @@ class LatencyMap(Widget, can_focus=True):
 
 
 def _of(count: int, total: int) -> str:
-    """Return a count and its share."""
+    """Return a count with its share of a total."""
     share = f"  ({100 * count / total:.1f}%)" if total else ""
     return f"{count:,} of {total:,}{share}"
 
 
 def _upper(bucket: int | None) -> str:
-    """Return how long what is in a bucket takes at most."""
+    """Return the upper bound of a bucket as text."""
     if bucket is None:
         return "-"
     return f"≤{bound_text(SCALE[bucket])}" if bucket < len(SCALE) else f">{bound_text(SCALE[-1])}"
 
 
 def _bar(share: float, room: int) -> str:
-    """Return a bar in eighths of cells; what is there at all is seen."""
+    """Return a bar in eighths of cells; any non-zero share is visible."""
     eighths = max(round(share * room * len(_BARS)), 1) if share else 0
     whole, rest = divmod(eighths, len(_BARS))
     return f"{_BARS[-1] * whole}{_BARS[rest - 1] if rest else ''}".ljust(room)
 
 
 def _moment(time: int) -> str:
-    """Return a time as the filter language writes it."""
+    """Return a time in the filter language."""
     text = rfc3339(time).removesuffix("Z").rstrip("0").removesuffix(".")
     return f"{text}Z"
 

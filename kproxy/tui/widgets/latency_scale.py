@@ -1,7 +1,7 @@
-"""Latencies on a logarithmic scale: the rows that fit, and what they are called. No Textual in here.
+"""Latencies on a logarithmic scale: its rows and their labels. Independent of Textual.
 
-Bounds of rows are bounds of the buckets in which latencies are counted (:data:`captures.analysis.latency.SCALE`), so
-that what a row counts is exactly what the filter made of its bounds finds.
+Bounds of rows are bounds of the buckets that latencies are counted in (:data:`captures.analysis.latency.SCALE`), so
+that a row counts exactly the exchanges that match the filter made of its bounds.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _BASE = 10
 
 
 def bound_text(nanoseconds: int) -> str:
-    """Return a bound for people: ``1.5 ms``, ``100 µs``."""
+    """Return a bound for display: ``1.5 ms``, ``100 µs``."""
     value, unit, _ = _in_unit(nanoseconds)
     return f"{value:,g} {unit}"
 
 
 def bound_literal(nanoseconds: int) -> str:
-    """Return a bound as the filter language writes it: ``1.5ms``, ``100us``."""
+    """Return a bound in the filter language: ``1.5ms``, ``100us``."""
     value, _, unit = _in_unit(nanoseconds)
     return f"{value:g}{unit}"
 
@@ -39,10 +39,10 @@ def _in_unit(nanoseconds: int) -> tuple[float, str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Latencies from one bound to below another, in ns.
+    """Latencies from a bound to below another, in ns.
 
     :ivar low: None if there is no lower bound
-    :ivar high: None if there is no upper one
+    :ivar high: None if there is no upper bound
     """
 
     low: int | None
@@ -55,7 +55,7 @@ class Range:
 
     @property
     def label(self) -> str:
-        """What stands beside the row: where it begins."""
+        """Label of the row: its lower bound."""
         return f"<{bound_text(SCALE[0])}" if self.low is None else bound_text(self.low)
 
     @property
@@ -66,24 +66,24 @@ class Range:
         return f"{bound_text(self.low)} to {bound_text(self.high)}"
 
     def condition(self, measure: Measure) -> str:
-        """Return the filter for what is in it."""
+        """Return the filter for the range."""
         parts = []
         if self.low is not None:
             parts.append(f"{measure.value} >= {bound_literal(self.low)}")
         if self.high is not None:
             parts.append(f"{measure.value} < {bound_literal(self.high)}")
         if self.low is None and measure is Measure.EXCESS:
-            parts.append("not (waited and excess <= 0)")  # what only waited is not counted
+            parts.append("not (waited and excess <= 0)")  # exchanges that only waited are not counted
         return " and ".join(parts)
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Rows of rising latency.
+    """Rows of ascending latency.
 
-    :ivar ranges: without a hole between them
-    :ivar first: bucket with which each row begins
-    :ivar end: behind the last bucket of the last row
+    :ivar ranges: contiguous
+    :ivar first: first bucket of each row
+    :ivar end: after the last bucket of the last row
     """
 
     ranges: tuple[Range, ...]
@@ -94,24 +94,24 @@ class Scale:
         return len(self.ranges)
 
     def counts(self, counts: Counts) -> Counts:
-        """Return counts by row; the last axis of what is given is by buckets."""
+        """Return counts by row for counts whose last axis is by bucket."""
         found: Counts = np.add.reduceat(counts[..., : self.end], self.first, axis=-1)
         return found
 
     def row_of(self, bucket: int) -> int:
-        """Return the row that a bucket is in; the nearest where it is in none."""
+        """Return the row that contains a bucket, or the nearest."""
         return min(max(int(np.searchsorted(self.first, bucket, "right")) - 1, 0), len(self) - 1)
 
     def row_at(self, nanoseconds: int) -> int:
-        """Return the row that a latency is in, or the nearest."""
+        """Return the row that contains a latency, or the nearest."""
         return self.row_of(int(np.searchsorted(SCALE, nanoseconds, "right")))
 
 
 def fitting(counts: Counts, most: int) -> Scale | None:
-    """Return the finest scale for all that was counted that has no more rows than there is room for.
+    """Return the finest scale for all counts with at most `most` rows.
 
-    :param counts: by buckets
-    :returns: None if nothing was counted. The coarsest scale may still have too many rows
+    :param counts: by bucket
+    :returns: None if all counts are 0; the coarsest scale may have more rows
     """
     met = np.flatnonzero(counts)
     if not len(met):
@@ -127,7 +127,7 @@ def fitting(counts: Counts, most: int) -> Scale | None:
 
 
 def _scale(low: int, high: int, resolution: Sequence[int]) -> Scale:
-    """Return the scale that has the buckets from one to another in it."""
+    """Return the scale that covers the buckets `low` to `high`."""
     cuts = [0, *(index + 1 for index, bound in enumerate(SCALE) if _leading(bound) in resolution)]
     begin = max(cut for cut in cuts if cut <= low)
     end = next((cut for cut in cuts if cut > high), len(SCALE) + 1)

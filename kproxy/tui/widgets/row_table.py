@@ -1,13 +1,13 @@
-"""A table of rows with a cursor: sorted by any column, unfolded, searched, scrolled; only what is seen is drawn.
+"""A table of rows with a cursor, sorting by any column, unfolding, search and scrolling; only visible rows are drawn.
 
-To use it, give it columns once and rows as often as they change::
+To use it, give it columns once, and rows whenever they change::
 
     table = RowTable([Column("topic", least=12), Column("records", right=True, rank=1)], empty="No topics yet.")
     table.set_rows([Row("orders", ("orders", counted(1200)), children=(Row(("orders", 0), ("0", counted(1200))),))])
 
-Rows are known by their keys: the cursor and what is unfolded stay with them when others replace them. Columns are
-those of :mod:`kproxy.text.tables`: where there is no room, they are cut to ``least`` and left out by ``rank``. A column
-that is empty all the way down is not shown.
+Keys identify rows: cursor and folds stay with them when rows are replaced. Columns are those of
+:mod:`kproxy.text.tables`: without enough room, they are cut to ``least`` and left out by ``rank``. Columns without any
+text are hidden.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ from kproxy.tui.widgets.table_rows import INDENT, Line, Lines, Order, Role, Row,
 _CURSOR = "▌"
 _FOLDED, _UNFOLDED = "▸", "▾"
 _RISING, _FALLING = "▲", "▼"
-_SCROLLED = 8  # cells for a key
+_SCROLLED = 8  # cells per key press
 
 
 @dataclass(frozen=True, slots=True)
 class TablePlace:
-    """Where a user was in a table.
+    """A user's place in a table.
 
     :ivar key: of the row under the cursor
-    :ivar top: index of the uppermost line
+    :ivar top: index of the top line
     """
 
     table: RowTable
@@ -58,8 +58,8 @@ class TablePlace:
 class RowTable(SelectableLines, CursorLines, can_focus=True, inherit_bindings=False):
     """A virtual table.
 
-    :param empty: what is said where there are no rows
-    :param order: how rows are sorted at first; None keeps the order in which they come
+    :param empty: text shown if there are no rows
+    :param order: initial order; None keeps the given order
     """
 
     HEADER = 1
@@ -71,7 +71,7 @@ class RowTable(SelectableLines, CursorLines, can_focus=True, inherit_bindings=Fa
         *(f"row-table--{role}" for role in Role),
     }
     """
-    | Class | What it is |
+    | Class | Content |
     |---|---|
     | `row-table--header` | The titles of the columns. |
     | `row-table--cursor` | The line under the cursor. |
@@ -109,9 +109,9 @@ class RowTable(SelectableLines, CursorLines, can_focus=True, inherit_bindings=Fa
 
     @dataclass
     class _About(Message):
-        """Something about a row.
+        """A message about a row.
 
-        :ivar table: whose row it is
+        :ivar table: the table of the row
         :ivar key: of the row
         """
 
@@ -124,10 +124,10 @@ class RowTable(SelectableLines, CursorLines, can_focus=True, inherit_bindings=Fa
             return self.table
 
     class RowSelected(_About):
-        """The cursor came to another row."""
+        """Another row is under the cursor."""
 
     class RowEntered(_About):
-        """A row was chosen, by Enter or by clicking twice."""
+        """A row was chosen, by Enter or a double click."""
 
     def __init__(
         self,
@@ -154,7 +154,7 @@ class RowTable(SelectableLines, CursorLines, can_focus=True, inherit_bindings=Fa
     # ------------------------------------------------------------ rows
     @property
     def rows(self) -> Sequence[Row]:
-        """The rows as they were set, without what is unfolded."""
+        """The rows as set, without unfolded children."""
         return self._rows
 
     @property
@@ -163,9 +163,9 @@ class RowTable(SelectableLines, CursorLines, can_focus=True, inherit_bindings=Fa
         return self._lines[self.cursor].row if len(self._lines) else None
 
     def set_rows(self, rows: Sequence[Row]) -> None:
-        """Show other rows; the cursor stays on its row, and that on its line of the screen, as far as it can.
+        """Show other rows; the cursor stays on its row and the row on its screen line, if possible.
 
-        A cursor that nobody has moved stays on the first line.
+        Until the user moves the cursor it stays on the first line.
         """
         same = len(rows) == len(self._rows) and all(map(is_, rows, self._rows))
         self._rows = rows
@@ -173,7 +173,7 @@ class RowTable(SelectableLines, CursorLines, can_focus=True, inherit_bindings=Fa
             self._arrange()
 
     def select(self, key: Hashable) -> bool:
-        """Move the cursor to a row; return whether there is such a line."""
+        """Move the cursor to a row; return whether it exists."""
         place = self._lines.place(key)
         if place is not None:
             self.move_to(place)
@@ -181,24 +181,24 @@ class RowTable(SelectableLines, CursorLines, can_focus=True, inherit_bindings=Fa
 
     @property
     def place(self) -> TablePlace | None:
-        """Where the user is, None if there are no rows."""
+        """The user's place, None if there are no rows."""
         row = self.selected
         return None if row is None else TablePlace(self, row.key, self.scroll_offset.y)
 
     def come_back(self, place: TablePlace) -> None:
-        """Move the cursor, and scroll, to where the user was; nowhere if the row is gone."""
+        """Restore cursor and scroll position, if the row exists."""
         if self.select(place.key):
             self.scroll_to(y=place.top, animate=False, force=True)
             self.show_cursor()
 
     def sort_by(self, column: int | None, *, descending: bool = False) -> None:
-        """Sort by a column, or show the rows in the order in which they came."""
+        """Sort by a column; None restores the given order."""
         self.order = None if column is None else Order(column, descending)
         self._arrange()
         self.show_cursor()
 
     def search(self, pattern: TextRegex, *, forward: bool) -> bool:
-        """Go to the next row in which a pattern is found, unfolding what it is in; return whether there is one."""
+        """Move to the next row that matches, unfolding its parent; return whether there is one."""
         every = Lines(self._rows, self.order, {row.key for row in self._rows})
         count = len(every)
         if not count:
@@ -234,7 +234,7 @@ class RowTable(SelectableLines, CursorLines, can_focus=True, inherit_bindings=Fa
         self.refresh()
 
     def _tell(self) -> None:
-        """Say which row is selected, if it is another one now."""
+        """Post :class:`RowSelected` if another row is selected."""
         row = self.selected
         key = None if row is None else row.key
         if key != self._selected:
@@ -258,7 +258,7 @@ class RowTable(SelectableLines, CursorLines, can_focus=True, inherit_bindings=Fa
         self.virtual_size = Size(total, 1 + len(self._lines))
 
     def on_resize(self, _: events.Resize) -> None:
-        """Lay the columns out for the room there is."""
+        """Lay out the columns for the new width."""
         self._lay_out()
         self.show_cursor()
         self.refresh()
@@ -295,7 +295,7 @@ class RowTable(SelectableLines, CursorLines, can_focus=True, inherit_bindings=Fa
             column, sign = self.columns[index], ""
             if self.order is not None and self.order.column == index:
                 sign = _FALLING if self.order.descending else _RISING
-            # the sign stands in the gap behind a title, so that no column has to move for it
+            # the sign is in the gap after the title, so that columns do not move
             parts.append(f"{fit(column.title, size, right=column.right)}{fit(sign, len(GAP))}")
         return Strip([Segment(f" {''.join(parts)}", style)])
 
@@ -311,7 +311,7 @@ class RowTable(SelectableLines, CursorLines, can_focus=True, inherit_bindings=Fa
         return Strip(segments)
 
     def _lead(self, line: Line) -> str:
-        """Return what stands before the first text: whether there is something to unfold, and how deep it is."""
+        """Return the indent before the first text, with the sign of a row that can be unfolded."""
         sign = ""
         if line.row.children:
             sign = _UNFOLDED if line.row.key in self._unfolded else _FOLDED
@@ -335,7 +335,7 @@ class RowTable(SelectableLines, CursorLines, can_focus=True, inherit_bindings=Fa
     action_table_bottom = partialmethod(CursorLines.move_to_end, last=True)
 
     def action_table_right(self) -> None:
-        """Scroll to the right; columns that were left out come back for that."""
+        """Scroll to the right, which shows omitted columns again."""
         if not self._everything:
             self._everything = True
             self._lay_out()
@@ -343,7 +343,7 @@ class RowTable(SelectableLines, CursorLines, can_focus=True, inherit_bindings=Fa
         self.refresh()
 
     def action_table_left(self) -> None:
-        """Scroll to the left; from the left end, let the columns fit again."""
+        """Scroll to the left; at the left end, fit the columns again."""
         if self.scroll_offset.x:
             self.scroll_to(x=self.scroll_offset.x - _SCROLLED, animate=False, force=True)
         elif self._everything:
@@ -357,7 +357,7 @@ class RowTable(SelectableLines, CursorLines, can_focus=True, inherit_bindings=Fa
             self.post_message(self.RowEntered(self, row.key))
 
     def action_table_unfold(self) -> None:
-        """Unfold or fold the row; of a row that was unfolded from another, fold that one."""
+        """Unfold or fold the row; on a child row, fold its parent."""
         if not len(self._lines):
             return
         parent = next(line for line in _upwards(self._lines, self.cursor) if not line.depth)
@@ -369,12 +369,11 @@ class RowTable(SelectableLines, CursorLines, can_focus=True, inherit_bindings=Fa
             self.select(parent.row.key)
 
     def action_table_reverse(self) -> None:
-        """Turn the order round."""
         if self.order is not None:
             self.sort_by(self.order.column, descending=not self.order.descending)
 
     def _sort_by_neighbour(self, step: int) -> None:
-        """Sort by another of the columns that are shown; behind the last comes the order of the rows themselves."""
+        """Sort by the next or previous shown column; the given order comes after the last."""
         choices: list[int | None] = [None, *self._widths]
         now = None if self.order is None else self.order.column
         at = choices.index(now) if now in choices else 0
@@ -384,11 +383,11 @@ class RowTable(SelectableLines, CursorLines, can_focus=True, inherit_bindings=Fa
     action_table_sort_back = partialmethod(_sort_by_neighbour, -1)
 
     def _sort_first(self, column: int | None) -> None:
-        """Sort by a column the way one wants to see it first: large numbers, or the beginning of the alphabet."""
+        """Sort by a column in its natural direction: numbers descending, texts ascending."""
         self.sort_by(column, descending=column is not None and self.columns[column].right)
 
     def on_click(self, event: events.Click) -> None:
-        """Move the cursor; sort by a title; unfold by the sign before a row; choose by a second click."""
+        """Move the cursor, sort by the clicked title, or unfold by the sign; a double click chooses the row."""
         offset = event.get_content_offset(self)
         if offset is None:
             return

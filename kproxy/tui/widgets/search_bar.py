@@ -1,4 +1,4 @@
-"""The line in which searches are typed: in the list, the tree, the bytes or a view."""
+"""The line for typing searches of the list, the tree, the bytes or a view."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _DEEP_KEY = "ctrl+t"
 
 
 class SearchBar(TypingLine):
-    """A line for what is to be looked for.
+    """A line for a search.
 
-    :ivar deep: whether to look at every field and at the frames of exchanges, where a list is searched
+    :ivar deep: whether to search every field and the frames of exchanges, if the list is searched
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -31,11 +31,11 @@ class SearchBar(TypingLine):
 
     @dataclass
     class Search(Message):
-        """Something is to be looked for.
+        """A search was submitted.
 
-        :ivar search: what
-        :ivar forward: down or to the end
-        :ivar deep: in every field and in the frames
+        :ivar search: the search
+        :ivar forward: direction, True for down
+        :ivar deep: whether to search every field and the frames
         """
 
         bar: SearchBar
@@ -57,9 +57,9 @@ class SearchBar(TypingLine):
     def ask(self, where: str, *, forward: bool = True, deep: bool = True) -> None:
         """Open the line.
 
-        :param where: what is searched, for people: ``list``, ``bytes``
-        :param forward: which way
-        :param deep: whether there is more to search than what is shown
+        :param where: name of the place to search: ``list``, ``bytes``
+        :param forward: direction, True for down
+        :param deep: whether a deep search is possible
         """
         self._forward = forward
         self._can_be_deep = deep
@@ -88,11 +88,11 @@ class SearchBar(TypingLine):
         return f", in what is shown · {_DEEP_KEY}: in all fields and bytes"
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Tell whether an action makes sense now."""
+        """Return whether an action is available now."""
         return self._can_be_deep if action == "typing_deep" else super().check_action(action, parameters)
 
     def action_typing_deep(self) -> None:
-        """Look deeper, or not any more."""
+        """Switch between shallow and deep search."""
         self.deep = not self.deep
         self.study(offer=False)
 

@@ -1,4 +1,4 @@
-"""Lines that Textual draws on demand, from which text can be selected with the mouse."""
+"""Lines that are drawn on demand, with text that can be selected by mouse."""
 
 from __future__ import annotations
 
@@ -9,35 +9,34 @@ from textual.selection import Selection
 from textual.strip import Strip
 
 _MOST_LINES = 20_000
-"""Lines that are copied at most: nobody pastes the hexadecimal text of a hundred megabytes."""
+"""Most lines that are copied: nobody pastes the hexadecimal text of a hundred megabytes."""
 
 
 class SelectableLines(ScrollView):
-    """A scroll view of lines whose text can be selected.
+    """A scroll view of lines with selectable text.
 
-    Those who make lines pass them through :meth:`selectable`; their text is what :meth:`line_text` says.
+    Subclasses pass the lines they draw through :meth:`selectable`; :meth:`line_text` returns the text of a line.
     """
 
     ALLOW_SELECT = True
 
     def segments(self, y: int) -> list[Segment]:
-        """Return what a line is made of."""
+        """Return the segments of a line."""
         raise NotImplementedError
 
     def line_text(self, y: int) -> str:
-        """Return the text of a line."""
         return "".join(segment.text for segment in self.segments(y))
 
     def drawn(self, y: int) -> Strip:
-        """Return a line as wide as there is room."""
+        """Return a line cropped or extended to the width of the view."""
         return Strip(self.segments(y)).crop_extend(0, self.scrollable_content_region.width, self.rich_style)
 
     def line_count(self) -> int:
-        """Return how many lines there are."""
+        """Return the number of lines."""
         raise NotImplementedError
 
     def selectable(self, strip: Strip, y: int) -> Strip:
-        """Return a line with what is selected of it made visible, and ready to be selected from."""
+        """Return a line with its selected text highlighted, and with the offsets that selection needs."""
         selection = self.text_selection
         span = None if selection is None else selection.get_span(y)
         if span is not None:
@@ -53,7 +52,7 @@ class SelectableLines(ScrollView):
         return Strip.join([before, marked, after])
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        """Return the text that is selected, and what comes between it and that of other widgets."""
+        """Return the selected text, and the separator to the text of other widgets."""
         first = 0 if selection.start is None else selection.start.y
         last = self.line_count() - 1 if selection.end is None else min(selection.end.y, self.line_count() - 1)
         found = []
@@ -65,5 +64,5 @@ class SelectableLines(ScrollView):
         return "\n".join(found), "\n"
 
     def selection_updated(self, selection: Selection | None) -> None:
-        """Draw what is selected now."""
+        """Redraw with the new selection."""
         self.refresh()

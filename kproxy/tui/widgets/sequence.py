@@ -1,8 +1,8 @@
-"""A sequence diagram that scrolls: lifelines of clients and brokers, and arrows between them.
+"""A scrolling sequence diagram: lifelines of clients and brokers, with arrows between them.
 
-Any number of lines and of participants; only what is seen is drawn. The heads of the lifelines and the times stay where
-they are. What an arrow says stands beside where it comes from, as far as that can be seen, and is cut where the arrow
-has no more room. All arrows go between clients on the left and brokers on the right, so the gap there is the widest.
+Lines and participants are unlimited; only the visible part is drawn. Heads of lifelines and times do not scroll. The
+text of an arrow is at its origin, or at the nearest visible part, and is cut to the length of the arrow. All arrows go
+between clients on the left and brokers on the right, so the gap between those is the widest.
 """
 
 from __future__ import annotations
@@ -32,20 +32,19 @@ _CURSOR = "▌"
 _TIME = 12
 _LEFT = len(_CURSOR) + 1 + 1 + _TIME + 1
 _CLIENTS, _BROKERS, _MIDDLE = (6, 36), (9, 36), (32, 110)
-"""Least and most cells from a client to the next, from a broker to the next, and from the last client to the first
-broker."""
+"""Least and most cells between clients, between brokers, and from the last client to the first broker."""
 _WIDE_MIDDLE = 50
-"""What is left of the room for these goes to the gaps between clients and between brokers."""
+"""Cells between the last client and the first broker before the other gaps grow."""
 _STAGGERED = 18
-"""Names that have less room than this stand in two lines by turns, without addresses."""
+"""Cells of a gap below which names alternate between two lines, without addresses."""
 _TAIL = 16
-"""Cells behind the last broker, for its name."""
+"""Cells after the last broker, for its name."""
 _LIFELINE, _BROKEN = "│", "┊"
 _ASKED, _ANSWERED, _CROSSING = "─", "╌", "┼"
 _RIGHT_HEAD, _LEFT_HEAD, _NO_HEAD = "▶", "◀", "✗"
-_SCROLLED = 8  # cells for a key
+_SCROLLED = 8  # cells per key press
 _LEAST_TEXT = 12
-"""Cells of an arrow that have to be seen for its text to stand there."""
+"""Least visible cells of an arrow for its text to be placed there."""
 
 _SYMBOLS = {
     Outcome.ERROR: "✗ ",
@@ -67,10 +66,10 @@ _UNSEEN = (Outcome.UNANSWERED, Outcome.NOT_RECORDED)
 
 
 class SequenceDiagram(CursorLines, can_focus=True, inherit_bindings=False):
-    """The diagram, with a cursor on one of its lines. Which keys move that is up to the view that it is in.
+    """The diagram, with a cursor on one of its lines. The view that contains it binds the keys.
 
-    :param zone: of the times shown; None is the local one
-    :ivar following: the cursor stays on the last line as more come
+    :param zone: time zone; None for local time
+    :ivar following: whether the cursor stays on the last line as more are added
     """
 
     HEADER = 3  # a title, names, addresses
@@ -87,14 +86,14 @@ class SequenceDiagram(CursorLines, can_focus=True, inherit_bindings=False):
         "sequence--cursor",
     }
     """
-    | Class | What it is |
+    | Class | Content |
     |---|---|
-    | `sequence--title` | What is shown. |
+    | `sequence--title` | The title. |
     | `sequence--head` | Names of clients and brokers. |
     | `sequence--muted` | Lifelines, addresses, silence. |
-    | `sequence--time` | Times, and what is folded. |
+    | `sequence--time` | Times and folds. |
     | `sequence--request`, `sequence--response`, `sequence--event` | Arrows and their texts. |
-    | `sequence--error`, `sequence--warning` | The same where something went wrong. |
+    | `sequence--error`, `sequence--warning` | Arrows and texts with errors or warnings. |
     | `sequence--cursor` | The line under the cursor. |
     """
 
@@ -128,7 +127,7 @@ class SequenceDiagram(CursorLines, can_focus=True, inherit_bindings=False):
     class Entered(Message):
         """A line was chosen.
 
-        :ivar line: which
+        :ivar line: the line
         """
 
         line: Line
@@ -145,7 +144,7 @@ class SequenceDiagram(CursorLines, can_focus=True, inherit_bindings=False):
         self._lines: Sequence[Line] = ()
         self.following = False
 
-    # ------------------------------------------------------------ what is shown
+    # ------------------------------------------------------------ content
     @property
     def current(self) -> Line | None:
         """The line under the cursor, None if there are none."""
@@ -153,13 +152,13 @@ class SequenceDiagram(CursorLines, can_focus=True, inherit_bindings=False):
 
     @property
     def participants(self) -> tuple[Participant, ...]:
-        """Who takes part, from left to right."""
+        """The participants from left to right."""
         return self._participants
 
     def show(self, title: str, participants: tuple[Participant, ...], lines: Sequence[Line]) -> None:
-        """Show another diagram; the cursor stays on its line as far as that is there, or on the last if it follows.
+        """Show another diagram; the cursor stays on its line if that exists, or on the last if it follows.
 
-        :param title: may come from the wire, as may the names of participants and what lines say
+        :param title: may contain text from the wire, as may names of participants and texts of lines
         """
         here, on_screen = self.current, self.cursor - self.scroll_offset.y
         self._title, self._lines = title, lines
@@ -176,7 +175,7 @@ class SequenceDiagram(CursorLines, can_focus=True, inherit_bindings=False):
         self.refresh()
 
     def _place(self, line: Line) -> int:
-        """Return where a line is now, or the nearest to it in time."""
+        """Return the new index of a line, or of the one nearest in time."""
         identity = line.identity
         for place, other in enumerate(self._lines):
             if other.identity == identity:
@@ -188,7 +187,7 @@ class SequenceDiagram(CursorLines, can_focus=True, inherit_bindings=False):
         return min(near)[1] if near else 0
 
     def go_to(self, number: int) -> None:
-        """Put the cursor on an exchange, or on what it is folded into, or on what comes before it."""
+        """Move the cursor to an exchange, or to its fold, or to the exchange before."""
         best, at = 0, 0
         for place, line in enumerate(self._lines):
             if line.step is not None and best < line.step.number <= number:
@@ -196,11 +195,11 @@ class SequenceDiagram(CursorLines, can_focus=True, inherit_bindings=False):
         self.move_to(at)
 
     def go_to_fold(self, key: FoldKey) -> None:
-        """Put the cursor on the first line of what comes several times over."""
+        """Move the cursor to the first line of a fold."""
         self.move_to(next((place for place, line in enumerate(self._lines) if line.fold == key), self.cursor))
 
     def search(self, pattern: TextRegex, *, forward: bool) -> bool:
-        """Go to the next line whose text matches; return whether there is one."""
+        """Move to the next line that matches; return whether there is one."""
         count, step = len(self._lines), 1 if forward else -1
         for distance in range(1, count + 1):
             place = (self.cursor + step * distance) % count
@@ -211,11 +210,10 @@ class SequenceDiagram(CursorLines, can_focus=True, inherit_bindings=False):
 
     # ------------------------------------------------------------ the cursor
     def scroll_sideways(self, steps: int) -> None:
-        """Scroll to the right, or to the left where it is negative."""
+        """Scroll to the right, to the left if negative."""
         self.scroll_to(x=self.scroll_offset.x + steps * _SCROLLED, animate=False, force=True)
 
     def enter(self) -> None:
-        """Choose the line under the cursor."""
         if self.current is not None:
             self.post_message(self.Entered(self.current))
 
@@ -226,7 +224,7 @@ class SequenceDiagram(CursorLines, can_focus=True, inherit_bindings=False):
             self.refresh()
 
     def on_click(self, event: events.Click) -> None:
-        """Move the cursor; a second click chooses the line."""
+        """Move the cursor; a double click chooses the line."""
         place = self.line_of_click(event)
         if place is not None:
             self.move_to(place)
@@ -243,16 +241,16 @@ class SequenceDiagram(CursorLines, can_focus=True, inherit_bindings=False):
         return len(self._lines)
 
     def on_resize(self, _: events.Resize) -> None:
-        """Give the lifelines the room there is."""
+        """Place the lifelines for the new width."""
         self._lay_out()
         self.show_cursor()
         self.refresh()
 
     def _lay_out(self) -> None:
-        """Choose where the lifelines are, and draw these without arrows."""
+        """Place the lifelines, and draw them without arrows."""
         count = len(self._participants)
         clients = sum(participant.is_client for participant in self._participants)
-        # the name of a single broker stands to the left of its lifeline
+        # the name of a single broker is to the left of its lifeline
         brokers = count - clients
         tail = _TAIL if brokers > 1 else 0
         room = self._room - _LEFT - 1 - tail
@@ -299,14 +297,14 @@ class SequenceDiagram(CursorLines, can_focus=True, inherit_bindings=False):
         return self.get_component_rich_style(f"sequence--{role}")
 
     def _scrolled(self, fixed: Strip, moving: Strip, left: int, style: Style) -> Strip:
-        """Join what stays with what is scrolled sideways."""
+        """Join a fixed strip with one that scrolls sideways."""
         room = max(self._room - fixed.cell_length, 0)
         return Strip.join([fixed, moving.crop_extend(left, left + room, style)]).crop_extend(
             0, self._room, style
         )
 
     def _heads(self, y: int) -> str:
-        """Return the names of the lifelines, or what stands below these.
+        """Return the line of names, or of addresses.
 
         :param y: 1 or 2
         """
@@ -340,7 +338,7 @@ class SequenceDiagram(CursorLines, can_focus=True, inherit_bindings=False):
         return self._scrolled(Strip([fixed]), moving, self.scroll_offset.x, filling)
 
     def _parts(self, line: Line) -> list[tuple[str, str]]:
-        """Return the texts of a line and their roles, from the first lifeline on."""
+        """Return the texts of a line with their roles, starting at the first lifeline."""
         if line.kind in (LineKind.EARLIER, LineKind.LATER):
             return [(printable(line.text), "warning")]
         if line.kind in (LineKind.SILENCE, LineKind.LOOP):
@@ -369,10 +367,10 @@ class SequenceDiagram(CursorLines, can_focus=True, inherit_bindings=False):
         ]
 
     def _arrow_body(self, line: Line, step: Step, low: int, high: int, *, rightwards: bool) -> str:
-        """Return what stands between two lifelines: shaft, text and head.
+        """Return the arrow between two lifelines: shaft, text and head.
 
-        :param low: the first cell of it
-        :param high: behind the last
+        :param low: its first cell
+        :param high: exclusive end
         """
         answer = line.kind is LineKind.RESPONSE
         shaft = self._shaft(line, step, low, high)
@@ -381,7 +379,7 @@ class SequenceDiagram(CursorLines, can_focus=True, inherit_bindings=False):
             head = (_RIGHT_HEAD if rightwards else _LEFT_HEAD) if arrives else _NO_HEAD
             shaft = f"{shaft[:-1]}{head}" if rightwards else f"{head}{shaft[1:]}"
         symbol = _SYMBOLS.get(step.outcome, "") if answer else ""
-        # of an arrow that is seen in part, the text stands in that part
+        # the text is in the visible part of the arrow
         left = self.scroll_offset.x
         begin, end = max(low, left) - low, min(high, left + self._room - _LEFT) - low
         if end - begin < _LEAST_TEXT:

@@ -1,4 +1,4 @@
-"""The lines of a sequence diagram: made of folded steps and of what is unfolded. No Textual in here."""
+"""The lines of a sequence diagram, made from folded steps and the set of unfolded ones. Independent of Textual."""
 
 from __future__ import annotations
 
@@ -11,35 +11,35 @@ from captures.analysis.conversation import Fold, Kind, Outcome, Step
 from captures.time_format import milliseconds, milliseconds_range, span
 
 LONG_SILENCE = 1_000_000_000
-"""ns without anything, from which on the diagram says so."""
+"""Least ns without messages that the diagram shows as silence."""
 
 FoldKey = tuple[int, int, Kind]
 
 
 class LineKind(Enum):
-    """What a line shows."""
+    """The kind of a line."""
 
     REQUEST = "request"
     RESPONSE = "response"
     EVENT = "event"
-    """A connection was opened or ended."""
+    """The start or end of a connection."""
     SILENCE = "silence"
     LOOP = "loop"
-    """The head of steps that are repeated: several in turn, or unfolded ones."""
+    """The head of repeated steps: several in turn, or unfolded ones."""
     EARLIER = "earlier"
     LATER = "later"
-    """There is more than the diagram shows."""
+    """Exchanges beyond the window, as for EARLIER."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
     """One line.
 
-    :ivar step: what it is of; of what is folded, the first
-    :ivar time: ns since the epoch, None where none is shown
-    :ivar fold: of what comes several times over, None if it does not
-    :ivar margin: a sign that tells what is folded and what belongs together
-    :ivar single: whether it is of one exchange that can be gone to
+    :ivar step: its step; the first of a fold
+    :ivar time: ns since the epoch, None if none is shown
+    :ivar fold: key of its fold, None if it does not repeat
+    :ivar margin: sign for folded and for connected lines
+    :ivar single: whether it is of a single exchange that can be gone to
     """
 
     kind: LineKind
@@ -52,14 +52,14 @@ class Line:
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """Tells the line from others, and stays when the diagram is made anew."""
+        """A key that stays the same when the diagram is rebuilt."""
         if self.step is None:
             return (self.kind,)
         return self.kind, self.step.kind, self.step.number, self.step.connection
 
 
 def key_of(fold: Fold) -> FoldKey:
-    """Return what a fold is known by as long as its first step is the same."""
+    """Return the key of a fold, which stays while its first step does."""
     first = fold.every[0]
     return first.number, first.connection, first.kind
 
@@ -69,8 +69,8 @@ def lines_of(
 ) -> list[Line]:
     """Return the lines of a diagram.
 
-    :param before: exchanges that come before and are left out
-    :param after: those behind
+    :param before: number of exchanges omitted before it
+    :param after: number of exchanges omitted after it
     """
     lines: list[Line] = []
     if before:
@@ -122,7 +122,7 @@ def _answer(step: Step, response: str, latencies: list[int]) -> str:
     return "  ".join(filter(None, parts))
 
 
-# ---------------------------------------------------------------- what repeats
+# ---------------------------------------------------------------- repeats
 def _repeated(fold: Fold, *, unfolded: bool) -> Iterator[Line]:
     key, first = key_of(fold), fold.every[0]
     if unfolded:
@@ -139,7 +139,7 @@ def _repeated(fold: Fold, *, unfolded: bool) -> Iterator[Line]:
 
 
 def _together(fold: Fold, index: int, times: str, margin: str) -> Iterator[Line]:
-    """Yield the lines of a step with all that it stands for."""
+    """Yield the lines of a folded step, which stands for all its repeats."""
     key, step, every = key_of(fold), fold.steps[index], fold.of(index)
     more = ["…" if differ else "" for differ in fold.differ(index)]
     if step.request:
@@ -148,7 +148,7 @@ def _together(fold: Fold, index: int, times: str, margin: str) -> Iterator[Line]
     answer = _answer(step, step.response + more[1], fold.latencies(index))
     if answer:
         times = "" if step.request else times
-        # when the last of them came
+        # the time of the last one
         yield Line(
             LineKind.RESPONSE, times + answer, step, every[-1].end, key, "│" if step.request else margin
         )

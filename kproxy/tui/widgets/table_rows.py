@@ -1,7 +1,7 @@
-"""Rows of a table: what their cells say, what they are sorted by, and which of them are lines at the moment.
+"""Rows of a table: texts, sort keys and folds.
 
-No widgets in here, and nothing that depends on a terminal: rows are made wherever the data is, such as in the engine
-thread of a session. Texts are as they came from the wire; who draws them cleans them.
+Independent of widgets and terminals: rows are made where the data is, such as in the engine thread of a session. Texts
+are as on the wire; drawing escapes them.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from dissectors.printable import printable
 from kproxy.text.cells import width
 
 MOST_WIDTH = 120
-"""Cells; a column gets no more, however long its texts are."""
+"""Most cells of a column, however long its texts are."""
 INDENT = 2
-"""Cells, for each level of rows."""
+"""Cells per level of rows."""
 
 
 class Role(StrEnum):
-    """What a text is, which the theme gives a colour. Words or signs have to say the same."""
+    """The role of a text, which determines its colour. Words or signs have to express it too."""
 
     PLAIN = "plain"
     STRONG = "strong"
@@ -36,9 +36,9 @@ class Role(StrEnum):
 
 
 class Cell(NamedTuple):
-    """A cell that is more than its text.
+    """A cell with a role or a sort key.
 
-    :ivar value: what it is sorted by, where that is no text
+    :ivar value: sort key, if not the text
     """
 
     text: str
@@ -50,12 +50,12 @@ AnyCell = str | Cell
 
 
 def counted(count: int, role: Role = Role.PLAIN) -> Cell:
-    """Return a cell with a number; none for 0."""
+    """Return a cell with a number, empty for 0."""
     return Cell(f"{count:,}", role, count) if count else Cell("", role, 0)
 
 
 def numbered(number: int | None) -> AnyCell:
-    """Return a cell with the number of an exchange; none for None."""
+    """Return a cell with the number of an exchange, empty for None."""
     return "" if number is None else Cell(f"#{number}", value=number)
 
 
@@ -65,7 +65,7 @@ def moment(time: int, zone: tzinfo | None) -> Cell:
 
 
 def sized(count: int, role: Role = Role.PLAIN) -> Cell:
-    """Return a cell with a number of bytes; none for 0."""
+    """Return a cell with a number of bytes, empty for 0."""
     return Cell(words.size(count), role, count) if count else Cell("", role, 0)
 
 
@@ -73,11 +73,11 @@ def sized(count: int, role: Role = Role.PLAIN) -> Cell:
 class Row:
     """A row.
 
-    :ivar key: tells it from all others of its table, children included, also when the rows are made anew
-    :ivar cells: one for each column
-    :ivar children: rows that are shown below it once it is unfolded
-    :ivar leads_to: what choosing it shows: exchanges that fit a filter, or one exchange by its number
-    :ivar widths: what the text of each cell takes; measured where the row is made, not where it is drawn
+    :ivar key: identifies it among all rows of its table, including children, also when rows are rebuilt
+    :ivar cells: one per column
+    :ivar children: rows shown below it once it is unfolded
+    :ivar leads_to: target of choosing it: a filter for exchanges, or the number of one
+    :ivar widths: cells of the text of each cell; measured where the row is made, not where it is drawn
     """
 
     key: Hashable
@@ -90,14 +90,14 @@ class Row:
         object.__setattr__(self, "widths", tuple(map(_width, self.cells)))
 
     def text(self) -> str:
-        """Return all its texts, for a search."""
+        """Return all its texts, for searching."""
         return "  ".join(map(text_of, self.cells))
 
 
 class Order(NamedTuple):
-    """By which column rows are sorted.
+    """A sort order of rows.
 
-    :ivar column: its index
+    :ivar column: index of the column
     """
 
     column: int
@@ -105,9 +105,9 @@ class Order(NamedTuple):
 
 
 class Line(NamedTuple):
-    """A row where it stands.
+    """A row with its nesting.
 
-    :ivar depth: 0, or 1 for the child of a row
+    :ivar depth: 0, or 1 for a child
     """
 
     row: Row
@@ -115,10 +115,10 @@ class Line(NamedTuple):
 
 
 class Lines:
-    """The lines of a table: its rows in their order, with the children of those that are unfolded.
+    """The lines of a table: its rows in order, with the children of unfolded ones.
 
-    :param order: None keeps the order in which the rows came; rows with nothing in the column come last
-    :param unfolded: keys
+    :param order: None keeps the given order; rows with an empty cell in the column come last
+    :param unfolded: keys of unfolded rows
     """
 
     def __init__(self, rows: Sequence[Row], order: Order | None, unfolded: AbstractSet[Hashable]) -> None:
@@ -144,7 +144,7 @@ class Lines:
         return self._places.get(key)
 
     def longest(self, columns: int) -> list[int]:
-        """Return the cells that the widest text of each column takes."""
+        """Return the width of the widest text of each column, in cells."""
         if not self._lines:
             return [0] * columns
         found = [max(each) for each in zip(*(line.row.widths for line in self._lines), strict=True)]
@@ -153,7 +153,7 @@ class Lines:
         return found
 
     def indent(self, line: Line) -> int:
-        """Return the cells before the first text of a line, where a sign tells what can be unfolded."""
+        """Return the number of cells before the first text of a line, which contain the sign for unfolding."""
         return INDENT * (1 + line.depth) if self.foldable else 0
 
 
@@ -184,7 +184,7 @@ def _sorted(rows: Sequence[Row], order: Order | None) -> Sequence[Row]:
 
 
 def _key(cell: AnyCell) -> tuple[float, str]:
-    """Return what a cell is sorted by: numbers before texts, these whatever the case of their letters."""
+    """Return the sort key of a cell: numbers before texts, texts case-insensitively."""
     if isinstance(cell, Cell) and cell.value is not None:
         return cell.value, ""
     return float("inf"), text_of(cell).casefold()

@@ -1,4 +1,4 @@
-"""Boxes and buttons to be switched on, whose character says whether they are: Textual's own tell it by colour alone."""
+"""Toggle widgets with a character for their state: Textual's own show it by colour alone."""
 
 from __future__ import annotations
 
@@ -12,20 +12,19 @@ from textual.widgets.option_list import OptionDoesNotExist
 
 T = TypeVar("T")
 
-_INNER = 1  # of the segments of a line, the one between the sides of the box
+_INNER = 1  # index of the segment between the sides of the box
 
 
 class Check(Checkbox):
-    """A box with a cross where it is on, empty where it is off."""
+    """A box with a cross if on, empty if off."""
 
     def render(self) -> Content:
-        """Return button and label."""
         self.BUTTON_INNER = "X" if self.value else " "
         return super().render()
 
 
 class Radio(RadioButton):
-    """A button that is filled where it is on, hollow where it is off."""
+    """A button that is filled if on, hollow if off."""
 
     SCOPED_CSS: ClassVar[bool] = False
     DEFAULT_CSS = """
@@ -34,16 +33,14 @@ class Radio(RadioButton):
     """
 
     def render(self) -> Content:
-        """Return button and label."""
         self.BUTTON_INNER = "●" if self.value else "○"
         return super().render()
 
 
 class Ticks(SelectionList[T]):
-    """A list of boxes with a cross where one is ticked, empty where it is not."""
+    """A list of boxes with a cross if ticked, empty if not."""
 
     def render_line(self, y: int) -> Strip:
-        """Return a line with its box."""
         strip = super().render_line(y)
         try:
             ticked = self.get_option_at_index(self.scroll_offset.y + y).value in self.selected

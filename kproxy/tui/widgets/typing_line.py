@@ -1,9 +1,9 @@
-"""A line to type in, with what the filter bar, the search bar and the command line have in common.
+"""The base of the filter bar, the search bar and the command line: a line to type in.
 
-While something is typed it is judged, and what may come next is offered. Both happen in a thread, as a line may be long
-and a directory slow; what is shown is always about the text that stands there. Keys: up and down choose from what is
-offered, or go through what was typed before; tab takes an offer; enter submits; escape closes what is offered, then the
-line. What is wrong is underlined in the line, and told below it with carets under the place.
+Typed text is judged, and completions are offered. Both happen in a thread, because a line may be long and a directory
+slow; results are shown only if they are for the current text. Keys: up and down choose a completion, or walk through
+the history; tab accepts a completion; enter submits; escape closes the completions, then the line. Errors are
+underlined in the line, and explained below it with carets under their place.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from kproxy.tui.widgets.completion_list import CompletionList
 from kproxy.tui.widgets.verdict import Validity, Verdict, harmless, told
 
 _PATIENCE = 0.1
-"""Seconds; values that were met are known to the session, which may have other things to do."""
+"""Seconds to wait for completions before showing the verdict; the session, which knows values, may be busy."""
 
 
 class _PrintableHighlighter(Highlighter):
-    """Shows the text of a line harmlessly, character by character, and underlines what is wrong in it."""
+    """Escapes the text of a line, character by character, and underlines errors."""
 
     def __init__(self) -> None:
         self.wrong: tuple[int, int] | None = None
@@ -57,7 +57,7 @@ class _PrintableHighlighter(Highlighter):
 
 
 class _Line(Input):
-    """The line itself."""
+    """The input widget."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "submit", "apply", tooltip="Apply what is typed.", id="typing.apply"),
@@ -72,26 +72,26 @@ class _Line(Input):
         )
 
     def underline(self, verdict: Verdict) -> None:
-        """Underline what is wrong, if anything is."""
+        """Underline the error of a verdict, if it has one."""
         wrong = not verdict.usable and verdict.length > 0
         self._shown.wrong = (verdict.position, verdict.position + verdict.length) if wrong else None
         self._shown.style = self.get_component_rich_style("line--wrong", partial=True)
         self.refresh()
 
     def _on_paste(self, event: events.Paste) -> None:
-        # instead of the first line only, all of it: filters are often written over several
+        # Input takes only the first line, but filters are often written over several
         event.prevent_default()
         event.stop()
         self.replace(" ".join(event.text.split()), *self.selection)
 
 
 class TypingLine(Widget):
-    """A line that is opened to type something, and closes when it is submitted or given up.
+    """A line that is opened for typing, and closes when it is submitted or cancelled.
 
-    :param sign: what stands before it
-    :param history: what was typed before
-    :param placeholder: what it says as long as it is empty
-    :ivar verdict: on what stands there; of an earlier text while that is being judged
+    :param sign: label before the line
+    :param history: of the line
+    :param placeholder: shown while the line is empty
+    :ivar verdict: on the current text; on an earlier one while that is being judged
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -117,9 +117,9 @@ class TypingLine(Widget):
 
     @dataclass
     class Cancelled(Message):
-        """The line was closed without anything.
+        """The line was closed without submitting.
 
-        :ivar line: which
+        :ivar line: the line
         """
 
         line: TypingLine
@@ -143,33 +143,33 @@ class TypingLine(Widget):
         self._sign = sign
         self._placeholder = placeholder
         self._walk: Recall | None = None
-        self._typed = ""  # what the user has typed, as against what was put there
-        self._put: str | None = ""  # what was put there, None as soon as something is typed
-        self._before: Widget | None = None  # what had the focus
-        self._told_at = 0  # column of the line when that was told which stands below it
+        self._typed = ""  # text typed by the user, not set by the program
+        self._put: str | None = ""  # text set by the program, None once the user types
+        self._before: Widget | None = None  # widget that had the focus
+        self._told_at = 0  # column of the line when the message below it was drawn
 
-    # ------------------------------------------------------------ for those who make a line of it
+    # ------------------------------------------------------------ for subclasses
     def judge(self, text: str) -> Verdict:
-        """Return what there is to say of a text. It runs in a thread."""
+        """Return the verdict on a text. Runs in a thread."""
         raise NotImplementedError
 
     def submit(self, verdict: Verdict) -> None:
-        """Hand on what a usable text means."""
+        """Post the value of a usable text."""
         raise NotImplementedError
 
     async def candidates(self, text: str, cursor: int) -> Sequence[Candidate]:
-        """Return what may come next; what takes long is to be done in a thread."""
+        """Return completions; slow work belongs in a thread."""
         return ()
 
     def replaced(self, text: str, cursor: int, candidate: Candidate) -> tuple[str, int]:
-        """Return the text with a candidate in it, and where the cursor is then."""
+        """Return the text with a candidate inserted, and the new cursor position."""
         begin, end = text[: candidate.start], text[cursor:]
         middle = candidate.text
         if not middle.endswith((".", "{", "/")):
             middle += " " * (not end.startswith(" "))
         return f"{begin}{middle}{end}", len(begin) + len(middle)
 
-    # ------------------------------------------------------------ what is in it
+    # ------------------------------------------------------------ content
     def compose(self) -> ComposeResult:
         with Horizontal():
             yield Label(self._signed(), id="sign", markup=False)
@@ -193,7 +193,7 @@ class TypingLine(Widget):
 
     @property
     def text(self) -> str:
-        """What stands in the line."""
+        """The current text."""
         return self._line.value
 
     @property
@@ -202,10 +202,10 @@ class TypingLine(Widget):
         return self.display
 
     def open(self, text: str = "", sign: str | None = None) -> None:
-        """Show the line and give it the focus.
+        """Show the line and focus it.
 
-        :param text: what stands in it at first, with the cursor behind it
-        :param sign: what stands before it, as it was if None
+        :param text: initial text; the cursor is after it
+        :param sign: label before the line, unchanged if None
         """
         if sign is not None:
             self._sign = sign
@@ -213,15 +213,15 @@ class TypingLine(Widget):
         focused = self.screen.focused
         if focused is not None and focused is not self._line:
             self._before = focused
-        if self.screen.maximized is not None:  # what is typed has to be seen
+        if self.screen.maximized is not None:  # the line must be visible
             self.screen.minimize()
         self.display = True
         self._put_text(text)
-        # at once, so that what is typed next comes here
+        # at once, so that the next keys go here
         self.screen.set_focus(self._line)
 
     def close(self) -> None:
-        """Hide the line, and give the focus back to what had it before."""
+        """Hide the line, and restore the focus."""
         self._list.close()
         had_focus = self._line.has_focus
         self.display = False
@@ -231,13 +231,13 @@ class TypingLine(Widget):
 
     # ------------------------------------------------------------ judging and offering
     def _put_text(self, text: str) -> None:
-        """Put a text into the line that nobody has typed, so that nothing is offered to it."""
+        """Set the text without offering completions, because the user has not typed it."""
         line = self._line
         self._list.close()
         self._put, self._typed = text, ""
         line.value = text
         line.cursor_position = len(text)
-        self.call_after_refresh(self._show_cursor)  # only then it is known how much room there is
+        self.call_after_refresh(self._show_cursor)  # the width is known only after the refresh
         self.study(offer=False)
 
     def _show_cursor(self) -> None:
@@ -261,9 +261,9 @@ class TypingLine(Widget):
 
     @work(exclusive=True, group="study")
     async def study(self, *, offer: bool) -> None:
-        """Judge what stands in the line, and tell.
+        """Judge the text, and show the verdict.
 
-        :param offer: whether to offer what may come next
+        :param offer: whether to offer completions
         """
         line = self._line
         text, cursor = line.value, line.cursor_position
@@ -273,15 +273,15 @@ class TypingLine(Widget):
             return
         start = min((one.start for one in offered), default=cursor)
         if verdict.validity is Validity.INVALID and verdict.position + verdict.length == cursor and offered:
-            # the word is still being typed, and may become one of these
+            # the word is still being typed, and may become one of the candidates
             verdict = Verdict(text, Validity.INCOMPLETE, verdict.message, verdict.position, verdict.length)
         self._take(verdict)
         if [one.text for one in offered] == [text[start:cursor]]:
-            offered = ()  # it stands there already
+            offered = ()  # the candidate is already typed
         self._list.offer(offered, self._column(start), self.region, self.screen.region)
 
     async def _offered(self, text: str, cursor: int, verdict: Verdict) -> Sequence[Candidate]:
-        """Return what may come next; where that takes long, the verdict is told before."""
+        """Return completions; if they take long, show the verdict first."""
         finding = asyncio.ensure_future(self.candidates(text, cursor))
         try:
             done, _ = await asyncio.wait({finding}, timeout=_PATIENCE)
@@ -309,12 +309,12 @@ class TypingLine(Widget):
         self.query_one("#told", Static).update(Content(text))
 
     def _column(self, index: int) -> int:
-        """Return the column of the screen in which a character of the text is."""
+        """Return the screen column of a character of the text."""
         line = self._line
         return line.content_region.x + width(harmless(line.value[:index])) - round(line.scroll_x)
 
     def on_resize(self) -> None:
-        """Tell in the room that there is now."""
+        """Show the message for the new width."""
         self._tell()
 
     def _laid_out(self, _: object) -> None:
@@ -329,7 +329,7 @@ class TypingLine(Widget):
     async def _submitted(self, event: Input.Submitted) -> None:
         event.stop()
         chosen = self._list.chosen if self._list.is_open else None
-        if chosen is not None:  # who has gone to an offer means it
+        if chosen is not None:  # a highlighted candidate takes precedence
             self._insert(chosen)
             return
         self.workers.cancel_group(self, "study")
@@ -345,7 +345,7 @@ class TypingLine(Widget):
         self.submit(self.verdict)
 
     def action_typing_accept(self) -> None:
-        """Take the offer that is highlighted, or the first; without any, have them made."""
+        """Insert the highlighted completion, or the first; if none are shown, offer them."""
         offers = self._list
         if offers.is_open:
             self._insert(offers.chosen or offers.candidates[0])
@@ -371,14 +371,14 @@ class TypingLine(Widget):
         event.stop()
 
     def action_typing_up(self) -> None:
-        """Go to the offer before; without any, to what was typed before."""
+        """Move to the previous completion; without any, to the previous entry of the history."""
         if self._list.is_open:
             self._list.move(-1)
             return
         self._recall(self._recalling().older())
 
     def action_typing_down(self) -> None:
-        """Go to the next offer; without any, to what was typed after; after the last, have offers made."""
+        """Move to the next completion; without any, to the next entry of the history; after the last, offer some."""
         if self._list.is_open:
             self._list.move(1)
         elif not self._recall(self._recalling().newer()):
@@ -390,7 +390,7 @@ class TypingLine(Widget):
         return self._walk
 
     def _recall(self, text: str | None) -> bool:
-        """Put a text of the history into the line, if there is one."""
+        """Set the text to an entry of the history; return False if it is None."""
         if text is None:
             return False
         typed = self._typed
@@ -406,7 +406,7 @@ class TypingLine(Widget):
     action_typing_page_down = partialmethod(_page, 1)
 
     def action_typing_close(self) -> None:
-        """Close what is offered; without any, the line."""
+        """Close the completions; without any, the line."""
         if self._list.is_open:
             self._list.close()
             return
@@ -415,5 +415,5 @@ class TypingLine(Widget):
         self.post_message(self.Cancelled(self))
 
     def on_descendant_blur(self) -> None:
-        """Offer nothing to who types elsewhere."""
+        """Close the completions when the focus leaves."""
         self._list.close()

@@ -1,4 +1,4 @@
-"""What there is to say of a text that is being typed, and how it is told in one line below it."""
+"""The verdict on a text that is being typed, and its message on the line below."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kproxy.text.cells import cut, width
 
 
 class Validity(Enum):
-    """How far a text makes sense; the value is the sign for it."""
+    """The validity of a text; the value is its sign."""
 
     EMPTY = " "
     VALID = "✓"
@@ -22,13 +22,13 @@ class Validity(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What there is to say of a text.
+    """The verdict on a text.
 
     :ivar text: the text
-    :ivar message: one line for people
-    :ivar position: index of the first character that is wrong
-    :ivar length: how many are, 0 for something missing
-    :ivar value: what the text means; None if it means nothing
+    :ivar message: one line
+    :ivar position: index of the first wrong character
+    :ivar length: number of wrong characters, 0 if something is missing
+    :ivar value: parsed value of the text; None if there is none
     """
 
     text: str
@@ -45,11 +45,11 @@ class Verdict:
 
 
 def objection(error: FilterError, text: str, *, offset: int = 0) -> Verdict:
-    """Return the verdict on a text that makes no sense.
+    """Return the verdict on an invalid text.
 
-    What is missing at the end, or not closed yet, is no mistake while one is still typing.
+    Text that is missing at the end or not closed is not an error while typing.
 
-    :param offset: where the part of the text begins that the error is about
+    :param offset: start of the part of the text that the error refers to
     """
     unfinished = error.position >= len(error.text) or bool(error.expected) or "never closed" in error.message
     message = f"{error.message} ({error.hint})" if error.hint else error.message
@@ -58,15 +58,15 @@ def objection(error: FilterError, text: str, *, offset: int = 0) -> Verdict:
 
 
 def harmless(text: str) -> str:
-    """Return a text as it is shown while it is typed: cleaned, with a character for each of its own."""
+    """Return a text escaped for display while it is typed, with one character for each of its own."""
     return text if is_printable(text) else "".join(map(printable, text))
 
 
 def told(verdict: Verdict, at: int, room: int) -> str:
-    """Return the line below the typed one: the message, and carets where there is room for both.
+    """Return the line below the text: the message, and carets if both fit.
 
-    :param at: column under the first character of the text; less than 0 if that is scrolled away
-    :param room: columns
+    :param at: column of the first character of the text; negative if that is scrolled away
+    :param room: available columns
     """
     message = printable(verdict.message)
     if verdict.usable:
