@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from captures.exchanges import Capture, kept, parallel
+from captures.exchanges import Capture, capture_cache, parallel
 from kproxy.cli import main
 from kproxy.user_folders import user_folder
 from tests.captures.recorded import FOLDER
