@@ -104,22 +104,18 @@ LIMITS: Mapping[str, Limit] = {
             250_000,
             "objects",
             "message",
-            "values decoded from these metrics",
+            "values decoded of these metrics",
         ),
         # ---- what is printed
         Limit(
-            "line_characters",
-            16_384,
-            "characters",
-            "line",
-            "characters of a printed line; the rest is cut off",
+            "line_characters", 16_384, "characters", "line", "characters of a printed line; it is cut there"
         ),
         Limit(
             "notice_characters",
             2_048,
             "characters",
             "line",
-            "characters of a line on standard error; the rest is cut off",
+            "characters of a line on standard error; it is cut there",
         ),
         # the live proxy
         Limit(
@@ -127,44 +123,45 @@ LIMITS: Mapping[str, Limit] = {
             1_000,
             "objects",
             "process",
-            "brokers and controllers behind a live proxy; for any others, clients get an address without a listener",
+            "brokers and controllers behind a live proxy; clients get others at an address on which nothing listens",
         ),
         Limit(
             "addresses",
             10_000,
             "objects",
             "message",
-            "addresses that a live proxy rewrites in one response; beyond that the connection is closed",
+            "addresses in one answer that a live proxy rewrites; a connection with a longer one is closed",
         ),
         Limit(
             "elements",
             50_000,
             "objects",
             "message",
-            "array elements that a live proxy inspects in one frame; with more, rules and holds are undecided and the "
-            "frame is forwarded, or if addresses have to be found after them, the connection is closed",
+            "array elements of a frame that a live proxy looks into: rules and holds are undecided of one with more, "
+            "and it goes on; where addresses have to be found behind them, the connection is closed",
         ),
         Limit(
             "inspected_bytes",
             256 * MIB,
             "bytes",
             "process",
-            "bytes of all frames collected for rules and holds; a frame that would exceed it passes uninspected",
+            "bytes of all frames together that are collected for rules and holds; one that would go over it passes "
+            "uninspected",
         ),
         Limit(
             "rule_bytes",
             16 * MIB,
             "bytes",
             "message",
-            "decompressed bytes of records that rules and holds inspect in one frame; a frame with more is forwarded, "
-            "undecided",
+            "decompressed bytes of the records of a frame that rules and holds look at; of one with more they are "
+            "undecided, and it goes on",
         ),
         Limit(
             "rule_records",
             20_000,
             "records",
             "message",
-            "records that rules and holds inspect in one frame; a frame with more is forwarded, undecided",
+            "records of a frame that rules and holds look at; of one with more they are undecided, and it goes on",
         ),
         Limit(
             "file_ratio",
@@ -201,57 +198,59 @@ LIMITS: Mapping[str, Limit] = {
             1000,
             "objects",
             "file",
-            "damaged places of a capture file after which kproxy searches for records; reading the file ends there",
+            "damaged places of a capture file behind which records are looked for; reading the file ends there",
         ),
         Limit(
             "file_secrets",
             64 * MIB,
             "bytes",
             "file",
-            "TLS secrets kept from a pcapng file; later ones are ignored",
+            "TLS secrets kept of a pcapng file; the ones behind are passed over",
         ),
         Limit(
             "log_line_bytes",
             16 * MIB,
             "bytes",
             "line",
-            "bytes of one line of a broker's request log, also if a container has split it; a longer line is left out",
+            "bytes of one line of a broker's request log, also of one that a container has cut into parts; a longer one"
+            " is left out",
         ),
         Limit(
             "log_waiting_bytes",
             128 * MIB,
             "bytes",
             "file",
-            "memory of request log lines that wait for lines of earlier requests; beyond that they stop waiting",
+            "what the lines of a request log take that wait for lines of earlier requests; beyond that they are not"
+            " waited for",
         ),
         Limit(
             "waiting_bytes",
             16 * MIB,
             "bytes",
             "connection",
-            "payload of one direction that waits behind missing bytes; beyond that those are given up",
+            "payload of one direction that waits behind bytes that are missing; those are given up then",
         ),
         Limit(
             "waiting_packets",
             16_384,
             "objects",
             "connection",
-            "packets of one direction that wait behind missing bytes; beyond that those are given up",
+            "packets of one direction that wait behind bytes that are missing; those are given up then",
         ),
         Limit(
             "waiting_packets_in_all",
             1_000_000,
             "objects",
             "process",
-            "packets of any connection that may arrive while one waits behind missing bytes; beyond that the missing"
-            " bytes are given up, so that no more packets than this wait in all directions together",
+            "packets of the capture, of any connection, that may come while one waits behind bytes that are missing;"
+            " those are given up then, so that no more packets wait in all directions together",
         ),
         Limit(
             "frame_bytes",
             100 * MIB,
             "bytes",
             "message",
-            "bytes kept of one frame; of a longer frame only `frame_prefix` is kept",
+            "bytes kept of one frame; of a longer one `frame_prefix` is kept",
         ),
         Limit(
             "frame_prefix",
@@ -265,14 +264,14 @@ LIMITS: Mapping[str, Limit] = {
             100 * MIB,
             "bytes",
             "message",
-            "size of a request that is accepted from any client ID; a larger one only from a client ID seen before",
+            "size of a request that is believed from any client ID; a longer one only from one seen before",
         ),
         Limit(
             "response_size",
             1024 * MIB,
             "bytes",
             "message",
-            "size of a response that is accepted with any correlation ID; a larger one only with the expected one",
+            "size of a response that is believed whatever its correlation ID; a longer one only where that is due",
         ),
         Limit(
             "pending_requests",
@@ -289,11 +288,7 @@ LIMITS: Mapping[str, Limit] = {
             "payload of the requests in flight; beyond that `frame_prefix` of each is kept",
         ),
         Limit(
-            "token_bytes",
-            512 * KIB,
-            "bytes",
-            "message",
-            "one raw SASL token, and bytes that wait for the other side to explain them",
+            "token_bytes", 512 * KIB, "bytes", "message", "one raw SASL token, and what waits to be explained"
         ),
         Limit("resync_bytes", MIB, "bytes", "connection", "how far a search for the next frame looks ahead"),
         Limit(
@@ -301,7 +296,7 @@ LIMITS: Mapping[str, Limit] = {
             64 * KIB,
             "bytes",
             "connection",
-            "bytes of an unknown protocol that are searched for Kafka",
+            "how much of an unknown protocol is searched for Kafka",
         ),
         Limit(
             "tls_bytes",
@@ -315,21 +310,21 @@ LIMITS: Mapping[str, Limit] = {
             256 * MIB,
             "bytes",
             "process",
-            "ciphertext of all connections that waits for secrets; beyond that the largest one is given up",
+            "ciphertext of all connections that waits for secrets; the one that holds most is given up",
         ),
         Limit(
             "datagrams",
             1024,
             "objects",
             "process",
-            "IP datagrams that wait for fragments; beyond that the oldest one is given up",
+            "IP datagrams that wait for fragments; the oldest one is given up for the next",
         ),
         Limit(
             "datagram_bytes",
             64 * MIB,
             "bytes",
             "process",
-            "fragments of all waiting datagrams; beyond that the oldest datagram is given up",
+            "fragments of all datagrams that wait; the oldest datagram is given up for the next fragment",
         ),
     )
 }

@@ -10,17 +10,17 @@ RULES = """\
 A condition is a field with a comparison; conditions are joined by `and`, `or`, `not` and parentheses
 (`&&`, `||`, `!` mean the same).
 
-| condition | meaning |
+| written | holds where |
 |---|---|
 | `latency > 100ms` | `==` `!=` `<` `<=` `>` `>=` compare numbers, durations, sizes and times |
-| `api == fetch` | names of APIs, errors and other named values ignore case; other texts do not |
-| `topic ~ "^orders"` | a regular expression matches, ignoring case unless `(?-i:...)`; also `matches` and `!~` |
-| `value contains "id"` | the value contains the text |
-| `partition in {0, 5..7}` | the value is one of these; `..` is a range of numbers; `not in` is the opposite |
-| `error` | the field has a value: text that is not empty, a flag that is set, any number |
-| `request.rack_id exists` | the field exists, even if it is empty |
-| `request.topics[0].topic == x` | any field of any message, by its path; without an index, any element matches |
-| `fetch`, `NOT_COORDINATOR` | the name of an API or an error alone: the exchanges with it |
+| `api == fetch` | names of APIs, errors and other named values may be written in either case; other texts not |
+| `topic ~ "^orders"` | a regular expression is found, in either case unless `(?-i:...)`; `matches` and `!~` too |
+| `value contains "id"` | the text is part of it |
+| `partition in {0, 5..7}` | it is one of these; `..` makes a range of numbers; `not in` is the contrary |
+| `error` | there is something in it: text that is not empty, a flag that is set, any number |
+| `request.rack_id exists` | the field is there, even if it is empty |
+| `request.topics[0].topic == x` | any field of any message, by its path; without an index any element is meant |
+| `fetch`, `NOT_COORDINATOR` | a name of an API or an error alone: its exchanges |
 | `orders`, `m3`, `"my app"` | any other text alone: a regular expression in the API, client, broker, topic or group |
 
 If a field has several values, one match is enough. A condition is false if its field has no value; `a != x` means `not
@@ -29,18 +29,18 @@ If a field has several values, one match is enough. A condition is false if its 
 errors that belong to a normal conversation, `error.any` does not; `latency` is the measured time, `excess` leaves out
 designed waits.
 
-Regular expressions use the [RE2 syntax](https://github.com/google/re2/wiki/Syntax): time grows only linearly with the
-text, so hostile text does no harm. There are no lookaheads or lookbehinds, backreferences, atomic groups or possessive
-repetitions, and repetition counts are limited to 1,000. A dot is any character, including a line break; `^` and `$` are
-the start and end of the text. `\\d`, `\\w`, `\\s` and `\\b` mean ASCII, `\\pL` is any letter. In bytes a dot is any
-byte, unless the expression has characters beyond ASCII: then it is matched against UTF-8 text.
+Regular expressions are those of [RE2](https://github.com/google/re2/wiki/Syntax): time grows only linearly with the
+text, so hostile text does no harm. So there is no lookahead or lookbehind, no backreferences, atomic groups or
+possessive repetition, and nothing is repeated more than 1,000 times. A dot is any character, a line break too; `^` and
+`$` are the two ends. `\\d`, `\\w`, `\\s` and `\\b` mean ASCII, `\\pL` is any letter. In bytes a dot is any byte, unless
+the expression has characters beyond ASCII: then it means text in UTF-8.
 """
 
 
 SOURCES = """\
 The *table* decides at once: a million exchanges take milliseconds. *Messages* means that some fields of each message
-are decoded, in the terminal UI only once. *Bodies* means that whole messages are decoded if the rest of the filter does
-not decide, so combine it with a cheap condition: `api == Produce and key == k1`.
+are read, in the terminal UI only once. *Bodies* means that messages are decoded if the rest of the filter does not
+decide, so combine it with something cheap: `api == Produce and key == k1`.
 """
 
 
