@@ -1,7 +1,7 @@
-"""Writes the reference pages that come from the code, and the tables in others that do.
+"""Generates the reference pages from the code, and the generated tables in other pages.
 
-Run: ``python -m docs.generate``; a test holds them to it. A table stands between ``<!-- name: ... -->`` and
-``<!-- end -->``.
+Run: ``python -m docs.generate``; a test checks that the pages are up to date. A generated table is between
+``<!-- name: ... -->`` and ``<!-- end -->``.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ capture.read()
 columns = ExchangeColumns(capture)
 columns.prepare(["topics", "records"])    # both in one pass over the capture
 topics = columns.ragged("topics")         # values and offsets
-names = columns.texts("topics")           # what its values are codes of
+names = columns.texts("topics")           # the texts that its codes stand for
 ```
 
-A ragged column has several values for each exchange: those of number `i` are `values[offsets[i]:offsets[i + 1]]`, which
-`pyarrow.LargeListArray.from_arrays(offsets, values)` takes without a copy. If there is no value, an int64 column has
-the smallest int64, and a column of codes has -1. The columns of the exchange table are available by name too."""
+A ragged column has several values per exchange: those of row `i` are `values[offsets[i]:offsets[i + 1]]`.
+`pyarrow.LargeListArray.from_arrays(offsets, values)` takes them without a copy. A missing value is the smallest int64
+in an int64 column, and -1 in a column of codes. The columns of the exchange table are available by name too."""
 
 FINDINGS = """# What `kproxy diagnose` finds
 
@@ -128,44 +128,44 @@ A manifest has `run`, `schema` (version of the schema), `kproxy` (version of the
   decoded."""
 
 
-LIMITS = """# Limits: what foreign bytes may cost
+LIMITS = """# Limits: what untrusted bytes may cost
 
-Captures come from anywhere, clients and brokers send what they like, and a few bytes can stand for millions of records.
-So what a file, a connection or a message may cost is bounded, by bytes, records and objects, never by time: the same
-bytes always give the same result. What would go over a limit is left undecided, says the name of the limit, and ends
+Captures come from anywhere, clients and brokers send whatever they like, and a few bytes can expand to millions of
+records. So the cost of a file, a connection or a message is bounded by bytes, records and objects, never by time: the
+same bytes always give the same result. Work that would exceed a limit is left undecided, names the limit, and stops
 nothing else: the exchange has a problem, its other fields and the headers of its batches are shown, and
-[the exit code](exit-codes.md) is 3. A filter that cannot be decided for that reason lets the exchange not pass, and is
-told on standard error.
+[the exit code](exit-codes.md) is 3. If a filter cannot be decided for this reason, the exchange does not pass, and
+kproxy reports this on standard error.
 
 ```sh
-kproxy --limit message_records=5M read --json kafka.pcap    # before the command; may be given several times
+kproxy --limit message_records=5M read --json kafka.pcap    # before the command; repeatable
 ```
 
 The environment variable `KPROXY_LIMITS` does the same for all commands, and for programs that use kproxy as a
 library: `message_records=5M,message_bytes=1GiB`. Values are numbers, with K, M or G for powers of 1000, and KiB, MiB
-or GiB for powers of 1024. Processes that kproxy starts keep to the same limits: the proxy's, those that read in
-parallel, and Spark's. What is undecided is read with a higher limit, if there is memory for it: some 500 bytes for
-each record, and 100 for each field. Made by `python -m docs.generate`."""
+or GiB for powers of 1024. Processes that kproxy starts use the same limits: the proxy's, those that read in
+parallel, and Spark's. To read what was undecided, raise the limit, if there is enough memory: about 500 bytes per
+record, and 100 per field. Made by `python -m docs.generate`."""
 
 
 COMMANDS = """# The commands
 
-Every command with its options, as `--help` prints them; `-h` works with each. What goes with which task is in the
-[how-to guides](README.md#how-to-guides), what exit codes mean in [exit-codes.md](exit-codes.md). Made by
+Every command with its options, as `--help` prints them; `-h` works too. The [how-to guides](README.md#how-to-guides)
+show which command solves which task; [exit-codes.md](exit-codes.md) explains the exit codes. Made by
 `python -m docs.generate`."""
 
 ERROR_CODES = """# The error codes of Kafka
 
-What brokers answer, with what it means in practice. `retriable` is what the Java client takes for passing, so that it
-tries again by itself. `since` is the first release of Kafka that has the code. In a filter they are named:
-`error == NOT_LEADER_OR_FOLLOWER` ([filters.md](filters.md)). Made by `python -m docs.generate`."""
+The error codes in brokers' responses, and what they mean in practice. `retriable` errors are those that the Java client
+considers temporary and retries by itself. `since` is the first release of Kafka that has the code. Filters use the
+names: `error == NOT_LEADER_OR_FOLLOWER` ([filters.md](filters.md)). Made by `python -m docs.generate`."""
 
 
 def with_tables(page: str, tables: dict[str, str]) -> str:
-    """Return the text of a page with its tables as they are now.
+    """Return the text of a page with its generated tables up to date.
 
-    :param tables: by the names at their places
-    :raises ValueError: if a table has no place, or a place no table
+    :param tables: tables by the names of their places in the page
+    :raises ValueError: if a table has no place, or a place has no table
     """
     text = (DOCS / page).read_text()
     places = [found[1] for found in re.finditer(r"^<!-- (\w+): ", text, re.MULTILINE)]
@@ -179,7 +179,7 @@ def with_tables(page: str, tables: dict[str, str]) -> str:
 
 
 def pages() -> dict[str, str]:
-    """Return the text of each page that is generated, or has tables that are, by its path below ``docs``."""
+    """Return the text of each generated page, and of each page with generated tables, by its path below ``docs``."""
     return {
         "commands.md": f"{COMMANDS}\n\n{commands.reference()}\n",
         "error-codes.md": f"{ERROR_CODES}\n\n{messages.error_codes()}\n",
@@ -205,12 +205,11 @@ def pages() -> dict[str, str]:
 
 
 def main() -> None:
-    """Write the pages."""
+    """Write the pages, and remove generated pages whose API or command no longer exists."""
     made = pages()
     for name, text in made.items():
         (DOCS / name).parent.mkdir(exist_ok=True)
         (DOCS / name).write_text(text)
-    # all of these are made: what is not was, of an API or a command that had another name
     for page in [*DOCS.glob("apis/*.md"), *DOCS.glob("man/*.1"), *DOCS.glob("schemas/*.json")]:
         if page.relative_to(DOCS).as_posix() not in made:
             page.unlink()

@@ -63,8 +63,8 @@ def tables(book: Book) -> dict[str, str]:
 def _readers(entry: Mapping[str, Any]) -> Iterator[str]:
     patience = entry["patience"]
     yield (
-        f"{_measured(entry)} Either program makes the table that `kproxy read` prints, tshark {entry['tshark']} by "
-        f"`-T fields`; either is ended after {patience} s."
+        f"{_measured(entry)} Both programs print the table of `kproxy read`, tshark {entry['tshark']} with "
+        f"`-T fields`; both are ended after {patience} s."
     )
     head = ("file", "attacks by", "MB", "kproxy: s, MiB", "tshark: s, MiB")
     yield _table(
@@ -88,12 +88,12 @@ def _gate(entry: Mapping[str, Any]) -> Iterator[str]:
     size = "in full size" if entry["scale"] == 1 else f"made at {entry['scale']:g} of their size"
     runs = entry["commands"] * len(files)
     yield (
-        f"{_measured(entry)} {len(files)} files {size}, {entry['commands']} commands on each: {runs:,} runs "
-        f"with {bounds['seconds']} s of the processor and {bounds['memory'] // _MIB:,} MiB, "
-        f"{len(failed) or 'none'} of which failed."
+        f"{_measured(entry)} {len(files)} files {size}, {entry['commands']} commands on each: {runs:,} runs, "
+        f"each limited to {bounds['seconds']} s of processor time and {bounds['memory'] // _MIB:,} MiB. "
+        f"{len(failed) or 'None'} of them failed."
     )
     yield _table(
-        ("file", "slowest command: s", "largest command: MiB"),
+        ("file", "slowest command, s", "largest command, MiB"),
         (
             (
                 f"`{name}`",
@@ -115,13 +115,13 @@ def _took(took: Mapping[str, Any]) -> str:
 
 
 def _live(entry: Mapping[str, Any]) -> Iterator[str]:
-    yield f"{_measured(entry)} Each with a proxy of its own, which does not record."
+    yield f"{_measured(entry)} Each attack runs against its own proxy, which does not record."
     head = (
         "attack",
         "by",
-        "others waited: ms",
+        "others waited, ms",
         "of which without the proxy",
-        "forwarding process: MiB",
+        "forwarding process, MiB",
         "ports",
     )
     yield _table(

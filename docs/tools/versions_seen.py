@@ -41,21 +41,21 @@ UNSPOKEN: dict[tuple[str, str], str] = {}
 
 _INTRO = """# Versions seen live
 
-Every API in every version is declared in `dissectors/apis/`, and tested against the protocol's own descriptions. This
-page says which of them real brokers and clients were seen to speak: {seen} of {all} layouts (requests and responses,
-each version counted), with {brokers} releases of Apache Kafka. Each of these messages was decoded to its last byte, in
-the version it announced, and its values are those that Kafka's own classes read.
+Every version of every API is declared in `dissectors/apis/`, and tested against the protocol's own descriptions. This
+page shows which of them kproxy has seen in traffic of real brokers and clients: {seen} of {all} layouts (requests and
+responses, each version counted), with {brokers} releases of Apache Kafka. Each of these messages was decoded to its
+last byte, in the version it announced, and Kafka's own classes read the same values.
 
-A version counts where a broker answered a request of that version in the same. `.ci/brokers` starts the brokers and
-does it again (`tests/lanes/eras`); `.ci/brokers --write` brings this page and `versions-seen.json` up to date. What was
-said belongs to a part of the lane:
+A version counts if a broker answered a request of that version in that version. `.ci/brokers` starts the brokers and
+repeats the check (`tests/lanes/eras`); `.ci/brokers --write` updates this page and `versions-seen.json`. The traffic
+comes from these parts of the lane:
 
 - **clients**: the command line tools of the release (with 4.4.0 those of 4.3.1, as Maven Central has no others),
-  kafka-python and librdkafka of today, through `kproxy proxy`;
-- **sweep**: everything that the broker announces, asked for once by requests that kproxy builds;
-- **libraries**: clients of today, through `kproxy proxy`: [what each does](clients.md#libraries-through-kproxy);
-- **cluster**: what brokers and controllers said to each other;
-- **captures**: recordings of many client libraries, made before, that are too large for this repository."""
+  current kafka-python and librdkafka, through `kproxy proxy`;
+- **sweep**: everything that the broker announces, requested once by requests that kproxy builds;
+- **libraries**: current clients, through `kproxy proxy`: [what each does](clients.md#libraries-through-kproxy);
+- **cluster**: traffic among brokers and controllers;
+- **captures**: earlier recordings of many client libraries, which are too large for this repository."""
 
 
 def number(release: str) -> tuple[int, ...]:
@@ -139,7 +139,7 @@ def _by_api(seen: dict[Layout, list[str]], everything: list[Layout]) -> str:
     rows = [
         "## By API",
         "",
-        "Of each version, the first and the last release that it was seen with.",
+        "For each version, the first and the last release with which it was seen.",
         "",
         "| API | seen | with |",
         "|---|---|---|",
@@ -161,7 +161,7 @@ def _by_api(seen: dict[Layout, list[str]], everything: list[Layout]) -> str:
 def _unseen(results: Results) -> str:
     left = unseen(results)
     if not left:
-        return "## Not seen\n\nNothing: every version that is declared was seen."
+        return "## Not seen\n\nNone: every declared version was seen."
     reasons = unspoken()
     rows = ["## Not seen", "", "| version | why |", "|---|---|"]
     for name, version in left:

@@ -85,14 +85,17 @@ def test_figures() -> None:
     told = security.tables(book())
     assert "| `overlaps.pcap` | what it attacks | 3.7 | 0.80, 90 | 0.14, 162 |" in told["readers"]
     assert "| `overlaps.pcap` | 2.5 (diff) | 300 (tables, report) |" in told["gate"]
-    assert "1 files in full size, 42 commands on each: 42 runs with 30 s of the processor" in told["gate"]
-    assert "1,024 MiB, none of which failed" in told["gate"]
+    assert (
+        "1 files in full size, 42 commands on each: 42 runs, each limited to 30 s of processor time"
+        in told["gate"]
+    )
+    assert "1,024 MiB. None of them failed" in told["gate"]
     assert "| a rule | a\\|b | 500 | 250 | 60 | 2 |" in told["live"]
 
 
 def test_what_failed_is_told() -> None:
     table = security.tables(book(["stats", "over 30 s of the processor"]))["gate"]
-    assert "1 of which failed" in table
+    assert "1 of them failed" in table
     assert "| `overlaps.pcap` | stats | over 30 s of the processor |" in table
 
 
