@@ -243,7 +243,7 @@ def _columns(size: int) -> PreparedJob:
 
 
 def _ranges(size: int) -> PreparedJob:
-    from captures.ranges.jobs import Input, give_out, read_here
+    from captures.ranges.jobs import Input, read_exchanges, read_here
     from captures.ranges.plan import make_plan
 
     path = captured("mixed", size)
@@ -258,7 +258,7 @@ def _ranges(size: int) -> PreparedJob:
         return [
             exchange.number
             for context in read.numbered.contexts
-            for exchange in give_out(read.given, context, read.numbered.facts).exchanges()
+            for exchange in read_exchanges(read.given, context, read.numbered.facts).exchanges()
         ]
 
     return PreparedJob(len(whole(path).table), run)

@@ -19,7 +19,7 @@ from dissectors import wire
 from dissectors.budget import Budget
 from dissectors.errors import DecodeError
 from dissectors.headers import response_header
-from dissectors.projection import Tree, known, tree, up_to_the_last
+from dissectors.projection import Tree, known, tree, truncated_to
 from dissectors.schema import Message
 
 
@@ -188,9 +188,7 @@ class FieldLocator:
         """
         *before, last = structs
         wanted = known(last, tree(paths))
-        return (
-            cls([*before, up_to_the_last(last, wanted)], wanted) if wanted else cls([wire.Struct((), None)])
-        )
+        return cls([*before, truncated_to(last, wanted)], wanted) if wanted else cls([wire.Struct((), None)])
 
     @classmethod
     def through(cls, structs: Sequence[wire.Struct]) -> FieldLocator:

@@ -70,11 +70,11 @@ class Projection:
 
     @cached_property
     def _decode_wanted(self) -> Decoder:
-        return decoder(up_to_the_last(self.layout.struct, self.wanted), self.wanted)
+        return decoder(truncated_to(self.layout.struct, self.wanted), self.wanted)
 
     @cached_property
     def _decode_wanted_counted(self) -> Decoder:
-        struct = up_to_the_last(self.layout.struct, self.wanted)
+        struct = truncated_to(self.layout.struct, self.wanted)
         return CountingDecoder(decoder(struct, self.wanted, counting=True))
 
     @cached_property
@@ -124,7 +124,7 @@ def known(con: wire.WireType, wanted: Tree) -> Tree:
     return found
 
 
-def up_to_the_last(struct: wire.Struct, wanted: Tree) -> wire.Struct:
+def truncated_to(struct: wire.Struct, wanted: Tree) -> wire.Struct:
     """Return a struct without the members after its last wanted field."""
     if any(member.name in wanted for member in (struct.tagged or {}).values()):
         return struct

@@ -162,7 +162,7 @@ def flush() -> None:
     sys.stdout.flush()
 
 
-def print_nothing_more() -> None:
+def discard_output() -> None:
     """Discard everything printed on standard output from now on: its reader has closed it."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
@@ -248,7 +248,7 @@ _tell: Callable[[str], None] | None = None
 
 
 def notice(text: str) -> None:
-    """Print a notice for the user, or pass it to the receiver set by :func:`told_to`."""
+    """Print a notice for the user, or pass it to the receiver set by :func:`notices_to`."""
     if _tell is not None:
         _tell(text)
     else:
@@ -256,7 +256,7 @@ def notice(text: str) -> None:
 
 
 @contextmanager
-def told_to(tell: Callable[[str], None]) -> Iterator[None]:
+def notices_to(tell: Callable[[str], None]) -> Iterator[None]:
     """Redirect notices to `tell`, for the time that it owns the terminal."""
     global _tell
     before, _tell = _tell, tell

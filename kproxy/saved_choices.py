@@ -50,12 +50,12 @@ class SavedChoices(msgspec.Struct, frozen=True, omit_defaults=True):
     widths: dict[str, int] = {}
 
 
-def kept_path() -> Path:
+def choices_path() -> Path:
     """Return the path of the file."""
     return state_directory() / "ui.json"
 
 
-def read_kept(path: Path) -> SavedChoices:
+def read_choices(path: Path) -> SavedChoices:
     """Return the saved choices; the defaults if the file is missing or malformed."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=SavedChoices)
@@ -63,7 +63,7 @@ def read_kept(path: Path) -> SavedChoices:
         return SavedChoices()
 
 
-def change_kept(path: Path, change: Callable[[SavedChoices], SavedChoices]) -> SavedChoices:
+def change_choices(path: Path, change: Callable[[SavedChoices], SavedChoices]) -> SavedChoices:
     """Change the saved choices, and return the result. May block on disk access.
 
     :raises OSError: if the file cannot be written
@@ -71,7 +71,7 @@ def change_kept(path: Path, change: Callable[[SavedChoices], SavedChoices]) -> S
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with path.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        kept = change(read_kept(path))
+        kept = change(read_choices(path))
         write_private(path, msgspec.json.format(msgspec.json.encode(kept), indent=2))
     return kept
 
@@ -85,4 +85,4 @@ def saved_filters(configuration: Configuration) -> dict[str, str]:
     for name, text in said.items():
         if not isinstance(text, str):
             raise configuration.error("a filter is a text in quotes", "filters", name)
-    return {**read_kept(kept_path()).filters, **said}
+    return {**read_choices(choices_path()).filters, **said}

@@ -109,7 +109,7 @@ class _Tail:
     sasl: bool = False
 
 
-class Closings:
+class BrokerDisconnects:
     """Follows the requests of connections, and reports connections that brokers ended.
 
     :param capture: capture of the added exchanges

@@ -18,7 +18,7 @@ from functools import partial
 
 from captures.analysis.client_ranges import SpokenVersions, spoken
 from captures.analysis.clients.fingerprints import Fingerprints
-from captures.analysis.clients.libraries import Library, told_library
+from captures.analysis.clients.libraries import Library, stated_library
 from captures.analysis.compat_model import ApiVerdict, ClientVerdict, Report, Target, Verdict
 from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.exchange_groups import ExchangeGroup
@@ -86,7 +86,7 @@ class Compatibility:
     def _library(self, client: ClientVersions) -> Library | None:
         """Return the library that a client stated, or looks like; None if several clients share a name."""
         if client.software:
-            return told_library(client.software[0]) if len(client.software) == 1 else None
+            return stated_library(client.software[0]) if len(client.software) == 1 else None
         return self._fingerprints.guess(client.name, client.name)
 
 

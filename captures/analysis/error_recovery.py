@@ -47,7 +47,7 @@ WAS_LEFT = "the broker closed the connection"
 
 
 @dataclass(frozen=True, slots=True)
-class AftermathRow:
+class RecoveryRow:
     """One way in which clients continued after an error of an API.
 
     :ivar steps: what they did, in order; the last may be a retry of the same request, with its outcome
@@ -96,7 +96,7 @@ class _Sums:
 _Key = tuple[str, int, tuple[str, ...]]
 
 
-class Aftermath:
+class ErrorRecovery:
     """Follows what clients do after errors that do not belong to a normal conversation.
 
     :param capture: knows which side closed connections; without it, neither did
@@ -122,7 +122,7 @@ class Aftermath:
                 self._count(self._sums, case)
             del waiting[:-_MOST_WAITING]
 
-    def result(self) -> list[AftermathRow]:
+    def result(self) -> list[RecoveryRow]:
         """Return the steps after each error, the most frequent first; awaited ones with the steps so far."""
         sums = {
             key: _Sums(known.first, known.count, _copied(known.delays)) for key, known in self._sums.items()
@@ -131,7 +131,7 @@ class Aftermath:
             for case in waiting:
                 self._count(sums, case)
         rows = [
-            AftermathRow(api, code, steps, known.count, known.first, known.delays.percentiles())
+            RecoveryRow(api, code, steps, known.count, known.first, known.delays.percentiles())
             for (api, code, steps), known in sums.items()
         ]
         return sorted(rows, key=lambda row: (-row.count, row.first))

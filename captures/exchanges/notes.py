@@ -154,7 +154,7 @@ class ParsedComment(NamedTuple):
     lines: list[str]
 
 
-def told_in(text: str) -> ParsedComment:
+def parse_comment(text: str) -> ParsedComment:
     """Parse a packet comment: separate the proxy's lines from the user's."""
     found = ParsedComment(text, [], [], [], [])
     if PREFIX not in text:
@@ -237,7 +237,7 @@ class Notes:
         samples, known = {}, len(self._read_at)
         logged: list[tuple[int, BrokerLog]] = []
         for number, text in comments.items():
-            told = told_in(text)
+            told = parse_comment(text)
             logged += ((number, each) for each in told.broker_logs[:1])
             if told.own:
                 self._comments[number] = parts_of(told.own)

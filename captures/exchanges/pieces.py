@@ -9,7 +9,7 @@ import numpy as np
 
 from captures.arrays import Bools, Int64s
 from captures.packets import SegmentBlock
-from dissectors.conversation import begins_with_request, client_stream
+from dissectors.conversation import client_stream, starts_with_request
 
 _NEVER = np.int64(1 << 62)
 
@@ -199,7 +199,7 @@ class RoleFinder:
         head += piece.data
         self._size += len(piece.data)
         if self._undecided[direction]:
-            begins = begins_with_request(bytes(head), self._limits)
+            begins = starts_with_request(bytes(head), self._limits)
             if begins:
                 return direction
             self._undecided[direction] = begins is None

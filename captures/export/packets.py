@@ -14,7 +14,7 @@ import numpy as np
 
 from captures.arrays import Bools, Int64s
 from captures.exchanges import Capture
-from captures.exchanges.notes import Note, told_in
+from captures.exchanges.notes import Note, parse_comment
 from captures.export.passes import UNKNOWN, Passes, PlacedPackets, is_control
 from captures.export.pcapng_writer import Packet
 from captures.export.selection import Selection
@@ -156,7 +156,7 @@ class _UpdatedComments:
         number = int(placed.packets.number[at])
         kept = placed.packets.comments.get(number, "")
         if number in self._dropped:  # the proxy's own lines are not a user's note and stay
-            kept = "\n".join(told_in(kept).lines)
+            kept = "\n".join(parse_comment(kept).lines)
         return "\n".join(filter(None, [kept, *self._take(placed, at)]))
 
     def _take(self, placed: PlacedPackets, at: int) -> Iterator[str]:

@@ -106,12 +106,12 @@ class Disorder:
 
     :param streams: stream columns to update
     :ivar orders: the streams out of order
-    :ivar by_themselves: whether missing bytes are given up only at packets of their own connection
+    :ivar give_up_per_connection: whether missing bytes are given up only at packets of their own connection
     """
 
     def __init__(self, streams: Streams) -> None:
         self.orders: dict[int, StreamOrder] = {}
-        self.by_themselves = False
+        self.give_up_per_connection = False
         self._streams = streams
         self._held = no_rows()  # waiting packets of earlier blocks
         self._repeats = Repeats(*[np.empty(0, np.int64)] * 4)  # repeats whose first copy waits
@@ -143,7 +143,7 @@ class Disorder:
             order.begin(rows, witnesses[number])
             for run in runs.get(number, ()):
                 order.add(run)
-            order.end(_last_row(stream, number) if self.by_themselves else len(clock) - 1)
+            order.end(_last_row(stream, number) if self.give_up_per_connection else len(clock) - 1)
             if number in ended:
                 order.flush()
         return self._collect(rows)
@@ -240,7 +240,7 @@ class Disorder:
         highest = np.maximum(np.maximum.reduceat(end, data.begin), base + furthest)
         tame = np.minimum.reduceat(start, data.begin) >= highest - BEHIND
         tame &= np.maximum.reduceat(start, data.begin) <= base + AHEAD
-        tame &= np.array([not self.orders[number].has_strangers for number in data.stream.tolist()])
+        tame &= np.array([not self.orders[number].has_strays for number in data.stream.tolist()])
         known &= data.spread(tame)
         opens = start > reach
         before = [

@@ -131,10 +131,10 @@ def is_one_file(path: str) -> bool:
 
     :raises CaptureError: if it is remote and cannot be reached
     """
-    return comes_once(path) or (not is_folder(path) and not _is_pattern(path))
+    return is_readable_once(path) or (not is_folder(path) and not _is_pattern(path))
 
 
-def comes_once(path: str) -> bool:
+def is_readable_once(path: str) -> bool:
     """Return whether a path can be read only once: standard input, or a connection."""
     return path == STANDARD_INPUT or is_pcap_over_ip(path)
 

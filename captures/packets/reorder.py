@@ -133,7 +133,7 @@ class StreamOrder:
         return not self._waiting and not self._strangers
 
     @property
-    def has_strangers(self) -> bool:
+    def has_strays(self) -> bool:
         """Whether the last packets were too far from the others to belong to the stream."""
         return bool(self._strangers)
 

@@ -105,12 +105,12 @@ class TcpAssembler:
         """Streams that wait behind a hole, each with the number of the first waiting packet."""
         return self._disorder.waiting
 
-    def by_themselves(self) -> None:
+    def give_up_per_connection(self) -> None:
         """Give up missing bytes only at packets of their own connection, not at those of others.
 
         The outcome is the same; but packets of other connections may arrive here first.
         """
-        self._disorder.by_themselves = True
+        self._disorder.give_up_per_connection = True
 
     @property
     def disordered(self) -> list[int]:

@@ -43,7 +43,7 @@ class BatchState:
         return Earlier(self.packets, self.exchanges, self.connections, self.ids)
 
 
-def put_together_on(
+def stitch_batch(
     given: Input,
     marked: Sequence[RangeSummary],
     before: BatchState,
@@ -71,7 +71,7 @@ def put_together_on(
         return stitcher.carry(max([before.latest, *(mark.latest for mark in marks)]))
 
 
-def read_on(
+def stitch_and_number_batch(
     given: Input, told: dict[int, list[RangeOutput]], before: BatchState
 ) -> tuple[Input, NumberedRanges, BatchState]:
     """Take all steps that follow the reading of a batch's ranges, in this process.
@@ -84,15 +84,15 @@ def read_on(
     marked = marked_of(told)
     edges = [each for number in sorted(told) for each in told[number] if each.kind == EDGES]
     made = {
-        bucket: put_together_on(
+        bucket: stitch_batch(
             given, marked, before, bucket, [(each.part, each.data) for each in edges if each.bucket == bucket]
         )
-        for bucket in buckets_at_work(before, (each.bucket for each in edges))
+        for bucket in busy_buckets(before, (each.bucket for each in edges))
     }
-    return given, *number_on(given, marked, before, made)
+    return given, *number_batch(given, marked, before, made)
 
 
-def number_on(
+def number_batch(
     given: Input,
     marked: Sequence[RangeSummary],
     before: BatchState,
@@ -127,6 +127,6 @@ def number_on(
     return numbered, after
 
 
-def buckets_at_work(before: BatchState, told: Iterable[int]) -> Iterator[int]:
+def busy_buckets(before: BatchState, told: Iterable[int]) -> Iterator[int]:
     """Yield the buckets with work: those with results of ranges, and those with connections that continue."""
     yield from sorted({*told, *before.carried})

@@ -140,7 +140,7 @@ def number(
             contexts[part].count += count
     starts = np.array(before, np.int64)
     for which, each in enumerate(together):
-        _give_out(each, ids[which], starts, contexts)
+        _assign_stitched(each, ids[which], starts, contexts)
     for connection, whole in connections.items():
         for part, local, distances in whole.parts:
             contexts[part].locals.append(Local(local, connection, *whole.ends, distances))
@@ -172,7 +172,7 @@ def _in_order(
     return by_id, np.split(known, edges) if together else []
 
 
-def _give_out(made: StitchedConnections, ids: Int64s, starts: Int64s, contexts: list[Context]) -> None:
+def _assign_stitched(made: StitchedConnections, ids: Int64s, starts: Int64s, contexts: list[Context]) -> None:
     """Assign stitched exchanges to the ranges in which they start."""
     packets = np.array([each.row["packet"] for each in made.exchanges], np.int64)
     # ranges without packets have the same base as the next one; the last with this base has the packet

@@ -1,9 +1,9 @@
 """The steps by which a capture is read in ranges, each of which may run in a process of its own.
 
 First every range is read by itself (:func:`read_part`), then connections that cross edges are stitched
-(:func:`put_together`), then everything is numbered (:func:`number_all`); after that any range can produce its exchanges
-(:func:`give_out`). Steps exchange little data, as bytes: the only payload is that of encrypted connections and of files
-that cannot be read in place.
+(:func:`stitch_bucket`), then everything is numbered (:func:`number_all`); after that any range can produce its
+exchanges (:func:`read_exchanges`). Steps exchange little data, as bytes: the only payload is that of encrypted
+connections and of files that cannot be read in place.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ def _fragments(mark: SyncPoint) -> int:
     return mark.statistics.fragments_waiting
 
 
-def put_together(
+def stitch_bucket(
     given: Input, marks: Sequence[SyncPoint], told: Iterable[tuple[int, bytes]]
 ) -> StitchedConnections:
     """Stitch the connections of one bucket.
@@ -194,7 +194,7 @@ def number_all(
     return number(given.plan, [each.mark for each in marked], together, [each.facts for each in marked])
 
 
-def give_out(given: Input, context: Context, facts: SessionFacts) -> RangeExchanges:
+def read_exchanges(given: Input, context: Context, facts: SessionFacts) -> RangeExchanges:
     """Read a range again, for its exchanges.
 
     :raises CaptureError: if a file can no longer be read
@@ -227,7 +227,7 @@ def read_here(given: Input, processes: int = 1, kinds: Collection[str] = KINDS) 
     marks = [each.mark for each in marked]
     everything = [each for number in sorted(told) for each in told[number]]
     together = [
-        put_together(given, marks, [(each.part, each.data) for each in everything if each.bucket == bucket])
+        stitch_bucket(given, marks, [(each.part, each.data) for each in everything if each.bucket == bucket])
         for bucket in range(given.buckets)
     ]
     finished = [each.data for each in everything if each.kind == FINISHED]

@@ -116,7 +116,7 @@ class Stitcher:
         self._capture = _ConflictCapture(source, keylog=keylog, packets=NoPackets())
         self._clock = self._capture.assembler.clock = GivenClock()
         self._files = self._capture.connections.observation = _GivenFiles()
-        self._capture.assembler.by_themselves()
+        self._capture.assembler.give_up_per_connection()
         self._chains: dict[Pair, _Chain] = {}
         self._known = 0
         self._whole_of: dict[int, int] = {}

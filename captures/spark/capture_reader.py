@@ -11,7 +11,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from captures.ranges.batches import BatchState, number_on, put_together_on
+from captures.ranges.batches import BatchState, number_batch, stitch_batch
 from captures.ranges.edges import pack, unpack
 from captures.ranges.jobs import (
     EDGES,
@@ -22,9 +22,9 @@ from captures.ranges.jobs import (
     RangeOutput,
     RangeSummary,
     number_all,
-    put_together,
     read_part,
     settle,
+    stitch_bucket,
 )
 from captures.ranges.plan import Range
 
@@ -85,9 +85,9 @@ class _PutTogether:
             told = [(part, data) for _, part, data in rows if part >= 0]
             made: Any
             if before is None:
-                made = put_together(self._given, [each.mark for each in marks], told)
+                made = stitch_bucket(self._given, [each.mark for each in marks], told)
             else:
-                made = put_together_on(self._given, marks, before, bucket, told)
+                made = stitch_batch(self._given, marks, before, bucket, told)
             columns = [pa.array([bucket], pa.int32()), pa.array([pack(made)], pa.binary())]
             yield pa.RecordBatch.from_arrays(columns, ["bucket", "data"])
 
@@ -134,7 +134,7 @@ class SparkCaptureReader:
             )
         else:
             made = dict(self._together(given, marked, told, before))
-            numbered, self.after = number_on(given, marked, before, made)
+            numbered, self.after = number_batch(given, marked, before, made)
         self.read = MergeResult(given, marked, [], numbered)
 
     def close(self) -> None:

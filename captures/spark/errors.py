@@ -193,7 +193,7 @@ def expected(error: BaseException) -> bool:
 
 
 @contextmanager
-def told_in_words() -> Iterator[None]:
+def reraised_as_run_errors() -> Iterator[None]:
     """Re-raise Spark's errors as :class:`SparkRunError`, because the JVM may exit before their text can be read.
 
     :raises SparkRunError: in place of errors of Spark and py4j and of connection errors

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
 from captures.packets.spool import spool_directory
-from captures.spark.errors import SessionConflict, SparkMissing, SparkStartError, told_in_words
+from captures.spark.errors import SessionConflict, SparkMissing, SparkStartError, reraised_as_run_errors
 from captures.spark.gateway import Gateway, environment
 from captures.spark.java import find_java
 from dissectors.budget import ENVIRONMENT
@@ -149,7 +149,7 @@ def running_session(
         # pyspark's handler calls the JVM, and the signal may interrupt another call to it
         signal.signal(signal.SIGINT, handler)
     try:
-        with told_in_words():
+        with reraised_as_run_errors():
             yield spark
     except BaseException as error:
         stop(spark, at_once=not isinstance(error, Exception))
@@ -286,7 +286,7 @@ def _started(master: str | None, given: Mapping[str, str]) -> SparkSession:
         with _environment(environment(java, folder), local=master.startswith("local")):
             _embedded = _EmbeddedSession(Gateway(settings, folder), folder)
             atexit.register(stop)
-            with told_in_words():
+            with reraised_as_run_errors():
                 spark = _built(settings)
             _quiet(spark)
             return spark

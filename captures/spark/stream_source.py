@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from captures.filters import compile_filter
-from captures.ranges.batches import BatchState, read_on
+from captures.ranges.batches import BatchState, stitch_and_number_batch
 from captures.ranges.edges import pack, unpack
 from captures.ranges.jobs import FINISHED, Input, RangeOutput
 from captures.spark.frames import ReadOptions
@@ -123,7 +123,7 @@ class _PutTogether:
         before = (
             unpack(bytes(state.get[0])) if state.exists else _State(BatchState(self.reading.buckets), None)
         )
-        given, numbered, after = read_on(given, told, before.standing)
+        given, numbered, after = stitch_and_number_batch(given, told, before.standing)
         start = numbered.start if before.start is None else before.start
         state.update((bytearray(pack(_State(after, start))),))
         columns = {"exchanges": self.columns} if self.columns else {}

@@ -30,7 +30,7 @@ from captures.names import Names
 from captures.ranges.edges import pack, unpack
 from captures.ranges.exchange_numbers import Context
 from captures.ranges.exchanges import RangeExchanges
-from captures.ranges.jobs import Input, exchanges_of, give_out
+from captures.ranges.jobs import Input, exchanges_of, read_exchanges
 from captures.ranges.whole import Whole, WholeCapture
 from captures.spark.located_exchanges import LOCATED, LocatedCapture, located, located_schema
 from captures.spark.task_shares import Share
@@ -98,7 +98,7 @@ class Task:
 
         :raises CaptureError: if a file can no longer be read
         """
-        part = give_out(self.given, context, self.facts)
+        part = read_exchanges(self.given, context, self.facts)
         part.capture.names = self.names
         return part
 

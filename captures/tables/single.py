@@ -22,7 +22,7 @@ from captures.exchanges import Capture, Exchange, ExchangeReader, open_capture
 from captures.json_objects import to_json
 from captures.names import Names, read_names
 from captures.packets import CaptureError, JoinedSource
-from captures.packets.files import comes_once, find_files
+from captures.packets.files import find_files, is_readable_once
 from captures.packets.remote import absolute
 from captures.packets.spool import DEFAULT_SPOOL, Quota
 from captures.packets.tls import KeyLog
@@ -249,7 +249,7 @@ def write_tables(
 
 def _look(paths: Sequence[str], folder: Folder, options: TablesOptions) -> RunInputs[list[str]]:
     """Find captures, and leave out those that are already in the tables."""
-    if any(map(comes_once, paths)):
+    if any(map(is_readable_once, paths)):
         return RunInputs(list(paths), len(paths), [])
     files = find_files(paths, Quota(DEFAULT_SPOOL))
     unreadable = [OmittedFile(error.path, error.reason) for error in files.unreadable]

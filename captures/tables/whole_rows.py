@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from captures.analysis.client_identity import client_name
-from captures.analysis.clients.libraries import told_library
+from captures.analysis.clients.libraries import stated_library
 from captures.analysis.connection_stats import ConnectionStats
 from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.all import RULES
@@ -475,7 +475,7 @@ class _Versions:
     def _of_use(
         self, client: ClientVersions, use: Use, warnings: Mapping[tuple[str, str, str, int | None], list[str]]
     ) -> Iterator[Row]:
-        library = told_library(client.software[0]) if client.software else None
+        library = stated_library(client.software[0]) if client.software else None
         offered, could = use.offered or (None, None), use.could or (None, None)
         for version, count in use.used.items():
             used = self._used[client.name, use.broker, use.key, version]

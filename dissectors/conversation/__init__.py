@@ -28,10 +28,10 @@ from dissectors.conversation.events import (
 from dissectors.conversation.half import State
 from dissectors.conversation.limits import Limits
 from dissectors.conversation.roles import (
-    begins_with_request,
     client_stream,
     looks_like_requests,
     looks_like_responses,
+    starts_with_request,
 )
 
 __all__ = [
@@ -51,8 +51,8 @@ __all__ = [
     "Side",
     "SkippedBytes",
     "State",
-    "begins_with_request",
     "client_stream",
     "looks_like_requests",
     "looks_like_responses",
+    "starts_with_request",
 ]

@@ -62,7 +62,7 @@ class BrokerHalf(Half):
             return True
         guess = guess_server(data, final=self.final)
         if isinstance(guess, Guess):
-            return self.speak_foreign(guess.protocol, guess.evidence, buffer.position)
+            return self.report_foreign(guess.protocol, guess.evidence, buffer.position)
         if guess is not None and not self.final:
             buffer.need = guess
             return False
@@ -224,7 +224,7 @@ class BrokerHalf(Half):
                 buffer.need = guess
                 return False
             if isinstance(guess, Guess):
-                return self.speak_foreign(guess.protocol, guess.evidence, buffer.position)
+                return self.report_foreign(guess.protocol, guess.evidence, buffer.position)
         if self.client.state is State.FOREIGN and not self.spoke_kafka:
             self.enter(State.FOREIGN)
             return True

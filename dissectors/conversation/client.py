@@ -95,7 +95,7 @@ class ClientHalf(Half):
             buffer.need = 1
             return True
         if isinstance(guess, Guess):
-            return self.speak_foreign(guess.protocol, guess.evidence, buffer.position)
+            return self.report_foreign(guess.protocol, guess.evidence, buffer.position)
         if guess is not None and not self.final:
             buffer.need = guess
             return False
@@ -283,7 +283,7 @@ class ClientHalf(Half):
                 buffer.need = guess
                 return False
             if isinstance(guess, Guess) and not guess.skip:
-                return self.speak_foreign(guess.protocol, guess.evidence, buffer.position)
+                return self.report_foreign(guess.protocol, guess.evidence, buffer.position)
         unknown = self.began_here and not self.spoke_kafka
         until = self.lost_from + self.limits.foreign_window if unknown else None
         if self.find_frame(self._evidence(), until):
@@ -291,7 +291,7 @@ class ClientHalf(Half):
                 self.pairing.begins_with(REQUEST_START.unpack_from(buffer.data, buffer.offset)[3])
             return True
         if unknown and (self.closing or buffer.end > self.lost_from + self.limits.foreign_window):
-            return self.speak_foreign("unknown protocol", self.lost_why, self.lost_from)
+            return self.report_foreign("unknown protocol", self.lost_why, self.lost_from)
         return False
 
     # -- frames ------------------------------------------------------------------------------------------------

@@ -343,7 +343,7 @@ class Half:
             self.emit(SkippedBytes(self.side, self.lost_from, end, self.lost_why))
         self.lost_from = end
 
-    def speak_foreign(self, guess: str, evidence: str, start: int) -> bool:
+    def report_foreign(self, guess: str, evidence: str, start: int) -> bool:
         """Report another protocol and stop reading."""
         self.emit(ForeignProtocol(self.side, start, guess, evidence))
         self.enter(State.FOREIGN)

@@ -89,7 +89,7 @@ def client_stream(
     return 0 if forward > backward else 1
 
 
-def begins_with_request(data: bytes, versions: Mapping[int, tuple[int, int]]) -> bool | None:
+def starts_with_request(data: bytes, versions: Mapping[int, tuple[int, int]]) -> bool | None:
     """Return whether the first byte starts a request with a client ID; None if more bytes are needed to decide."""
     known, _ = highest(versions)
     grade = judge_request(data, 0, known, known, Limits().max_request_size)

@@ -6,7 +6,7 @@ import sys
 from dataclasses import replace
 
 from kproxy.cli.command import Count, arguments_of, command, option, options
-from kproxy.cli.common import early_ends
+from kproxy.cli.common import reported_endings
 from kproxy.cli.options import LiveOptions, ReadOnlyOption, WebOption
 from kproxy.cli.runs import RunOption, the_run, told_errors
 from kproxy.cli.ui import serve_ui
@@ -33,7 +33,7 @@ def attach(options: AttachOptions) -> None:
     run = the_run(options.run_name)
     if options.web is not None:
         page = replace(options, web=None, run_name=run.name, read_only=not options.control)
-        with early_ends():
+        with reported_endings():
             serve_ui(
                 ["attach", *arguments_of(AttachOptions, page)],
                 title=f"proxy {run.listen}",
@@ -42,5 +42,5 @@ def attach(options: AttachOptions) -> None:
         return
     from kproxy.cli.attach_run import AttachRun
 
-    with early_ends(), told_errors():
+    with reported_endings(), told_errors():
         sys.exit(AttachRun(run, options).run())

@@ -14,10 +14,10 @@ import click
 
 from kproxy.cli.common import (
     EXIT_INCOMPLETE,
-    early_ends,
     keylog_option,
     names_of,
-    read_to_the_end,
+    read_all,
+    reported_endings,
     undecided_notes,
     with_progress,
 )
@@ -74,7 +74,7 @@ class CaptureInput:
         :raises CaptureError: if there is nothing that can be read
         """
         capture = self.opened()
-        read_to_the_end(capture)
+        read_all(capture)
         return capture
 
     def opened(self) -> Capture:
@@ -242,7 +242,7 @@ class CaptureRun(Generic[Options]):
 
     def execute(self) -> NoReturn:
         """Run the command, and exit with its code."""
-        with early_ends(self.concerned):
+        with reported_endings(self.concerned):
             self.run()
             flush()
         sys.exit(self.exit_code)
@@ -317,7 +317,7 @@ def _jobs(source: Source, paths: Sequence[str], asked: int | None) -> int:
     return asked
 
 
-def tell_notes(capture: Capture) -> None:
+def print_notes(capture: Capture) -> None:
     """Print the reader's notes on a capture on standard error."""
     from kproxy.text.summary import notes
 
@@ -339,7 +339,7 @@ def conclude_unread(capture: Capture) -> bool:
     from captures.exchanges import Flag
     from kproxy.text.summary import Tally
 
-    tell_notes(capture)
+    print_notes(capture)
     orphans = np.count_nonzero(capture.table.column("flags") & np.uint16(Flag.ORPHAN))
     clean = Tally(exchanges=len(capture.table), orphans=int(orphans)).clean(capture)
     if not clean:
@@ -355,7 +355,7 @@ def conclude(capture: Capture, tally: Tally, *, told: bool = False, wanted: Filt
     :param told: whether the closing line is on standard output anyway
     :param wanted: the filter; the closing line also counts exchanges that a limit left undecided
     """
-    tell_notes(capture)
+    print_notes(capture)
     undecided = undecided_notes(wanted)
     for note in undecided:
         echo(f"kproxy: {note}", err=True)

@@ -26,7 +26,7 @@ EXIT_INCOMPLETE = 3
 
 
 @contextmanager
-def early_ends(concerned: Callable[[OSError], object] = lambda error: error.filename) -> Iterator[None]:
+def reported_endings(concerned: Callable[[OSError], object] = lambda error: error.filename) -> Iterator[None]:
     """Report errors that end a command early, and exit with the corresponding code.
 
     :param concerned: returns the subject of an operating system error, for the message
@@ -103,7 +103,7 @@ def filter_option(text: str | None, zone: tzinfo | None) -> Filter | None:
         raise click.UsageError(f"invalid filter: {error.render()}") from None
 
 
-def read_to_the_end(capture: Capture) -> None:
+def read_all(capture: Capture) -> None:
     """Read a capture, with a progress bar if it takes time; Ctrl-C ends a pipe early.
 
     :raises CaptureError: if it cannot be read
@@ -220,14 +220,14 @@ def refuse_to_overwrite(output: str, captures: Iterable[str], *, force: bool) ->
     :param force: whether other files may be overwritten
     :raises click.UsageError: if it may not be written
     """
-    from captures.packets.files import comes_once, expanded
+    from captures.packets.files import expanded, is_readable_once
     from captures.packets.remote import is_remote
 
     out = Path(output)
     if output == "-" or not out.exists():
         return
     here = (path for path in captures if not is_remote(path))
-    read = (name for path in here for name in expanded(path) if not comes_once(name))
+    read = (name for path in here for name in expanded(path) if not is_readable_once(name))
     if any(Path(name).exists() and out.samefile(name) for name in read):
         raise click.UsageError(f"{output} is one of the captures")
     if not force and out.is_file():

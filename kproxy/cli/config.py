@@ -186,7 +186,7 @@ def settings(configuration: Configuration) -> Iterator[Setting]:
 
     :raises ConfigurationError: if the file is invalid
     """
-    from kproxy.saved_choices import kept_path, saved_filters
+    from kproxy.saved_choices import choices_path, saved_filters
 
     common = set()
     for ctx in _contexts():
@@ -212,7 +212,7 @@ def settings(configuration: Configuration) -> Iterator[Setting]:
             yield Setting(" ".join(path), each.key, value, source, place)
     for name, text in saved_filters(configuration).items():
         written = name in configuration.table("filters")
-        place = configuration.place("filters", name) if written else str(kept_path())
+        place = configuration.place("filters", name) if written else str(choices_path())
         yield Setting("filters", name, text, "file" if written else "UI", place)
     for key, value in configuration.table("ui").items():
         yield Setting("ui", key, value, "file", configuration.place("ui", key))

@@ -9,7 +9,7 @@ import click
 
 from kproxy.cli.capture_run import CaptureRun
 from kproxy.cli.command import command, option, options
-from kproxy.cli.common import filter_option, read_to_the_end
+from kproxy.cli.common import filter_option, read_all
 from kproxy.cli.options import FilterString, JobsOption, ReadingOptions, ReportOptions, TimeOptions, UtcOption
 from kproxy.cli.selection import ExchangeSelection
 from kproxy.output import echo, flush, terminal_width
@@ -138,7 +138,7 @@ class DiagnoseRun(CaptureRun[DiagnoseOptions]):
         """Pass the whole capture to the rules."""
         from captures.analysis.findings.diagnosis import Diagnosis
 
-        read_to_the_end(capture)
+        read_all(capture)
         reader = self.reading.reader(capture)
         diagnosis = Diagnosis(capture, reader.knowledge.topic_name, limits=self.limits, rules=self.rules)
         indexes = self.selecting.indexes(capture, reader)

@@ -9,7 +9,7 @@ import click
 
 from kproxy.cli.capture_run import CaptureRun
 from kproxy.cli.command import command, option, options
-from kproxy.cli.common import read_to_the_end, refuse_to_overwrite
+from kproxy.cli.common import read_all, refuse_to_overwrite
 from kproxy.cli.options import GroupOption, JobsOption, ReadingOptions, ReportOptions, TimeOptions, UtcOption
 from kproxy.cli.selection import chosen, fits
 from kproxy.export_files import replacing
@@ -101,7 +101,7 @@ class Groups(CaptureRun[GroupsOptions]):
     def _timelines(self, capture: Capture) -> list[GroupTimeline]:
         from captures.analysis.incidents.history import IncidentHistories
 
-        read_to_the_end(capture)
+        read_all(capture)
         reader = self.reading.reader(capture)
         histories = IncidentHistories(reader.knowledge.topic_name, capture)
         self.reading.follow_groups(histories, reader)

@@ -9,7 +9,7 @@ import click
 
 from kproxy.cli.capture_run import CaptureRun
 from kproxy.cli.command import command, option, options
-from kproxy.cli.common import read_to_the_end
+from kproxy.cli.common import read_all
 from kproxy.cli.options import JobsOption, ReadingOptions, ReportOptions, TimeOptions, UtcOption
 from kproxy.cli.selection import ExchangeSelection
 from kproxy.output import flush
@@ -101,7 +101,7 @@ class Incidents(CaptureRun[IncidentsOptions]):
     def _found(self, capture: Capture) -> list[Incident]:
         from captures.analysis.findings.diagnosis import Diagnosis
 
-        read_to_the_end(capture)
+        read_all(capture)
         reader = self.reading.reader(capture)
         diagnosis = Diagnosis(capture, reader.knowledge.topic_name)
         everything = ExchangeSelection().indexes(capture, reader)

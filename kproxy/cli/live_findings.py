@@ -158,7 +158,7 @@ class LiveFindings:
         return before is None or finding.severity > before[0] or finding.count >= _GROWN * before[1]
 
 
-class DiagnosisBeside:
+class LiveDiagnosis:
     """Diagnoses a live capture that is also shown; prints incidents and findings as notices, severity info at the end.
 
     Its errors are contained, because in ``kproxy proxy`` they would end the connections of clients: each is reported

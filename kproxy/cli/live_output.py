@@ -24,13 +24,13 @@ from kproxy.cli.common import filter_option, names_of
 from kproxy.cli.exchange_output import ExchangeOutput
 from kproxy.cli.options import LiveOptions
 from kproxy.cli.selection import ExchangeSelection
-from kproxy.output import echo, flush, notice, print_nothing_more
+from kproxy.output import discard_output, echo, flush, notice
 from kproxy.text.lines import request_text, response_text
 from kproxy.text.summary import Tally, notes
 
 if TYPE_CHECKING:
     from captures.filters import Filter
-    from kproxy.cli.live_findings import DiagnosisBeside
+    from kproxy.cli.live_findings import LiveDiagnosis
     from kproxy.session import Session
 
 _LOOK = 0.05  # seconds between checks whether a recording exists
@@ -81,7 +81,7 @@ class LiveOutput:
         self._may_be_empty = may_be_empty
         self._reader: ExchangeReader | None = None
         self._diagnoses = options.diagnose
-        self._diagnosis: DiagnosisBeside | None = None
+        self._diagnosis: LiveDiagnosis | None = None
 
     def topic_name(self, topic_id: str) -> str | None:
         """Return the name of a topic ID, as far as it is known by now."""
@@ -119,7 +119,7 @@ class LiveOutput:
         except BrokenPipeError:
             if not self._outlives:
                 raise
-            print_nothing_more()
+            discard_output()
             notice(f"the reader of the output has gone: {self._outlives}")
 
     def observe(self, session: Session) -> None:
@@ -152,9 +152,9 @@ class LiveOutput:
         self, reader: ExchangeReader, look: Callable[[Exchange], None], pause: Callable[[], None]
     ) -> tuple[Callable[[Exchange], None], Callable[[], None]]:
         """Extend `look` and `pause` with the diagnosis."""
-        from kproxy.cli.live_findings import DiagnosisBeside
+        from kproxy.cli.live_findings import LiveDiagnosis
 
-        beside = self._diagnosis = DiagnosisBeside(
+        beside = self._diagnosis = LiveDiagnosis(
             reader, self.showing.zone, annotated=self.showing.as_json or self.showing.verbose
         )
 

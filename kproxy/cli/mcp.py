@@ -8,7 +8,7 @@ import click
 
 from dissectors.units import SECOND
 from kproxy.cli.command import arguments_of, command, option, options
-from kproxy.cli.common import early_ends
+from kproxy.cli.common import reported_endings
 from kproxy.cli.mcp_tools import Tool
 from kproxy.cli.options import ReadingOptions, Time
 
@@ -37,9 +37,9 @@ def mcp(options: McpOptions) -> None:
     clients, api-versions, compat and records about these captures and no others. It is read-only, secrets stay masked,
     and answers are bounded. Each question reads the captures anew, so they may grow. Needs kproxy[mcp].
     """
-    from captures.packets.files import comes_once  # not needed to show help
+    from captures.packets.files import is_readable_once  # not needed to show help
 
-    if any(map(comes_once, options.files)):
+    if any(map(is_readable_once, options.files)):
         raise click.UsageError("each question reads the capture anew: write it to a file, and name that")
     try:
         from kproxy.cli.mcp_server import serve
@@ -48,5 +48,5 @@ def mcp(options: McpOptions) -> None:
 
     reading = arguments_of(ReadingOptions, options)
     reading = reading[: reading.index("--")] if "--" in reading else reading
-    with early_ends():
+    with reported_endings():
         serve(partial(Tool.arguments, reading=reading, files=options.files), seconds=options.timeout / SECOND)

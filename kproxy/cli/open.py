@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kproxy.cli.capture_run import CaptureInput
 from kproxy.cli.command import command, option, options
-from kproxy.cli.common import EXIT_INCOMPLETE, early_ends, filter_option
+from kproxy.cli.common import EXIT_INCOMPLETE, filter_option, reported_endings
 from kproxy.cli.options import ContentOptions, FilterString, ReadingOptions, ReadOnlyOption
 from kproxy.cli.ui import opens_ui, run_ui
 
@@ -39,7 +39,7 @@ def open_(options: OpenOptions) -> None:
     Several are one capture in the order of time. Press ? in the UI for its keys; docs/ui.md describes the UI. Without a
     terminal the exchanges are printed, as kproxy read does.
     """
-    with early_ends():
+    with reported_endings():
         sys.exit(_show(options) if opens_ui() else _print(options))
 
 

@@ -12,7 +12,7 @@ from dissectors.units import SECOND
 from kproxy.addresses import Address
 from kproxy.cli.brokers import Brokers, CommandConfigOption, HostPort, ListenAddress, security_of
 from kproxy.cli.command import Count, ExistingFile, FileName, command, option, options
-from kproxy.cli.common import early_ends
+from kproxy.cli.common import reported_endings
 from kproxy.cli.options import (
     FILTER,
     FilterString,
@@ -250,7 +250,7 @@ def proxy(options: ProxyOptions) -> None:
     from kproxy.cli.proxy_run import ProxyRun
 
     quiet = options.quiet or (options.detach and not _prints(options))
-    with early_ends():
+    with reported_endings():
         sys.exit(ProxyRun(settings, options, quiet=quiet, background=background).run())
 
 

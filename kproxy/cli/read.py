@@ -13,7 +13,7 @@ from kproxy.cli.capture_run import CaptureRun, tell_faults
 from kproxy.cli.command import Count, argument, command, option, options
 from kproxy.cli.common import (
     filter_option,
-    read_to_the_end,
+    read_all,
     refuse_to_overwrite,
     undecided_notes,
     with_progress,
@@ -89,12 +89,12 @@ class ReadRun(CaptureRun[ReadOptions]):
     def run(self) -> None:
         capture = self.reading.opened()
         if self.number is not None:
-            read_to_the_end(capture)
+            read_all(capture)
             self._print_one(capture, self.number)
         elif capture.source.live:
             self._show_live(capture)
         else:
-            read_to_the_end(capture)
+            read_all(capture)
             self._show(capture)
         self._write(capture)
         if self.number is None:

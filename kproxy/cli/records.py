@@ -16,7 +16,7 @@ import click
 
 from kproxy.cli.capture_run import CaptureRun
 from kproxy.cli.command import Count, command, option, options
-from kproxy.cli.common import filter_option, read_to_the_end, with_progress
+from kproxy.cli.common import filter_option, read_all, with_progress
 from kproxy.cli.options import ColorOption, FilterString, JobsOption, ReadingOptions, TimeOptions, UtcOption
 from kproxy.cli.selection import ExchangeSelection
 from kproxy.output import echo, echo_gated, flush, gated, gated_lines, json_line, json_output, terminal_width
@@ -182,7 +182,7 @@ class Records(CaptureRun[RecordsOptions]):
         capture = self.reading.opened()
         live = capture.source.live
         if not live:
-            read_to_the_end(capture)
+            read_all(capture)
         options = self.options
         reader = self.reading.reader(capture, live=live)
         selecting = ExchangeSelection(

@@ -14,7 +14,7 @@ from kproxy.addresses import Address
 from kproxy.cli.brokers import Brokers, CommandConfigOption, security_of
 from kproxy.cli.capture_run import CaptureInput, tell_faults
 from kproxy.cli.command import command, option, options
-from kproxy.cli.common import EXIT_UNREADABLE, early_ends, filter_option, with_progress
+from kproxy.cli.common import EXIT_UNREADABLE, filter_option, reported_endings, with_progress
 from kproxy.cli.options import ColorOption, FilterString, ReadingOptions, Time, TimeOptions, UtcOption
 from kproxy.cli.selection import ExchangeSelection
 from kproxy.output import echo, echo_json, flush, terminal_width
@@ -106,7 +106,7 @@ def replay(options: ReplayOptions) -> None:
     2 wrong usage, 3 answers differ or are missing, 4 only the plan was shown.
     """
     run = ReplayRun(options)
-    with early_ends():
+    with reported_endings():
         sys.exit(run.run())
 
 
@@ -267,11 +267,11 @@ class ReplayRun:
     # ------------------------------------------------------------ afterwards
     def _print_summary(self, planned: int) -> None:
         from kproxy.cli.results import ExpectedDifference, ReplaySummary
-        from kproxy.replay.response_comparison import HAS_TO_DIFFER
+        from kproxy.replay.response_comparison import EXPECTED_TO_DIFFER
 
         results = self.results
         expected = {
-            name: ExpectedDifference(count, HAS_TO_DIFFER.get(name, "times"))
+            name: ExpectedDifference(count, EXPECTED_TO_DIFFER.get(name, "times"))
             for name, count in sorted(results.expected.items())
         }
         apis = list(results.apis.values())
@@ -317,7 +317,7 @@ def _telling_of_nodes(capture: Capture, reader: ExchangeReader) -> Iterator[Exch
     """Yield the exchanges that show where recorded brokers were, selected or not."""
     import numpy as np
 
-    from kproxy.replay.plan import NODE_TELLING
+    from kproxy.replay.plan import NODE_APIS
 
     keys = capture.table.column("api_key")[capture.table.order()]
-    yield from reader.several(np.isin(keys, list(NODE_TELLING)).nonzero()[0].tolist())
+    yield from reader.several(np.isin(keys, list(NODE_APIS)).nonzero()[0].tolist())

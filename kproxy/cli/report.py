@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kproxy.cli.command import argument, command, option, options
-from kproxy.cli.common import EXIT_INCOMPLETE, EXIT_UNREADABLE, early_ends, refuse_to_overwrite
+from kproxy.cli.common import EXIT_INCOMPLETE, EXIT_UNREADABLE, refuse_to_overwrite, reported_endings
 from kproxy.cli.options import UtcOption
 from kproxy.export_files import replacing
 from kproxy.output import echo
@@ -53,7 +53,7 @@ def report(options: ReportOptions) -> None:
         raise click.UsageError("--open needs a file, but the page goes to standard output")
     wanted = str(folder / _NAME) if output is None else output
     refuse_to_overwrite(wanted, (), force=options.force or _is_report(wanted))
-    with early_ends(lambda _: f"{wanted} could not be written"):
+    with reported_endings(lambda _: f"{wanted} could not be written"):
         from captures.faults import Faults
 
         faults = Faults()

@@ -6,7 +6,7 @@ import click
 
 from kproxy.cli.brokers import ListenAddress
 from kproxy.cli.command import arguments_of, command, option, options
-from kproxy.cli.common import early_ends
+from kproxy.cli.common import reported_endings
 from kproxy.cli.open import ViewOptions
 from kproxy.cli.ui import serve_ui
 
@@ -44,11 +44,11 @@ def serve(options: ServeOptions) -> None:
     Each page has a filter, a view and marks of its own, and reads the capture in a process of its own. It is read-only
     unless --control is given. Needs kproxy[web].
     """
-    from captures.packets.files import comes_once  # not needed to show help
+    from captures.packets.files import is_readable_once  # not needed to show help
 
-    if any(map(comes_once, options.files)):
+    if any(map(is_readable_once, options.files)):
         raise click.UsageError("each page reads the capture anew: write it to a file, and serve that with -F")
-    with early_ends():
+    with reported_endings():
         serve_ui(
             ["open", *([] if options.control else ["--read-only"]), *arguments_of(ViewOptions, options)],
             title=", ".join(options.files),

@@ -16,7 +16,7 @@ import click
 
 from captures import private
 from kproxy.cli.command import Count, argument, command, option, options
-from kproxy.cli.common import EXIT_UNREADABLE, early_ends, refuse_to_overwrite
+from kproxy.cli.common import EXIT_UNREADABLE, refuse_to_overwrite, reported_endings
 from kproxy.cli.options import FilterString, LiveOptions, RecorderOptions, SpoolSize, WebOption
 from kproxy.output import echo
 
@@ -164,7 +164,7 @@ def sniff(options: SniffOptions) -> None:
 
     from kproxy.cli.sniff_run import SniffRun
 
-    with early_ends(lambda error: error.filename or settings.interface):
+    with reported_endings(lambda error: error.filename or settings.interface):
         sys.exit(SniffRun(opened, options).run())
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from captures.time_format import clock, zone_name
-from kproxy.cli.capture_run import CaptureRun, tell_notes
+from kproxy.cli.capture_run import CaptureRun, print_notes
 from kproxy.cli.command import command, option, options
 from kproxy.cli.common import filter_option, with_progress
 from kproxy.cli.options import FilterString, JobsOption, ReadingOptions, ReportOptions, TimeOptions, UtcOption
@@ -125,7 +125,7 @@ class Stats(CaptureRun[StatsOptions]):
         self.shares = TimeShares(capture, self._topic_name)
         if self.options.quick:
             self._add_columns(capture)
-            tell_notes(capture)
+            print_notes(capture)
         else:
             self._add(capture, connections, tally)
             self.conclude(capture, told=not self.options.as_json, wanted=self.selecting.wanted)

@@ -184,7 +184,7 @@ class WriteTables:
     """
 
     def __init__(self, options: TablesCommandOptions) -> None:
-        from captures.packets.files import comes_once
+        from captures.packets.files import is_readable_once
         from captures.tables.options import TablesOptions
 
         master, remote, follow = options.master, options.remote, options.follow
@@ -195,7 +195,7 @@ class WriteTables:
             {"--jobs": options.jobs, "--master": master, "--remote": remote},
             {"--follow": follow, "--engine single": single},
             {"--follow": follow, "--overwrite": options.overwrite},
-            {"--follow": follow, "standard input or a connection": any(map(comes_once, options.paths))},
+            {"--follow": follow, "standard input or a connection": any(map(is_readable_once, options.paths))},
         )
         _check_names(options.tables, options.columns, options.only, options.skip)
         filter_option(options.wanted, UTC)
@@ -301,7 +301,7 @@ def choose_engine(wanted: str, paths: Sequence[str], options: TablesOptions) -> 
     :raises click.UsageError: if Spark is needed and cannot be used
     """
     from captures.meaning.words import volume  # not needed to show help
-    from captures.packets.files import comes_once
+    from captures.packets.files import is_readable_once
     from captures.spark.errors import SparkUnavailable
 
     place = _place(options)
@@ -312,7 +312,7 @@ def choose_engine(wanted: str, paths: Sequence[str], options: TablesOptions) -> 
             return Choice(_on_spark, _spark(place or "this machine"))
         except SparkUnavailable as error:
             raise click.UsageError(str(error)) from None
-    if any(map(comes_once, paths)):
+    if any(map(is_readable_once, paths)):
         return Choice(_single, "one process: standard input, or a connection, can be read only once")
     size = _size(paths)
     if size is not None and size < SMALL:

@@ -141,7 +141,7 @@ def named_topics(
     return found
 
 
-NODE_TELLING = frozenset({ApiKey.METADATA, ApiKey.FIND_COORDINATOR, ApiKey.DESCRIBE_CLUSTER})
+NODE_APIS = frozenset({ApiKey.METADATA, ApiKey.FIND_COORDINATOR, ApiKey.DESCRIBE_CLUSTER})
 """APIs whose exchanges :func:`recorded_nodes` can learn from."""
 
 

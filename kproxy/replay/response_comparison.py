@@ -1,6 +1,6 @@
 """Two responses to the same request compared, the recorded one and the new one.
 
-Values that always differ between times or clusters do not count as differences (:data:`HAS_TO_DIFFER`). Topics are
+Values that always differ between times or clusters do not count as differences (:data:`EXPECTED_TO_DIFFER`). Topics are
 compared by name, whatever their IDs; record sets by their records, not by their bytes; and fields that only one of two
 versions has are not compared.
 """
@@ -21,7 +21,7 @@ from dissectors.frames import Body
 from dissectors.records import record_set
 from kproxy.replay.differences import NAMES, Difference, differences
 
-HAS_TO_DIFFER: Final[Mapping[str, str]] = {
+EXPECTED_TO_DIFFER: Final[Mapping[str, str]] = {
     "throttle_time_ms": "quota delay of the moment",
     "session_id": "fetch session, given by the broker",
     "member_id": "given by the coordinator",
@@ -65,7 +65,7 @@ def compared(
     recorded_names: Names,
     new_names: Names,
     *,
-    differing: Mapping[str, str] = HAS_TO_DIFFER,
+    differing: Mapping[str, str] = EXPECTED_TO_DIFFER,
 ) -> ResponseComparison:
     """Compare two responses to requests of the same API, each in the version in which it was decoded.
 

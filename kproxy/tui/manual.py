@@ -18,7 +18,7 @@ from textual.keys import format_key
 
 from captures.filters import reference
 from kproxy.configuration import FILE, configuration_folder
-from kproxy.saved_choices import kept_path, state_directory
+from kproxy.saved_choices import choices_path, state_directory
 from kproxy.tui.commands import COMMANDS, Command, Place
 from kproxy.tui.config import TABLES, Config, Nanoseconds
 from kproxy.tui.keymap import RESERVED, keys_of
@@ -95,7 +95,7 @@ def about_sections(
     """
     files = (
         ("configuration", str(config or configuration_folder() / FILE)),
-        ("kept filters, columns, theme", str(kept_path())),
+        ("kept filters, columns, theme", str(choices_path())),
         ("history of what was typed", str(state_directory() / "history")),
     )
     versions = [(name, version(name)) for name in ("kproxy", "textual")] + [

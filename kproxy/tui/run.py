@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal, Unpack
 
 from kproxy.configuration import Configuration
-from kproxy.output import told_to
+from kproxy.output import notices_to
 from kproxy.session import Session
 from kproxy.signals import ended_by_signals
 from kproxy.tui.app import AppOptions, KproxyApp, Leaving
@@ -69,7 +69,7 @@ def run(
     heed_color(settings.config.color if color == "auto" else color)
     app = KproxyApp(session, settings, link=link, settled=settled, **options)
     try:
-        with told_to(app.notice), _quick_turns(), ended_by_signals(app.end_soon):
+        with notices_to(app.notice), _quick_turns(), ended_by_signals(app.end_soon):
             leaving = app.run(mouse=settings.config.mouse)
     finally:
         if link is not None:

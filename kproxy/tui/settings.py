@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from captures.filters import FilterError, compile_filter
 from captures.filters.errors import did_you_mean
-from kproxy.saved_choices import ColumnEntry, SavedChoices, change_kept, kept_path, read_kept
+from kproxy.saved_choices import ColumnEntry, SavedChoices, change_choices, choices_path, read_choices
 from kproxy.tui.config import Config, LoadedConfig, filter_name_problem, load_settings, profile_of
 from kproxy.tui.keymap import Keymap, keymap
 from kproxy.tui.profiles import BUILT_IN, DEFAULT, Profile
@@ -41,8 +41,8 @@ class Settings:
         loaded = loaded or load_settings()
         self._keeps = keeps
         self.file = loaded.path
-        self._kept_file = kept_path()
-        self._kept = read_kept(self._kept_file)
+        self._kept_file = choices_path()
+        self._kept = read_choices(self._kept_file)
         self.config: Config = loaded.config
         self.keymap: Keymap
         self.keymap, wrong = keymap(loaded.config.keys)
@@ -146,6 +146,6 @@ class Settings:
             self._kept = change(self._kept)
             return
         try:
-            self._kept = change_kept(self._kept_file, change)
+            self._kept = change_choices(self._kept_file, change)
         except OSError as error:
             raise SettingsError(f"{self._kept_file}: {error.strerror or error}") from None

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from captures.analysis.broker_disconnects import BrokerDisconnect, Closings, Reason
+from captures.analysis.broker_disconnects import BrokerDisconnect, BrokerDisconnects, Reason
 from captures.analysis.client_identity import client_name
 from captures.analysis.client_trace.model import Line, Party, Phase
 from captures.analysis.connection_stats import LONG_UNANSWERED, OPEN, ConnectionRow, ConnectionStats
@@ -42,7 +42,7 @@ class Lives:
         self._capture = capture
         self._party = party
         self._stats = ConnectionStats(capture)
-        self._closings = Closings(capture)
+        self._closings = BrokerDisconnects(capture)
         self._clients: dict[int, str] = {}
         self._named: set[int] = set()
         self._counts: Counter[int] = Counter()

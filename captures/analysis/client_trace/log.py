@@ -22,7 +22,7 @@ from captures.analysis.client_trace.rebalances import rebalance_lines
 from captures.analysis.client_trace.stretches import Commits, Heartbeats, Stretch, alike
 from captures.analysis.client_trace.transactions import TransactionsSeen
 from captures.analysis.conversation import summary
-from captures.analysis.error_recovery import NOTHING, Aftermath, AftermathRow
+from captures.analysis.error_recovery import NOTHING, ErrorRecovery, RecoveryRow
 from captures.analysis.findings.common import unexpected
 from captures.analysis.groups.calls import OF_MEMBERS
 from captures.analysis.groups.context import OF_TOPICS
@@ -95,7 +95,7 @@ class PartyLog:
         self._consumer = Consumer(names)
         self._authentications = Authentications()
         self._transactions = TransactionsSeen()
-        self._aftermath = Aftermath(capture)
+        self._aftermath = ErrorRecovery(capture)
         self._histories = GroupHistories(names, capture)
         self._lives = Lives(capture, party)
         self._busy_until = 0
@@ -328,7 +328,7 @@ class PartyLog:
     # ------------------------------------------------------------ errors
     def _add_recoveries(self, lines: Iterable[tuple[Stretch, Line]]) -> None:
         """Add the steps after an error to the line of the first exchange that they followed."""
-        every: dict[tuple[object, int], list[AftermathRow]] = {}
+        every: dict[tuple[object, int], list[RecoveryRow]] = {}
         for row in sorted(self._aftermath.result(), key=_FIRST):
             every.setdefault((row.api, row.code), []).append(row)
         for stretch, line in lines:
@@ -336,7 +336,7 @@ class PartyLog:
                 continue
             *_, api, codes = stretch.key
             assert isinstance(codes, tuple), "as _failed makes it"
-            found: list[AftermathRow] = []
+            found: list[RecoveryRow] = []
             for code in codes:
                 of_error = every.get((api, code), [])
                 begin = bisect_left(of_error, line.numbers[0], key=_FIRST)
@@ -344,7 +344,7 @@ class PartyLog:
             line.then += map(_then, sorted(found, key=_FIRST))
 
 
-def _then(row: AftermathRow) -> str:
+def _then(row: RecoveryRow) -> str:
     times = f" — {row.count:,} times" if row.count > 1 else ""
     after = f"after {span(row.delay.p50)}: " if row.delay is not None else ""
     steps = NOTHING if row.steps == (NOTHING,) else ", then ".join(row.steps)

@@ -18,10 +18,10 @@ from captures.analysis.client_identity import (
 from captures.analysis.clients import batch_settings
 from captures.analysis.clients.fields import Fields
 from captures.analysis.clients.fingerprints import Fingerprints
-from captures.analysis.clients.libraries import Library, told_library
+from captures.analysis.clients.libraries import Library, stated_library
 from captures.analysis.clients.links import Links, Presence, failed_attempts, idle_before_close
 from captures.analysis.clients.rhythm import Rhythm
-from captures.analysis.clients.setting_display import DisplayedSetting, told_settings
+from captures.analysis.clients.setting_display import DisplayedSetting, displayed_settings
 from captures.analysis.clients.settings import How, Setting
 from captures.exchanges import Capture, Exchange, Flag
 from captures.faults import RaisedFaults
@@ -179,7 +179,7 @@ class Clients:
         fields = self._fields.get(client.name) or Fields()
         rhythm = self._rhythms.get(client.name) or Rhythm()
         if client.software:
-            client.library = told_library(client.software[0])
+            client.library = stated_library(client.software[0])
         else:
             client.library = self._fingerprints.guess(client.name, client.client_id)
         client.roles = fields.roles.names()
@@ -191,7 +191,7 @@ class Clients:
         ]
         if client.client_id is not None:
             found.append(Setting("client.id", client.client_id, How.READ, client.exchanges))
-        client.settings = told_settings(found, fields, client.library)
+        client.settings = displayed_settings(found, fields, client.library)
 
     def _links(self, clients: dict[str, Client]) -> dict[str, Links]:
         """Return facts about connections by client."""

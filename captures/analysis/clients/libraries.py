@@ -51,7 +51,7 @@ class Library:
         return f"{self.name} {self.release}".strip()
 
 
-def told_library(software: str) -> Library:
+def stated_library(software: str) -> Library:
     """Return the library that a client stated in ApiVersions.
 
     Bindings name themselves, followed by librdkafka: ``confluent-kafka-python 2.16.1-rdkafka-2.16.0``.

@@ -62,7 +62,7 @@ class DisplayedSetting:
     danger: OrNull[str]
 
 
-def told_settings(
+def displayed_settings(
     found: Iterable[Setting], fields: Fields, library: Library | None
 ) -> list[DisplayedSetting]:
     """Return the settings that a client of these roles has, seen or not, and any others seen.

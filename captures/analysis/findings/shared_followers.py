@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Generic, Protocol, TypeVar
 
 from captures.analysis.advertised_addresses import AdvertisedAddresses
-from captures.analysis.broker_disconnects import Closings
+from captures.analysis.broker_disconnects import BrokerDisconnects
 from captures.analysis.client_identity import Introductions
 from captures.analysis.findings.staleness import Staleness
 from captures.analysis.offered_versions import OfferedVersions
@@ -55,9 +55,9 @@ class SharedFollowers:
         self._names = names
 
     @cached_property
-    def closings(self) -> Once[Closings]:
+    def closings(self) -> Once[BrokerDisconnects]:
         """Connections that brokers ended."""
-        return Once(Closings(self._capture))
+        return Once(BrokerDisconnects(self._capture))
 
     @cached_property
     def staleness(self) -> Once[Staleness]:

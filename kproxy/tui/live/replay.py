@@ -26,7 +26,7 @@ from kproxy.proxy.tls.security import PLAINTEXT, Security
 from kproxy.replay.cluster import LiveCluster
 from kproxy.replay.cluster_queries import live_cluster
 from kproxy.replay.permission import allowed_keys, refusal
-from kproxy.replay.plan import NODE_TELLING, Plan, Planner, named_topics, recorded_nodes
+from kproxy.replay.plan import NODE_APIS, Plan, Planner, named_topics, recorded_nodes
 from kproxy.replay.results import Outcome, Results
 from kproxy.replay.run import Pace, Replay
 from kproxy.session.access import Access
@@ -119,7 +119,7 @@ def _nodes(access: Access) -> Steps[dict[str, int]]:
     """Return node IDs by address, from the latest exchanges that contain them."""
     reader = access.plain
     keys = access.capture.table.column("api_key")[reader.rows]
-    telling = np.isin(keys, list(NODE_TELLING)).nonzero()[0][-_MOST_TELLING:].tolist()
+    telling = np.isin(keys, list(NODE_APIS)).nonzero()[0][-_MOST_TELLING:].tolist()
     found: dict[str, int] = {}
     for index in telling:
         found.update(recorded_nodes([reader.exchange(index)]))

@@ -17,12 +17,12 @@ from dissectors.annotate import Annotations, Annotator
 from dissectors.frames import Body, decode_response
 from dissectors.session_context import SessionContext
 from kproxy.replay.differences import NAMES, Difference
-from kproxy.replay.response_comparison import HAS_TO_DIFFER
+from kproxy.replay.response_comparison import EXPECTED_TO_DIFFER
 from kproxy.text.values import short
 from kproxy.tui.live.replay import ReplayedExchange
 
 # clusters differ in topic IDs, and in IDs that brokers assign
-BETWEEN_CLUSTERS = tuple(name for name in NAMES if name not in HAS_TO_DIFFER and name != "topic_id")
+BETWEEN_CLUSTERS = tuple(name for name in NAMES if name not in EXPECTED_TO_DIFFER and name != "topic_id")
 """Fields whose values identify the same things in two clusters."""
 
 

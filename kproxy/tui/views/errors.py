@@ -7,7 +7,7 @@ from collections.abc import Hashable, Sequence
 from typing import ClassVar
 
 from captures.analysis.conditions import of_client
-from captures.analysis.error_recovery import Aftermath, AftermathRow
+from captures.analysis.error_recovery import ErrorRecovery, RecoveryRow
 from captures.analysis.error_stats import ErrorRow, ErrorStats
 from captures.exchanges import Capture, Exchange
 from captures.filters.lexer import quoted
@@ -29,15 +29,15 @@ class ErrorsFold:
 
     def __init__(self, capture: Capture) -> None:
         self.stats = ErrorStats()
-        self._aftermath = Aftermath(capture)
-        self._sequels: dict[_Key, list[AftermathRow]] | None = None
+        self._aftermath = ErrorRecovery(capture)
+        self._sequels: dict[_Key, list[RecoveryRow]] | None = None
 
     def add(self, exchange: Exchange) -> None:
         self._sequels = None
         self.stats.add(exchange)
         self._aftermath.add(exchange)
 
-    def sequels(self) -> dict[_Key, list[AftermathRow]]:
+    def sequels(self) -> dict[_Key, list[RecoveryRow]]:
         """Return the sequels by error, the most frequent first."""
         if self._sequels is None:
             self._sequels = defaultdict(list)
@@ -84,7 +84,7 @@ class Errors(TableView[ErrorsFold]):
         sequels = self.all_of(access).sequels()
         return [self._row(row, sequels.get(_key(row), [])) for row in fold.stats.result()]
 
-    def _row(self, row: ErrorRow, sequels: Sequence[AftermathRow]) -> Row:
+    def _row(self, row: ErrorRow, sequels: Sequence[RecoveryRow]) -> Row:
         zone, role = self.session.zone, Role.MUTED if row.expected else Role.ERROR
         cells: tuple[AnyCell, ...] = (
             Cell(f"{row.name}{' (expected)' if row.expected else ''}", role),
@@ -154,11 +154,11 @@ def _since(code: int) -> str:
     return f"since Kafka {known.since}" if known else ""
 
 
-def _steps(row: AftermathRow) -> str:
+def _steps(row: RecoveryRow) -> str:
     return " → ".join(row.steps)
 
 
-def _sequel(row: AftermathRow) -> Row:
+def _sequel(row: RecoveryRow) -> Row:
     delay = row.delay
     cells: tuple[AnyCell, ...] = (
         _steps(row),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from captures.analysis.broker_disconnects import BrokerDisconnect, Closings, Reason
+from captures.analysis.broker_disconnects import BrokerDisconnect, BrokerDisconnects, Reason
 from captures.exchanges import Capture, ExchangeReader
 from captures.packets import ACK, FIN, RST, SYN
 from tests.captures.exchanges.talk import capture_of
@@ -45,7 +45,7 @@ def asked(number: int = 2, *, key: int = 3, version: int = 1, body: bytes = b"\0
 
 
 def closings(capture: Capture) -> list[BrokerDisconnect]:
-    found = Closings(capture)
+    found = BrokerDisconnects(capture)
     for exchange in ExchangeReader(capture, annotate=False, summary=False):
         found.add(exchange)
     return found.result()

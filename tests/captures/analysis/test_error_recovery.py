@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from captures.analysis.error_recovery import LEFT, NOTHING, SPAN, Aftermath, AftermathRow, _outcome
+from captures.analysis.error_recovery import LEFT, NOTHING, SPAN, ErrorRecovery, RecoveryRow, _outcome
 from captures.exchanges import Exchange, ExchangeReader, Flag, open_capture
 from tests.captures.analysis.kit import MS, error, exchange, unanswered
 from tests.captures.recorded import FOLDER
@@ -23,8 +23,8 @@ def produce(topic: str, at: int, *codes: int, **fields: Any) -> Exchange:
     return exchange(0, 9, request=request, response={}, errors=errors, time=at, **fields)
 
 
-def after(*exchanges: Exchange) -> list[AftermathRow]:
-    stats = Aftermath()
+def after(*exchanges: Exchange) -> list[RecoveryRow]:
+    stats = ErrorRecovery()
     for number, each in enumerate(exchanges, 1):
         each.number = number
         stats.add(each)
@@ -93,7 +93,7 @@ def test_after_a_while_it_is_over() -> None:
 
 
 def test_the_same_sequels_are_counted_together_and_the_result_can_be_asked_for_again() -> None:
-    stats = Aftermath()
+    stats = ErrorRecovery()
     for at in range(1, 7):
         stats.add(produce("orders", at * SECOND, *([NOT_LEADER] if at % 2 else []), number=at))
     for _ in range(2):
@@ -116,7 +116,7 @@ def test_very_many_errors_are_given_up_in_time() -> None:
 def test_who_closed_the_connection_is_told_by_the_capture() -> None:
     capture = open_capture(str(FOLDER / "20_k430_ck_zstd.pcap"))
     capture.read()
-    stats = Aftermath(capture)
+    stats = ErrorRecovery(capture)
     (*_, last) = ExchangeReader(capture, annotate=False, summary=False)
     last.errors, last.expected = [error(6)], []
     stats.add(last)

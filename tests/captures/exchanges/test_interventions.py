@@ -14,7 +14,7 @@ from captures.analysis.findings.diagnosis import Diagnosis
 from captures.analysis.time_shares import TimeShares
 from captures.exchanges import Capture, ExchangeReader
 from captures.exchanges.columns import ExchangeColumns
-from captures.exchanges.notes import Note, Notes, told_in
+from captures.exchanges.notes import Note, Notes, parse_comment
 from captures.exchanges.samples import Samples
 from captures.filters import compile_filter, context_of
 from captures.interventions import Intervention, Interventions, TcpSample
@@ -298,7 +298,7 @@ def _kept(notes: Notes) -> int:
 
 
 def test_lines_of_users_and_of_the_proxy() -> None:
-    told = told_in('a\nkproxy: {"answered":true}\nb\nkproxy: {"tcp":{"side":"client"}}\nkproxy: c')
+    told = parse_comment('a\nkproxy: {"answered":true}\nb\nkproxy: {"tcp":{"side":"client"}}\nkproxy: c')
     assert told.own == "a\nb\nkproxy: c"
     assert len(told.interventions) == len(told.samples) == 1
     assert len(told.lines) == 2

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from captures.exchanges import ExchangeReader, open_capture
 from captures.packets import CaptureError, open_source
-from captures.packets.files import comes_once
+from captures.packets.files import is_readable_once
 from captures.packets.remote import is_remote
 from kproxy.cli import main
 
@@ -110,6 +110,6 @@ def test_what_cannot_be_reached_is_an_error_with_its_path(path: str, reason: str
 
 def test_a_connection_is_no_remote_file_and_no_pattern() -> None:
     assert not is_remote("tcp://[::1]:57012")
-    assert comes_once("tcp://[::1]:57012")
+    assert is_readable_once("tcp://[::1]:57012")
     assert is_remote("s3://bucket/kafka.pcap")
-    assert not comes_once("s3://bucket/kafka.pcap")
+    assert not is_readable_once("s3://bucket/kafka.pcap")

@@ -14,7 +14,7 @@ from captures.exchanges import Capture, ExchangeReader, open_capture
 from captures.json_objects import to_json
 from captures.packets.tls import KeyLog
 from captures.ranges import range_reader
-from captures.ranges.jobs import Input, MergeResult, give_out, read_here
+from captures.ranges.jobs import Input, MergeResult, read_exchanges, read_here
 from captures.ranges.plan import make_plan
 from captures.ranges.whole import WholeCapture, whole_of
 
@@ -101,7 +101,9 @@ def in_ranges(
         mock.patch.object(range_reader, "BLOCK_SIZE", most),
     ):
         read = read_here(given)
-        parts = [give_out(read.given, context, read.numbered.facts) for context in read.numbered.contexts]
+        parts = [
+            read_exchanges(read.given, context, read.numbered.facts) for context in read.numbered.contexts
+        ]
         exchanges = [_encoder.encode(to_json(each)) for part in parts for each in part.exchanges()]
     whole = WholeCapture(
         read.given.plan.source(), whole_of(read.numbered, [each.mark for each in read.marked])

@@ -14,9 +14,9 @@ import pytest
 from captures.exchanges import Exchange, ExchangeReader, open_capture
 from captures.json_objects import to_json
 from captures.packets.tls import KeyLog
-from captures.ranges.batches import BatchState, read_on
+from captures.ranges.batches import BatchState, stitch_and_number_batch
 from captures.ranges.edges import pack, unpack
-from captures.ranges.jobs import Input, give_out, read_part
+from captures.ranges.jobs import Input, read_exchanges, read_part
 from captures.ranges.plan import make_plan
 from captures.ranges.whole_connections import WholeConnection
 from tests.captures.export.files import DATA, SAMPLE
@@ -52,12 +52,14 @@ class Batches:
         )
         told = {part.number: list(read_part(given, part)) for part in given.plan.ranges}
         before: BatchState = unpack(pack(self.standing))  # as it goes from one process to another
-        given, numbered, self.standing = read_on(given, told, before)
+        given, numbered, self.standing = stitch_and_number_batch(given, told, before)
         self.connections |= numbered.connections
         found = [
             plain(exchange)
             for context in numbered.contexts
-            for exchange in give_out(given, unpack(pack(context)), numbered.facts).exchanges(annotate=False)
+            for exchange in read_exchanges(given, unpack(pack(context)), numbered.facts).exchanges(
+                annotate=False
+            )
         ]
         self.exchanges += found
         for path in files:

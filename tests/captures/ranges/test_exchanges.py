@@ -10,7 +10,7 @@ import pytest
 
 from captures.exchanges import ExchangeReader, open_capture
 from captures.ranges.headers import headers_of
-from captures.ranges.jobs import Input, MergeResult, exchanges_of, give_out, read_here
+from captures.ranges.jobs import Input, MergeResult, exchanges_of, read_exchanges, read_here
 from captures.ranges.plan import make_plan
 from tests.captures.exchanges.talk import Talk, mixed
 from tests.captures.packets.kit import pcap
@@ -29,7 +29,7 @@ def made(tmp_path: Path) -> tuple[str, MergeResult]:
 
 def test_numbers_and_connections_count_over_the_whole_capture(made: tuple[str, MergeResult]) -> None:
     path, read = made
-    parts = [give_out(read.given, context, read.numbered.facts) for context in read.numbered.contexts]
+    parts = [read_exchanges(read.given, context, read.numbered.facts) for context in read.numbered.contexts]
     assert len(parts) > 3
     numbers = np.concatenate([part.numbers for part in parts])
     assert numbers.tolist() == list(range(1, read.numbered.exchanges + 1))
@@ -48,7 +48,7 @@ def test_some_exchanges_by_index_and_by_api(made: tuple[str, MergeResult]) -> No
     capture.read()
     keys = {each.number: each.api_key for each in ExchangeReader(capture)}
     for context in read.numbered.contexts:
-        part = give_out(read.given, context, read.numbered.facts)
+        part = read_exchanges(read.given, context, read.numbered.facts)
         some = np.arange(0, len(part), 3)
         assert [each.number for each in part.exchanges(some)] == part.numbers[some].tolist()
         wanted = [number for number in part.numbers.tolist() if keys[number] in (1, 3)]
@@ -58,7 +58,7 @@ def test_some_exchanges_by_index_and_by_api(made: tuple[str, MergeResult]) -> No
 def test_headers_alone_are_the_same(made: tuple[str, MergeResult]) -> None:
     _, read = made
     for context, finished in zip(read.numbered.contexts, read.finished, strict=True):
-        part = give_out(read.given, context, read.numbered.facts)
+        part = read_exchanges(read.given, context, read.numbered.facts)
         headers = headers_of(exchanges_of(finished), context)
         assert headers.numbers.tolist() == part.numbers.tolist()
         assert headers.connections.tolist() == part.connections.tolist()

@@ -18,9 +18,9 @@ from captures.ranges.jobs import (
     marked_of,
     misread,
     number_all,
-    put_together,
     read_part,
     replan,
+    stitch_bucket,
 )
 from captures.ranges.plan import make_plan
 from tests.captures.exchanges.proxied import DELAYED, HELD, REWRITTEN, SAMPLE, Recording, metadata
@@ -264,7 +264,7 @@ def test_steps_may_be_taken_in_any_order(tmp_path: Path) -> None:
     assert replan(given.plan, marks) is None
     edges = [each for number in sorted(told, reverse=True) for each in told[number] if each.kind == EDGES]
     together = [
-        put_together(given, marks, [(each.part, each.data) for each in edges if each.bucket == bucket])
+        stitch_bucket(given, marks, [(each.part, each.data) for each in edges if each.bucket == bucket])
         for bucket in reversed(range(4))
     ]
     numbered = number_all(given, marked, together)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from captures.exchanges import Flag
 from captures.ranges import range_reader
 from captures.ranges.edges import unpack
-from captures.ranges.jobs import EDGES, Input, marked_of, put_together, read_part
+from captures.ranges.jobs import EDGES, Input, marked_of, read_part, stitch_bucket
 from captures.ranges.plan import make_plan
 from tests.captures.exchanges.talk import Talk
 from tests.captures.packets.kit import MS, Record, pcap
@@ -208,7 +208,7 @@ def test_ranges_are_taken_over_where_they_agree(tmp_path: Path) -> None:
         told = {part.number: list(read_part(given, part)) for part in given.plan.ranges}
         edges = [each for number in sorted(told) for each in told[number] if each.kind == EDGES]
         marks = [each.mark for each in marked_of(told)]
-        made = put_together(given, marks, [(each.part, each.data) for each in edges])
+        made = stitch_bucket(given, marks, [(each.part, each.data) for each in edges])
     assert len(given.plan.ranges) >= 3
     assert not made.refused
     assert [part for part, _, _ in made.connections[0].parts] == list(range(len(given.plan.ranges)))

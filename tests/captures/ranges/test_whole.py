@@ -10,7 +10,7 @@ import pytest
 import zstandard
 
 from captures.exchanges import open_capture
-from captures.ranges.jobs import Input, give_out, read_here
+from captures.ranges.jobs import Input, read_exchanges, read_here
 from captures.ranges.plan import make_plan
 from captures.ranges.whole import WholeCapture, whole_of
 from tests.captures.exchanges.proxied import rewritten
@@ -26,7 +26,7 @@ def whole(path: Path | Sequence[Path], size: int) -> WholeCapture:
         read.given.plan.source(), whole_of(read.numbered, [each.mark for each in read.marked])
     )
     for context in read.numbered.contexts:
-        part = give_out(read.given, context, read.numbered.facts)
+        part = read_exchanges(read.given, context, read.numbered.facts)
         made.take(part.capture.table, part.rows, part.connections)
     return made
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from captures.spark.errors import SparkRunError, told_in_words
+from captures.spark.errors import SparkRunError, reraised_as_run_errors
 from tests.captures.export.files import SAMPLE
 from tests.spark import SHORT_LIVED
 
@@ -90,7 +90,7 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
 
 
 def test_words_of_ours_go_through() -> None:
-    with pytest.raises(TypeError), told_in_words():
+    with pytest.raises(TypeError), reraised_as_run_errors():
         raise TypeError
-    with pytest.raises(SparkRunError, match="Connection refused"), told_in_words():
+    with pytest.raises(SparkRunError, match="Connection refused"), reraised_as_run_errors():
         raise ConnectionRefusedError(111, "Connection refused")

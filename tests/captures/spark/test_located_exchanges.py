@@ -12,7 +12,7 @@ from captures.interventions import Change, Intervention, Interventions
 from captures.names import Names
 from captures.packets import CaptureError
 from captures.ranges.exchanges import NotesOfRows
-from captures.ranges.jobs import Input, give_out, read_here
+from captures.ranges.jobs import Input, read_exchanges, read_here
 from captures.ranges.plan import make_plan
 from captures.spark.located_exchanges import LocatedCapture, located, located_schema
 from tests.captures.export.files import DATA, SAMPLE
@@ -29,7 +29,7 @@ def check(path: Path, size: int, keylog: bytes = b"") -> None:
     read = read_here(Input(make_plan([str(path)], size), keylog))
     count = 0
     for context in read.numbered.contexts:
-        part = give_out(read.given, context, read.numbered.facts)
+        part = read_exchanges(read.given, context, read.numbered.facts)
         rows = located(part, np.arange(len(part)))
         assert rows.schema == located_schema()
         here = LocatedCapture(read.given.plan.source(), rows, Names())
@@ -69,7 +69,7 @@ def test_encrypted_ones_bring_their_payload() -> None:
 
 def test_notes_and_what_kproxy_did_come_along() -> None:
     read = read_here(Input(make_plan([str(DATA / "22_k430_java_commit_abort.pcap")], 1 << 30)))
-    part = give_out(read.given, read.numbered.contexts[0], read.numbered.facts)
+    part = read_exchanges(read.given, read.numbered.contexts[0], read.numbered.facts)
     done = Interventions((Intervention(changed=(Change("acks", -1, 1),), rule="set acks 1", altered=True),))
     part.capture.notes = notes = NotesOfRows(part.capture.notes)
     row = int(part.rows[3])
@@ -87,7 +87,7 @@ def test_bytes_that_are_gone_are_an_error(tmp_path: Path) -> None:
     path.write_bytes((DATA / "22_k430_java_commit_abort.pcap").read_bytes())
     read = read_here(Input(make_plan([str(path)], 1 << 30)))
     (context,) = read.numbered.contexts
-    part = give_out(read.given, context, read.numbered.facts)
+    part = read_exchanges(read.given, context, read.numbered.facts)
     rows = located(part, np.arange(len(part)))
     path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(CaptureError, match=r"gone\.pcap"):

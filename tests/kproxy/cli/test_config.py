@@ -23,7 +23,7 @@ from kproxy.cli import main
 from kproxy.cli.command import Option, options_of
 from kproxy.cli.config import _contexts
 from kproxy.proxy.rules.parser import with_saved_filters
-from kproxy.saved_choices import SavedChoices, change_kept, kept_path
+from kproxy.saved_choices import SavedChoices, change_choices, choices_path
 
 SAMPLE = str(Path(__file__).parents[3] / "captures" / "samples" / "rebalance.pcap")
 
@@ -167,7 +167,7 @@ def settings(*arguments: str) -> dict[tuple[str, str], dict[str, Any]]:
 
 def test_what_holds_and_where_it_comes_from(monkeypatch: pytest.MonkeyPatch) -> None:
     write('[common]\nutc = true\n[tables]\nremote = "sc://h;token=t0p"\n[filters]\nslow = "latency > 1s"\n')
-    change_kept(kept_path(), lambda _: SavedChoices(filters={"slow": "error", "mine": "error"}))
+    change_choices(choices_path(), lambda _: SavedChoices(filters={"slow": "error", "mine": "error"}))
     monkeypatch.setenv("KPROXY_PROXY_LISTEN", ":9192")
     found = settings()
     assert [(key, each["source"]) for key, each in found.items()] == [
@@ -215,7 +215,7 @@ def test_every_option_stands_in_the_example() -> None:
 @pytest.mark.slow
 def test_a_saved_filter_stands_for_itself_everywhere() -> None:
     write("[read]\njson = true\n[filters]\njoins = 'api == JoinGroup'\nfast = '@joins and latency < 1s'\n")
-    change_kept(kept_path(), lambda _: SavedChoices(filters={"kept": "api == Fetch"}))
+    change_choices(choices_path(), lambda _: SavedChoices(filters={"kept": "api == Fetch"}))
 
     def read(text: str) -> list[int]:
         result = run("read", "-Y", text, SAMPLE)

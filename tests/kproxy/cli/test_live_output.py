@@ -372,7 +372,7 @@ def test_nobody_reads_what_is_printed_any_more(
 ) -> None:
     """As with ``kproxy proxy | head``; what only prints ends then."""
     silenced: list[bool] = []
-    monkeypatch.setattr("kproxy.cli.live_output.print_nothing_more", lambda: silenced.append(True))
+    monkeypatch.setattr("kproxy.cli.live_output.discard_output", lambda: silenced.append(True))
 
     def shown() -> None:
         raise BrokenPipeError

@@ -15,7 +15,7 @@ from captures.exchanges import Capture, Exchange, ExchangeReader, open_capture
 from dissectors import apis
 from dissectors.printable import is_printable
 from kproxy.cli import main
-from kproxy.cli.live_findings import DiagnosisBeside
+from kproxy.cli.live_findings import LiveDiagnosis
 from kproxy.copy_as.formats import FORMATS, Context
 from kproxy.copy_as.request import CannotCopyError
 from kproxy.output import echo_lines, notice
@@ -68,7 +68,7 @@ def test_notices_of_a_diagnosis_beside_live_traffic(
     """What ``sniff --diagnose``, ``proxy --diagnose`` and ``attach --diagnose`` tell on standard error."""
     opened = open_capture([str(capture)])
     reader = ExchangeReader(opened)
-    diagnosis = DiagnosisBeside(reader, UTC, annotated=True)
+    diagnosis = LiveDiagnosis(reader, UTC, annotated=True)
     opened.read()
     for exchange in reader:
         diagnosis.look(exchange)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.saved_choices import kept_path
+from kproxy.saved_choices import choices_path
 from kproxy.tui.config import load_settings
 from kproxy.tui.profiles import DEFAULT, Profile, ProfileColumn
 from kproxy.tui.settings import Settings, SettingsError
@@ -73,7 +73,7 @@ def test_what_is_in_the_file_is_not_kept_a_second_time(file: Path) -> None:
         with pytest.raises(SettingsError, match=r"'mine' is in .*mine\.toml: change it there"):
             keep()
     assert file.read_text() == FILE
-    assert not kept_path().exists()
+    assert not choices_path().exists()
 
 
 def test_what_makes_no_sense_is_not_kept() -> None:
@@ -96,8 +96,8 @@ def test_a_folder_that_cannot_be_written_is_said(folder: Path) -> None:
 
 @pytest.mark.parametrize("content", [b"", b"{", b'{"filters": 3}'])
 def test_a_broken_state_is_none(content: bytes) -> None:
-    kept_path().parent.mkdir(parents=True)
-    kept_path().write_bytes(content)
+    choices_path().parent.mkdir(parents=True)
+    choices_path().write_bytes(content)
     settings = Settings()
     assert settings.theme == usual_theme()
     settings.keep_theme("nord")
@@ -105,8 +105,8 @@ def test_a_broken_state_is_none(content: bytes) -> None:
 
 
 def test_columns_that_there_are_no_more_are_left_out() -> None:
-    kept_path().parent.mkdir(parents=True)
-    kept_path().write_text('{"profile": "old", "profiles": {"old": [{"column": "nothing"}]}}')
+    choices_path().parent.mkdir(parents=True)
+    choices_path().write_text('{"profile": "old", "profiles": {"old": [{"column": "nothing"}]}}')
     assert "old" not in Settings().profiles
     assert Settings().profile == DEFAULT
 
@@ -117,7 +117,7 @@ def test_several_uis_keep_what_the_others_kept() -> None:
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda pair: pair[0].keep_filter(pair[1], "error"), zip(uis, names, strict=True)))
     assert sorted(Settings().filters) == sorted(names)
-    assert sorted(path.name for path in kept_path().parent.iterdir()) == ["ui.json", "ui.lock"]
+    assert sorted(path.name for path in choices_path().parent.iterdir()) == ["ui.json", "ui.lock"]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.clients.fingerprints import Fingerprints
-from captures.analysis.clients.libraries import Library, told_library
+from captures.analysis.clients.libraries import Library, stated_library
 from captures.exchanges import Exchange, ExchangeReader, open_capture
 from tests.captures.analysis.kit import exchange
 
@@ -63,7 +63,7 @@ def _told(each: Exchange) -> str | None:
 
 def true_library(name: str, client_id: str | None, software: str | None) -> Library | None:
     if software is not None:
-        return told_library(software)
+        return stated_library(software)
     for beginning, library in _KNOWN.items():
         if (client_id or "").startswith(beginning):
             return Library(library)

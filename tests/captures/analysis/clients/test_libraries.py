@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from captures.analysis.clients.libraries import java_releases, told_library
+from captures.analysis.clients.libraries import java_releases, stated_library
 
 
 @pytest.mark.parametrize(
@@ -20,7 +20,7 @@ from captures.analysis.clients.libraries import java_releases, told_library
     ],
 )
 def test_what_a_client_says(software: str, library: str) -> None:
-    told = told_library(software)
+    told = stated_library(software)
     assert str(told) == library
     assert told.told
     assert software in told.why

@@ -10,7 +10,7 @@ from captures.analysis.clients.defaults import defaults_of
 from captures.analysis.clients.fields import BatchesSeen, Fields
 from captures.analysis.clients.libraries import Library
 from captures.analysis.clients.notation import own_name, written
-from captures.analysis.clients.setting_display import told_settings
+from captures.analysis.clients.setting_display import displayed_settings
 from captures.analysis.clients.settings import How, Setting, Value, Values, alike, by_key
 
 
@@ -210,7 +210,7 @@ def test_requests_that_wait_for_something_else_tell_nothing_of_linger() -> None:
 )
 def test_client_ids_that_libraries_make_up_are_defaults(client_id: str, changed: bool) -> None:
     found = [Setting("client.id", client_id, How.READ)]
-    told = {each.setting.key: each for each in told_settings(found, Fields(), None)}
+    told = {each.setting.key: each for each in displayed_settings(found, Fields(), None)}
     assert told["client.id"].changed is changed
     assert told["security.protocol"].changed is None
 

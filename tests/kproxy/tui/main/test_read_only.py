@@ -8,7 +8,7 @@ from typing import Any, BinaryIO
 import pytest
 from textual.app import App
 
-from kproxy.saved_choices import kept_path
+from kproxy.saved_choices import choices_path
 from kproxy.tui.app import KproxyApp
 from kproxy.tui.commands import BY_LINE, COMMANDS
 from kproxy.tui.dialogs.copy import CopyDialog
@@ -69,7 +69,7 @@ async def test_what_is_chosen_holds_and_is_not_kept() -> None:
     settings.keep_filter("slow", "latency > 1s")
     assert settings.theme == "nord"
     assert settings.filters == {"slow": "latency > 1s"}
-    assert not kept_path().exists()
+    assert not choices_path().exists()
 
 
 async def test_a_page_gets_files_as_downloads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
