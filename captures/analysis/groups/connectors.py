@@ -48,7 +48,6 @@ class ConfigChanges:
         self._by_client: dict[str, dict[int, ConfigChange]] = {}
 
     def add(self, exchange: Exchange) -> None:
-        """Add one exchange."""
         client = exchange.client_id or ""
         if exchange.api_key != ApiKey.FETCH or not client.endswith(_CONFIGS) or exchange.response is None:
             return

@@ -266,7 +266,6 @@ class Consumption:
 
     # ------------------------------------------------------------ commits
     def commit(self, told: CommitTold) -> None:
-        """Add a commit."""
         for place, offset in told.offsets:
             known = self._committed.setdefault(place, {})
             if told.group not in known or known[told.group].time <= told.end:

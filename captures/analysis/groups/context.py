@@ -77,7 +77,7 @@ class Coordinators:
             mine.end = max(mine.end, time)
 
     def resigned(self, group: str, broker: str, time: int) -> None:
-        """Record that a broker said that it is not the coordinator; no address of the coordinator says so."""
+        """Record that a broker said that it is not the coordinator; no address of the coordinator ever says so."""
         stints = self._stints.get(group)
         if stints and stints[-1].broker == broker and time >= stints[-1].begin:
             stints[-1].resigned = True

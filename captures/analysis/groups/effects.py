@@ -54,7 +54,6 @@ class RebalanceContext:
 
     @property
     def begin(self) -> int:
-        """When it began."""
         return self.rebalance.time
 
     def shows(self, place: TopicPartition) -> bool:

@@ -56,7 +56,6 @@ class Farewells:
         self._by_connection: dict[int, Farewell] = {}
 
     def add(self, exchange: Exchange) -> None:
-        """Add one exchange."""
         request = exchange.request_body
         if exchange.api_key == ApiKey.FETCH:
             closes = number(request, "session_epoch", 0) == _CLOSES and number(request, "session_id", 0) > 0
@@ -93,7 +92,6 @@ class NamedCoordinators:
         """Host of an address that was named -> hosts by which members were answered then."""
 
     def add(self, exchange: Exchange) -> None:
-        """Add one exchange."""
         if exchange.api_key != ApiKey.FIND_COORDINATOR:
             return
         request = exchange.request_body

@@ -176,7 +176,6 @@ class GroupHistories:
         self._silences.named.merge(other._silences.named, other._groups)
 
     def add(self, exchange: Exchange) -> None:
-        """Add one exchange."""
         for commit in self._commits.before(exchange.number) if self._commits is not None else ():
             self._consumption.commit(commit)
         self._added += 1

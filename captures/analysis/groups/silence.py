@@ -231,7 +231,7 @@ class _Connections:
             if not len(before.sent):
                 continue
             if int(before.sent.max()) > half:
-                # a process that continued is another one with the same client ID, if there may be one
+                # otherwise another process with the same client ID may have continued
                 if silence.alone or connection in silence.connections:
                     went_on = max(went_on, before.last_of_consumer(half) or 0)
                 continue

@@ -1,4 +1,4 @@
-"""Moves of the controller, found in what brokers, controllers and clients are told.
+"""Moves of the controller, found in messages between brokers, controllers and clients.
 
 A controller is elected for an epoch: a message with both is true in any order. Metadata and DescribeCluster name a node
 without its epoch, and only with ZooKeeper is it the controller: in a KRaft cluster it is any live broker
@@ -64,7 +64,6 @@ class Controllers:
         self._zookeeper: bool | None = None
 
     def add(self, exchange: Exchange) -> None:
-        """Add one exchange."""
         key, request, response = exchange.api_key, exchange.request_body, exchange.response_body
         self.nodes.add(exchange)
         if key in _OF_ZOOKEEPER and not response.get("error_code"):

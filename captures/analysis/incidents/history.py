@@ -79,7 +79,6 @@ class IncidentHistories(GroupHistories):
         self._slow.merge(other._slow)
 
     def add(self, exchange: Exchange) -> None:
-        """Add one exchange."""
         if exchange.api_key in OF_CONTROLLERS:
             self._controllers.add(exchange)
         self._slow.add(exchange)

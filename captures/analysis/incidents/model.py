@@ -169,7 +169,6 @@ class Incident:
 
     @property
     def advice(self) -> str:
-        """What to do."""
         return self.kind.advice
 
     def lasts(self, now: int) -> int:

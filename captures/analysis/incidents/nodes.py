@@ -22,7 +22,6 @@ class NodeAddresses:
         """Host, a name or an IP address, and port -> IDs."""
 
     def add(self, exchange: Exchange) -> None:
-        """Add one exchange."""
         for body in (exchange.request_body, exchange.response_body):
             for node, row in _told(body):
                 host, port = text(row, "host"), number(row, "port")

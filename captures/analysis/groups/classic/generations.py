@@ -262,7 +262,7 @@ def present_in(generation: Generation, memberships: Memberships) -> dict[str, No
 def find_transitions(
     calls: Sequence[Call], generations: Sequence[Generation], memberships: Memberships, now: int
 ) -> list[Transition]:
-    """Return the transitions in the order of time; the last may have no cause, because nothing was going on.
+    """Return the transitions in the order of time; the last one may be no change at all.
 
     :param now: the end of the capture
     """
@@ -397,7 +397,7 @@ def _emptied_at(transition: Transition, memberships: Memberships) -> int | None:
     if after is not None and after.id == before.id + 1:
         return None
     if after is not None and not all(memberships.of(member).seen for member in after.members):
-        return None  # there are members that were not captured, who may have been there all the time
+        return None  # members that were not captured may have been there all the time
     time = max(transition.ended[member] for member in transition.present)
     waiting = [
         join

@@ -59,7 +59,7 @@ class WorkerStops:
         delay = max((orders.delay for orders in generation.orders.values()), default=0)
         self._waits = delay > 0
         if not delay:
-            # what was not assigned in the round after its revocation was deleted
+            # connectors and tasks not assigned in the round after their revocation were deleted
             self._idle = {place: idle for place, idle in self._idle.items() if idle.rebalance is rebalance}
         elif self._idle:
             rebalance.delay, rebalance.unassigned = delay, sorted(self._idle)

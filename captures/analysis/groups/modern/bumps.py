@@ -177,9 +177,7 @@ class EpochCounter:
         # expressions are resolved, and tasks of a streams group assigned, a moment later
         bump.late = waits and epoch <= 1 and self._kind is not Kind.SHARE
         if epoch <= 0:
-            counting.add(
-                bump
-            )  # the mock cluster of librdkafka answers so before it has worked the assignment out
+            counting.add(bump)  # the mock cluster of librdkafka sends this before it has an assignment
         elif not counting.open and counting.sure < 0:
             counting.restart(bump, epoch)
         elif self._is_another(epoch, alone=alone, waits=waits):

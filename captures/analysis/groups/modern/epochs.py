@@ -31,7 +31,6 @@ class ClassicMembers:
         self._counter = counter
 
     def take(self, call: Join | Sync | Beat | Leave) -> None:
-        """Read a call."""
         if isinstance(call, Leave):
             self._leave(call)
         elif call.error == ErrorCode.UNKNOWN_MEMBER_ID:
@@ -158,11 +157,9 @@ class Epochs:
 
     @property
     def lanes(self) -> list[MemberTimeline]:
-        """All members that were seen."""
         return self.roster.lanes
 
     def read(self) -> None:
-        """Read all calls."""
         for call in self._calls:
             self.counter.resolve(call.at)
             if isinstance(call, ModernBeat):

@@ -112,7 +112,6 @@ class MemberTimeline(MemberFacts):
 
     @property
     def state(self) -> State | None:
-        """The latest state."""
         return self.states[-1] if self.states else None
 
     @property
@@ -151,7 +150,6 @@ class MemberTimeline(MemberFacts):
         self.paused = None
 
     def ends(self, time: int, *, expelled: bool = False) -> None:
-        """End its membership."""
         if self.alive:
             membership = self.memberships[-1]
             membership.end, membership.expelled = time, expelled

@@ -39,7 +39,6 @@ class Refusals:
     known: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
 
     def add(self, call: Call) -> None:
-        """Add a refused join."""
         if call.instance:
             self.known.setdefault(call.instance, []).append((call.time, call.number))
 
