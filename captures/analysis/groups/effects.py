@@ -39,7 +39,7 @@ class RebalanceContext:
     :ivar owners: partition -> processes that own it afterwards, as far as known
     :ivar hidden: partitions of members whose fetches are not in the capture
     :ivar whole: whether the fetches of all members are in the capture
-    :ivar wanted: partitions that the group subscribes to; None if unknown
+    :ivar wanted: partitions assigned to any member; None if unknown
     """
 
     rebalance: Rebalance
@@ -258,7 +258,7 @@ def _usual(lengths: list[int]) -> int:
 def _due_to(place: TopicPartition, pause: _Pause, near: list[RebalanceContext]) -> RebalanceContext | None:
     """Return the rebalance to which a pause is attributed; None if to none."""
     if pause.after is None:
-        # an emptied group, or a partition without a subscriber, is not expected to be consumed again
+        # an emptied group, or a partition no longer assigned, is not expected to be consumed again
         if any(context.rebalance.emptied for context in near):
             return None
         near = [context for context in near if context.wanted is None or place in context.wanted]

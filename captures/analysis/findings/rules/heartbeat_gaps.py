@@ -39,7 +39,7 @@ MOST_MEMBERS = 50_000
 class _LastContact:
     """The last sign of life of a member.
 
-    :ivar time: when its session was last renewed, at the latest known time
+    :ivar time: latest time at which its session was surely renewed
     :ivar number: number of the exchange that renewed it
     :ivar session: session timeout in ns; 0 if unknown
     :ivar broker: the coordinator at that time
