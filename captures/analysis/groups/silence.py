@@ -221,7 +221,7 @@ class _Connections:
         most = _MOST_CONNECTIONS if silence.alone else _MOST_OF_SEVERAL
         begun = self._capture.connections.first_time[mine] <= silence.since
         closed = np.minimum(activity.closed[2 * mine], activity.closed[2 * mine + 1]) < silence.since
-        # a resuming process learns that its session has ended from its first request: the end is no more exact
+        # often only the first requests of a resuming process show the session's end: they are no sign that it lived
         over = max(silence.since, silence.until - _MARGIN)
         went_on = 0
         resumed = False
