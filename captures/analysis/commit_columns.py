@@ -1,4 +1,4 @@
-"""What OffsetCommits of a whole capture say, by columns, for those that follow them among other exchanges."""
+"""OffsetCommits of a whole capture, read from columns, for accumulators that follow them among other exchanges."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from captures.meaning.exchange import text
 from captures.meaning.places import TopicPartition
 
 _BLOCK = 4096
-"""Commits that are prepared together: what is made of columns takes several times their memory."""
+"""Commits that are converted at once: the result takes several times the memory of the columns."""
 
 
 class CommitTold(NamedTuple):
     """A commit that was stored, or the part of it that was.
 
-    :ivar time: when it was sent
-    :ivar end: when it was answered
+    :ivar time: time of the request
+    :ivar end: time of the response
     :ivar client: client ID, or address without one
-    :ivar member: member ID of who committed; empty if not told
+    :ivar member: ID of the member that committed; empty if unknown
     """
 
     number: int
@@ -40,9 +40,9 @@ class CommitTold(NamedTuple):
 
     @classmethod
     def of(cls, exchange: Exchange, committed: list[CommittedPartition]) -> CommitTold:
-        """Return what an exchange says.
+        """Return the commit in an exchange.
 
-        :param committed: all that it is to store
+        :param committed: all partitions of the request
         """
         request = exchange.request_body
         return cls(
@@ -58,10 +58,10 @@ class CommitTold(NamedTuple):
 
 
 class CommitColumns:
-    """Some commits of a whole capture, handed out as far as others have come.
+    """Some commits of a whole capture, returned as far as the reading has progressed.
 
-    :param rows: of the capture: the columns ``asked_offsets``, ``groups``, ``member``
-    :param chosen: which OffsetCommits
+    :param rows: rows of the capture, with the columns ``asked_offsets``, ``groups``, ``member``
+    :param chosen: mask of the OffsetCommits
     """
 
     def __init__(self, rows: DecisionColumns, chosen: Bools) -> None:
@@ -69,7 +69,7 @@ class CommitColumns:
         self._next = next(self._told, None)
 
     def before(self, number: float) -> Iterator[CommitTold]:
-        """Yield those before an exchange that were not handed out yet."""
+        """Yield the commits before exchange `number` that were not returned yet."""
         while self._next is not None and self._next.number < number:
             yield self._next
             self._next = next(self._told, None)

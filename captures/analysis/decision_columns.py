@@ -64,9 +64,9 @@ class Batches:
 
 
 class PartitionOffsets(NamedTuple):
-    """Offsets of partitions, an element for each, in the order of the exchanges.
+    """Offsets of partitions, one element each, in the order of the exchanges.
 
-    :ivar rows: of the exchanges
+    :ivar rows: rows of the exchanges
     :ivar places: codes of topic and partition
     """
 
@@ -76,19 +76,19 @@ class PartitionOffsets(NamedTuple):
 
     @classmethod
     def of(cls, rows: DecisionColumns, table: str) -> PartitionOffsets:
-        """Return those that a table of columns has, such as ``asked``."""
+        """Return the offsets in a table of columns, such as ``asked``."""
         topics, _ = rows.topics(f"{table}_topics")
         partitions, offsets = (rows.columns.ragged(f"{table}_{name}") for name in ("partitions", "offsets"))
         places = topics * _PARTITIONS + partitions.values
         return cls(partitions.rows.astype(np.int64), places, offsets.values)
 
     def chosen(self, chosen: Bools | Int64s) -> PartitionOffsets:
-        """Return some of them."""
+        """Return the chosen elements."""
         return PartitionOffsets(*(column[chosen] for column in self))
 
     @staticmethod
     def split(place: int) -> tuple[int, int]:
-        """Return the number of the topic, and the partition, that a code stands for."""
+        """Return topic number and partition of a code."""
         return divmod(place, _PARTITIONS)
 
 
@@ -144,13 +144,13 @@ class DecisionColumns:
 
     @cached_property
     def erroneous(self) -> Bools:
-        """Those with an error, as part of a normal conversation or not."""
+        """Mask of exchanges with an error, whether it belongs to a normal conversation or not."""
         found: Bools = self.failed | self.columns.ragged("expected_error_codes").filled
         return found
 
     @cached_property
     def group(self) -> Int64s:
-        """The code of the first group that each names, -1 where it names none."""
+        """Code of the first group that each exchange names, -1 if it names none."""
         groups = self.columns.ragged("groups")
         found = np.full(len(self.columns), -1, np.int64)
         found[groups.filled] = groups.values[groups.offsets[:-1][groups.filled]]

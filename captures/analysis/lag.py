@@ -72,7 +72,7 @@ class LagOverTime:
     highest: list[int | None]
 
     def at(self, time: int) -> int | None:
-        """Return the highest lag in the slice of a moment; None if it is not known."""
+        """Return the highest lag in the slice that contains `time`; None if unknown."""
         place = (time - self.begin) // self.width
         return self.highest[place] if 0 <= place < len(self.highest) else None
 
@@ -219,7 +219,6 @@ class LagStats:
         self._end = self._latest = 0
 
     def add(self, exchange: Exchange) -> None:
-        """Learn from one exchange."""
         key = exchange.api_key
         self._latest = max(self._latest, exchange.time)
         if key in MEMBER_APIS:
@@ -234,7 +233,7 @@ class LagStats:
             heapq.heappush(self._waiting, (exchange.end, exchange.number, key in _END_APIS, exchange))
 
     def add_all(self, reader: ExchangeReader, columns: ExchangeColumns, indexes: Int64s) -> Iterator[int]:
-        """Learn from exchanges of a completely read capture; yield the numbers of the relevant ones.
+        """Add exchanges of a completely read capture; yield the numbers of the relevant ones.
 
         :param columns: :data:`TAKEN` columns of the exchanges, in the order of their numbers
         :param indexes: index in the reader for each row of the columns
@@ -267,7 +266,7 @@ class LagStats:
             yield number
 
     def _add(self, row: ExchangePositions, number: int) -> None:
-        """Learn the facts that columns supply for one exchange."""
+        """Add the facts that columns supply for one exchange."""
         self._latest = max(self._latest, row.time)
         self._learn_until(row.time)
         step = row.step

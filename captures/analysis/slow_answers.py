@@ -1,4 +1,4 @@
-"""Answers that took long, without what is waited by design."""
+"""Slow responses, without designed waits."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from dissectors.api_keys import CONNECTING, GROUP_HEARTBEATS, ApiKey
 from dissectors.units import SECOND
 
 LEAST = SECOND
-"""ns over designed waits from which an answer is slow."""
+"""ns beyond designed waits from which a response is slow."""
 _MOST = 10_000
-"""That are kept of a capture, the first ones."""
+"""Most responses that are kept of a capture, the first ones."""
 AT_ONCE = GROUP_HEARTBEATS | CONNECTING | {
     ApiKey.FETCH, ApiKey.METADATA, ApiKey.FIND_COORDINATOR, ApiKey.HEARTBEAT, ApiKey.OFFSET_FETCH,
     ApiKey.LIST_OFFSETS, ApiKey.LEAVE_GROUP, ApiKey.DESCRIBE_CLUSTER,
 }  # fmt: skip
-"""APIs that a broker answers by itself; Fetch when its wait is over."""
+"""APIs that a broker answers by itself; Fetch after its wait."""
 NEEDED = AT_ONCE | {ApiKey.PRODUCE, ApiKey.OFFSET_COMMIT, ApiKey.TXN_OFFSET_COMMIT, ApiKey.INIT_PRODUCER_ID}
-"""APIs whose exchanges are looked at."""
+"""APIs whose exchanges are examined."""
 
 
 class SlowAnswer(NamedTuple):
-    """An answer that took long.
+    """A slow response.
 
-    :ivar time: when it was asked for
-    :ivar end: when it was there
-    :ivar excess: ns over its designed wait
+    :ivar time: time of the request
+    :ivar end: time of the response
+    :ivar excess: ns beyond its designed wait
     """
 
     time: int
@@ -45,16 +45,15 @@ class SlowAnswer(NamedTuple):
 
 
 class SlowAnswers:
-    """Collects answers that took long; exchanges in any order, each once.
+    """Collects slow responses; exchanges in any order, each once.
 
-    :ivar found: those that were kept
+    :ivar found: the responses that were kept
     """
 
     def __init__(self) -> None:
         self.found: list[SlowAnswer] = []
 
     def add(self, exchange: Exchange) -> None:
-        """Look at one exchange."""
         key, latency = exchange.api_key, exchange.latency
         if latency is None or latency < LEAST or key not in NEEDED or len(self.found) >= _MOST:
             return
@@ -64,12 +63,12 @@ class SlowAnswers:
             self.found.append(SlowAnswer(*found, key, exchange.api, excess))
 
     def merge(self, other: SlowAnswers) -> None:
-        """Add the answers found among other exchanges."""
+        """Add the responses found among other exchanges."""
         self.found = sorted((*self.found, *other.found), key=attrgetter("number"))[:_MOST]
 
     @staticmethod
     def possible(table: ExchangeTable, rows: Int64s) -> Bools:
-        """Return which exchanges may be among them, by their times alone."""
+        """Return a mask of the exchanges that may be slow, by their times alone."""
         asked, answered = (table.column(name)[rows] for name in ("request_last", "response_first"))
         of_api = np.isin(table.column("api_key")[rows], list(NEEDED))
         found: Bools = of_api & (asked >= 0) & (answered - asked >= LEAST)
@@ -77,5 +76,5 @@ class SlowAnswers:
 
     @staticmethod
     def deciding(rows: DecisionColumns) -> Bools:
-        """Return a mask of the exchanges that may be slow: designed waits are taken off when they are added."""
+        """Return a mask of the exchanges that may be slow; designed waits are subtracted when they are added."""
         return rows.of_api(NEEDED) & (rows.latency >= LEAST)

@@ -1,1 +1,1 @@
-"""Findings: what is wrong in a capture, in plain words, with evidence and what to do about it."""
+"""Findings: problems in a capture, in plain words, with evidence and advice."""

@@ -1,4 +1,4 @@
-"""All rules. A new one is a file of its own in :mod:`captures.analysis.findings.rules`, and one line here."""
+"""All rules. A new one is a file in :mod:`captures.analysis.findings.rules`, and a line here."""
 
 from __future__ import annotations
 

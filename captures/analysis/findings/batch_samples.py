@@ -1,4 +1,4 @@
-"""Which batches are looked into where looking into all of them would cost too much, and what is known of the others."""
+"""Selection of batches to examine where examining all would cost too much, and facts about the others."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from dissectors.codec import Codec
 
 _FIRST = 16
 _FIRST_BY_ID = 13
-"""Version of Produce from which on topics are given by their IDs (KIP-516)."""
+"""First version of Produce with topic IDs instead of names (KIP-516)."""
 
 
 def worth_a_look(count: int) -> bool:
-    """Tell whether the batch of this number (from 1) is one: the first 16, then ever fewer (32nd, 64th, 128th ...)."""
+    """Return whether batch number `count` (from 1) is a sample: the first 16, then fewer (32nd, 64th, 128th ...)."""
     return count <= _FIRST or not count & (count - 1)
 
 
 class FlowKey(NamedTuple):
-    """What record data is told apart by."""
+    """The key by which record data is distinguished."""
 
     client: str
     topic: str
@@ -36,11 +36,11 @@ class FlowKey(NamedTuple):
 class Flow:
     """Record data that a client produces to a topic with one codec, an element for each partition of a request.
 
-    :ivar numbers: of the exchanges
-    :ivar rows: of the exchanges, in the columns
-    :ivar times: of the exchanges, ns since the epoch
+    :ivar numbers: exchange numbers
+    :ivar rows: exchange rows in the columns
+    :ivar times: exchange times, ns since the epoch
     :ivar sizes: bytes
-    :ivar batches: how many
+    :ivar batches: numbers of batches
     """
 
     numbers: Int64s
@@ -50,16 +50,16 @@ class Flow:
     batches: Int64s
 
     def passed(self, begin: int, until: int | None) -> Flow:
-        """Return the elements from one on, up to the exchange of a number, or all if None."""
+        """Return the elements from index `begin` up to the exchange with number `until`, or all if None."""
         end = None if until is None else int(np.searchsorted(self.numbers, until))
         columns = (self.numbers, self.rows, self.times, self.sizes, self.batches)
         return Flow(*(column[begin:end] for column in columns))
 
     def sampled(self, ordinals: Int64s, counts: Int64s) -> Int64s:
-        """Return the rows of what is worth a look.
+        """Return the rows of the samples.
 
-        :param ordinals: of the last thing in each element, from 1
-        :param counts: how many there are in each
+        :param ordinals: ordinal of the last counted item in each element, from 1
+        :param counts: number of counted items in each element
         """
         least = np.maximum(ordinals - counts + 1, 1)
         power = 1 << (np.frexp(ordinals)[1].astype(np.int64) - 1)  # the largest that is not beyond
@@ -72,9 +72,9 @@ def _by_id(key: int, version: int) -> bool:
 
 
 class SampledFlows:
-    """The flows that a rule is shown only samples of.
+    """The flows of which a rule sees only samples.
 
-    :param chosen: tells by the codec which flows are sampled; of the others nothing is
+    :param chosen: returns whether flows with a codec are sampled; other flows are not shown at all
     """
 
     def __init__(self, chosen: Callable[[Codec], bool]) -> None:
@@ -82,9 +82,9 @@ class SampledFlows:
         self._known: dict[FlowKey, Flow] = {}
 
     def deciding(self, rows: DecisionColumns, *, by_batch: bool) -> Bools | None:
-        """Return the samples, and what shows that something is produced; None where all has to be shown.
+        """Return a mask of the samples, and of evidence of produced data; None if all exchanges have to be shown.
 
-        :param by_batch: whether batches are counted, or else elements
+        :param by_batch: whether batches are counted, rather than elements
         """
         flows = _produced_flows(rows)
         if flows is None:
@@ -97,15 +97,15 @@ class SampledFlows:
         return found
 
     def passed(self, key: FlowKey, begin: int, until: int | None = None) -> Flow | None:
-        """Return what has gone by of a flow, as :meth:`Flow.passed` does; None where all is shown."""
+        """Return the skipped part of a flow, as :meth:`Flow.passed` does; None if everything is shown."""
         flow = self._known.get(key)
         return None if flow is None else flow.passed(begin, until)
 
 
 def _produced_flows(rows: DecisionColumns) -> dict[FlowKey, Flow] | None:
-    """Return what is produced, by flow; None where columns do not tell what rules would count.
+    """Return the produced data by flow; None if columns lack what rules would count.
 
-    That is where codecs or topics cannot be told apart, kproxy intervened, or not all exchanges are there.
+    That is the case if codecs or topics cannot be distinguished, kproxy intervened, or exchanges are missing.
     """
     sent = rows.produced
     there = np.flatnonzero(sent.batches)

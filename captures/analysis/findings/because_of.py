@@ -11,16 +11,16 @@ from captures.analysis.incidents.periods import Period, Periods
 from dissectors.units import SECOND
 
 _SETTLES = 60 * SECOND
-"""ns after an incident in which what is found is its effect, if it began in it."""
+"""ns after an incident within which findings that began in it are its effects."""
 _JUST_BEFORE = 2 * SECOND
 
 
 def explain(incidents: Sequence[Incident], found: Iterable[Finding], now: int) -> list[Finding]:
-    """Return findings, those that are effects of an incident marked (``because_of``) and among its consequences.
+    """Return the findings; effects of an incident are marked (``because_of``) and added to its consequences.
 
-    A finding is the effect of an incident if its rule looks for such effects, and it was seen during it or soon after
-    only; of what befalls members, if it is about their group, too. Of several incidents it is the effect of the one
-    whose rebalances it is seen in.
+    A finding is the effect of an incident if its rule looks for such effects, and it was seen only during the incident
+    or soon after; effects on members must also concern the incident's group. If several incidents match, it is the
+    effect of the one with evidence in common.
     """
     for each in incidents:  # of an earlier diagnosis
         each.consequences = [effect for effect in each.consequences if not effect.rule]
@@ -44,7 +44,7 @@ def explain(incidents: Sequence[Incident], found: Iterable[Finding], now: int) -
 
 
 class _Causes:
-    """Incidents that findings may be effects of.
+    """Incidents that may explain findings.
 
     :param now: end of an incident whose end was not seen
     """
@@ -71,7 +71,7 @@ class _Causes:
         self._of_groups = {group: Periods(periods) for group, periods in of_groups.items()}
 
     def of(self, finding: Finding) -> Incident | None:
-        """Return the incident that a finding is most likely an effect of."""
+        """Return the incident that most likely explains a finding; None if none does."""
         if finding.effect_of in (EffectOf.BROKERS, EffectOf.CONTROLLERS):
             away = self._of_brokers.first(finding.first, finding.last)
             if away is not None or finding.effect_of is EffectOf.BROKERS:

@@ -1,4 +1,4 @@
-"""What rules have in common: which errors count, what they are about, and words for times and filters."""
+"""Helpers of rules: which errors count, what they concern, and words for times and filters."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from dissectors.error_codes import error_name
 from dissectors.printable import printable
 
 UNNAMED = "?"
-"""A topic of which neither name nor ID was read."""
+"""A topic of which neither name nor ID is known."""
 
 NO_PRODUCE = "no Produce request was captured"
 NO_FETCH = "no Fetch of a consumer was captured"
 _LONG = 100_000  # ms
 _LONGEST = 2_000
-"""Characters of a sentence at most; a client ID may have 32,767."""
+"""Most characters of a sentence; a client ID may have 32,767."""
 
 
 def unexpected(exchange: Exchange, codes: Collection[int] | None = None) -> list[ErrorFound]:
-    """Return the errors of an exchange that are no part of a normal conversation.
+    """Return the errors of an exchange that do not belong to a normal conversation.
 
-    :param codes: only these; None for all
+    :param codes: only these errors; None for all
     """
     if not exchange.errors:
         return []
@@ -43,30 +43,30 @@ def unexpected(exchange: Exchange, codes: Collection[int] | None = None) -> list
 
 
 def topic_of(error: ErrorFound, names: Names) -> str:
-    """Return the topic that an error is about; :data:`UNNAMED` if it names none."""
+    """Return the topic that an error concerns; :data:`UNNAMED` if it names none."""
     topic, _ = place_of(error.holders)
     return UNNAMED if topic is None else names(topic) or topic
 
 
 def whole_ids(names: Names) -> Names:
-    """Return names that give the ID itself where a topic's name is not known, as filters know it."""
+    """Return names that fall back to the topic ID, which filters accept too."""
     return lambda uuid: names(uuid) or uuid
 
 
 def on_topics(topics: Iterable[str], most: int = 3) -> str:
-    """Return a condition to be joined to a filter: that one of some topics is named; none if there are too many."""
+    """Return a condition to append to a filter, that one of `topics` is named; empty if there are too many."""
     named = sorted({topic for topic in topics if topic != UNNAMED})
     return f" and {one_of('topic', named)}" if 0 < len(named) <= most else ""
 
 
 def one_of(field: str, values: Iterable[object]) -> str:
-    """Return a filter that a field is one of some values; texts are quoted."""
+    """Return a filter that a field has one of some values; texts are quoted."""
     texts = [quoted(value) if isinstance(value, str) else str(value) for value in values]
     return f"{field} == {texts[0]}" if len(texts) == 1 else f"{field} in {{{', '.join(texts)}}}"
 
 
 def of_clients(clients: Iterable[str]) -> str:
-    """Return a condition to be joined to a filter: that it is one of some clients; none if there are too many."""
+    """Return a condition to append to a filter, that the client is one of `clients`; empty if there are too many."""
     every = list(clients)
     if len(every) > words.SHOWN:
         return ""
@@ -85,18 +85,18 @@ def error_names(codes: Iterable[int]) -> str:
 
 
 def some_of(names: Iterable[str]) -> str:
-    """Return names in words, those behind the first counted: ``orders, logs, audit and 4 more``."""
+    """Return the first names in words, with a count of the others: ``orders, logs, audit and 4 more``."""
     every = list(names)
     rest = len(every) - words.SHOWN
     return ", ".join(every[: words.SHOWN]) + (f" and {rest:,} more" if rest > 0 else "")
 
 
 def captured_twice(again: int, size: int) -> bool:
-    """Tell whether bytes came again so often that it is the capture which has packets twice, not the network.
+    """Return whether so many bytes are repeated that the capture, not the network, duplicates packets.
 
-    So it is with tcpdump -i any on a host with bridges or containers.
+    That happens with tcpdump -i any on a host with bridges or containers.
 
-    :param again: bytes that came again
+    :param again: repeated bytes
     :param size: bytes of the streams
     """
     return size > 0 and again >= _NEARLY_ALL * size
@@ -106,19 +106,19 @@ _NEARLY_ALL = 0.8
 
 
 def replica_of(exchange: Exchange) -> int:
-    """Return the ID of the broker that asks as a replica; -1 if it is none."""
+    """Return the ID of the broker that sends the request as a replica; -1 if the sender is none."""
     if exchange.api_key not in ASKED_BY_REPLICAS:
         return -1
     return exchange_meaning.replica_of(exchange.request_body)
 
 
 def plain(text: str) -> str:
-    """Return a text on one line that may be shown anywhere: names in it come from the wire, and may be endless."""
+    """Return `text` on one line, safe to display: names in it come from the wire, and may be very long."""
     return printable(text, _LONGEST)
 
 
 def together(parts: Iterable[Occurrences]) -> Occurrences:
-    """Return what was seen in several places as one."""
+    """Return several occurrences as one."""
     whole, evidence = Occurrences(), set[int]()
     for part in parts:
         if part:
@@ -132,7 +132,7 @@ def together(parts: Iterable[Occurrences]) -> Occurrences:
 
 
 class Alike:
-    """Connections that are alike, of which no exchange tells.
+    """Similar connections that no exchange shows.
 
     :ivar seen: when they began
     """
@@ -144,13 +144,12 @@ class Alike:
         self.connections: list[int] = []
 
     def add(self, capture: Capture, connection: int) -> None:
-        """Take in one more."""
         self.seen.note(0, int(capture.connections.first_time[connection]))
         self.connections.append(connection)
 
 
 class ProduceAnswers:
-    """Whether brokers tell producers of errors; for rules that look for these."""
+    """Finds out whether brokers report errors to producers; for rules that look for these errors."""
 
     __slots__ = ("_requests", "_silent")
 
@@ -159,7 +158,6 @@ class ProduceAnswers:
         self._silent: dict[str, None] = {}
 
     def add(self, exchange: Exchange) -> None:
-        """Learn from a Produce."""
         self._requests += 1
         if number(exchange.request_body, "acks") == 0:
             self._silent[client_name(exchange)] = None
@@ -174,7 +172,7 @@ class ProduceAnswers:
 
 
 def consumer(exchange: Exchange) -> str:
-    """Return the client of a Fetch; empty if that is a broker or a controller."""
+    """Return the client of a Fetch; empty if it is a broker or a controller."""
     return "" if replica_of(exchange) >= 0 else client_name(exchange)
 
 
@@ -185,6 +183,6 @@ def partitions_shown(numbers: Iterable[int]) -> str:
 
 
 def transactional_id(exchange: Exchange) -> str:
-    """Return the transactional ID of a request of a producer; empty if it has none."""
+    """Return the transactional ID in a producer's request; empty if it has none."""
     request = exchange.request_body
     return text(request, "transactional_id") or text(request, "v3_and_below_transactional_id")

@@ -1,7 +1,7 @@
-"""The diagnosis of a capture: every rule is shown what it wants to see, and asked what it has found.
+"""The diagnosis of a capture: every rule sees the exchanges it needs, and reports its findings.
 
-A rule that fails on one exchange is shown the next all the same, however often it fails: were it put out, whoever can
-send a request could blind it. What it says then is less than it could be, so that it is told as blind, too.
+A rule that fails on one exchange still sees the next, however often it fails: if it were disabled, any client that can
+send a request could blind it. Its findings may then be incomplete, so it is also reported as blind.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from captures.exchanges.columns import ExchangeColumns
 from captures.meaning import Names, words
 
 _WORD = 8
-"""Bytes of a number by which patterns of rules are told apart."""
+"""Bytes of an integer that encodes a pattern of rules."""
 
 
 def _doing(rule: type[Rule]) -> str:
-    """Return what is being done, for faults."""
+    """Return the name of the activity, for error reports."""
     return f"the rule {rule.name}"
 
 
 def _excused(timeline: GroupTimeline) -> Iterator[int]:
-    """Yield the exchanges of a group that went wrong because of rebalances that kproxy caused."""
+    """Yield the exchanges of a group that failed because of rebalances that kproxy caused."""
     for rebalance in timeline.rebalances:
         if rebalance.trigger is Trigger.KPROXY_INTERVENED:
             yield from (failure.number for failure in rebalance.commit_failures)
@@ -47,9 +47,9 @@ def _excused(timeline: GroupTimeline) -> Iterator[int]:
 
 
 class Blind(NamedTuple):
-    """A rule that could not judge, or not all there is.
+    """A rule that could not judge, or not everything.
 
-    :ivar why: in words
+    :ivar why: reason in words
     """
 
     rule: type[Rule]
@@ -59,14 +59,13 @@ class Blind(NamedTuple):
 class Diagnosis:
     """Shows exchanges to the rules.
 
-    :param names: tells names of topic IDs
+    :param names: resolves topic IDs
     :param limits: thresholds that differ from their defaults: ``rule.name`` -> value
-    :param rules: which ones; all of them by default
-    :param with_groups: whether the groups are followed; rules that look at them find nothing else
-    :ivar groups: the groups' histories, made on the way
-    :ivar found: what :meth:`findings` returned last
-    :ivar intervened: exchanges in which kproxy intervened. The rules see what the cluster did of its own in them, and
-        nothing of those that it did not get as they were sent, or did not answer itself
+    :param rules: the rules; all by default
+    :param with_groups: whether groups are followed; otherwise rules about groups find nothing
+    :ivar groups: histories of the groups
+    :ivar intervened: number of exchanges in which kproxy intervened. Rules see those in which the cluster acted on its
+        own, but not those that it did not get as they were sent, or did not answer itself
     """
 
     def __init__(
@@ -95,18 +94,18 @@ class Diagnosis:
         }
 
     def add(self, exchange: Exchange) -> None:
-        """Show one exchange to the rules that want to see it."""
+        """Show one exchange to the rules that need it."""
         key = -1 if exchange.api_key is None else exchange.api_key
         self._show(exchange, self._by_key.get(key, self._always), of_groups=self._with_groups)
 
     def add_all(
         self, reader: ExchangeReader, columns: ExchangeColumns, indexes: Int64s
     ) -> Iterator[Exchange]:
-        """Show exchanges of a capture that was read to its end to the rules, those that decide what they find.
+        """Show the deciding exchanges of a completely read capture to the rules.
 
-        :param columns: of the exchanges, in the order of their numbers:
+        :param columns: columns of the exchanges, in the order of their numbers:
             :data:`~captures.analysis.decision_columns.TAKEN`
-        :param indexes: in the reader, of each row of the columns
+        :param indexes: index in the reader for each row of the columns
         :return: the exchanges that were shown
         """
         wanted = self.wanted(DecisionColumns(columns, numbers=indexes + reader.first))
@@ -122,7 +121,7 @@ class Diagnosis:
             yield exchange
 
     def wanted(self, rows: DecisionColumns) -> Bools:
-        """Return which exchanges each rule, and behind them the groups, have to be shown: by rule and exchange."""
+        """Return a mask by rule and exchange of the exchanges to show; the last row is for the groups."""
         wanted = np.zeros((len(self._rules) + 1, len(rows.columns)), np.bool_)
         intervened = rows.columns.flat("intervened") > 0
         for mine, rule in zip(wanted, self._rules, strict=False):
@@ -151,10 +150,10 @@ class Diagnosis:
                 self._faults.note(error, _doing(type(rule)), exchange.number)
 
     def findings(self, *, now: int | None = None, pending: Iterable[Exchange] = ()) -> list[Finding]:
-        """Return what was found so far, the gravest first, then what was seen first.
+        """Return the findings so far, sorted by descending severity, then by first occurrence.
 
         :param now: as for :meth:`IncidentHistories.result`
-        :param pending: likewise
+        :param pending: as for :meth:`IncidentHistories.result`
         """
         self._timelines = self.groups.result(now=now, pending=pending)
         excused = {number for timeline in self._timelines for number in _excused(timeline)}
@@ -169,7 +168,7 @@ class Diagnosis:
 
     @property
     def left_out(self) -> str:
-        """What is no finding because kproxy did it, in a sentence; empty if it did nothing."""
+        """A sentence that kproxy's interventions are no findings; empty if there were none."""
         if not self.intervened:
             return ""
         exchanges = words.counted(self.intervened, "exchange")
@@ -177,14 +176,14 @@ class Diagnosis:
 
     @property
     def incidents(self) -> list[Incident]:
-        """What happened, with the findings that followed from it, as of the latest :meth:`findings`."""
+        """The incidents, with the findings that follow from them, as of the latest :meth:`findings`."""
         return self.groups.incidents
 
     def _now(self, now: int | None) -> int:
         return now if now is not None else self._capture.latest
 
     def blind(self) -> list[Blind]:
-        """Return the rules that could not judge, or not all there is."""
+        """Return the rules that could not judge, or not everything."""
         found = []
         for rule in self._rules:
             said = rule.lacking() or self._faults.made(rule.blind, _doing(type(rule)), "")
@@ -194,11 +193,11 @@ class Diagnosis:
         return found
 
     def _found(self, rule: Rule) -> Iterator[Finding]:
-        """Yield what a rule has found, as far as it gets."""
+        """Yield the findings of a rule, up to an internal error."""
         return self._faults.whole(rule.findings(), _doing(type(rule)))
 
     def _failed(self, rule: type[Rule]) -> str:
-        """Return that a rule has failed, empty if it has not."""
+        """Return a text that a rule has failed; empty if it has not."""
         count = self._faults.of(_doing(rule))
         return f"it failed {times(count)}, by a fault of kproxy" if count else ""
 

@@ -1,4 +1,4 @@
-"""What a diagnosis says: findings, how grave they are, and what they rest on."""
+"""The model of a diagnosis: findings, their severity, and their evidence."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from captures.exchanges import Exchange
 from captures.json_objects import OrNull, Time, Word
 
 MOST_EVIDENCE = 10
-"""Exchanges that are named as evidence of a finding: the first ones, and the last."""
+"""Most exchanges that are named as evidence of a finding: the first ones, and the last."""
 
 
 class Severity(IntEnum):
-    """How grave a finding is."""
+    """How severe a finding is."""
 
     INFO = 0
     """Good to know; nothing is wrong."""
@@ -27,44 +27,43 @@ class Severity(IntEnum):
     MEDIUM = 2
     """Something does not work as it should, and users may notice."""
     HIGH = 3
-    """Data is lost, doubled or not available, or a client cannot work."""
+    """Data is lost, duplicated or unavailable, or a client cannot work."""
 
     @property
     def word(self) -> str:
-        """Its name as programs see it."""
+        """Its name for programs."""
         return self.name.lower()
 
 
 class EffectOf(StrEnum):
-    """Of which incidents a finding may be an effect."""
+    """The kind of incidents that may explain a finding."""
 
     MEMBERS = "members"
-    """Of what befell members of its group, or their broker."""
+    """Incidents of members of its group, or of their broker."""
     BROKERS = "brokers"
-    """Of a broker, or the way to it, that was away."""
+    """Outages of a broker, or of the network to it."""
     CONTROLLERS = "controllers"
-    """Of a controller that moved, or a broker that was away."""
+    """Moves of the controller, or outages of a broker."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing that is wrong, or worth to know.
+    """A problem, or a fact worth knowing.
 
-    :ivar rule: name of the rule that found it; the words are stable
-    :ivar subject: what it is about, such as ``group orders``: one rule finds one thing about a subject
+    :ivar rule: name of the rule that found it; stable
+    :ivar subject: what it concerns, such as ``group orders``; unique within a rule
     :ivar sentence: in plain words, with figures
     :ivar advice: what to do
-    :ivar count: how often it was seen
-    :ivar first: ns since the epoch, when it was first seen
-    :ivar last: and last
+    :ivar count: number of occurrences
+    :ivar first: time of the first occurrence, ns since the epoch
+    :ivar last: time of the last occurrence, ns since the epoch
     :ivar evidence: numbers of exchanges that show it, in order, at most :data:`MOST_EVIDENCE`
-    :ivar filter: shows all of them (``docs/filters.md``); empty if there are none, as with what TCP shows
-    :ivar connections: ids of the connections that it is about, where it shows in no exchange
-    :ivar thresholds: those that it depends on, as they were set: name -> value with unit
-    :ivar because_of: ID of the incident that it is an effect of (:mod:`captures.analysis.incidents`); empty if none is
-        known
-    :ivar effect_of: of which incidents it may be an effect; None for those that always stand for themselves
-    :ivar group: ID of the group that it is about; empty if it is about none
+    :ivar filter: shows all of them (``docs/filters.md``); empty if there are none, as for what TCP shows
+    :ivar connections: IDs of the connections that it concerns, if no exchange shows it
+    :ivar thresholds: thresholds that it depends on: name -> value with unit
+    :ivar because_of: ID of the incident that explains it (:mod:`captures.analysis.incidents`); empty if none is known
+    :ivar effect_of: kind of incidents that may explain it; None if none may
+    :ivar group: ID of the group that it concerns; empty if it concerns none
     """
 
     JSON = (
@@ -91,14 +90,14 @@ class Finding:
 
     @property
     def key(self) -> tuple[str, str]:
-        """What stays the same of it while a capture goes on."""
+        """What identifies it while a capture grows."""
         return self.rule, self.subject
 
 
 class Occurrences:
-    """Where and how often something was seen.
+    """Number, times and evidence of something that was seen.
 
-    :ivar count: how often
+    :ivar count: number of occurrences
     :ivar first: ns since the epoch
     :ivar last: ns since the epoch
     """
@@ -120,9 +119,9 @@ class Occurrences:
         self.note(exchange.number, exchange.time)
 
     def note(self, number: int, time: int) -> None:
-        """Count what is seen in an exchange.
+        """Count an occurrence in an exchange.
 
-        :param number: of the exchange; 0 or less where it has none yet, as what is not complete in a live capture
+        :param number: number of the exchange; 0 or less if it has none yet, because it is incomplete in a live capture
         :param time: ns since the epoch
         """
         self.first = min(self.first, time) if self.count else time
@@ -131,7 +130,7 @@ class Occurrences:
         self.show(number)
 
     def note_all(self, numbers: Int64s, times: Int64s) -> None:
-        """Count what is seen in some exchanges, as :meth:`note` does one after another; numbers rise, from 1 on."""
+        """Count occurrences like repeated calls of :meth:`note`; numbers are ascending, from 1 on."""
         if not len(numbers):
             return
         first = int(times.min())
@@ -143,7 +142,7 @@ class Occurrences:
         self.show(int(numbers[-1]))
 
     def show(self, number: int) -> None:
-        """Name an exchange that shows it, too, without counting it."""
+        """Add an exchange as evidence without counting it."""
         if number <= 0 or number in self._early:
             return
         if len(self._early) < MOST_EVIDENCE - 1:

@@ -1,4 +1,4 @@
-"""By what the exchanges of a capture may be dealt out to several of a rule, each of which finds what is its own."""
+"""Keys by which exchanges are distributed to several instances of a rule, each of which finds its own part."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dissectors.sides import SIDES
 
 
 class Key(Enum):
-    """What state is kept by. An exchange with several values of a key is dealt out to each of them."""
+    """The key of a rule's state. An exchange with several values of a key goes to each of them."""
 
     CONNECTION = "connection"
     """Number of the connection."""
@@ -45,10 +45,10 @@ class Key(Enum):
 
 
 def buckets(key: Key, columns: ExchangeColumns, connections: Int64s, count: int) -> Bools:
-    """Deal exchanges out by the hashes of their values of a key.
+    """Distribute exchanges by the hashes of their values of a key.
 
     :param connections: numbers of their connections in the whole capture
-    :return: by bucket and exchange, whether the exchange is of the bucket
+    :return: mask by bucket and exchange
     """
     match key:
         case Key.CONNECTION:

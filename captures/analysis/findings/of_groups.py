@@ -1,4 +1,4 @@
-"""What rules about groups have in common: they look at the groups' timelines, not at exchanges."""
+"""Helpers of rules about groups: these examine the groups' timelines, not exchanges."""
 
 from __future__ import annotations
 
@@ -26,12 +26,11 @@ _OF_TOPICS = [api_name(key) for key in sorted(OF_TOPICS)]
 
 
 class GroupRule(Rule):
-    """Finds something in each group's timeline."""
+    """Examines each group's timeline."""
 
     of_groups: ClassVar[bool] = True
 
     def findings(self) -> Iterator[Finding]:
-        """Yield what was found so far."""
         for timeline in self.scene.groups:
             for finding in self.of_group(self._judged(timeline), Labels(timeline)):
                 yield replace(finding, group=timeline.group)
@@ -42,14 +41,14 @@ class GroupRule(Rule):
         return timeline if len(judged) == len(timeline.rebalances) else replace(timeline, rebalances=judged)
 
     def of_group(self, timeline: GroupTimeline, labels: Labels) -> Iterator[Finding]:
-        """Yield what was found of one group.
+        """Yield the findings about one group.
 
-        :param labels: what its members are called
+        :param labels: labels of its members
         """
         raise NotImplementedError
 
     def blind(self) -> str:
-        """Return why it could not judge, or which groups were not seen as a whole."""
+        """Return why it could not judge, or which groups were not completely seen."""
         groups = [timeline for timeline in self.scene.groups if timeline.members]
         if not groups:
             return NO_GROUPS
@@ -59,13 +58,12 @@ class GroupRule(Rule):
 
 
 class AssignmentRule(GroupRule):
-    """Finds something in how partitions are given to the members, which takes to have seen all of them."""
+    """Examines how partitions are assigned to members, if all members were seen."""
 
     def _judged(self, timeline: GroupTimeline) -> GroupTimeline:
-        return timeline  # whatever led to an assignment, the group has it
+        return timeline  # whatever caused an assignment, the group has it
 
     def blind(self) -> str:
-        """Return why it could not judge."""
         groups = [timeline for timeline in self.scene.groups if timeline.rebalances]
         if not groups:
             return NO_GROUPS
@@ -77,10 +75,10 @@ def _not_seen(timeline: GroupTimeline) -> str:
 
 
 class AssignmentPeriod(NamedTuple):
-    """How partitions were given to the members, for a while.
+    """An assignment of partitions to members.
 
-    :ivar rebalance: that led to it
-    :ivar lasted: ns until the next one, or until the end of what is known of the group
+    :ivar rebalance: the rebalance that led to it
+    :ivar lasted: ns until the next one, or until the end of the timeline
     """
 
     rebalance: Rebalance
@@ -88,9 +86,9 @@ class AssignmentPeriod(NamedTuple):
 
 
 def assignments(timeline: GroupTimeline) -> list[AssignmentPeriod]:
-    """Return how partitions were given out over time, of the times when it is known of all members.
+    """Return the assignments over time that are known for all members.
 
-    Connectors and tasks are none: what a lost worker ran waits for it, and their number is not what limits a cluster.
+    Empty for connectors and tasks: those of a lost worker wait for it, and their number does not limit a cluster.
     """
     if timeline.of_workers:
         return []
@@ -106,17 +104,17 @@ def assignments(timeline: GroupTimeline) -> list[AssignmentPeriod]:
 
 
 def subject_of(timeline: GroupTimeline) -> str:
-    """Return what findings of a whole group are about."""
+    """Return the subject of findings about a whole group."""
     return f"group {timeline.group}"
 
 
 def causes_of(timeline: GroupTimeline, trigger: Trigger) -> list[Cause]:
-    """Return the causes with one trigger, in the order of the rebalances that they led to."""
+    """Return the causes with one trigger, in the order of their rebalances."""
     return [cause for each in timeline.rebalances for cause in each.causes if cause.trigger is trigger]
 
 
 def named(names: Iterable[str]) -> str:
-    """Return how several members are told, each by its instance or client ID: ``m3``, ``2 members (m1, m2)``."""
+    """Return members in words, each by its instance or client ID: ``m3``, ``2 members (m1, m2)``."""
     every = sorted({words.clipped(words.line(name), _NAME_LENGTH) for name in names if name})
     if len(every) > 1:
         return f"{len(every)} members ({some_of(every)})"
@@ -124,9 +122,9 @@ def named(names: Iterable[str]) -> str:
 
 
 def filter_of(timeline: GroupTimeline, rebalances: Iterable[Rebalance] = ()) -> str:
-    """Return a filter for what is said about a group.
+    """Return a filter for the evidence about a group.
 
-    :param rebalances: those of which the evidence is shown: what clients are told of topics does not name the group
+    :param rebalances: rebalances whose evidence is shown: responses about topics do not name the group
     """
     wanted = of_group(timeline.group)
     if any(cause.trigger is Trigger.PARTITIONS_CHANGED for each in rebalances for cause in each.causes):
@@ -135,7 +133,7 @@ def filter_of(timeline: GroupTimeline, rebalances: Iterable[Rebalance] = ()) -> 
 
 
 def seen_of(rebalances: Iterable[Rebalance]) -> Occurrences:
-    """Return rebalances as occurrences: each counts once, and what opened it shows it."""
+    """Return rebalances as occurrences: each counts once, with the evidence of its opening."""
     seen = Occurrences()
     for rebalance in rebalances:
         numbers = rebalance.cause.evidence or tuple(rebalance.evidence)
@@ -156,5 +154,5 @@ def seen_causes(causes: Iterable[Cause]) -> Occurrences:
 
 
 def least_sure(found: Sequence[Certainty]) -> Certainty:
-    """Return the least sure of some."""
+    """Return the lowest certainty."""
     return max(found, key=_CERTAINTIES.index)

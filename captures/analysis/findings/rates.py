@@ -1,17 +1,17 @@
-"""How fast something goes, where it goes fastest."""
+"""Rates of events, measured where they are highest."""
 
 from __future__ import annotations
 
 from dissectors.units import SECOND
 
 WINDOW = 10 * SECOND
-"""ns of a stretch in which is counted."""
+"""Length of a period in ns."""
 
 
 class Busiest:
-    """The busiest of the stretches of 10 seconds in which something happens; times have to come in order.
+    """The busiest period of at most 10 seconds; times must be ascending.
 
-    :ivar count: how often it happened there
+    :ivar count: number of events in it
     """
 
     __slots__ = ("_begin", "_count", "_span", "count")
@@ -23,7 +23,7 @@ class Busiest:
         self._count = 0
 
     def add(self, time: int) -> None:
-        """Count once.
+        """Count an event.
 
         :param time: ns since the epoch
         """
@@ -35,5 +35,5 @@ class Busiest:
 
     @property
     def rate(self) -> float:
-        """How often a second, over a second at least."""
+        """Events per second, over at least a second."""
         return self.count * SECOND / max(self._span, SECOND)

@@ -1,4 +1,4 @@
-"""The rules as a page of the documentation (``docs/findings.md``), told by the rules themselves."""
+"""The reference page of the rules (``docs/findings.md``), made from their own texts."""
 
 from __future__ import annotations
 

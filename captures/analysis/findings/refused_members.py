@@ -1,4 +1,4 @@
-"""What rules have in common that look for clients which a group does not take."""
+"""The base of rules that look for clients which a group does not accept."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from captures.meaning.exchange import items, rows, text
 from dissectors.error_codes import error_name
 
 MOST_SEEN = 20
-"""Clients, instance IDs and protocols that are named of one group; others are only counted."""
+"""Most clients, instance IDs and protocols that are named for one group."""
 
 
 @dataclass(slots=True)
@@ -29,9 +29,9 @@ class RefusedCalls:
     """Calls to one group that failed with one error.
 
     :ivar clients: client IDs, or addresses
-    :ivar members: member IDs of those that were members
-    :ivar instances: group.instance.ids that they named
-    :ivar offered: assignors that they support, as one text for each combination
+    :ivar members: member IDs, if they had one
+    :ivar instances: their group.instance.ids
+    :ivar offered: assignors that they support, one text for each combination
     """
 
     seen: Occurrences = field(default_factory=Occurrences)
@@ -57,11 +57,10 @@ class RefusedMembers(Rule):
         self._calls = False
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
-        """Return the calls that fail with these errors, and the first, which says that there are any."""
+        """Return a mask of the calls with these errors, and of evidence that calls exist."""
         return rows.with_errors(self.codes) | rows.evidence_of(rows.of_api(OF_MEMBERS))
 
     def add(self, exchange: Exchange) -> None:
-        """Look at one call of a member."""
         self._calls = True
         code = next((error.code for error in exchange.errors if error.code in self.codes), 0)
         group = group_of(exchange) if code else ""
@@ -93,7 +92,6 @@ class RefusedMembers(Rule):
             )
 
     def sentence(self, group: str, code: int, refused: RefusedCalls) -> str:
-        """Return what was found of a group, in words."""
         raise NotImplementedError
 
     def advice(self, code: int) -> str:
@@ -101,11 +99,9 @@ class RefusedMembers(Rule):
         raise NotImplementedError
 
     def how_grave(self, code: int, refused: RefusedCalls) -> Severity:
-        """Return how grave it is."""
         return self.severity
 
     def blind(self) -> str:
-        """Return why it could not judge."""
         return "" if self._calls else NO_GROUPS
 
 

@@ -1,7 +1,7 @@
-"""Consumers on their way from an offset that is not there to the one that they go on from.
+"""Consumers on their way from a missing offset to the one at which they continue.
 
-A consumer speaks to the coordinator over one connection and to the leaders over others, so that it is known by its
-client ID and host. That it asks for offsets proves nothing, as tools do that too: it counts once it fetches from there.
+A consumer uses one connection to the coordinator and others to the leaders, so it is identified by its client ID and
+host. Requesting offsets proves nothing, because tools do that too: a reset counts once the consumer fetches from there.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LATEST, _EARLIEST = -1, -2
 
 
 class Policy(Enum):
-    """Where ``auto.offset.reset`` sends a consumer; the value is how it is set."""
+    """The target of ``auto.offset.reset``; the value is its setting."""
 
     LATEST = "latest"
     EARLIEST = "earliest"
@@ -37,20 +37,20 @@ _POLICIES = {_LATEST: Policy.LATEST, _EARLIEST: Policy.EARLIEST}
 
 
 class Why(Enum):
-    """Why a consumer had no position that it could go on from."""
+    """Why a consumer had no valid position."""
 
     OUT_OF_RANGE = "out of range"
     NO_COMMIT = "no commit"
     LOST_COMMIT = "lost commit"
-    """None, though the group had committed for the partition."""
+    """No commit, though the group had committed for the partition."""
     SOME_COMMITS = "no commit for some"
-    """None for this partition, but for others of the topic."""
+    """No commit for this partition, but for others of the topic."""
     NEW_PARTITION = "new partition"
-    """None, and the partition was added after the capture began."""
+    """No commit, and the partition was added after the capture began."""
 
 
 class Reader(NamedTuple):
-    """Who reads what; a consumer speaks to coordinator and leaders over different connections."""
+    """A consumer and a partition; a consumer uses different connections to coordinator and leaders."""
 
     client: str
     host: str
@@ -60,11 +60,11 @@ class Reader(NamedTuple):
 
 @dataclass(slots=True)
 class LostPosition:
-    """A consumer that looks for a position.
+    """A consumer that needs a new position.
 
-    :ivar position: offset that it asked for, or the one that had been committed; -1 if none
-    :ivar log_start: first offset of the log then; -1 if not told
-    :ivar found: timestamp -> offset that ListOffsets answered
+    :ivar position: the offset that it requested, or its group's commit; -1 if none
+    :ivar log_start: first offset of the log then; -1 if unknown
+    :ivar found: timestamp -> offset in ListOffsets responses
     """
 
     why: Why
@@ -77,7 +77,7 @@ class LostPosition:
 
 
 class About(NamedTuple):
-    """Which resets are told together."""
+    """The key by which resets are combined."""
 
     client: str
     group: str
@@ -88,12 +88,12 @@ class About(NamedTuple):
 
 @dataclass(slots=True)
 class Reset:
-    """Positions that were set.
+    """Combined resets of positions.
 
-    :ivar skipped: offsets that are not read
-    :ivar removed: those of them that had been removed from the log
-    :ivar beyond: partitions in which the position lay behind the end
-    :ivar again: offsets that are read again, as far as the end is known
+    :ivar skipped: number of offsets that are not read
+    :ivar removed: how many of them had been removed from the log
+    :ivar beyond: number of partitions whose position was after the end
+    :ivar again: number of offsets that are read again, as far as the end is known
     """
 
     seen: Occurrences = field(default_factory=Occurrences)
@@ -107,7 +107,7 @@ class Reset:
 
 @dataclass(slots=True)
 class _Fresh:
-    """A position that was set at the end of the log, of which is not known yet where the log begins."""
+    """A position that was set to the end of a log whose start is still unknown."""
 
     about: About
     partition: int
@@ -115,11 +115,11 @@ class _Fresh:
 
 
 class Resets:
-    """Follows consumers; exchanges have to come in the order of their numbers.
+    """Follows consumers; exchanges must be added in the order of their numbers.
 
-    :param names: tells names of topic IDs
-    :ivar found: positions that were set
-    :ivar lost: consumers that look for a position
+    :param names: resolves topic IDs
+    :ivar found: resets
+    :ivar lost: consumers that need a new position
     """
 
     def __init__(self, names: Names) -> None:
@@ -130,9 +130,9 @@ class Resets:
         self._committed: dict[tuple[str, str], dict[int, int]] = {}
         self._partitions: dict[str, int] = {}
 
-    # ------------------------------------------------------------ positions that are not there
+    # ------------------------------------------------------------ lost positions
     def fetch(self, exchange: Exchange, seen: FetchSeen, told: Iterable[FetchedPartition]) -> None:
-        """Learn from a Fetch of a consumer."""
+        """Add a Fetch of a consumer."""
         for (topic, partition), offset in seen.asked:
             reader = _reader(exchange, topic, partition)
             self._fresh.pop(reader, None)
@@ -150,13 +150,13 @@ class Resets:
                         Why.OUT_OF_RANGE, exchange.number, exchange.time, "", position, begin
                     )
             elif not error:
-                # another replica may have what one has not yet, or has no more (KIP-392)
+                # another replica may have records that one lacks (KIP-392)
                 self.lost.pop(reader, None)
                 if begin >= 0 and reader in self._fresh:
                     self._measure(self._fresh.pop(reader), begin)
 
     def offset_fetch(self, exchange: Exchange) -> None:
-        """Learn what a consumer is told of the commits of its group."""
+        """Add an OffsetFetch, with which a consumer gets the commits of its group."""
         request, response = exchange.request_body, exchange.response_body
         for body in rows(response, "groups") or (response,):
             group = text(body, "group_id") or text(request, "group_id")
@@ -185,7 +185,7 @@ class Resets:
                 )
 
     def _why(self, reader: Reader, committed: dict[int, int]) -> Why:
-        """Return why a group has no commit for a partition, by those that it has for the topic."""
+        """Return why a group has no commit for a partition, by its commits for the topic."""
         if reader.partition in committed:
             return Why.LOST_COMMIT
         if not committed:
@@ -194,23 +194,23 @@ class Resets:
         return Why.NEW_PARTITION if added else Why.SOME_COMMITS
 
     def commit(self, exchange: Exchange, committed: Iterable[CommittedPartition]) -> None:
-        """Learn that a group has committed."""
+        """Add a commit of a group."""
         group = text(exchange.request_body, "group_id")
         if not group or exchange.errors or exchange.response is None:
             return
         for (topic, partition), offset, _ in committed:
             self._committed.setdefault((group, topic), {})[partition] = offset
 
-    # ------------------------------------------------------------ positions that are found
+    # ------------------------------------------------------------ new positions
     def metadata(self, exchange: Exchange) -> None:
-        """Learn how many partitions topics have, as they are first told."""
+        """Add a Metadata exchange: keep the first partition count of each topic."""
         for row in rows(exchange.response_body, "topics"):
             name, count = text(row, "name"), len(rows(row, "partitions"))
             if name and count:
                 self._partitions.setdefault(name, count)
 
     def list_offsets(self, exchange: Exchange) -> None:
-        """Learn which offsets a consumer may go on from."""
+        """Add a ListOffsets, with which a consumer gets offsets to continue at."""
         times = {
             place: number(row, "timestamp", 0)
             for place, row in rows_by_place(exchange.request_body, "topics", self._names)
@@ -226,7 +226,7 @@ class Resets:
     def _goes_on(self, reader: Reader, lost: LostPosition, offset: int) -> None:
         time = next((time for time, found in lost.found.items() if found == offset), None)
         if time is None:
-            return  # it has another position, such as one that the application sets
+            return  # its position comes from elsewhere, such as the application
         policy = _POLICIES.get(time, Policy.BY_DURATION)
         about = About(reader.client, lost.group, reader.topic, lost.why, policy)
         reset = self.found.setdefault(about, Reset())
@@ -244,7 +244,7 @@ class Resets:
             reset.skipped += offset - lost.position
             reset.removed += max(min(lost.log_start, offset) - lost.position, 0)
         elif lost.why is Why.OUT_OF_RANGE:
-            # it was not below the beginning, as it went back: so it lay behind the end
+            # it went back, so it was not before the start: it was after the end
             reset.beyond += 1
             reset.again += max(lost.found.get(_LATEST, offset) - offset, 0)
         else:
@@ -265,7 +265,7 @@ def _reader(exchange: Exchange, topic: str, partition: int) -> Reader:
 
 
 def _offset(row: Body) -> int:
-    """Return the offset that ListOffsets found: one, or a list of them in version 0, the newest first."""
+    """Return the offset in a ListOffsets response: a single one, or in version 0 a list with the newest first."""
     old = row.get("old_style_offsets")
     if isinstance(old, tuple | list) and old and isinstance(old[0], int):
         return old[0]

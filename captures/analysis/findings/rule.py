@@ -1,11 +1,11 @@
-"""What a rule is: it looks at exchanges, and says what it has found. One file for each.
+"""The base class of rules: a rule sees exchanges, and reports findings. One file for each.
 
-A rule is asked again and again while a capture goes on, so that asking it must not change what it knows. What it keeps
-is bounded by how many clients, connections, topics and groups there are, never by how many exchanges.
+A rule is asked for findings repeatedly while a capture grows, so that must not change its state. Its state is bounded
+by the number of clients, connections, topics and groups, never by the number of exchanges.
 
-It finds what is wrong, not what is unusual: a capture of clients and brokers that do their work has no finding above
-``low``. Where it rests on a threshold, that is declared, and named in the finding. Where a capture lacks what it
-needs, it says so in :meth:`Rule.blind`, and finds nothing.
+It finds problems, not peculiarities: a capture of healthy clients and brokers has no finding above ``low``. Thresholds
+are declared, and named in findings. If a capture lacks what a rule needs, :meth:`Rule.blind` says so, and the rule
+finds nothing.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from captures.meaning import Names, words
 
 
 class Unit(Enum):
-    """What a threshold is counted in. The value is what stands behind the number."""
+    """The unit of a threshold. The value is the suffix of the number."""
 
     COUNT = ""
     MILLISECONDS = "ms"
@@ -52,7 +52,7 @@ class Threshold(NamedTuple):
     about: str
 
     def shown(self, value: float) -> str:
-        """Return a value of it with its unit, the largest one that it is a multiple of."""
+        """Return a value with its unit, the largest that divides it."""
         if self.unit is Unit.MILLISECONDS:
             return words.duration(round(value))
         if self.unit is Unit.BYTES:
@@ -65,15 +65,15 @@ class Threshold(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class Scene:
-    """What rules may look at beside the exchanges they are shown.
+    """What rules may use besides exchanges.
 
-    :ivar capture: the capture; only what concerns it as a whole, such as its connections
-    :ivar names: tells names of topic IDs
-    :ivar told: asks for the groups' timelines; not to be used before rules are asked for findings
-    :ivar limits: thresholds that the user has set: ``rule.name`` -> value
-    :param traffic: what Produce and Fetch exchanges carry, if groups are followed by it, too
-    :ivar records: likewise
-    :ivar shared: what several rules follow
+    :ivar capture: the capture; only for facts about it as a whole, such as its connections
+    :ivar names: resolves topic IDs
+    :ivar told: returns the groups' timelines; only for use in :meth:`Rule.findings`
+    :ivar limits: thresholds set by the user: ``rule.name`` -> value
+    :param traffic: contents of Produce and Fetch exchanges, if shared with the groups' histories
+    :ivar records: contents of Produce and Fetch exchanges
+    :ivar shared: followers that several rules share
     """
 
     capture: Capture
@@ -90,28 +90,28 @@ class Scene:
 
     @property
     def groups(self) -> Sequence[GroupTimeline]:
-        """The groups' timelines as of now."""
+        """The groups' current timelines."""
         return self.told()
 
     def endpoints(self, connection: int) -> tuple[str, str]:
-        """Return client and broker of a connection as they are to be shown."""
+        """Return client and broker of a connection as displayed."""
         return self.capture.shown_endpoints(connection)
 
 
 class Rule:
     """Looks for one kind of finding.
 
-    :param scene: what else it may look at
-    :cvar name: of the rule, as programs see it; stable
+    :param scene: what it may use besides exchanges
+    :cvar name: name for programs; stable
     :cvar title: what it finds, as a heading
-    :cvar about: what that means and where the facts come from (KIP, Kafka source path), in a few sentences
-    :cvar severity: of what it finds, unless it says otherwise
-    :cvar apis: keys of the APIs whose exchanges it is shown; None for all, empty for none
-    :cvar key: what its state is kept by: it finds the same where each of several sees only some values of it
+    :cvar about: what that means and the source of the facts (KIP, Kafka source path), in a few sentences
+    :cvar severity: severity of its findings, unless they set another
+    :cvar apis: keys of the APIs whose exchanges it needs; None for all, empty for none
+    :cvar key: key of its state: instances that see only some of its values find the same together
     :cvar thresholds: bounds that it depends on
-    :cvar of_groups: whether it looks at the groups' timelines
-    :cvar needs: what a capture has to have, and a request log has not
-    :cvar effect_of: of which incidents its findings may be effects
+    :cvar of_groups: whether it examines the groups' timelines
+    :cvar needs: what it needs that a request log lacks
+    :cvar effect_of: kind of incidents that may explain its findings
     """
 
     name: ClassVar[str]
@@ -133,37 +133,37 @@ class Rule:
         }
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
-        """Return which exchanges of a whole capture it has to be shown, of those of its APIs; None for all of them.
+        """Return a mask of the deciding exchanges of a whole capture, among those of its APIs; None for all.
 
-        What it finds, and what it is blind to, are the same then. Exchanges in which kproxy intervened are shown in any
-        case.
+        With these alone, its findings and its blindness are the same. Exchanges in which kproxy intervened are always
+        shown.
         """
         return None
 
     def add(self, exchange: Exchange) -> None:
-        """Look at one exchange."""
+        """Add one exchange."""
 
     def intervened(self, exchange: Exchange) -> None:
-        """Take note of one that says nothing of the cluster, since kproxy answered it or let something else go on.
+        """Add an exchange that says nothing about the cluster, because kproxy answered it or forwarded something else.
 
-        What a rule measures from such an exchange to the next is of kproxy's making.
+        Anything a rule measures from such an exchange to the next is caused by kproxy.
         """
 
     def findings(self) -> Iterator[Finding]:
-        """Yield what was found so far."""
+        """Yield the findings so far."""
         raise NotImplementedError
 
     def blind(self) -> str:
-        """Return why it could not judge, or not all there is, in words; empty if it could, whatever it found."""
+        """Return why it could not judge, or not everything, in words; empty if it could, whatever it found."""
         return ""
 
     def lacking(self) -> str:
-        """Return what it needs and the source of the capture does not have, in words; empty if it has."""
+        """Return what it needs and the source of the capture lacks, in words; empty if nothing."""
         found = self.scene.capture.notes.broker_logs.lacks
         return self.needs.value if self.needs is not None and self.needs in found else ""
 
     def limit(self, name: str) -> float:
-        """Return a threshold as it is set."""
+        """Return the value of a threshold."""
         return self._set_to[name]
 
     def finding(
@@ -179,7 +179,7 @@ class Rule:
         connections: Sequence[int] = (),
         **more: Any,
     ) -> Finding:
-        """Make a finding of this rule; the thresholds are put in, and texts made fit to be shown anywhere."""
+        """Make a finding of this rule, with its thresholds, and texts made safe to display."""
         return Finding(
             rule=self.name,
             severity=self.severity if severity is None else severity,
@@ -203,5 +203,5 @@ class Rule:
 
 
 def times(count: int) -> str:
-    """Return how often: ``once``, ``twice``, ``1,234 times``."""
+    """Return a number of times in words: ``once``, ``twice``, ``1,234 times``."""
     return {1: "once", 2: "twice"}.get(count) or f"{words.counted(count, 'time')}"

@@ -1,4 +1,4 @@
-"""Rules and thresholds as users name them: ``slow_polls``, ``slow_polls.longest = 5s``."""
+"""Rules and thresholds in the users' notation: ``slow_polls``, ``slow_polls.longest = 5s``."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from dissectors.units import MS
 
 
 class UnknownRuleError(ValueError):
-    """There is no such rule or threshold, or a value is none for it; the text says what is meant perhaps."""
+    """An unknown rule or threshold, or an invalid value for it; the text may suggest a correction."""
 
 
 def chosen(
     rules: Sequence[type[Rule]], only: Iterable[str] = (), without: Iterable[str] = ()
 ) -> list[type[Rule]]:
-    """Return the rules of some names.
+    """Return the selected rules.
 
     :param only: names; empty for all
-    :param without: names of rules that are left out
-    :raises UnknownRuleError: if there is no rule of a name
+    :param without: names of rules to leave out
+    :raises UnknownRuleError: if there is no rule with a name
     """
     known = {rule.name: rule for rule in rules}
     wanted = [_rule(known, name) for name in only] or list(rules)
@@ -34,7 +34,7 @@ def limits(rules: Sequence[type[Rule]], settings: Iterable[str]) -> dict[str, fl
     """Return thresholds from texts such as ``slow_polls.longest=5s``.
 
     :returns: ``rule.name`` -> value in the unit of the threshold
-    :raises UnknownRuleError: if there is no such threshold, or a value is none of its unit
+    :raises UnknownRuleError: if there is no such threshold, or a value is invalid for its unit
     """
     return dict(_limit(rules, text) for text in settings)
 
@@ -67,7 +67,7 @@ def _rule(known: dict[str, type[Rule]], name: str) -> type[Rule]:
 
 
 def parsed(threshold: Threshold, text: str) -> float | None:
-    """Return a value of a threshold, with its unit, another one of its kind, or none; None if it is no such value."""
+    """Return the value of a threshold, given with its unit, a related unit, or none; None if it is invalid."""
     written = text.strip().replace(",", "").replace(" ", "")
     found = number(written.removesuffix(threshold.unit.value))
     if found is None and threshold.unit is Unit.MILLISECONDS and (ns := duration(written)) is not None:

@@ -1,7 +1,7 @@
-"""What several rules follow: each is made once, as they are asked for, and takes every exchange in once.
+"""State that several rules share: each follower is made once, on demand, and gets every exchange once.
 
-Rules are shown an exchange one after the other, so that it is enough to know the latest one. A follower is shared where
-it does not matter which of the rules has shown it the exchange already.
+Rules get the exchanges one after the other, so it suffices to remember the latest one. A follower can be shared if it
+does not matter which of the rules passes it an exchange first.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from captures.meaning import Names
 
 
 class Follower(Protocol):
-    """Learns from exchanges."""
+    """Collects facts from exchanges."""
 
     def add(self, exchange: Exchange) -> None:
-        """Learn from one exchange."""
+        """Add one exchange."""
 
 
 F = TypeVar("F", bound=Follower)
 
 
 class Once(Generic[F]):
-    """Shows a follower each exchange once, however many rules show it.
+    """Passes each exchange to a follower once, however many rules pass it.
 
-    :ivar known: the follower, to be asked for what it has learnt
+    :ivar known: the follower, for reading its results
     """
 
     __slots__ = ("_latest", "known")
@@ -41,7 +41,7 @@ class Once(Generic[F]):
         self._latest: Exchange | None = None
 
     def add(self, exchange: Exchange) -> None:
-        """Show it an exchange; does nothing if it was the last one that it was shown."""
+        """Pass on an exchange, unless it is the latest one."""
         if exchange is not self._latest:
             self._latest = exchange
             self.known.add(exchange)
@@ -61,20 +61,20 @@ class SharedFollowers:
 
     @cached_property
     def staleness(self) -> Once[Staleness]:
-        """What clients do when their metadata is out of date."""
+        """Episodes of clients with stale metadata."""
         return Once(Staleness(self._names))
 
     @cached_property
     def introductions(self) -> Once[Introductions]:
-        """Who speaks on a connection."""
+        """The client of each connection."""
         return Once(Introductions())
 
     @cached_property
     def offered(self) -> Once[OfferedVersions]:
-        """Which versions brokers offer."""
+        """The API versions that brokers offer."""
         return Once(OfferedVersions())
 
     @cached_property
     def advertised(self) -> Once[AdvertisedAddresses]:
-        """Which addresses answers name."""
+        """The addresses that responses name."""
         return Once(AdvertisedAddresses())

@@ -1,8 +1,7 @@
-"""What clients do when their metadata is out of date: error, refresh, retry, success; by client and topic.
+"""Clients with stale metadata: error, refresh, retry, success; by client and topic.
 
-An episode begins with an error by which a broker says that it is not the one to ask, and ends with the first request
-of the same kind about the topic that has no such error. Replicas are left out: they learn of leaders from the
-controller, not from Metadata.
+An episode begins with an error that means that another broker must be asked, and ends with the first data request about
+the topic without such an error. Replicas are left out: they learn of leaders from the controller, not from Metadata.
 """
 
 from __future__ import annotations
@@ -29,21 +28,21 @@ _DATA = frozenset({
     ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.LIST_OFFSETS, ApiKey.DELETE_RECORDS, ApiKey.OFFSET_FOR_LEADER_EPOCH,
     ApiKey.SHARE_FETCH,
 })  # fmt: skip
-"""What goes to the leader: Produce, Fetch, ListOffsets, DeleteRecords, OffsetForLeaderEpoch, ShareFetch."""
+"""Requests to the leader of a partition."""
 APIS = _DATA | {ApiKey.METADATA, ApiKey.DESCRIBE_TOPIC_PARTITIONS}
 
 
 @dataclass(slots=True)
 class Episodes:
-    """What one client met with one topic.
+    """The episodes of one client with one topic.
 
     :ivar seen: exchanges with such an error
     :ivar codes: the errors
-    :ivar since: when the episode that goes on began, ns since the epoch; None if none does
-    :ivar healed: episodes that ended
-    :ivar longest: ns of the longest of these
-    :ivar refreshes: Metadata requests of the client within episodes
-    :ivar stubborn_errors: most errors in a row without a Metadata request between
+    :ivar since: start of the running episode, ns since the epoch; None if there is none
+    :ivar healed: number of ended episodes
+    :ivar longest: duration of the longest ended episode in ns
+    :ivar refreshes: Metadata requests of the client during episodes
+    :ivar stubborn_errors: most errors in a row without a Metadata request in between
     :ivar stubborn_time: ns from the first of those to the last
     """
 
@@ -59,7 +58,7 @@ class Episodes:
     _row_since: int = 0
 
     def fail(self, exchange: Exchange, codes: set[int]) -> None:
-        """Take in an exchange with such errors."""
+        """Add an exchange with such errors."""
         self.seen.add(exchange)
         self.codes |= codes
         if self.since is None:
@@ -71,12 +70,12 @@ class Episodes:
             self.stubborn_errors, self.stubborn_time = self._row, exchange.time - self._row_since
 
     def refresh(self) -> None:
-        """Take in a Metadata request."""
+        """Add a Metadata request."""
         self._row = 0
         self.refreshes += self.since is not None
 
     def succeed(self, exchange: Exchange) -> None:
-        """Take in an exchange without such errors."""
+        """Add an exchange without such errors."""
         self._row = 0
         if self.since is not None:
             self.healed += 1
@@ -87,8 +86,8 @@ class Episodes:
 class Staleness:
     """Follows the episodes of all clients.
 
-    :param names: tells names of topic IDs
-    :ivar refreshing: clients of which a Metadata request was seen
+    :param names: resolves topic IDs
+    :ivar refreshing: clients with a Metadata request
     """
 
     def __init__(self, names: Names) -> None:
@@ -97,7 +96,7 @@ class Staleness:
         self.refreshing: set[str] = set()
 
     def add(self, exchange: Exchange) -> None:
-        """Look at one exchange of :data:`APIS`."""
+        """Add one exchange of :data:`APIS`."""
         client = client_name(exchange)
         mine = self._episodes.get(client)
         if exchange.api_key not in _DATA:
@@ -120,7 +119,7 @@ class Staleness:
                     mine[topic].succeed(exchange)
 
     def result(self) -> Iterator[tuple[tuple[str, str], Episodes]]:
-        """Yield client and topic with what happened, in the order in which it began."""
+        """Yield client and topic with their episodes, by client in the order of first errors."""
         for client, mine in self._episodes.items():
             for topic, episodes in mine.items():
                 yield (client, topic), episodes

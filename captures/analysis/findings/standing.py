@@ -1,7 +1,7 @@
-"""Where columns show that a position may have stood still while there was more to read.
+"""Candidates for positions that stood still while there was more to read, found in columns.
 
-More is found than there is: a position that left and came back is taken to have stood all the while, and sessions of
-Fetch are not followed. What is not found did not stand.
+The candidates are a superset: a position that left and came back counts as standing, and fetch sessions are not
+followed. Positions that are no candidates did not stand still.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from dissectors.api_keys import ApiKey
 
 
 class StandingPositions:
-    """Finds the exchanges that show where positions may have stood.
+    """Finds the exchanges that show candidates.
 
-    :param rows: of a whole capture
+    :param rows: rows of a whole capture
     :param times: how often a position has to be seen at one offset
     """
 
@@ -33,7 +33,7 @@ class StandingPositions:
         self._told = told.chosen(((errors == 0) | (errors == NO_VALUE)) & (told.offsets >= 0))
 
     def fetched(self, least: float) -> Bools:
-        """Return the Fetches of connections on which an offset may have been fetched for so long, in ns."""
+        """Return a mask of the Fetches on connections that may have fetched an offset for at least `least` ns."""
         mine = self._rows.of_consumers
         asked, told = (each.chosen(mine[each.rows]) for each in (self._asked, self._told))
         rows, places, offsets = map(np.concatenate, zip(asked, told, strict=True))
@@ -48,7 +48,7 @@ class StandingPositions:
         return self._on(lines[more][stood])
 
     def committed(self, least: float) -> Bools:
-        """Return the commits of groups that may have committed an offset for so long, in ns, with what tells ends."""
+        """Return a mask of the commits of groups that may have committed an offset for `least` ns, and of ends."""
         groups = self._rows.columns.ragged("groups")
         commits = self._rows.of_api({ApiKey.OFFSET_COMMIT}) & groups.filled
         asked = self._asked.chosen(commits[self._asked.rows] & (self._asked.offsets >= 0))
@@ -57,7 +57,7 @@ class StandingPositions:
         order = np.lexsort((rows, places))
         tells = order < len(ends.rows)
         rows, places, offsets = (column[order] for column in (rows, places, offsets))
-        # the greatest end so far of each partition: all ranks of a partition are above those of the one before
+        # running maximum of each partition's end: all ranks of a partition exceed those of the previous one
         values, ranks = np.unique(offsets, return_inverse=True)
         base = np.cumsum(np.diff(places, prepend=places[:1]) != 0) * (len(values) + 1)
         greatest = np.maximum.accumulate(base + np.where(tells, ranks + 1, 0)) - base
@@ -73,24 +73,24 @@ class StandingPositions:
         return found | self._on(self._connection[mentions[self._rows.of_consumers[mentions]]])
 
     def _on(self, connections: Int64s) -> Bools:
-        """Return the Fetches of consumers on some connections."""
+        """Return a mask of the consumers' Fetches on some connections."""
         found: Bools = self._rows.of_consumers & np.isin(self._connection, connections)
         return found
 
     def _stood(self, rows: Int64s, least: float, *keys: Int64s) -> Bools:
-        """Return of some elements those that have equal keys over a time that is long enough, and often enough."""
+        """Return a mask of the elements with equal keys over at least `least` ns, and often enough."""
         groups, times = RowGroups(*keys), self._time[rows]
         spans = np.array(groups.greatest(times), np.int64) - np.array(groups.least(times), np.int64)
         enough: Bools = (spans >= least) & (np.bincount(groups.of, minlength=len(groups)) >= self._times)
         return enough[groups.of]
 
     def _ends(self) -> PartitionOffsets:
-        """Return where partitions end: high watermarks, and behind what was produced."""
+        """Return the ends of partitions: high watermarks, and offsets after produced records."""
         told = self._told.chosen((self._produced | self._rows.of_consumers)[self._told.rows])
         sent = self._asked.chosen(self._produced[self._asked.rows])
         records, uncounted = (self._rows.columns.ragged(f"flow_{name}") for name in ("records", "uncounted"))
         mine = self._produced[records.rows]
-        # both tables have the partitions of a Produce in the order of the message
+        # both tables have the partitions of a Produce in message order
         counts = np.where(uncounted.values[mine] > 0, 1, np.maximum(records.values[mine], 1))
         _, codes = np.unique(np.concatenate((sent.places, told.places)), return_inverse=True)
         keys = np.concatenate((sent.rows, told.rows)) * (len(codes) + 1) + codes

@@ -1,9 +1,9 @@
-"""What becomes of transactions as their producers tell it; for the rules that look at them.
+"""Transactions as their producers' requests show them; for the rules about transactions.
 
-A transaction begins with the first request that adds something to it: AddPartitionsToTxn, AddOffsetsToTxn, and, since
-Transactions v2 needs neither (KIP-890), a Produce or TxnOffsetCommit that names it. It ends with EndTxn, or as
-InitProducerId begins anew, or as the coordinator aborts what is open for too long, which shows in the markers that it
-has written (WriteTxnMarkers between brokers), or as its producer is told so.
+A transaction begins with the first request that adds something to it: AddPartitionsToTxn, AddOffsetsToTxn, or, since
+Transactions v2 needs neither (KIP-890), a Produce or TxnOffsetCommit that names it. It ends with EndTxn, with another
+InitProducerId, when the coordinator aborts what is open too long, which shows in the markers that it writes
+(WriteTxnMarkers between brokers), or with an error response that says so to its producer.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _NO_LONGER_OPEN = frozenset({
     ErrorCode.PRODUCER_FENCED,
 })  # fmt: skip
 _MOST_KNOWN = 20_000
-"""Transactional IDs that are remembered, as some programs make new ones all the time; the oldest are forgotten."""
+"""Most transactional IDs that are kept, because some programs make new ones all the time; the oldest are dropped."""
 
 
 class Init(NamedTuple):
     """An InitProducerId that was answered.
 
-    :ivar number: of the exchange
+    :ivar number: number of the exchange
     """
 
     number: int
@@ -49,11 +49,11 @@ class Init(NamedTuple):
 
 
 class Open(NamedTuple):
-    """A transaction that has begun and not ended.
+    """An open transaction.
 
     :ivar time: when it began
-    :ivar number: of the exchange that began it
-    :ivar client: who began it
+    :ivar number: number of the exchange that began it
+    :ivar client: client that began it
     """
 
     time: int
@@ -64,12 +64,12 @@ class Open(NamedTuple):
 
 @dataclass(slots=True)
 class Transaction:
-    """A transactional ID, and the transaction that it has open.
+    """A transactional ID, and its open transaction.
 
-    :ivar timeout: ns, ``transaction.timeout.ms`` as the producer told it; None if that was not seen
-    :ivar coordinated: whether what its producers say to the coordinator is in the capture
+    :ivar timeout: ``transaction.timeout.ms`` in the producer's request, in ns; None if that was not seen
+    :ivar coordinated: whether its producers' requests to the coordinator are in the capture
     :ivar inits: the last two InitProducerId, the latest last
-    :ivar open: None if none is
+    :ivar open: None if there is none
     """
 
     transactional_id: str
@@ -80,14 +80,13 @@ class Transaction:
 
 
 class Transactions:
-    """Follows transactions by their transactional IDs; exchanges have to come in the order of their numbers."""
+    """Follows transactions by their transactional IDs; exchanges must be added in the order of their numbers."""
 
     def __init__(self) -> None:
         self.known: dict[str, Transaction] = {}
         self._producers: dict[int, str] = {}
 
     def add(self, exchange: Exchange) -> None:
-        """Learn from one exchange."""
         if exchange.api_key == ApiKey.WRITE_TXN_MARKERS:
             for aborted in self.overdue(exchange):
                 aborted.open = None
@@ -105,7 +104,7 @@ class Transactions:
         if key == ApiKey.INIT_PRODUCER_ID:
             self._init(known, exchange)
         elif exchange.errors:
-            # who is told so has no open transaction any more; one of another client may be open meanwhile
+            # this producer has no open transaction any more; another client may have one
             if known.open is not None and known.open.client == client_name(exchange) and _over(exchange):
                 known.open = None
         elif key == ApiKey.END_TXN:
@@ -115,9 +114,9 @@ class Transactions:
             known.open = Open(exchange.time, exchange.number, client_name(exchange), exchange.connection)
 
     def overdue(self, exchange: Exchange) -> list[Transaction]:
-        """Return the transactions that a WriteTxnMarkers aborts and that were open for longer than their timeout.
+        """Return the transactions that a WriteTxnMarkers aborts and that were open longer than their timeout.
 
-        Others are ended by their producers: markers come after EndTxn, maybe as the next one has begun already.
+        Others were ended by their producers: markers follow EndTxn, possibly after the next transaction has begun.
         """
         found = []
         for row in rows(exchange.request_body, "markers"):

@@ -1,1 +1,1 @@
-"""Groups over time: who was a member when, what every rebalance came from, and what it cost."""
+"""Groups over time: their members, and the causes and costs of every rebalance."""

@@ -1,4 +1,4 @@
-"""What was sent on the connections of a capture, by client and by broker, sorted once and searched for each silence."""
+"""Requests, responses and closings on the connections of a capture, indexed by client and by broker."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _OF_CONSUMERS = sorted(
 """APIs that producers and admin clients with the same client ID do not send."""
 _NEVER = int(np.iinfo(np.int64).max)
 _LOOKED_AT = 4096
-"""Events that are looked at together."""
+"""Events that are tested at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Events:
-    """Something that happened on connections, one row each, in the order of time.
+    """Events on connections, one row each, in the order of time.
 
     :ivar times: ns since the epoch
-    :ivar connections: ids
+    :ivar connections: connection IDs
     """
 
     times: Int64s
@@ -34,20 +34,20 @@ class Events:
 
     @classmethod
     def of(cls, times: Int64s, connections: Int64s) -> Events:
-        """Return events that are in any order."""
+        """Return events from unsorted arrays."""
         order = np.argsort(times, kind="stable")
         return cls(times[order], connections[order])
 
     def within(self, begin: int, end: int) -> Int64s:
-        """Return the connections of the events from one time to another, both included."""
+        """Return the connections of the events from `begin` to `end`, both included."""
         return self.connections[
             np.searchsorted(self.times, begin) : np.searchsorted(self.times, end, "right")
         ]
 
     def any_within(self, begin: int, end: int, wanted: Bools, but: Int64s) -> bool:
-        """Whether there was one from one time to another, both included.
+        """Return whether there was an event from `begin` to `end`, both included.
 
-        :param wanted: by connection, which count
+        :param wanted: mask of connections, those that count
         :param but: connections that do not count
         """
         connections = self.within(begin, end)
@@ -60,25 +60,25 @@ class Events:
 
 @dataclass(frozen=True, slots=True)
 class Requests:
-    """Requests of a client on one connection, one row each: when it was sent, its API key, its number."""
+    """Requests of a client on one connection, one row each: time of sending, API key, number."""
 
     sent: Int64s
     keys: Int64s
     numbers: Int64s
 
     def until(self, time: int) -> Requests:
-        """Return those up to a time."""
+        """Return the requests sent up to `time`."""
         chosen = self.sent <= time
         return Requests(self.sent[chosen], self.keys[chosen], self.numbers[chosen])
 
     def last_of_consumer(self, after: int) -> int | None:
-        """Return the number of the last one after a time that only consumers send; None if there is none."""
+        """Return the number of the last request after `after` that only consumers send; None if there is none."""
         found = self.numbers[(self.sent > after) & np.isin(self.keys, _OF_CONSUMERS)]
         return int(found.max()) if len(found) else None
 
 
 class ConnectionActivity:
-    """What was sent on the connections of a capture, and how they ended, up to now."""
+    """Requests and responses on the connections of a capture, and how the connections ended."""
 
     def __init__(self, capture: Capture) -> None:
         self._capture = capture
@@ -90,9 +90,9 @@ class ConnectionActivity:
         self._requests: dict[tuple[int, str], Requests] = {}
 
     def connections_of(self, client: str, host: str) -> Int64s:
-        """Return the connections on which requests with a client ID came from a host.
+        """Return the connections on which a host sent requests with a client ID.
 
-        :param client: client ID; what is none is an address, in place of a missing one
+        :param client: client ID; anything that is none is an address, and stands for a missing client ID
         """
         by_host = self._of_clients.get(client)
         if by_host is None:
@@ -105,7 +105,7 @@ class ConnectionActivity:
         return by_host.get(host, np.zeros(0, np.int64))
 
     def host(self, connection: int) -> str:
-        """Return the host of the client of a connection."""
+        """Return the host of a connection's client."""
         return self._capture.endpoints(connection)[0].rpartition(":")[0]
 
     def requests(self, connection: int, client: str) -> Requests:
@@ -128,19 +128,19 @@ class ConnectionActivity:
         )
 
     def answered(self, connection: int) -> Int64s:
-        """Return when the responses on a connection came."""
+        """Return the arrival times of the responses on a connection."""
         table, rows = self._capture.table, self._on(connection)
         return table.column("response_last")[rows[table.column("response_size")[rows] > 0]]
 
     def answered_by(self, broker: str) -> Events:
-        """Return the responses of a broker."""
+        """Return the responses of `broker`."""
         return self._answered_by.get(broker, _NO_EVENTS)
 
     def closed_by(self, broker: str) -> Events:
-        """Return the connections that a broker closed or reset before the client did."""
+        """Return the connections that `broker` closed or reset before the client did."""
         return self._closed_by.get(broker, _NO_EVENTS)
 
-    # ---------------------------------------------------------------- sorted once
+    # ---------------------------------------------------------------- indexes, made once
     @cached_property
     def _numbers(self) -> Int64s:
         return self._capture.table.numbers()
@@ -151,7 +151,7 @@ class ConnectionActivity:
 
     @cached_property
     def _by_connection(self) -> tuple[Int64s, Int64s]:
-        """Rows of the table by connection, and where those of each begin."""
+        """Rows of the table sorted by connection, and the start of each connection."""
         order = np.argsort(self._connections, kind="stable")
         begins = np.searchsorted(self._connections[order], np.arange(len(self._capture.connections) + 1))
         return order, begins
@@ -162,7 +162,7 @@ class ConnectionActivity:
 
     @cached_property
     def _by_client(self) -> tuple[dict[str, list[int]], Int64s, Int64s]:
-        """Numbers of each client ID; rows of requests by that number, and where those of each begin."""
+        """Numbers of each client ID; rows of requests sorted by that number, and the start of each number."""
         table = self._capture.table
         numbers: dict[str, list[int]] = {}
         for number, text in enumerate(table.client_ids):
@@ -184,7 +184,7 @@ class ConnectionActivity:
 
     @cached_property
     def _brokers(self) -> tuple[list[str], Int64s]:
-        """The brokers, and which each connection is with."""
+        """The brokers, and the index of each connection's broker."""
         numbers: dict[str, int] = {}
         which = [
             numbers.setdefault(self._capture.endpoints(connection)[1], len(numbers))
@@ -207,7 +207,7 @@ class ConnectionActivity:
         return self._split(theirs[chosen], chosen)
 
     def _split(self, times: Int64s, connections: Int64s) -> dict[str, Events]:
-        """Return events by broker."""
+        """Return the events grouped by broker."""
         names, which = self._brokers
         of = which[connections]
         order = np.argsort(of, kind="stable")

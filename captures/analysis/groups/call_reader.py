@@ -1,7 +1,7 @@
-"""Calls of members, read out of exchanges.
+"""Reads calls of members from exchanges.
 
-What is missing in a body, because it was cut off or is of a version without it, is left at its default; an exchange of
-which too little is known is no call.
+Fields that are missing in a body, because it was cut off or its version lacks them, keep their defaults; exchanges
+without enough information are no calls.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ from dissectors.units import MS
 def read_call(
     exchange: Exchange, names: Names, protocol_type: str = "", *, pending: bool = False
 ) -> Call | None:
-    """Return what a member says in an exchange; None if it is no call of a member, or too little of it is known.
+    """Return the call in an exchange; None if it is not a call of a member, or too little of it is known.
 
-    :param names: tells names of topic IDs
-    :param protocol_type: of the group, where it was told before
+    :param names: resolves topic IDs
+    :param protocol_type: protocol type of the group, if known from earlier calls
     :param pending: whether the exchange may still be answered
     """
     read = _READERS.get(-1 if exchange.api_key is None else exchange.api_key)
@@ -121,7 +121,7 @@ def _join(common: dict[str, Any], _: Exchange, request: Body, response: Body, re
         subscriptions=subscriptions,
         skip=bool(response.get("skip_assignment")),
         session_timeout=session * MS if session > 0 else None,
-        # before KIP-62 the session timeout was the time to join, too
+        # before KIP-62 the session timeout also limited the time to join
         rebalance_timeout=(rebalance if rebalance > 0 else session) * MS
         if max(rebalance, session) > 0
         else None,
@@ -263,7 +263,7 @@ def _modern(
 
 
 def _sources(topology: Any) -> tuple[tuple[str, ...] | None, str | None]:
-    """Return topics and pattern that a streams topology reads; None if none is sent."""
+    """Return the source topics and the pattern of a streams topology; both None if there is no topology."""
     if not isinstance(topology, Mapping):
         return None, None
     parts = rows(topology, "subtopologies")
@@ -285,7 +285,7 @@ def _subscription(data: Any, protocol_type: str, protocol: str) -> Subscription 
 
 
 def _worker(data: Any, protocol_type: str, protocol: str) -> Mapping[str, Any]:
-    """Return what a worker of Kafka Connect says of itself as it joins; empty if it is none."""
+    """Return the metadata of a joining worker of Kafka Connect; empty if it is none."""
     if protocol_type != CONNECT:
         return {}
     return embedded_value("group_metadata", data, protocol_type, protocol) or {}
@@ -297,7 +297,7 @@ def _config_offset(worker: Mapping[str, Any]) -> int | None:
 
 
 def _running(worker: Mapping[str, Any]) -> frozenset[TopicPartition] | None:
-    """Return what a worker runs as it joins; None if it does not say, as by the eager protocol."""
+    """Return what a joining worker runs; None if the protocol has no such field, like the eager one."""
     if "allocation" not in worker:
         return None
     told = worker["allocation"]
@@ -313,7 +313,7 @@ def _orders(data: Any, protocol_type: str, protocol: str) -> WorkerOrders | None
     return WorkerOrders(
         runs=worker_tasks(value.get("assigned")),
         revoked=worker_tasks(value.get("revoked")),
-        incremental="revoked" in value,  # else of the eager protocol, the first version
+        incremental="revoked" in value,  # otherwise the eager protocol, the first version
         delay=max(number(value, "delay", 0), 0) * MS,
         behind=bool(value.get("error")),
     )
@@ -331,9 +331,9 @@ _READERS = {
 
 
 def pending_calls(capture: Capture, knowledge: SessionContext) -> list[Exchange]:
-    """Return the calls of members that may still be answered; they have no numbers yet, which is 0.
+    """Return the calls of members that may still be answered; they have no numbers yet, so these are 0.
 
-    :param knowledge: of the reader that decodes the capture
+    :param knowledge: session context of the reader that decodes the capture
     """
     rows = capture.unfinished_rows()
     rows = rows[np.isin(capture.table.column("api_key")[rows], sorted(OF_MEMBERS))]

@@ -1,6 +1,6 @@
-"""Runs of calls by columns: which calls of members only say again what the one before has said.
+"""Runs of calls, found in columns: calls of members that only repeat the one before.
 
-They need not be read: the last of a run tells for how many it stands.
+They need not be read: the last call of a run records how many it represents.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from dissectors.api_keys import ApiKey
 
 
 class PassedCalls(NamedTuple):
-    """What is known of calls that were passed over when another call is read.
+    """Facts about skipped calls, needed when a later call is read.
 
-    :ivar calls: how many of its run since the one that was read before it
-    :ivar longest: ns, the longest time from one to the next of these, itself included
-    :ivar heard: when the broker was last asked by one of the group's members; 0 if that call was read
+    :ivar calls: number of skipped calls of the same run since the previous call that was read
+    :ivar longest: longest time in ns from one of these to the next, this call included
+    :ivar heard: time of the group's last skipped request to the broker; 0 if the last one was read
     """
 
     calls: int = 0
@@ -32,13 +32,13 @@ class PassedCalls(NamedTuple):
 
 
 class CallRuns:
-    """Finds the calls of a capture that go on a run, and have one behind them that does.
+    """Finds the calls of a capture that continue a run and are followed by another call of it.
 
-    A run is of one member on one connection. It ends where something else is said to the group that may not be passed
-    over: a call that fails or does more than to say that its sender is alive, or the search for its coordinator.
+    A run belongs to one member on one connection. It ends at any other call to the group that may not be skipped: a
+    failed call, one with news, or a lookup of the coordinator.
 
-    :param rows: of a whole capture: the columns ``groups``, ``call``, ``member``
-    :ivar passed: which exchanges need not be read
+    :param rows: rows of a whole capture, with the columns ``groups``, ``call``, ``member``
+    :ivar passed: mask of the exchanges that need not be read
     """
 
     def __init__(self, rows: DecisionColumns) -> None:
@@ -49,7 +49,7 @@ class CallRuns:
         alike = (call >= 0) & rows.untouched & (rows.latency != NO_VALUE) & (rows.group >= 0)
         ends = rows.of_api({*OF_MEMBERS, ApiKey.FIND_COORDINATOR}) & ~alike
         mine = np.flatnonzero(alike)
-        # how many calls have ended the runs of its group before each
+        # number of calls before each that ended runs of its group
         ending = np.sort(self._place(groups.values, groups.rows)[ends[groups.rows]])
         era = np.searchsorted(ending, self._place(rows.group[mine], mine))
         kind = np.where(rows.of_api(HEARTBEATS), -1, key)
@@ -65,11 +65,11 @@ class CallRuns:
         self.passed[mine[:-1]] = goes_on[:-1] & goes_on[1:]
 
     def _place(self, groups: Int64s, rows: Int64s | Int32s) -> Int64s:
-        """Return what orders exchanges by group, then by number."""
+        """Return keys that sort exchanges by group, then by number."""
         return groups.astype(np.int64) * len(self._rows.columns) + rows
 
     def told(self) -> dict[int, PassedCalls]:
-        """Return what has to be known when calls are read that come behind others: by their numbers."""
+        """Return the facts about skipped calls, by the number of the call after them."""
         assert self._rows.numbers is not None
         found, numbers = dict[int, PassedCalls](), self._rows.numbers
         read = np.flatnonzero(~self.passed[self._mine])
@@ -85,7 +85,7 @@ class CallRuns:
         return found
 
     def _heard(self) -> Iterator[tuple[int, int]]:
-        """Yield calls that are read after one of the same group and broker that is not, with the time of that one."""
+        """Yield the row of each call that follows a skipped one of the same group and broker, with that one's time."""
         names = dict[str | None, int]()
         brokers = np.array(
             [names.setdefault(name, len(names)) for name in self._rows.columns.texts("broker")], np.int64

@@ -1,7 +1,7 @@
-"""What members say to their coordinator, taken out of the exchanges: small values from which stories are made.
+"""The calls between members and their coordinator, extracted from exchanges: small values for making timelines.
 
-Heartbeats and commits that say nothing new are put together in runs, so that a group that is at peace for days takes
-no more memory than one that is for a minute.
+Heartbeats and commits without news are merged into runs, so that a group that is stable for days takes no more memory
+than one that is stable for a minute.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ OF_MEMBERS = frozenset({
     ApiKey.OFFSET_COMMIT, ApiKey.JOIN_GROUP, ApiKey.HEARTBEAT, ApiKey.LEAVE_GROUP, ApiKey.SYNC_GROUP,
     ApiKey.TXN_OFFSET_COMMIT, *HEARTBEATS,
 })  # fmt: skip
-"""APIs that members speak with their coordinator."""
+"""APIs of calls from members to their coordinator."""
 POLL_EXPIRED = "poll timeout has expired"
-"""Part of the reason that the Java client gives as it leaves (KIP-800, ``AbstractCoordinator.HeartbeatThread``)."""
+"""Part of the Java client's reason for leaving (KIP-800, ``AbstractCoordinator.HeartbeatThread``)."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Call:
     """One exchange of a member with its coordinator.
 
-    :ivar number: of the exchange
-    :ivar time: of the request
-    :ivar end: of the response's first byte; None if there is none
+    :ivar number: number of the exchange
+    :ivar time: time of the request
+    :ivar end: time of the response's first byte; None if there is none
     :ivar pending: whether it may still be answered
     :ivar client: client ID, or address without one
     :ivar host: the client's address without port
     :ivar broker: ``host:port``
-    :ivar member: ID that the request names, or that the response gives where it names none; empty if neither does
-    :ivar instance: of a static member
-    :ivar generation: generation or member epoch of the request; -1 if it names none
-    :ivar error: code of the response, 0 for none
+    :ivar member: member ID in the request, or else in the response; empty if in neither
+    :ivar instance: instance ID of a static member
+    :ivar generation: generation or member epoch of the request; -1 if it has none
+    :ivar error: error code of the response, 0 for none
     """
 
     number: int
@@ -63,21 +63,21 @@ class Call:
 
     @property
     def at(self) -> int:
-        """When it was over: when it was answered, or else asked."""
+        """Time of the response, or of the request if there is none."""
         return self.time if self.end is None else self.end
 
     @property
     def latest(self) -> int:
-        """The last moment that it is about."""
+        """The last time that it covers."""
         return self.at
 
 
 @dataclass(slots=True, kw_only=True)
 class Subscription:
-    """What a member of a classic group says of itself.
+    """The metadata that a member of a classic group sends in JoinGroup.
 
-    :ivar topics: that it wants
-    :ivar owned: partitions that it says it has; None if the version of the protocol does not tell
+    :ivar topics: subscribed topics
+    :ivar owned: partitions that it claims to own; None if the protocol version has no such field
     """
 
     topics: tuple[str, ...] = ()
@@ -93,19 +93,20 @@ class Join(Call):
     :ivar asked_as: member ID of the request; empty for a new member
     :ivar reason: in the member's words (KIP-800); empty if it gives none
     :ivar protocols: names of the assignors that it supports
-    :ivar subscription: None if it is no consumer's, or cannot be read
-    :ivar metadata: of the first protocol, as it is
+    :ivar subscription: None if it is not a consumer's, or cannot be read
+    :ivar metadata: raw metadata of the first protocol
     :ivar answered: generation of the response; -1 if there is none
-    :ivar chosen: name of the assignor
+    :ivar chosen: name of the chosen assignor
     :ivar leader: member ID of the leader
-    :ivar members: member ID -> instance ID, as the leader is told; empty for others
-    :ivar subscriptions: member ID -> what it says of itself, likewise
-    :ivar skip: whether the leader is to leave the assignment as it is (KIP-814)
+    :ivar members: member ID -> instance ID, in the response to the leader; empty for others
+    :ivar subscriptions: member ID -> subscription, in the response to the leader; empty for others
+    :ivar skip: whether the leader is to leave the assignment unchanged (KIP-814)
     :ivar session_timeout: ns
-    :ivar rebalance_timeout: ns; the session timeout where the request knows but one
-    :ivar config_offset: up to where a worker of Kafka Connect has read its configuration; None of others
-    :ivar running: member ID -> connectors and tasks that it runs, of this worker and of those that its leader knows
-    :ivar one_timeout: whether it knows but one: before KIP-62, clients sent heartbeats only while they polled
+    :ivar rebalance_timeout: ns; the session timeout if the request has only that
+    :ivar config_offset: offset up to which a worker of Kafka Connect has read its configuration; None for others
+    :ivar running: member ID -> connectors and tasks that it runs: of this worker and, for the leader, of all workers
+    :ivar one_timeout: whether it has only the session timeout: before KIP-62, clients sent heartbeats only while
+        polling
     """
 
     asked_as: str = ""
@@ -129,13 +130,13 @@ class Join(Call):
 
 @dataclass(frozen=True, slots=True)
 class WorkerOrders:
-    """What a worker of Kafka Connect is told with its assignment (KIP-415).
+    """The assignment of a worker of Kafka Connect (KIP-415).
 
-    :ivar runs: connectors and tasks that it is to run
-    :ivar revoked: those that it is to stop, and to join again then
-    :ivar incremental: whether it goes on with all else that it runs; else ``runs`` is all
-    :ivar delay: ns until the group is to rebalance again, which waits for a lost worker to return; 0 if it is not
-    :ivar behind: whether the leader's configuration is older than a member's, so that all are to join again
+    :ivar runs: connectors and tasks that it has to run
+    :ivar revoked: connectors and tasks that it has to stop before it rejoins
+    :ivar incremental: whether it keeps everything else that it runs; otherwise ``runs`` is all
+    :ivar delay: ns until the next rebalance of a group that waits for a lost worker to return; 0 if it does not wait
+    :ivar behind: whether the leader's configuration is older than a member's, so that all have to rejoin
     """
 
     runs: frozenset[TopicPartition] = frozenset()
@@ -145,9 +146,9 @@ class WorkerOrders:
     behind: bool = False
 
     def after(self, before: frozenset[TopicPartition] | None) -> frozenset[TopicPartition] | None:
-        """Return what a worker runs that follows these orders; None if that is not known.
+        """Return what a worker runs after this assignment; None if unknown.
 
-        :param before: what it ran when it joined; None if that is not known
+        :param before: what it ran when it joined; None if unknown
         """
         if not self.incremental:
             return self.runs
@@ -158,12 +159,12 @@ class WorkerOrders:
 class Sync(Call):
     """A SyncGroup.
 
-    :ivar assigned: partitions of the member; None if it was not answered, or they are no consumer's
-    :ivar given: member ID -> partitions, as the leader hands them in; empty for others
-    :ivar leads: whether it hands assignments in
-    :ivar orders: member ID -> orders of workers of Kafka Connect: those that the leader hands in, and its own if it was
-        answered; empty of others
-    :ivar tasks: member ID -> tasks of Kafka Streams, likewise
+    :ivar assigned: partitions of the member; None if it was not answered, or the member is not a consumer
+    :ivar given: member ID -> partitions, in the leader's request; empty for others
+    :ivar leads: whether the request has assignments
+    :ivar orders: member ID -> assignment of workers of Kafka Connect: those in the leader's request, and the worker's
+        own if it was answered; empty for others
+    :ivar tasks: member ID -> tasks of Kafka Streams, from the same sources
     """
 
     protocol_type: str = ""
@@ -177,15 +178,15 @@ class Sync(Call):
 
 @dataclass(slots=True, kw_only=True)
 class Run(Call):
-    """Some calls of a member that are alike: same generation, same outcome, nothing else of it in between.
+    """Consecutive equal calls of a member: same generation, same outcome, no other call of it in between.
 
     ``number``, ``time`` and ``end`` are those of the first.
 
-    :ivar count: how many
-    :ivar last_number: of the last
-    :ivar last: when the last was sent
-    :ivar last_end: when the last was answered; None if it was not
-    :ivar longest: ns, the longest time from one to the next
+    :ivar count: number of calls
+    :ivar last_number: number of the last exchange
+    :ivar last: time of the last request
+    :ivar last_end: time of the last response; None if there is none
+    :ivar longest: longest time in ns from one to the next
     """
 
     count: int = 1
@@ -196,7 +197,7 @@ class Run(Call):
 
     @property
     def latest(self) -> int:
-        """When the last one was answered, or else asked."""
+        """Time of the last response, or of the last request if that has none."""
         return max(self.last if self.last_end is None else self.last_end, self.at)
 
 
@@ -207,7 +208,7 @@ class Beat(Run):
 
 @dataclass(slots=True, kw_only=True)
 class Commit(Run):
-    """OffsetCommit and TxnOffsetCommit; those that failed stand alone."""
+    """OffsetCommit and TxnOffsetCommit; failed ones are not merged."""
 
     transactional: bool = False
 
@@ -216,7 +217,7 @@ class Commit(Run):
 class Leave(Call):
     """A LeaveGroup.
 
-    :ivar gone: who is to go: member ID (empty if found by the instance), instance ID, reason, error code
+    :ivar gone: leaving members: member ID (empty if identified by the instance), instance ID, reason, error code
     """
 
     gone: list[tuple[str, str | None, str, int]] = field(default_factory=list)
@@ -224,21 +225,21 @@ class Leave(Call):
 
 @dataclass(slots=True, kw_only=True)
 class ModernBeat(Run):
-    """Heartbeats of a consumer, share or streams group; what says something new stands alone.
+    """Heartbeats of a consumer, share or streams group; those with news are not merged.
 
-    :ivar kind: of the group
-    :ivar epoch: member epoch of the response; None if it was not answered, or with an error
-    :ivar owned: partitions that the member says it has; None if unchanged
-    :ivar assigned: partitions that it is to have; None if unchanged
-    :ivar tasks: of a streams member, those that it is to have; None if not told
-    :ivar topics: of its subscription; None if unchanged
-    :ivar pattern: of its subscription; None if unchanged
+    :ivar kind: kind of the group
+    :ivar epoch: member epoch of the response; None if there is none, or it has an error
+    :ivar owned: partitions that the member claims to own; None if unchanged
+    :ivar assigned: partitions assigned to it; None if unchanged
+    :ivar tasks: tasks assigned to a streams member; None if not in the response
+    :ivar topics: topics of its subscription; None if unchanged
+    :ivar pattern: pattern of its subscription; None if unchanged
     :ivar rack: empty if none or unchanged
-    :ivar interval: ns until the next one is due; None if not told
+    :ivar interval: ns until the next one is due; None if not in the response
     :ivar rebalance_timeout: ns; None if unchanged
-    :ivar message: of an error
-    :ivar status: of a streams group: code and text of each problem
-    :ivar topology: epoch of a streams topology that is sent; None if none is
+    :ivar message: error message
+    :ivar status: for a streams group: code and text of each problem
+    :ivar topology: epoch of a streams topology in the request; None if there is none
     """
 
     kind: Kind = Kind.CONSUMER
@@ -259,11 +260,11 @@ class ModernBeat(Run):
 
 @dataclass(slots=True)
 class GroupCalls:
-    """What was said to one group.
+    """The calls to one group.
 
     :ivar calls: in the order in which the exchanges were added
-    :ivar kinds: of the calls by which members join
-    :ivar protocol_type: of a classic group; empty if not told
+    :ivar kinds: kinds of the calls with which members join
+    :ivar protocol_type: protocol type of a classic group; empty if unknown
     """
 
     group: str
@@ -271,14 +272,14 @@ class GroupCalls:
     kinds: set[Kind] = field(default_factory=set)
     protocol_type: str = ""
     _running: dict[str, dict[tuple[type[Run], int], Run]] = field(default_factory=dict, repr=False)
-    """Member ID -> kind of call and connection -> the run that may go on."""
+    """Member ID -> kind of call and connection -> the open run."""
 
     def ordered(self) -> list[Call]:
         """Return the calls in the order of their requests."""
         return sorted(self.calls, key=lambda call: (call.time, call.number))
 
     def add(self, call: Call) -> None:
-        """Take a call in; one that goes on a run is put to it."""
+        """Add a call, or merge it into the run that it continues."""
         if isinstance(call, Run):
             mine = self._running.setdefault(call.member, {})
             place = type(call), call.connection
@@ -288,13 +289,13 @@ class GroupCalls:
                 return
             mine[place] = call
         else:
-            # what else a member does ends its runs
+            # any other call of a member ends its runs
             self._running.pop(call.member, None)
         self._learn(call)
         self.calls.append(call)
 
     def heard(self, members: Iterable[str]) -> int:
-        """Return when one of some members was last answered well in a run that goes on; 0 if none does."""
+        """Return when one of `members` last had a call without an error in an open run; 0 if there is none."""
         return max(
             (
                 run.last if isinstance(run, ModernBeat) else run.last_end or run.last
@@ -306,7 +307,7 @@ class GroupCalls:
         )
 
     def and_also(self, calls: Iterable[Call]) -> GroupCalls:
-        """Return the same with calls that are not answered yet; this stays as it is."""
+        """Return a copy with `calls`, which are not answered yet."""
         out = GroupCalls(self.group, [*self.calls], {*self.kinds}, self.protocol_type)
         for call in calls:
             out._learn(call)
@@ -334,7 +335,7 @@ def _goes_on(run: Run, call: Run) -> bool:
 
 
 def _tells(beat: ModernBeat, run: ModernBeat) -> bool:
-    """Whether a heartbeat says more than that its sender is alive, and than those before it."""
+    """Return whether a heartbeat has news beyond its sender being alive, compared with `run`."""
     if beat.generation <= 0:
         return True
     said, before = _news(beat), _news(run)
@@ -354,6 +355,6 @@ def _extend(run: Run, call: Run) -> None:
 
 
 def group_of(exchange: Exchange) -> str:
-    """Return the group that a call of a member names; empty if it cannot be read."""
+    """Return the group that a member's call names; empty if it cannot be read."""
     value = exchange.request_body
     return text(value, "group_id") if value else ""

@@ -1,8 +1,8 @@
-"""Which clients and groups have to be followed by one, where exchanges are dealt out to several.
+"""Sets of clients and groups that one process has to follow together when exchanges are distributed to several.
 
-A Fetch names no group: it is of one that its client is a member of, and what it costs the group depends on what other
-members fetch and commit. So a group is followed with its clients, and these with all their groups. Who only asks for
-offsets, as exporters of lag do for every group, links nothing.
+A Fetch names no group: it belongs to a group of which its client is a member, and its cost for the group depends on the
+fetches and commits of other members. So a group is followed with its clients, and these with all their groups. Clients
+that only request offsets, as exporters of lag do for every group, link nothing.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ from captures.exchanges.columns import ExchangeColumns
 from dissectors.api_keys import MEMBER_APIS, ApiKey
 
 _ASKS = "asks "
-"""In front of a client that asks for the offsets of a group."""
+"""Prefix of a client that requests the offsets of a group."""
 
 
 def links(columns: ExchangeColumns) -> Iterator[tuple[str, str]]:
-    """Yield pairs of clients and groups that belong together: who names which, and who shares a connection.
+    """Yield pairs of clients and groups that belong together.
 
-    A client that fetches is a pair with itself.
+    These are a client and a group that it names, and two clients of one connection. A fetching client is also paired
+    with itself.
     """
     keys, (clients, nodes) = columns.flat("api_key"), _clients(columns)
     groups = columns.ragged("groups")
@@ -45,7 +46,7 @@ def links(columns: ExchangeColumns) -> Iterator[tuple[str, str]]:
 class Components:
     """Clients and groups that belong together.
 
-    :param linked: pairs of those that do, as :func:`links` names them
+    :param linked: pairs of them, as :func:`links` names them
     """
 
     def __init__(self, linked: Iterable[tuple[str, str]]) -> None:
@@ -62,11 +63,11 @@ class Components:
         self._first = {name: min(together) for name, together in of.items() if len(together) > 1}
 
     def buckets(self, columns: ExchangeColumns, count: int) -> Bools:
-        """Deal exchanges out by client, but for FindCoordinator, which any client may ask for any group.
+        """Distribute exchanges by client, except FindCoordinator, in which any client may ask for any group.
 
-        What clients are told of topics goes by client ID, as does everything of clients without a group.
+        Exchanges about topics are distributed by client ID, and so are all exchanges of clients without a group.
 
-        :return: by bucket and exchange, whether the exchange is of the bucket
+        :return: mask by bucket and exchange
         """
         keys, (clients, nodes), (ids, names) = (
             columns.flat("api_key"),
@@ -89,7 +90,7 @@ class Components:
 
 
 def _clients(columns: ExchangeColumns) -> tuple[Int64s, list[str]]:
-    """Return for each exchange the number of its client, and the clients, which are processes of different hosts."""
+    """Return each exchange's client index, and the names of the clients; a client ID on two hosts is two clients."""
     ids, names = client_names(columns)
     hosts = [(end or "").rpartition(":")[0] for end in columns.texts("client")]
     _, host_of = np.unique(hosts, return_inverse=True)

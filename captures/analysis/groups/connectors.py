@@ -1,7 +1,7 @@
-"""What changed in the configuration of a Kafka Connect cluster, as its workers read it from their topic.
+"""Changes of a Kafka Connect cluster's configuration, as its workers read them from their topic.
 
-A worker says in JoinGroup up to which offset it has read (``config_offset``); the records before that name the
-connector. Workers read them with a consumer that is called after group and worker (``ConnectUtils.clientIdBase``,
+A worker states in JoinGroup up to which offset it has read (``config_offset``); the records before that name the
+connector. Workers read them with a consumer that is named after group and worker (``ConnectUtils.clientIdBase``,
 ``KafkaConfigBackingStore``, since Kafka 3.3).
 """
 
@@ -19,19 +19,19 @@ from dissectors.budget import of_message
 
 _CONFIGS = "-configs"
 _CONNECTOR, _COMMIT = "connector-", "commit-"
-"""Beginnings of the keys of a connector's configuration, and of the record that makes that of its tasks valid."""
+"""Key prefixes of a connector's configuration, and of the record that commits those of its tasks."""
 _MOST = 4096
-"""Changes that are kept of each client; the first are forgotten."""
+"""Most changes that are kept of a client; the oldest are dropped."""
 
 
 class ConfigChange(NamedTuple):
-    """A record of a topic of configurations.
+    """A record of a configuration topic.
 
-    :ivar offset: of the record
-    :ivar connector: name
-    :ivar tasks: how many it is to have; None if the record is about the connector itself
-    :ivar deleted: whether there is no such connector any more
-    :ivar number: of the exchange in which a worker read it
+    :ivar offset: offset of the record
+    :ivar connector: name of the connector
+    :ivar tasks: its new number of tasks; None if the record is about the connector itself
+    :ivar deleted: whether the connector was deleted
+    :ivar number: number of the exchange in which a worker read the record
     """
 
     offset: int
@@ -42,13 +42,12 @@ class ConfigChange(NamedTuple):
 
 
 class ConfigChanges:
-    """Collects changes from what workers fetch."""
+    """Collects changes from the fetches of workers."""
 
     def __init__(self) -> None:
         self._by_client: dict[str, dict[int, ConfigChange]] = {}
 
     def add(self, exchange: Exchange) -> None:
-        """Learn from one exchange."""
         client = exchange.client_id or ""
         if exchange.api_key != ApiKey.FETCH or not client.endswith(_CONFIGS) or exchange.response is None:
             return
@@ -61,14 +60,14 @@ class ConfigChanges:
             del known[min(known)]
 
     def merge(self, other: ConfigChanges) -> None:
-        """Take in what another has collected of other clients."""
+        """Merge what `other` has collected about other clients."""
         self._by_client |= other._by_client
 
     def between(self, group: str, workers: Iterable[str], begin: int, end: int) -> list[ConfigChange]:
-        """Return the changes from one offset of the topic up to another, in order.
+        """Return the changes from offset `begin` up to offset `end`, in order.
 
         :param workers: client IDs
-        :param end: behind the last
+        :param end: offset after the last one
         """
         clients = [f"{group}{_CONFIGS}", *(f"{group}-{worker}{_CONFIGS}" for worker in workers)]
         found = {
@@ -95,7 +94,7 @@ def _changes(records: object, number: int) -> Iterable[ConfigChange]:
 
 
 def _tasks(value: bytes) -> int:
-    """Return how many tasks a connector is to have; 0 if that cannot be read."""
+    """Return the number of tasks in a commit record; 0 if it cannot be read."""
     try:
         told = json.loads(value)
     except ValueError:

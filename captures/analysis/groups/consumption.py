@@ -1,7 +1,7 @@
-"""Who fetched which partition when, and how far: kept as runs, so that it takes no more memory the longer it goes on.
+"""Which process fetched which partition when, and how far; kept as runs, so that memory does not grow with time.
 
-A Fetch names no group: :class:`~captures.filters.groups.GroupInference` tells whose it is, as it does for filters. Of
-which that cannot be told belongs to none.
+A Fetch names no group: :class:`~captures.filters.groups.GroupInference` infers it, as for filters. Fetches whose group
+cannot be inferred belong to none.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from captures.meaning.places import TopicPartition
 from dissectors.api_keys import MEMBER_APIS, ApiKey
 
 NEEDED = MEMBER_APIS | {ApiKey.FETCH, ApiKey.SHARE_FETCH, ApiKey.OFFSET_COMMIT, ApiKey.TXN_OFFSET_COMMIT}
-"""APIs whose exchanges tell who fetches what; others need not be added."""
+"""APIs whose exchanges show who fetches what; others need not be added."""
 PAUSE = 200_000_000
-"""ns without a fetch that end a run. A client that fetches without pause sends its next Fetch in a few ms."""
+"""ns without a fetch that end a run. A client that fetches without pause sends its next Fetch within a few ms."""
 MOST_RUNS = 80
-"""Runs of a partition that are kept of one process; if there are more, those with the shortest pauses between are put
-together."""
+"""Runs of a partition that are kept of one process; if there are more, those with the shortest pauses between them are
+merged."""
 _KEPT_RUNS = 64
-"""The most that are left then: where few can be put together, that is not tried again for each."""
+"""Runs that are kept then: if few can be merged, merging must not be tried again for each new run."""
 MOST_OWNERS = 256
-"""Processes of which runs of a partition are kept; what fetched it longest ago is forgotten."""
+"""Processes whose runs of a partition are kept; the one that fetched it longest ago is dropped."""
 RECENT = 10_000_000_000
-"""ns before the latest fetch of a partition by a group in which others of it count as having fetched it last, too."""
+"""ns before a group's latest fetch of a partition in which fetches of its other processes count as latest, too."""
 MOST_LINES = 4096
-"""Connections that are followed; what was idle the longest is taken for closed."""
+"""Connections that are followed; the one that was idle longest is taken as closed."""
 
 
 class Owner(NamedTuple):
-    """A client process, as far as its requests tell.
+    """A client process, as far as its requests identify it.
 
     :ivar client: client ID, or address without one
     :ivar host: address without port
@@ -50,10 +50,10 @@ class Owner(NamedTuple):
 
 
 class CommittedOffset(NamedTuple):
-    """The latest commit of an offset that succeeded.
+    """The latest successful commit of an offset.
 
-    :ivar time: when it was answered
-    :ivar member: member ID of who committed it; empty if not told
+    :ivar time: time of the response
+    :ivar member: ID of the member that committed it; empty if unknown
     """
 
     offset: int
@@ -63,11 +63,11 @@ class CommittedOffset(NamedTuple):
 
 
 class Before(NamedTuple):
-    """How far a client had come in a partition when another one, or the same anew, began to fetch it.
+    """The progress of a client in a partition when another client, or the same one again, began to fetch it.
 
-    :ivar reached: offset behind all that it had fetched
-    :ivar time: when its latest Fetch was answered
-    :ivar number: of that Fetch
+    :ivar reached: offset after the last fetched record
+    :ivar time: time of the response to its latest Fetch
+    :ivar number: number of that Fetch
     """
 
     owner: Owner
@@ -80,10 +80,10 @@ class Before(NamedTuple):
 class Line:
     """The fetches of a connection, one after another.
 
-    :ivar group: whose member fetches; empty as long as that is not known
-    :ivar shares: whether these are share fetches, which tell no offsets
-    :ivar end: when the latest was answered, or sent if it was not
-    :ivar last: number of the latest
+    :ivar group: group of the fetching member; empty while unknown
+    :ivar shares: whether these are share fetches, which have no offsets
+    :ivar end: time of the response to the latest fetch, or of its request if it was not answered
+    :ivar last: number of the latest fetch
     """
 
     connection: int
@@ -98,14 +98,14 @@ class Line:
 class FetchRun:
     """One partition, fetched again and again without pause on one connection.
 
-    :ivar begin: ns since the epoch, of the first Fetch
-    :ivar first: its number
-    :ivar offset: that it asked for; -1 if it did not say, as share fetches
-    :ivar reached: offset behind all that was fetched; -1 if nothing is known
-    :ivar behind: records from there to the end of the partition, by the answer to the first Fetch; -1 if not told
-    :ivar before: how far those had come by then who fetched it last
-    :ivar committed: group -> the latest commit by then; None if that is not known, as commits name the topic and this
-        Fetch gave only its ID
+    :ivar begin: ns since the epoch, time of the first Fetch
+    :ivar first: number of the first Fetch
+    :ivar offset: offset that it requested; -1 if it has none, as in share fetches
+    :ivar reached: offset after the last fetched record; -1 if unknown
+    :ivar behind: records from ``offset`` to the end of the partition in the first response; -1 if unknown
+    :ivar before: progress of the previous consumers of the partition at that time
+    :ivar committed: group -> the latest commit at that time; None if unknown, because commits name the topic and this
+        Fetch had only its ID
     """
 
     line: Line
@@ -121,12 +121,12 @@ class FetchRun:
 
     @property
     def open(self) -> bool:
-        """Whether the partition is still among those that the connection fetches."""
+        """Whether the connection still fetches the partition."""
         return self._end < 0
 
     @property
     def end(self) -> int:
-        """When the last Fetch was answered, or sent if it was not."""
+        """Time of the response to the last Fetch, or of its request if it was not answered."""
         return self.line.end if self._end < 0 else self._end
 
     @property
@@ -135,26 +135,26 @@ class FetchRun:
         return self.line.last if self._end < 0 else self._last
 
     def close(self) -> None:
-        """End it where its line stands."""
+        """End the run at the latest fetch of its line."""
         if self._end < 0:
             self._end, self._last = self.line.end, self.line.last
 
     def reopen(self) -> None:
-        """Let it go on with its line."""
+        """Continue the run with its line."""
         self._end = self._last = -1
 
     def take_over(self, later: FetchRun) -> None:
-        """Let another run be part of this one; both are over."""
+        """Merge `later` into this run; both must be closed."""
         self.line = later.line
         self._end, self._last = max((self._end, self._last), (later._end, later._last))
         self.reached = later.reached
 
 
 class Consumption:
-    """Collects what consumers fetch; exchanges of a connection in their order, each once.
+    """Collects what consumers fetch; exchanges of a connection must be added in order, each once.
 
-    :param names: tells names of topic IDs; asked when the result is, too
-    :param traffic: what Produce and Fetch carry, if others look at it, too
+    :param names: resolves topic IDs, also when the result is read
+    :param traffic: contents of Produce and Fetch, if shared with others
     """
 
     def __init__(self, names: Names, traffic: RecordTraffic | None = None) -> None:
@@ -167,7 +167,7 @@ class Consumption:
         self._committed: dict[TopicPartition, dict[str, CommittedOffset]] = {}
 
     def add(self, exchange: Exchange) -> None:
-        """Learn from one exchange, of whichever API."""
+        """Add one exchange of any API."""
         key = exchange.api_key
         if key in MEMBER_APIS:
             self._inference.observe(exchange)
@@ -212,10 +212,10 @@ class Consumption:
         if line is None:
             owner = Owner(client_name(exchange), exchange.client.rpartition(":")[0])
             shares = exchange.api_key == ApiKey.SHARE_FETCH
-            # the first Fetch begins runs as any after a pause does
+            # the first Fetch starts runs like one after a pause
             line = Line(exchange.connection, owner, shares, exchange.time - PAUSE - 1)
             self._current[line] = {}
-        self._lines[of] = line  # the latest comes last
+        self._lines[of] = line  # most recently used last
         if len(self._lines) > MOST_LINES:
             idle = self._lines.pop(next(iter(self._lines)))
             for run in self._current.pop(idle).values():
@@ -258,7 +258,7 @@ class Consumption:
         current[place] = run
 
     def _end_idle(self, place: TopicPartition, runs: list[FetchRun], now: int) -> None:
-        """End runs on connections that are not used any more; should they be, all begins anew as after a pause."""
+        """Close runs on idle connections; if a connection is used again, its runs start again as after a pause."""
         for run in runs:
             if run.open and now - run.line.end > PAUSE:
                 run.close()
@@ -266,20 +266,19 @@ class Consumption:
 
     # ------------------------------------------------------------ commits
     def commit(self, told: CommitTold) -> None:
-        """Learn from a commit."""
         for place, offset in told.offsets:
             known = self._committed.setdefault(place, {})
             if told.group not in known or known[told.group].time <= told.end:
                 known[told.group] = CommittedOffset(offset, told.end, told.member, told.number)
 
-    # ------------------------------------------------------------ what came of it
+    # ------------------------------------------------------------ results
     def merge(self, other: Consumption) -> None:
-        """Take in what other processes fetched."""
+        """Merge the fetches of other client processes from `other`."""
         for place, by_owner in other._runs.items():
             self._runs.setdefault(place, {}).update(by_owner)
 
     def of_group(self, group: str) -> dict[TopicPartition, list[FetchRun]]:
-        """Return what the members of a group fetched: partition -> runs in the order of time."""
+        """Return the fetches of a group's members: partition -> runs in the order of time."""
         found: dict[TopicPartition, list[FetchRun]] = {}
         for place, by_owner in self._runs.items():
             mine = [run for runs in by_owner.values() for run in runs if run.line.group == group]
@@ -292,15 +291,15 @@ class Consumption:
 
 
 def _before(by_owner: dict[Owner, list[FetchRun]], group: str) -> tuple[Before, ...]:
-    """Return how far those of a group have come who fetched a partition last: of each process what it did last.
+    """Return the progress of the latest consumers of a partition in `group`: the last run of each process.
 
-    :param group: whose member begins to fetch; empty if that is not known yet, so that it may be any
+    :param group: group of the member that begins to fetch; empty if unknown, so that it may be any
     """
     latest: dict[str | Owner, list[tuple[Owner, FetchRun]]] = {}
     for owner, runs in by_owner.items():
         run = next((each for each in reversed(runs) if not group or each.line.group in ("", group)), None)
         if run is not None:
-            # whose group is not known may each be of another
+            # processes of unknown groups may belong to different groups
             latest.setdefault(run.line.group or owner, []).append((owner, run))
     found = []
     for mine in latest.values():
@@ -314,7 +313,7 @@ def _before(by_owner: dict[Owner, list[FetchRun]], group: str) -> tuple[Before, 
 
 
 def _thinned(runs: list[FetchRun]) -> list[FetchRun]:
-    """Put runs together that have the shortest pauses between them, down to half of them."""
+    """Merge runs across the shorter half of their pauses, and keep the latest :data:`_KEPT_RUNS`."""
     pauses = sorted(later.begin - run.end for run, later in pairwise(runs) if _goes_on(run, later))
     longest = pauses[len(pauses) // 2] if pauses else 0
     kept = runs[:1]
@@ -328,6 +327,6 @@ def _thinned(runs: list[FetchRun]) -> list[FetchRun]:
 
 
 def _goes_on(run: FetchRun, later: FetchRun) -> bool:
-    """Whether a run fetches on where another has ended."""
+    """Return whether `later` continues where `run` ended."""
     back = 0 <= later.offset < run.reached
     return not (run.open or later.open or back) and run.line.group == later.line.group

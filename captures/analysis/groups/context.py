@@ -1,8 +1,8 @@
-"""What is known around the calls of a group: its coordinators, partition counts of topics, how connections ended.
+"""The context of a group's calls: its coordinators, partition counts of topics, ends of connections.
 
-The coordinator is the broker that answers a group's members. A broker may be reached by several addresses, one for
-each listener: what members speak with at the same time is one coordinator. Another one has taken over where members
-do not speak with the former address any more.
+The coordinator is the broker that answers a group's members. A broker may have several addresses, one for each
+listener: addresses in use at the same time are one coordinator. Another one has taken over when members no longer use
+the former address.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from dissectors.api_keys import ApiKey
 from dissectors.error_codes import ErrorCode
 
 PAUSE = 60_000_000_000
-"""ns without a call after which an address that is spoken with again may be that of a coordinator that came back."""
+"""ns without a call after which an address in use again may be a coordinator that came back."""
 _LACKING = 10_000_000_000
-"""ns for which a topic may be missing in Metadata without having been deleted."""
+"""Longest time in ns for which a topic may be missing in Metadata without having been deleted."""
 MOST_STINTS = 200
-"""That are kept of each group; what comes behind goes on with an earlier one."""
+"""Most stints that are kept of a group; later calls extend an earlier one."""
 _OVERLAP = 1_000_000_000
-"""ns that calls to the former coordinator may still be answered after the first to the new one."""
+"""ns for which the former coordinator may still answer calls after the first to the new one."""
 
 
 @dataclass(slots=True)
 class _Stint:
     """A time in which an address answered.
 
-    :ivar number: of the first exchange
-    :ivar resigned: whether it said later that it is not the coordinator
+    :ivar number: number of the first exchange
+    :ivar resigned: whether it later said that it is not the coordinator
     """
 
     broker: str
@@ -48,15 +48,15 @@ class _Stint:
 
 
 class Coordinators:
-    """Notes who answered, by group."""
+    """Collects the brokers that answered, by group."""
 
     def __init__(self) -> None:
         self._stints: dict[str, list[_Stint]] = {}
 
     def answered(self, group: str, broker: str, time: int, number: int) -> None:
-        """Note that a broker answered a call of a member as coordinators do.
+        """Record that a broker answered a member's call as coordinator.
 
-        :param time: when it was asked
+        :param time: time of the request
         """
         stints = self._stints.setdefault(group, [])
         mine = next((stint for stint in reversed(stints) if stint.broker == broker), None)
@@ -71,19 +71,19 @@ class Coordinators:
             stints.append(_Stint(broker, time, time, number))
 
     def goes_on(self, group: str, broker: str, time: int) -> None:
-        """Note that a broker went on answering up to a time without a :data:`PAUSE`."""
+        """Record that a broker continued to answer up to `time` without a :data:`PAUSE`."""
         mine = next((each for each in reversed(self._stints.get(group, ())) if each.broker == broker), None)
         if mine is not None:
             mine.end = max(mine.end, time)
 
     def resigned(self, group: str, broker: str, time: int) -> None:
-        """Note that a broker said that it is not the coordinator, which addresses of one that is never say."""
+        """Record that a broker said that it is not the coordinator; no address of the coordinator ever says so."""
         stints = self._stints.get(group)
         if stints and stints[-1].broker == broker and time >= stints[-1].begin:
             stints[-1].resigned = True
 
     def merge(self, other: Coordinators) -> None:
-        """Take in what another has noted of other groups."""
+        """Merge what `other` has collected about other groups."""
         self._stints |= other._stints
 
     def of(self, group: str) -> list[CoordinatorSeen]:
@@ -96,7 +96,7 @@ class Coordinators:
                     out.append(CoordinatorSeen(stint.begin, stint.broker, stint.number))
                 former = stint
             elif stint.end > former.end:
-                # another address of the same broker, or the former one is still asked by who has not heard of the move
+                # another address of the same broker, or the former one, still asked by members unaware of the move
                 former = stint
         return out
 
@@ -105,17 +105,17 @@ OF_TOPICS = frozenset({
     ApiKey.METADATA, ApiKey.CREATE_TOPICS, ApiKey.DELETE_TOPICS, ApiKey.CREATE_PARTITIONS,
     ApiKey.DESCRIBE_TOPIC_PARTITIONS,
 })  # fmt: skip
-"""APIs that tell how many partitions topics have."""
+"""APIs that show how many partitions topics have."""
 
 
 class CountSeen(NamedTuple):
-    """A client was told how many partitions a topic has, and it is not what it was told before.
+    """A partition count of a topic in a response to a client, different from the last one that the client received.
 
-    :ivar time: of the response
-    :ivar partitions: 0 if there is no such topic
-    :ivar number: of the exchange
+    :ivar time: time of the response
+    :ivar partitions: number of partitions; 0 if there is no such topic
+    :ivar number: number of the exchange
     :ivar client: client ID, or address without one
-    :ivar before: what the same client was told before; None if nothing
+    :ivar before: the count that the same client received before; None if there is none
     """
 
     time: int
@@ -128,7 +128,7 @@ class CountSeen(NamedTuple):
 class Ending(NamedTuple):
     """How a connection ended.
 
-    :ivar time: of the FIN or RST that came first
+    :ivar time: time of the first FIN or RST
     :ivar reset: whether it was an RST
     :ivar by_client: whether the client sent it
     """
@@ -139,7 +139,7 @@ class Ending(NamedTuple):
 
 
 class PartitionCounts:
-    """How many partitions topics have, over time, as clients were told it; only changes are kept."""
+    """Partition counts of topics over time, as clients received them; only changes are kept."""
 
     def __init__(self, names: Names) -> None:
         self._names = names
@@ -147,7 +147,7 @@ class PartitionCounts:
         self._changes: dict[str, list[CountSeen]] = {}
 
     def add(self, exchange: Exchange) -> None:
-        """Learn from the answer to one of :data:`OF_TOPICS`."""
+        """Add an exchange of one of :data:`OF_TOPICS`."""
         request = exchange.request_body
         response = exchange.response_body
         if not response or request.get("validate_only"):
@@ -157,19 +157,19 @@ class PartitionCounts:
             self._learn(topic, count, time, exchange.number, client_name(exchange))
 
     def merge(self, other: PartitionCounts) -> None:
-        """Take in what other clients were told."""
+        """Merge what other clients received."""
         for topic, seen in other._changes.items():
             self._changes.setdefault(topic, []).extend(seen)
 
     def changes(self, topic: str) -> list[CountSeen]:
-        """Return what clients were told of a topic, in the order of time."""
+        """Return the counts of a topic that clients received, in the order of time."""
         return sorted(self._changes.get(topic, ()))
 
     def lack(self, topic: str, seen: CountSeen) -> int | None:
-        """Return for how many ns Metadata lacked a topic that a client was told to be gone, or to be there again.
+        """Return for how many ns Metadata lacked a topic that a client saw disappear or reappear.
 
-        A broker that has just been started does not know all topics yet. None if it is another topic since, or was gone
-        for long: then it was deleted.
+        A broker that has just started does not know all topics yet. None if the topic came back with another count, or
+        was missing for long: then it was deleted.
         """
         told = sorted(each for each in self._changes.get(topic, ()) if each.client == seen.client)
         for gone, back in pairwise(told):
@@ -179,7 +179,7 @@ class PartitionCounts:
         return None
 
     def at(self, topic: str, time: int) -> int | None:
-        """Return how many partitions a topic had as far as clients had learned by then; None if none had."""
+        """Return the partition count of a topic that clients knew at `time`; None if none knew it."""
         known = self.changes(topic)
         place = bisect_right(known, time, key=lambda seen: seen.time)
         return known[place - 1].partitions if place else None
@@ -220,7 +220,7 @@ def _created(request: Body, response: Body) -> list[tuple[str, int]]:
     out = []
     for row in rows(response, "topics"):
         wanted = asked.get(text(row, "name"), {})
-        count = number(row, "num_partitions")  # told since v5
+        count = number(row, "num_partitions")  # since v5
         if count <= 0:
             count = len(rows(wanted, "assignments")) or number(wanted, "num_partitions")
         if row.get("error_code") == 0 and count > 0:
@@ -230,15 +230,15 @@ def _created(request: Body, response: Body) -> list[tuple[str, int]]:
 
 @dataclass(slots=True)
 class GroupContext:
-    """What is known around the calls of one group.
+    """The context of one group's calls.
 
-    :ivar now: the latest moment that is known of: the end of the capture, or the present of one that goes on
-    :ivar names: tells names of topic IDs
-    :ivar partitions: how many partitions topics have
+    :ivar now: the latest known time: the end of the capture, or the present for a growing one
+    :ivar names: resolves topic IDs
+    :ivar partitions: partition counts of topics
     :ivar coordinators: brokers that answered the group's members, one for each change
-    :ivar capture: tells how connections ended; None if there is none
-    :ivar acceptances: of the same capture; None if there is none
-    :ivar configs: what changed in configurations of Kafka Connect
+    :ivar capture: shows how connections ended; None if there is none
+    :ivar acceptances: connections accepted in the same capture; None if there is none
+    :ivar configs: changes in configurations of Kafka Connect
     """
 
     now: int
@@ -250,7 +250,7 @@ class GroupContext:
     configs: ConfigChanges = field(default_factory=ConfigChanges)
 
     def accepted(self, broker: str, after: int) -> int | None:
-        """Return when a broker first accepted a connection after a moment; None if that was not captured."""
+        """Return when a broker first accepted a connection after `after`; None if that was not captured."""
         return None if self.acceptances is None else self.acceptances.next(broker, after)
 
     def ending(self, connection: int) -> Ending | None:

@@ -1,8 +1,8 @@
-"""What rebalances cost: partitions that no member consumed, records to be expected twice, commits that failed.
+"""The cost of rebalances: partitions that no member consumed, records that are fetched again, failed commits.
 
-A pause in the fetching of a partition is put down to a rebalance only if it is longer than :data:`LEAST_STOP` and than
-the pauses that the same partition has without any rebalance. It counts once: for the rebalance that moved the
-partition, or else for the first that it meets.
+A pause in the fetching of a partition is attributed to a rebalance only if it is longer than :data:`LEAST_STOP` and
+than the usual pauses of that partition without a rebalance. It counts once: for the rebalance that moved the partition,
+or else for the first that overlaps it.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from dissectors.units import SECOND
 class RebalanceContext:
     """A rebalance with its surroundings.
 
-    :ivar end: when it was over; the beginning of the next one if that was not seen
-    :ivar next: when the next one began; the end of the capture if it is the last
-    :ivar eager: whether members give up all they have as it begins
+    :ivar end: when it ended; the start of the next one if that was not seen
+    :ivar next: start of the next one; the end of the capture if it is the last
+    :ivar eager: whether members revoke all their partitions when it begins
     :ivar moved: partitions that changed hands
-    :ivar owners: partition -> processes that have it afterwards, as far as that is known
+    :ivar owners: partition -> processes that own it afterwards, as far as known
     :ivar hidden: partitions of members whose fetches are not in the capture
     :ivar whole: whether the fetches of all members are in the capture
-    :ivar wanted: partitions that the group is to consume; None if that is not known
+    :ivar wanted: partitions assigned to any member; None if unknown
     """
 
     rebalance: Rebalance
@@ -54,11 +54,10 @@ class RebalanceContext:
 
     @property
     def begin(self) -> int:
-        """When it began."""
         return self.rebalance.time
 
     def shows(self, place: TopicPartition) -> bool:
-        """Whether everybody who may have a partition afterwards is among those whose fetches are in the capture."""
+        """Return whether the capture has the fetches of every possible owner of a partition afterwards."""
         if place in self.owners or self.rebalance.emptied:
             return place not in self.hidden
         return self.whole
@@ -68,7 +67,7 @@ class RebalanceContexts:
     """The rebalances of a group in the order of time.
 
     :param fetching: the processes whose fetches are in the capture
-    :param now: ns since the epoch, up to which the capture goes
+    :param now: ns since the epoch, end of the capture
     """
 
     def __init__(self, timeline: GroupTimeline, fetching: set[Owner], now: int) -> None:
@@ -87,17 +86,17 @@ class RebalanceContexts:
         self._ends = list(accumulate((context.end for context in self.every), max))
 
     def meeting(self, begin: int, end: int) -> list[RebalanceContext]:
-        """Return those that went on at some time between two moments."""
+        """Return the rebalances that overlap the time from `begin` to `end`."""
         low, high = bisect_left(self._ends, begin), bisect_right(self._begins, end)
         return [context for context in self.every[low:high] if context.end >= begin]
 
     def latest(self, time: int) -> RebalanceContext | None:
-        """Return the last that had begun by a moment; None if none had."""
+        """Return the last rebalance that had begun at `time`; None if none had."""
         begun = bisect_right(self._begins, time)
         return self.every[begun - 1] if begun else None
 
     def shown(self, place: TopicPartition, begin: int, end: int) -> bool:
-        """Whether everybody who may have had a partition between two moments is seen fetching in the capture."""
+        """Return whether the capture has the fetches of every possible owner of a partition from `begin` to `end`."""
         low, high = bisect_left(self._begins, begin), bisect_right(self._begins, end)
         return all(context.shows(place) for context in self.every[max(low - 1, 0) : high])
 
@@ -117,7 +116,7 @@ class RebalanceContexts:
                     known.add(owner)
                 if member not in self._fetching:
                     hidden.add(place)
-        # in a running one no member has partitions yet: those before it are what is wanted
+        # in a running rebalance no member has partitions yet: use those before it
         last = before if each.running and before is not None else each
         return RebalanceContext(
             rebalance=each,
@@ -142,30 +141,29 @@ def _united(every: Iterable[frozenset[TopicPartition]]) -> set[TopicPartition]:
 
 
 _AT_THE_END = 2 * SECOND
-"""ns; a partition that is not fetched up to the end of the capture may have a Fetch that was about to come."""
+"""ns; a partition whose last fetch is no further from the end of the capture may have been about to be fetched."""
 _SOON = 10 * SECOND
-"""ns after a rebalance within which what its members do is taken to be due to it."""
+"""ns after a rebalance within which its members' actions are attributed to it."""
 _JUST_BEFORE = 200_000_000
 """ns before a rebalance within which a member that leaves commits what it has consumed."""
 
 _HABIT = 5
-"""So many pauses tell what is usual."""
+"""Fewest pauses that show the usual length."""
 
 _OF_REBALANCES = frozenset({
     ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.REBALANCE_IN_PROGRESS,
     ErrorCode.FENCED_INSTANCE_ID, ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.STALE_MEMBER_EPOCH,
 })  # fmt: skip
-"""ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS, FENCED_INSTANCE_ID, FENCED_MEMBER_EPOCH,
-STALE_MEMBER_EPOCH"""
+"""Errors of commits that a rebalance causes."""
 
 
 def fill_effects(timeline: GroupTimeline, calls: GroupCalls, consumption: Consumption, now: int) -> None:
     """Fill ``stopped``, ``consumed_on``, ``again``, ``commit_failures`` of a group's rebalances, and its ``pauses``.
 
-    They need ``time``, ``end``, ``generation``, ``before``, ``causes``, ``members``, ``size``, ``moved``, ``assigned``,
-    ``cooperative`` and ``emptied`` to be there, and the members of the timeline.
+    This requires ``time``, ``end``, ``generation``, ``before``, ``causes``, ``members``, ``size``, ``moved``,
+    ``assigned``, ``cooperative`` and ``emptied``, and the members of the timeline.
 
-    :param now: ns since the epoch, up to which the capture goes
+    :param now: ns since the epoch, end of the capture
     """
     if not timeline.rebalances:
         return
@@ -186,8 +184,8 @@ def fill_effects(timeline: GroupTimeline, calls: GroupCalls, consumption: Consum
 class _Pause:
     """A time in which no member fetched a partition.
 
-    :ivar before: the run that ended as it began
-    :ivar after: the run with which it ended; None if it did not
+    :ivar before: the run that ended when it began
+    :ivar after: the run that ended it; None if none did
     """
 
     begin: int
@@ -200,20 +198,19 @@ class _Pause:
         return self.end - self.begin
 
     def stop(self, place: TopicPartition) -> Stop:
-        """Return it as a stop of a partition."""
         after, behind = (None, -1) if self.after is None else (self.after.first, self.after.behind)
         return Stop(place, self.length, self.after is not None, self.before.last, after, self.begin, behind)
 
     @property
     def resumed(self) -> bool:
-        """Whether it ended, with the process that had fetched before."""
+        """Whether the process that had fetched before ended it."""
         return self.after is not None and self.after.line.owner == self.before.line.owner
 
 
 def _fill_stops(
     place: TopicPartition, runs: list[FetchRun], contexts: RebalanceContexts, now: int
 ) -> Iterator[Stop]:
-    """Put pauses down to rebalances; yield those that no rebalance met."""
+    """Attribute pauses to rebalances; yield those that no rebalance overlaps."""
     pauses = list(_pauses(runs, now))
     met = [contexts.meeting(pause.begin, pause.end) for pause in pauses]
     usual = _usual([each.length for each, near in zip(pauses, met, strict=True) if not near and each.after])
@@ -242,7 +239,7 @@ def _fill_stops(
 
 
 def _pauses(runs: list[FetchRun], now: int) -> Iterator[_Pause]:
-    """Yield the times in which none of the runs, which are in the order of their beginnings, went on."""
+    """Yield the times without any of the runs, which are sorted by their starts."""
     latest: FetchRun | None = None
     for run in runs:
         if latest is not None and run.begin > latest.end:
@@ -254,19 +251,19 @@ def _pauses(runs: list[FetchRun], now: int) -> Iterator[_Pause]:
 
 
 def _usual(lengths: list[int]) -> int:
-    """Return what nine of ten pauses are not longer than; 0 if there are too few of them for a habit."""
+    """Return the 90th percentile of pauses; 0 if there are too few of them for a habit."""
     return sorted(lengths)[len(lengths) * 9 // 10] if len(lengths) >= _HABIT else 0
 
 
 def _due_to(place: TopicPartition, pause: _Pause, near: list[RebalanceContext]) -> RebalanceContext | None:
-    """Return the rebalance that a pause is put down to."""
+    """Return the rebalance to which a pause is attributed; None if to none."""
     if pause.after is None:
-        # a group that everybody left, or a partition that it does not want any more, is not waited for
+        # an emptied group, or a partition no longer assigned, is not expected to be consumed again
         if any(context.rebalance.emptied for context in near):
             return None
         near = [context for context in near if context.wanted is None or place in context.wanted]
     else:
-        # what goes on with the same process was not taken from it in a cooperative round
+        # a partition that stays with its process was not revoked in a cooperative round
         near = [context for context in near if context.eager or place in context.moved or not pause.resumed]
     return next((context for context in near if place in context.moved), next(iter(near), None))
 
@@ -282,7 +279,7 @@ def _fill_again(place: TopicPartition, runs: list[FetchRun], contexts: Rebalance
         context = contexts.latest(run.begin)
         if context is None or run.begin >= context.end + _SOON or _was_committed(run, context, group):
             continue
-        # who fetched on already after the rebalance goes back for another reason
+        # an owner that already fetched after the rebalance goes back for another reason
         owners = context.owners.get(place) or fetchers
         since = islice(runs, bisect_left(begins, context.begin), None)
         if run is next((each for each in since if each.line.owner in owners), None):
@@ -290,16 +287,16 @@ def _fill_again(place: TopicPartition, runs: list[FetchRun], contexts: Rebalance
 
 
 def _reached_before(run: FetchRun, owners: set[Owner]) -> Before | None:
-    """Return who had come furthest as a run began, of the group's members that fetched the partition last."""
+    """Return the greatest progress at the start of a run, of the group's previous consumers of the partition."""
     mine = (before for before in run.before if before.owner in owners)
     return max(mine, key=lambda before: before.reached, default=None)
 
 
 def _was_committed(run: FetchRun, context: RebalanceContext, group: str) -> bool:
-    """Whether the new owner begins where the old one said it had consumed to as it gave the partition up.
+    """Return whether the new owner starts at the offset that the old one committed when it gave the partition up.
 
-    What that one had fetched beyond was never given to the application: it comes once. Of a topic whose name was not
-    known, neither is that.
+    Records that the old owner had fetched after that offset never reached the application: they are processed once. If
+    the topic's name was unknown, so are the commits, and True is returned.
     """
     if run.committed is None:
         return True
@@ -324,9 +321,9 @@ def _commit_failures(
 
 
 def _rebalance_of(commit: Commit, rebalances: list[Rebalance], begun: int) -> Rebalance | None:
-    """Return the rebalance that made the generation of a commit out of date, or its sender no member any more.
+    """Return the rebalance that made the generation of a commit stale, or removed its sender from the group.
 
-    :param begun: how many of them had begun by then
+    :param begun: number of rebalances that had begun by then
     """
     if commit.generation >= 0:
         for index in range(begun - 1, -1, -1):
@@ -334,7 +331,7 @@ def _rebalance_of(commit: Commit, rebalances: list[Rebalance], begun: int) -> Re
             running = each.generation < 0
             if each.before <= commit.generation and (running or commit.generation < each.generation):
                 return each
-    # who was put out or has left may say no generation (-1): consumers of KIP-848 do
+    # expelled members and those that left may send generation -1: consumers of KIP-848 do
     for index in range(begun - 1, -1, -1):
         if commit.member and commit.member in rebalances[index].gone:
             return rebalances[index]

@@ -1,4 +1,4 @@
-"""A rebalance, fact by fact: what a block of text, a page and a screen all say below its sentence."""
+"""A rebalance as a list of facts, shown below its sentence by the text output, the HTML page and the UI."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from captures.names import Names
 from captures.time_format import Clock, span
 
 SHOWN = 4
-"""Of what there may be many, such as partitions that stopped: so many are named, and the rest counted."""
+"""Items of a long list, such as stopped partitions, that are named; the rest is counted."""
 EVIDENCE_SHOWN = 12
 
 
 class Tone(Enum):
-    """How a fact is to be shown."""
+    """How a fact is highlighted."""
 
     PLAIN = "plain"
     QUIET = "quiet"
@@ -29,7 +29,7 @@ class Tone(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One line of a story.
+    """One line of a rebalance's description.
 
     :ivar title: one or two words
     """
@@ -40,9 +40,9 @@ class Fact:
 
 
 def about(timeline: GroupTimeline, names: Names, clock: Clock) -> Iterator[Fact]:
-    """Yield what there is to say of a group as a whole.
+    """Yield the facts about a group as a whole.
 
-    Whom it did not take, or shut out, is one fact each: ``dup FENCED_INSTANCE_ID, 3 times (#12)``.
+    Each refused or fenced client is one fact: ``dup FENCED_INSTANCE_ID, 3 times (#12)``.
     """
     moves = [f"{clock(seen.time)} {names.shown(seen.broker)}" for seen in timeline.coordinators]
     if len(moves) == 1:
@@ -59,16 +59,16 @@ def about(timeline: GroupTimeline, names: Names, clock: Clock) -> Iterator[Fact]
 
 
 def members_now(timeline: GroupTimeline) -> int:
-    """Return how many members a group has in the end, as far as that is known."""
+    """Return how many members a group has at the end, as far as known."""
     ended = [told for told in timeline.rebalances if not told.running]
     if ended and ended[-1].size is not None:
         return ended[-1].size
-    # one that fell silent may still be one
+    # a silent member may still be one
     return sum(member.left is None for member in timeline.members)
 
 
 def in_brief(timeline: GroupTimeline) -> str:
-    """Return what a group is, and how it is in the end: ``classic group, range, Stable, generation 4, 2 members``."""
+    """Return a group's kind and final state: ``classic group, range, Stable, generation 4, 2 members``."""
     kind = f"{timeline.kind} group"
     if timeline.protocol_type not in ("", "consumer"):
         kind += f" of type {words.line(timeline.protocol_type)}"
@@ -85,7 +85,7 @@ def tone(told: Rebalance) -> Tone:
 
 
 def took(told: Rebalance, timeline: GroupTimeline) -> str:
-    """Return how long a rebalance took, in words; empty for one that took no time, as when the last member leaves."""
+    """Return how long a rebalance took, in words; empty if it took no time, as when the last member leaves."""
     if told.running:
         return f"has not ended after {span(timeline.last - told.time)}"
     if told.duration is None:
@@ -94,12 +94,12 @@ def took(told: Rebalance, timeline: GroupTimeline) -> str:
 
 
 def manner(told: Rebalance) -> str:
-    """Return ``eager`` or ``cooperative``; empty if that is not known."""
+    """Return ``eager`` or ``cooperative``; empty if unknown."""
     return {True: "cooperative", False: "eager", None: ""}[told.cooperative]
 
 
 def who(told: Rebalance, labels: Labels) -> str:
-    """Return what the member that a rebalance is about is called; empty if it is about none."""
+    """Return the label of the member that a rebalance concerns; empty if it concerns none."""
     cause = told.cause
     return labels.of(cause.member, cause.client) if cause.member or cause.client else ""
 
@@ -107,9 +107,9 @@ def who(told: Rebalance, labels: Labels) -> str:
 def facts(
     told: Rebalance, timeline: GroupTimeline, labels: Labels, *, shown: int | None = SHOWN
 ) -> list[Fact]:
-    """Return what is known of a rebalance beside its sentence.
+    """Return the facts about a rebalance beside its sentence.
 
-    :param shown: of what there may be many, so many are named; None for all
+    :param shown: how many items of a long list are named; None for all
     """
     return [fact for fact in _every(told, timeline, labels, _TextJoiner(shown)) if fact.text]
 
@@ -140,7 +140,7 @@ def _every(told: Rebalance, timeline: GroupTimeline, labels: Labels, cut: _TextJ
 
 
 def _silence(end: SessionEnd) -> str:
-    """Return what shows how a session ended, and what else it could have been."""
+    """Return the evidence for the end of a session, and the alternatives."""
     unknown = ["why it fell silent is not known"] if end.cause is TimeoutCause.UNKNOWN else []
     told = "; ".join([*unknown, *end.evidence])
     return words.line(told + "".join(f"; or else {text}" for text in end.alternatives))
@@ -148,7 +148,7 @@ def _silence(end: SessionEnd) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _TextJoiner:
-    """Joins texts as far as they are to be shown."""
+    """Joins as many texts as are to be shown."""
 
     shown: int | None
 
@@ -187,7 +187,7 @@ def _waits(told: Rebalance, labels: Labels, cut: _TextJoiner) -> str:
 
 
 def _parts(wait: Wait) -> str:
-    # who began it knew of it at once
+    # the member that opened it knew of it at once
     named = ("told after", wait.told or None), ("join", wait.join), ("sync", wait.sync)
     known = words.listed(f"{name} {span(time)}" for name, time in named if time is not None)
     return " ".join(
@@ -196,7 +196,7 @@ def _parts(wait: Wait) -> str:
 
 
 def _slowest(told: Rebalance, labels: Labels) -> str:
-    """Return who joined last; in the newer kinds of groups no member waits for all others."""
+    """Return which member joined last; empty for the newer kinds of groups, where no member waits for all others."""
     slowest = told.slowest
     if slowest is None or slowest.late is None or len(told.waits) < 2 or told.kind is not Kind.CLASSIC:
         return ""
@@ -210,7 +210,7 @@ def _moved(told: Rebalance, labels: Labels, cut: _TextJoiner) -> str:
 
 
 def _tasks(told: Rebalance, labels: Labels, cut: _TextJoiner) -> str:
-    """Return which tasks of Kafka Streams each member is to have."""
+    """Return the Kafka Streams tasks of each member."""
     parts = []
     for member, tasks in told.tasks.items():
         kinds = zip(("active", "standby", "warm-up"), tasks, strict=True)
@@ -264,7 +264,7 @@ def _failures(told: Rebalance, labels: Labels, cut: _TextJoiner) -> str:
 
 # ---------------------------------------------------------------- storms
 def storms(rebalances: Sequence[Rebalance]) -> list[list[Rebalance]]:
-    """Return rebalances in blocks: those of one storm are one, at the place of its first."""
+    """Return rebalances in blocks: each storm is one block, at the place of its first rebalance."""
     blocks: list[list[Rebalance]] = []
     begun: dict[tuple[Trigger, str, int], list[Rebalance]] = {}
     for told in rebalances:
@@ -279,14 +279,14 @@ def storms(rebalances: Sequence[Rebalance]) -> list[list[Rebalance]]:
 
 
 def storm_title(block: Sequence[Rebalance], labels: Labels) -> str:
-    """Return what a storm is called: how many, and of what."""
+    """Return the title of a storm: its size, trigger and member."""
     cause = block[0].cause
     name = labels.of("", cause.instance or cause.client)
     return f"storm of {len(block)} rebalances: {block[0].trigger} {name}".rstrip()
 
 
 def storm_facts(block: Sequence[Rebalance]) -> list[Fact]:
-    """Return what a storm of two or more rebalances cost."""
+    """Return the cost of a storm of two or more rebalances."""
     apart = (block[-1].time - block[0].time) // (len(block) - 1)
     spent = sum(each.duration or 0 for each in block)
     stops = [stop for each in block for stop in each.stopped]

@@ -1,6 +1,4 @@
-"""What clients say beside their group that shows how they ended: fetch sessions that they close, coordinators they ask
-for.
-"""
+"""Signs outside the group protocol of how clients ended: closed fetch sessions, and lookups of coordinators."""
 
 from __future__ import annotations
 
@@ -19,17 +17,17 @@ from captures.names.names import split
 from dissectors.api_keys import ApiKey
 
 NEEDED = frozenset({ApiKey.FETCH, ApiKey.SHARE_FETCH, ApiKey.FIND_COORDINATOR})
-"""APIs whose exchanges count; others need not be added."""
+"""APIs whose exchanges matter here; others need not be added."""
 _CLOSES = -1
 """Epoch of the request that closes a fetch session (KIP-227); librdkafka sends it without a session, with ID 0."""
 _GROUP = 0
-"""Key type of FindCoordinator: a group's."""
+"""Key type of FindCoordinator for groups."""
 
 
 class Farewell(NamedTuple):
     """A Fetch or ShareFetch that closed its session.
 
-    :ivar time: when it was sent
+    :ivar time: time of the request
     :ivar client: client ID, or address without one
     """
 
@@ -42,8 +40,8 @@ class Farewell(NamedTuple):
 class CoordinatorSighting(NamedTuple):
     """A broker that FindCoordinator named as a group's coordinator.
 
-    :ivar time: of the answer
-    :ivar number: of the exchange
+    :ivar time: time of the response
+    :ivar number: number of the exchange
     """
 
     time: int
@@ -52,13 +50,12 @@ class CoordinatorSighting(NamedTuple):
 
 
 class Farewells:
-    """Collects the latest fetch sessions that were closed, by connection."""
+    """Collects the latest closed fetch session of each connection."""
 
     def __init__(self) -> None:
         self._by_connection: dict[int, Farewell] = {}
 
     def add(self, exchange: Exchange) -> None:
-        """Learn from one exchange."""
         request = exchange.request_body
         if exchange.api_key == ApiKey.FETCH:
             closes = number(request, "session_epoch", 0) == _CLOSES and number(request, "session_id", 0) > 0
@@ -72,13 +69,13 @@ class Farewells:
             )
 
     def merge(self, other: Farewells) -> None:
-        """Take in what another has collected of other connections."""
+        """Merge what `other` has collected about other connections."""
         self._by_connection |= other._by_connection
 
     def by_client(self, host_of: Callable[[int], str]) -> dict[tuple[str, str], list[Farewell]]:
-        """Return the sessions that were closed last on each connection, by client and host, in the order of time.
+        """Return the latest closed session of each connection, by client and host, in the order of time.
 
-        :param host_of: returns the host of the client of a connection
+        :param host_of: returns the host of a connection's client
         """
         found: dict[tuple[str, str], list[Farewell]] = {}
         for farewell in sorted(self._by_connection.values()):
@@ -87,7 +84,7 @@ class Farewells:
 
 
 class NamedCoordinators:
-    """Collects which brokers FindCoordinator named, by group; only changes are kept."""
+    """Collects the coordinators that FindCoordinator named, by group; only changes are kept."""
 
     def __init__(self) -> None:
         self._named: dict[str, list[CoordinatorSighting]] = {}
@@ -95,7 +92,6 @@ class NamedCoordinators:
         """Host of an address that was named -> hosts by which members were answered then."""
 
     def add(self, exchange: Exchange) -> None:
-        """Learn from one exchange."""
         if exchange.api_key != ApiKey.FIND_COORDINATOR:
             return
         request = exchange.request_body
@@ -115,33 +111,33 @@ class NamedCoordinators:
                 known.insert(place, CoordinatorSighting(exchange.end, address, exchange.number))
 
     def answered(self, group: str, call: Call) -> None:
-        """Note that a broker answered a member as its coordinator: its address is what was named last."""
+        """Record that a broker answered a member as its coordinator: the address named last is one of this broker."""
         known = self._named.get(group)
         if known:
             self._endpoints.setdefault(known[-1].address.host, set()).add(split(call.broker)[0])
 
     def merge(self, other: NamedCoordinators, groups: Collection[str]) -> None:
-        """Take in what another has collected.
+        """Merge what `other` has collected.
 
-        :param groups: that it has followed
+        :param groups: groups that `other` has followed
         """
         self._named |= {group: named for group, named in other._named.items() if group in groups}
         for host, endpoints in other._endpoints.items():
             self._endpoints.setdefault(host, set()).update(endpoints)
 
     def within(self, group: str, begin: int, end: int) -> CoordinatorSighting | None:
-        """Return the coordinator that was named last from one time to another, both included."""
+        """Return the latest coordinator named from `begin` to `end`, both included; None if there is none."""
         known = self._named.get(group, [])
         place = bisect_right(known, end, key=_TIME)
         return known[place - 1] if place and known[place - 1].time >= begin else None
 
     def endpoints(self) -> Mapping[str, set[str]]:
-        """Return the hosts of addresses that were named, each with the hosts by which members were answered then."""
+        """Return the named hosts, each with the hosts that answered members as coordinator then."""
         return self._endpoints
 
 
 class CapturedAddresses:
-    """Addresses of the brokers with which a capture has connections."""
+    """Addresses of the brokers whose connections are in a capture."""
 
     def __init__(self, capture: Capture, named: NamedCoordinators) -> None:
         self._capture = capture
@@ -149,7 +145,7 @@ class CapturedAddresses:
         self._known: dict[Address, bool] = {}
 
     def __contains__(self, address: Address) -> bool:
-        """Whether the capture has a connection with a broker; where that cannot be known, it is taken to have one."""
+        """Return whether the capture has a connection with a broker at `address`; True if that cannot be known."""
         known = self._known.get(address)
         if known is None:
             known = self._known[address] = self._find(address)
@@ -167,7 +163,7 @@ class CapturedAddresses:
         hosts = {*address.hosts(self._capture, self._reached), *self._endpoints.get(address.host, ())}
         if hosts:
             return any((host, address.port) in self._reached for host in hosts)
-        # a name that nothing explains: it may be of any captured broker that no other name explains
+        # an unresolved name may belong to any captured broker that no other name resolves to
         return any(host not in self._explained for host, _ in self._reached)
 
 

@@ -1,14 +1,14 @@
-"""The histories of the groups in a capture: what is added exchange by exchange, and told as timelines.
+"""The timelines of the groups in a capture, collected exchange by exchange.
 
-Groups that only ever saw the classic protocol are told by :mod:`captures.analysis.groups.classic`, those that saw a
-heartbeat of KIP-848, KIP-932 or KIP-1071 by :mod:`captures.analysis.groups.modern`, classic members of theirs
-included. Both offer::
+:mod:`captures.analysis.groups.classic` makes the timelines of groups that only used the classic protocol,
+:mod:`captures.analysis.groups.modern` those of groups with a heartbeat of KIP-848, KIP-932 or KIP-1071, including their
+classic members. Both offer::
 
     tell(calls: GroupCalls, context: GroupContext) -> GroupTimeline
 
-and fill in all but five things, which are the same for all kinds and come after, in this order: why members were silent
-(``Cause.session_end``, also in the sentences of causes), what kproxy itself led to, what it cost
-(``stopped``, ``again``, ``commit_failures``), storms, and ``Rebalance.sentence``, which is put together from the rest.
+and fill in everything except five things, which are the same for all kinds and follow in this order: why members were
+silent (``Cause.session_end``, also in the sentences of causes), rebalances that kproxy caused, their cost (``stopped``,
+``again``, ``commit_failures``), storms, and ``Rebalance.sentence``, which is composed from the rest.
 """
 
 from __future__ import annotations
@@ -49,28 +49,28 @@ from dissectors.api_keys import ApiKey
 from dissectors.error_codes import COORDINATOR_AWAY, ErrorCode
 
 HISTORIES = "the histories of groups"
-"""What is being done, for faults."""
+"""The name of the activity, for error reports."""
 _LONGEST_NAME = 60
 _NOTHING_PASSED = PassedCalls()
 TOLD_ANEW = 60_000_000_000
-"""ns after which a group is told anew though nothing happened in it: what rebalances cost may show late."""
+"""ns after which a timeline is made again though nothing happened: costs of rebalances may show late."""
 _EFFECTS_SHOW = 20_000_000_000
 """ns after a rebalance in which most of its cost shows."""
 _MISSED = 2
 """Missing heartbeats after which time alone may change the timeline of a group."""
 _INTERVAL = 3_000_000_000
-"""ns between heartbeats where it is not known: the default of ``heartbeat.interval.ms``."""
+"""ns between heartbeats if unknown: the default of ``heartbeat.interval.ms``."""
 
 NEEDED = OF_MEMBERS | OF_TOPICS | BY_CONSUMPTION | BY_FAREWELLS
-"""APIs whose exchanges tell something of groups; others need not be added."""
+"""APIs whose exchanges matter for groups; others need not be added."""
 TAKEN = ("groups", "call", "asked_offsets")
-"""The columns of messages that :meth:`GroupHistories.choose` takes of a whole capture."""
+"""The message columns that :meth:`GroupHistories.choose` reads of a whole capture."""
 
 
 def needed(api_keys: Int64s) -> Bools:
-    """Return which exchanges of a whole capture tell something of groups: none if no member said anything.
+    """Return a mask of the exchanges of a whole capture that matter for groups: none if no member sent a request.
 
-    :param api_keys: of all exchanges
+    :param api_keys: API keys of all exchanges
     """
     found: Bools = np.isin(api_keys, list(NEEDED if np.isin(api_keys, list(OF_MEMBERS)).any() else ()))
     return found
@@ -78,10 +78,10 @@ def needed(api_keys: Int64s) -> Bools:
 
 @dataclass(frozen=True, slots=True)
 class _Steady:
-    """A timeline that may go on as it is, while members do nothing but send heartbeats.
+    """A timeline that stays valid while members send only heartbeats.
 
-    :ivar calls: how many there were when it was told, a run of heartbeats counted once
-    :ivar now: when that was
+    :ivar calls: number of calls when it was made, a run of heartbeats counted once
+    :ivar now: when it was made
     """
 
     timeline: GroupTimeline
@@ -89,7 +89,7 @@ class _Steady:
     now: int
 
     def going_on(self, calls: GroupCalls, now: int) -> GroupTimeline | None:
-        """Return the timeline as it is now; None if it has to be told anew."""
+        """Return the timeline extended to `now`; None if it has to be made again."""
         if len(calls.calls) != self.calls or now - self.now > TOLD_ANEW:
             return None
         told = self.timeline.rebalances
@@ -112,13 +112,13 @@ class _Steady:
 
 
 class GroupHistories:
-    """Collects what members and coordinators say, and tells it as timelines.
+    """Collects the calls between members and coordinators, and makes timelines of them.
 
-    Exchanges may be added in any order, each once; the order of their times is what counts.
+    Exchanges may be added in any order, each once; the order of their times counts.
 
-    :param names: tells names of topic IDs
-    :param capture: tells how connections ended, and what the network did; without it, nothing is known of that
-    :ivar traffic: what Produce and Fetch carry, for others that look at it, too
+    :param names: resolves topic IDs
+    :param capture: shows how connections ended, and the state of the network; without it, both are unknown
+    :ivar traffic: contents of Produce and Fetch, for others that need them too
     """
 
     def __init__(self, names: Names, capture: Capture | None = None) -> None:
@@ -144,13 +144,14 @@ class GroupHistories:
 
     @property
     def calls(self) -> Mapping[str, GroupCalls]:
-        """What was said to each group so far, by its name."""
+        """The calls so far by group."""
         return self._groups
 
     def choose(self, rows: DecisionColumns) -> Bools:
-        """Return which exchanges have to be added; of a whole capture, what columns tell is taken from them instead.
+        """Return a mask of the exchanges that have to be added.
 
-        They are to be added in the order of their numbers then.
+        For a whole capture, facts that columns hold are taken from them instead; exchanges must then be added in the
+        order of their numbers.
         """
         found = rows.of_api(NEEDED)
         if rows.numbers is not None:
@@ -162,7 +163,7 @@ class GroupHistories:
         return found
 
     def merge(self, other: Self) -> None:
-        """Take in what another has collected of other groups and clients (:mod:`.components`)."""
+        """Merge what `other` has collected about other groups and clients (:mod:`.components`)."""
         self._added += other._added
         self._latest = max(self._latest, other._latest)
         self._groups |= other._groups
@@ -175,7 +176,6 @@ class GroupHistories:
         self._silences.named.merge(other._silences.named, other._groups)
 
     def add(self, exchange: Exchange) -> None:
-        """Take one exchange in."""
         for commit in self._commits.before(exchange.number) if self._commits is not None else ():
             self._consumption.commit(commit)
         self._added += 1
@@ -194,12 +194,12 @@ class GroupHistories:
     def result(
         self, *, now: int | None = None, pending: Iterable[Exchange] = (), live: bool = False
     ) -> list[GroupTimeline]:
-        """Return the groups, in the order of their names.
+        """Return the timelines of the groups, sorted by name.
 
-        :param now: ns since the epoch, of a capture that goes on; by default the time of the latest packet
-        :param pending: exchanges of a capture that goes on which may still be answered
-        :param live: whether it will be asked again soon. Then a group in which nothing but heartbeats happened since is
-            not told anew, for up to :data:`TOLD_ANEW`
+        :param now: ns since the epoch, for a growing capture; by default the time of the latest packet
+        :param pending: exchanges of a growing capture that may still be answered
+        :param live: whether this will be called again soon. If so, the timeline of a group with nothing but new
+            heartbeats is reused for up to :data:`TOLD_ANEW`
         """
         waiting = list(pending)
         observed = now is None
@@ -221,7 +221,7 @@ class GroupHistories:
         }
         known: dict[str, GroupTimeline] = {}
         told: list[GroupTimeline] = []
-        # made anew, as a capture that grows has more of them by now
+        # made again, because a growing capture may have more of them
         self._acceptances = None if self._capture is None else Acceptances(self._capture)
         for name in sorted(groups):
             steady = self._steady.get(name) if live else None
@@ -253,7 +253,7 @@ class GroupHistories:
         return int(self._capture.observed_until(connections).max(initial=0)) or latest
 
     def _completed(self, timeline: GroupTimeline, groups: Mapping[str, GroupCalls], now: int) -> bool:
-        """Fill in what comes after the telling; True, as it has come that far."""
+        """Fill in what follows the timeline itself; return True, which distinguishes success from an internal error."""
         if timeline.group in self._interventions:
             self._interventions[timeline.group].blame(timeline)
         timeline.refused = refused_clients(groups[timeline.group])
@@ -288,7 +288,7 @@ class GroupHistories:
             self._coordinators.resigned(name, call.broker, call.time)
 
     def _with(self, pending: Iterable[Exchange]) -> dict[str, GroupCalls]:
-        """Return the groups with calls that are not answered yet; what is kept stays as it is."""
+        """Return copies of the groups with the calls that are not answered yet; the collected groups stay unchanged."""
         waiting: dict[str, list[Call]] = {}
         for exchange in pending:
             if exchange.api_key in OF_MEMBERS and (name := group_of(exchange)):
@@ -318,12 +318,12 @@ class GroupHistories:
 
 
 def _history_of(group: str) -> str:
-    """Return what is being done, for faults."""
+    """Return the name of the activity, for error reports."""
     return f"the history of group {words.clipped(words.line(group), _LONGEST_NAME)}"
 
 
 def _drop_unnumbered(timeline: GroupTimeline) -> None:
-    """Leave out of the evidence what has no number yet, because it may still be answered."""
+    """Drop exchanges without a number from the evidence: they may still be answered."""
     for rebalance in timeline.rebalances:
         if rebalance.evidence and not min(rebalance.evidence):
             rebalance.evidence = [number for number in rebalance.evidence if number]

@@ -1,7 +1,7 @@
-"""Rebalances that kproxy caused: a rule or a user held, refused or cut what a member and its coordinator said.
+"""Rebalances that kproxy caused: a rule or a user held, refused or cut the calls between a member and its coordinator.
 
-A member whose heartbeats are held loses its session, one that is refused joins anew. The rebalance is true, and so is
-how it went; its trigger is kproxy, not the member, the network or the broker.
+A member whose heartbeats are held loses its session, one that is refused rejoins. The rebalance and its course are
+real; its trigger is kproxy, not the member, the network or the broker.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from captures.time_format import span
 from dissectors.api_keys import ApiKey
 
 _FOLLOWS = 10_000_000_000
-"""ns after an intervention in which clients do what it makes them do: they find out by the next heartbeat (3 s)."""
+"""ns after an intervention within which clients react: they learn of it by the next heartbeat (3 s)."""
 _REFUSED = frozenset({
     Trigger.MEMBER_JOINED, Trigger.MEMBER_LEFT, Trigger.LEADER_REJOINED, Trigger.STATIC_MEMBER_RETURNED,
     Trigger.COORDINATOR_MOVED, Trigger.INSTANCE_FENCED, Trigger.UNKNOWN,
 })  # fmt: skip
-"""What clients do, or seem to do, whose calls were answered with errors or whose connection was closed."""
+"""Real or apparent reactions of clients whose calls were answered with errors or whose connection was closed."""
 _MOST_KEPT = 1_000
-"""Interventions that are kept of each group."""
+"""Most interventions that are kept of a group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +33,10 @@ class IntervenedCall:
     """A call of a member in which kproxy intervened.
 
     :ivar client: client ID, or address without one
-    :ivar begin: ns since the epoch, of the call
-    :ivar end: until which kproxy kept it or its answer
-    :ivar refused: whether kproxy answered it, put an error into the answer, did not send it on, or ended its connection
-    :ivar joins: whether it is a JoinGroup of one that is no member yet, which leads to a rebalance as it is
+    :ivar begin: ns since the epoch, time of the call
+    :ivar end: when kproxy released the call or its response
+    :ivar refused: whether kproxy answered it, put an error into the response, dropped it, or ended its connection
+    :ivar joins: whether it is a JoinGroup of a new member, which causes a rebalance anyway
     """
 
     number: int
@@ -58,7 +58,7 @@ class InterventionLog:
         self._left_out = 0
 
     def add(self, exchange: Exchange, call: Call) -> None:
-        """Note a call in which kproxy intervened."""
+        """Add a call in which kproxy intervened."""
         done = exchange.interventions
         refused = (
             done.made_errors
@@ -84,7 +84,7 @@ class InterventionLog:
             )
 
     def blame(self, timeline: GroupTimeline) -> None:
-        """Name the interventions as the causes of the rebalances that they led to."""
+        """Make the interventions the causes of the rebalances that they led to."""
         if self._left_out:
             timeline.seen.append(
                 f"kproxy intervened in {self._left_out:,} more calls than the {_MOST_KEPT:,} that are kept: rebalances "

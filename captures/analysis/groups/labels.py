@@ -1,7 +1,7 @@
-"""What members and partitions are called where a person reads: as short as tells them apart.
+"""Short, unambiguous labels of members and partitions for display.
 
-A member is called by its instance ID, or else by its client ID; where several members share that, the end of the
-member ID tells which (``app m-2f9c``). All texts come from the wire, and are made fit for a line.
+A member is labelled with its instance ID, or else its client ID; if several members share that, the end of the member
+ID is added (``app m-2f9c``). All texts come from the wire, and are made fit for one line.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _NOBODY, _UNKNOWN = "nobody", "?"
 
 
 class Labels:
-    """The names of one group's members."""
+    """The labels of one group's members."""
 
     def __init__(self, timeline: GroupTimeline) -> None:
         self._timeline = timeline
 
     @cached_property
     def _labels(self) -> dict[str, str]:
-        """By member ID. Most groups of a capture need none."""
+        """Labels by member ID. Made lazily, because most groups of a capture need none."""
         shared = Counter(member.name for member in self._timeline.members)
         labels: dict[str, str] = {}
         for member in self._timeline.members:
@@ -38,9 +38,9 @@ class Labels:
         return labels
 
     def of(self, member_id: str, client: str = "") -> str:
-        """Return what a member is called.
+        """Return the label of a member.
 
-        :param client: client ID, for a member that the timeline does not have
+        :param client: client ID, for a member that is not in the timeline
         """
         known = self._labels.get(member_id)
         if known is not None:
@@ -48,7 +48,7 @@ class Labels:
         return _told_apart(words.clipped(words.line(client), _LENGTH), member_id)
 
     def several(self, member_ids: Iterable[str], shown: int = words.SHOWN) -> str:
-        """Return what some members are called, those behind the first counted."""
+        """Return the labels of the first `shown` members, with a count of the others."""
         return _some([self.of(member_id) for member_id in member_ids], shown)
 
 
@@ -57,25 +57,25 @@ def _told_apart(name: str, member_id: str) -> str:
 
 
 def counter_of(kind: Kind) -> str:
-    """Return what counts the rebalances of a group: classic groups have generations, newer ones epochs."""
+    """Return the name of the counter of rebalances: classic groups have generations, newer ones epochs."""
     return "generation" if kind is Kind.CLASSIC else "epoch"
 
 
 def step(first: Rebalance, last: Rebalance | None = None) -> str:
-    """Return from what to what rebalances led: ``generation 3 → 4``, ``epoch ? → 7``.
+    """Return the change of the counter in a rebalance: ``generation 3 → 4``, ``epoch ? → 7``.
 
-    :param last: of several that followed each other
+    :param last: last one of consecutive rebalances
     """
     before, after = first.before, (last or first).generation
     return f"{counter_of(first.kind)} {before if before >= 0 else '?'} → {after if after >= 0 else '?'}"
 
 
 def partitions(found: Iterable[TopicPartition], shown: int = words.SHOWN) -> str:
-    """Return partitions by topic: ``orders 0-2,5, logs-1``; topics behind the first ones are counted.
+    """Return partitions by topic: ``orders 0-2,5, logs-1``; topics after the first `shown` are counted.
 
-    Tasks of Streams are told as Streams does, ``tasks 0_1, 1_1``, and several of a subtopology as ``tasks 0_0-3``; a
-    topic whose name is a number looks the same. Connectors of Kafka Connect stand before their tasks: ``connector sink,
-    sink 0-2``.
+    Tasks of Streams are written as Streams does, ``tasks 0_1, 1_1``, and several of a subtopology as ``tasks 0_0-3``; a
+    topic whose name is a number looks the same. Connectors of Kafka Connect precede their tasks: ``connector sink, sink
+    0-2``.
     """
     by_topic: dict[str, list[int]] = {}
     connectors: list[str] = []
@@ -96,7 +96,7 @@ def partitions(found: Iterable[TopicPartition], shown: int = words.SHOWN) -> str
 
 
 def task_names(found: Iterable[TopicPartition]) -> str:
-    """Return tasks of Streams as Streams names them: ``0_1``, and several of a subtopology as ``0_0-3``."""
+    """Return tasks of Streams as Streams writes them: ``0_1``, and several of a subtopology as ``0_0-3``."""
     by_subtopology: dict[str, list[int]] = {}
     for place in sorted(found):
         by_subtopology.setdefault(words.line(place.topic), []).append(place.partition)
@@ -105,10 +105,10 @@ def task_names(found: Iterable[TopicPartition]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """The partitions that one member gave up to another.
+    """The partitions that moved from one member to another.
 
-    :ivar before: what the member that had them is called; ``nobody`` if none had, ``?`` if it is not known
-    :ivar after: likewise
+    :ivar before: label of the former owner; ``nobody`` if there was none, ``?`` if unknown
+    :ivar after: label of the new owner; ``nobody`` if there is none, ``?`` if unknown
     """
 
     before: str
@@ -117,7 +117,7 @@ class Transfer:
 
 
 def transfers(moved: Iterable[Move], labels: Labels) -> list[Transfer]:
-    """Return what moved by giver and taker, in the order of the moves."""
+    """Return moves grouped by former and new owner, in the order of the moves."""
     found: dict[tuple[str, str], list[TopicPartition]] = {}
     for move in moved:
         found.setdefault((_end(move.before, labels), _end(move.after, labels)), []).append(move.place)

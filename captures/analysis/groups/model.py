@@ -1,7 +1,7 @@
-"""What is known of a group over time: its members, its rebalances as stories, and how sure all of it is.
+"""The model of a group over time: its members and its rebalances, each with causes, costs and certainty.
 
 Everything here is plain values; :mod:`captures.analysis.groups.history` makes them. Times are ns since the epoch,
-durations ns, exchanges are given by their numbers.
+durations ns; exchanges are given by their numbers.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from captures.meaning.places import TopicPartition as TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A partition that another member has after a rebalance than before.
+    """A partition that has another owner after a rebalance than before.
 
-    :ivar before: member ID; empty if no member had it, None if that is not known
-    :ivar after: member ID; likewise
+    :ivar before: member ID; empty if no member owned it, None if unknown
+    :ivar after: member ID; empty if no member owns it, None if unknown
     """
 
     JSON = "topic=place.topic partition=place.partition from=before to=after"
@@ -41,13 +41,13 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """How long a member waited in a rebalance; of a member of the newer kinds only ``total`` is known.
+    """How long a member waited in a rebalance; for members of the newer kinds only ``total`` is known.
 
-    :ivar told: ns from the beginning of the rebalance until the member knew of it; None if not seen
-    :ivar join: ns that its JoinGroup waited; None if it sent none, or the answer was not seen
-    :ivar sync: ns that its SyncGroup waited; likewise
-    :ivar total: ns from the beginning of the rebalance until it had its assignment
-    :ivar asked: ns from the beginning of the rebalance until it sent its JoinGroup; likewise
+    :ivar told: ns from the start of the rebalance until the member learned of it; None if not seen
+    :ivar join: ns that its JoinGroup waited; None if it sent none, or the response was not seen
+    :ivar sync: ns that its SyncGroup waited; None if it sent none, or the response was not seen
+    :ivar total: ns from the start of the rebalance until it had its assignment
+    :ivar asked: ns from the start of the rebalance until it sent its JoinGroup; None if not seen
     """
 
     JSON = "member client_id=client told_ns=told asked_ns=asked join_ns=join sync_ns=sync total_ns=total"
@@ -62,15 +62,15 @@ class Wait:
 
     @property
     def late(self) -> int | None:
-        """ns from the beginning of the rebalance until it had done its part, so that the others did not wait for it.
+        """ns from the start of the rebalance until the member had done its part and the others no longer waited for it.
 
-        That is when it joined, or of the newer kinds, when it had its assignment; None if neither was seen.
+        That is when it joined or, in the newer kinds, when it had its assignment; None if neither was seen.
         """
         return self.total if self.asked is None and self.join is None else self.asked
 
 
 LEAST_STOP = 250_000_000
-"""ns; what is shorter is no stop."""
+"""Shortest stop in ns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +79,10 @@ class Stop:
 
     :ivar duration: ns from the last fetch before to the first after; up to the end of the capture if ``ended`` is false
     :ivar ended: whether a member consumes it again
-    :ivar before: number of the last Fetch before, or of the exchange that shows the worker last; None if there was none
-    :ivar after: number of the first Fetch after, or of the SyncGroup that tells another worker; None if there was none
+    :ivar before: number of the last Fetch before, or of the last exchange that shows the worker; None if there was none
+    :ivar after: number of the first Fetch after, or of the SyncGroup that names another worker; None if there was none
     :ivar begin: ns since the epoch, of the last Fetch before
-    :ivar behind: records that were waiting when a member consumed it again; -1 if not told
+    :ivar behind: records that were waiting when a member consumed it again; -1 if unknown
     """
 
     JSON = "topic=place.topic partition=place.partition duration_ns=duration ended evidence"
@@ -97,22 +97,22 @@ class Stop:
 
     @property
     def end(self) -> int:
-        """When it was over, or the capture was."""
+        """When the stop ended, or the capture did."""
         return self.begin + self.duration
 
     @property
     def evidence(self) -> list[int]:
-        """Numbers of these exchanges."""
+        """Numbers of the exchanges ``before`` and ``after``."""
         return [number for number in (self.before, self.after) if number is not None]
 
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """Records that were fetched before a rebalance and are fetched again after it: to be expected twice.
+    """Records that were fetched before a rebalance and are fetched again after it: probable duplicates.
 
     :ivar begin: first offset that is fetched again
-    :ivar end: offset behind the last
-    :ivar number: of the Fetch that goes back
+    :ivar end: offset after the last one
+    :ivar number: number of the Fetch that goes back
     """
 
     JSON = "topic=place.topic partition=place.partition from_offset=begin to_offset=end count exchange=number"
@@ -124,7 +124,7 @@ class Again:
 
     @property
     def count(self) -> int:
-        """How many offsets that is."""
+        """Number of offsets that are fetched again."""
         return self.end - self.begin
 
 
@@ -132,7 +132,7 @@ class Again:
 class CommitFailure:
     """A commit that failed because of a rebalance.
 
-    :ivar error: code
+    :ivar error: error code
     :ivar name: name of the error, such as ``REBALANCE_IN_PROGRESS``
     """
 
@@ -147,16 +147,16 @@ class CommitFailure:
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """One of the things that led to a rebalance.
+    """One of the causes of a rebalance.
 
-    :ivar member: member ID of whom it is about; empty if it is about none
-    :ivar instance: of a static member; None if it is none
+    :ivar member: ID of the member that it concerns; empty if it concerns none
+    :ivar instance: instance ID of a static member; None for others
     :ivar client: client ID of the member, or its address
     :ivar time: when it happened
     :ivar evidence: numbers of the exchanges that show it
     :ivar sentence: in words, such as ``m2 left: the consumer is being closed``
-    :ivar session_end: why a member was silent until its session ended; None if it is not about that
-    :ivar silence: ns without a sign of life before it; None likewise
+    :ivar session_end: why a member was silent until its session ended; None for other causes
+    :ivar silence: ns without a sign of life before it; None for other causes
     """
 
     JSON = (
@@ -177,7 +177,7 @@ class Cause:
 
     @property
     def timeout_cause(self) -> TimeoutCause | None:
-        """Why a member was silent, in a word."""
+        """The reason for which a member was silent; None for other causes."""
         return None if self.session_end is None else self.session_end.cause
 
 
@@ -185,9 +185,9 @@ class Cause:
 class AwaitedMember:
     """A member that a running rebalance waits for.
 
-    :ivar since: when it was told, or the rebalance began if it was not seen to be told
-    :ivar beats: heartbeats that it sent since, without joining
-    :ivar deadline: when the coordinator goes on without it (its rebalance timeout); None if not known
+    :ivar since: when it learned of the rebalance, or when the rebalance began if that was not seen
+    :ivar beats: heartbeats that it sent since then without joining
+    :ivar deadline: when the coordinator continues without it (its rebalance timeout); None if unknown
     """
 
     JSON = "member client_id=client since heartbeats=beats deadline"
@@ -200,11 +200,11 @@ class AwaitedMember:
 
 
 class HeldUp(NamedTuple):
-    """The member of a newer kind of group that took longest to give up what others are to have.
+    """The member of a newer kind of group that took longest to revoke partitions assigned to others.
 
-    :ivar member: ID
+    :ivar member: member ID
     :ivar client: client ID, or address without one
-    :ivar duration: ns from when it was told until it said that it had
+    :ivar duration: ns from the coordinator's request to revoke until the member confirmed it
     """
 
     member: str
@@ -213,9 +213,9 @@ class HeldUp(NamedTuple):
 
 
 class Because(NamedTuple):
-    """The incident that a rebalance follows from (:mod:`captures.analysis.incidents`).
+    """The incident that caused a rebalance (:mod:`captures.analysis.incidents`).
 
-    :ivar id: such as ``broker_outage-1``
+    :ivar id: incident ID, such as ``broker_outage-1``
     :ivar sentence: what happened
     """
 
@@ -225,43 +225,43 @@ class Because(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class Rebalance:
-    """One rebalance as a story: a new generation, a new group epoch, or the group's last member gone.
+    """One rebalance with its causes and effects: a new generation, a new group epoch, or the group becoming empty.
 
     :ivar generation: generation or group epoch that it led to; -1 if it has not ended and that is not known yet
     :ivar before: generation or epoch before; -1 if none, or not seen
     :ivar time: when it began
-    :ivar end: when all members that took part had their assignment; None if that was not seen, or it goes on
+    :ivar end: when all members that took part had their assignment; None if that was not seen, or it is running
     :ivar running: whether it had not ended when the capture did
     :ivar overtaken: whether the next one began before all members had their assignment
     :ivar emptied: whether it left the group without members
-    :ivar causes: all that led to it, that which opened it first; never empty
-    :ivar alternatives: what else its opening could have been, in words
-    :ivar sentence: all of it in one or two sentences
-    :ivar members: IDs of the members after it, as far as they are known
-    :ivar size: members that it has after it; None if not known
-    :ivar joined: member IDs that are new
-    :ivar gone: member IDs that are not there any more
-    :ivar leader: member ID of the leader; empty where there is none, or it is not known
-    :ivar protocol: name of the assignor; empty if not known
-    :ivar cooperative: whether members keep what they have while it goes on; None if not known
+    :ivar causes: all causes, the one that opened it first; never empty
+    :ivar alternatives: what else could have opened it, in words
+    :ivar sentence: the whole rebalance in one or two sentences
+    :ivar members: IDs of the members after it, as far as known
+    :ivar size: number of members after it; None if unknown
+    :ivar joined: IDs of new members
+    :ivar gone: IDs of former members
+    :ivar leader: member ID of the leader; empty if there is none, or it is unknown
+    :ivar protocol: name of the assignor; empty if unknown
+    :ivar cooperative: whether members keep their partitions while it is running; None if unknown
     :ivar moved: partitions that changed hands
-    :ivar assigned: member ID -> partitions after it, of the members whose assignment was seen
-    :ivar tasks: of Kafka Streams, member ID -> its tasks after it, likewise
-    :ivar status: of a streams group (KIP-1071), what the coordinator says keeps it from running until the next one
-    :ivar waits: of the members
-    :ivar awaited: of whom it still waits, if it is running
+    :ivar assigned: member ID -> partitions after it, for members whose assignment was seen
+    :ivar tasks: for Kafka Streams, member ID -> its tasks after it, for members whose assignment was seen
+    :ivar status: for a streams group (KIP-1071), why it cannot run until the next rebalance, as the coordinator says
+    :ivar waits: waits of the members
+    :ivar awaited: members that it still waits for, if it is running
     :ivar stopped: partitions that were not consumed for a while
-    :ivar consumed_on: how many partitions were consumed all the while
-    :ivar delay: of workers of Kafka Connect, ns for which the group waits for a lost one from its assignment on; None
-        if it does not
-    :ivar unassigned: connectors and tasks that run nowhere until then
-    :ivar of_workers: whether it is one of workers of Kafka Connect
-    :ivar again: records to be expected twice
+    :ivar consumed_on: number of partitions that were consumed all the while
+    :ivar delay: for workers of Kafka Connect, ns for which the group waits for a lost worker after its assignment;
+        None if it does not wait
+    :ivar unassigned: connectors and tasks that no worker runs during ``delay``
+    :ivar of_workers: whether the members are workers of Kafka Connect
+    :ivar again: records that are fetched again
     :ivar commit_failures: commits that failed because of it
     :ivar evidence: numbers of the exchanges that show it, in order
-    :ivar held_up: of the newer kinds, the member for whose partitions others waited longest; None if for none
-    :ivar storm: how many rebalances of one cause it is part of; 0 if it is not part of a storm
-    :ivar because_of: the incident that it follows from; None if none is known
+    :ivar held_up: in the newer kinds, the member for whose partitions others waited longest; None if for none
+    :ivar storm: size of the storm that it belongs to; 0 if it belongs to none
+    :ivar because_of: the incident that caused it; None if none is known
     """
 
     JSON = (
@@ -312,39 +312,39 @@ class Rebalance:
 
     @property
     def incident(self) -> OrNull[str]:
-        """The ID of the incident that it follows from; empty if none is known."""
+        """The ID of the incident that caused it; empty if none is known."""
         return "" if self.because_of is None else self.because_of.id
 
     @property
     def unknown_owners(self) -> list[TopicPartition]:
-        """Partitions that changed hands of which it is not known who had them, or has them."""
+        """Partitions that changed hands and whose owner before or after is unknown."""
         return [move.place for move in self.moved if None in (move.before, move.after)]
 
     @property
     def cause(self) -> Cause:
-        """What opened it."""
+        """The cause that opened it."""
         return self.causes[0]
 
     @property
     def trigger(self) -> Trigger:
-        """The same, as a word."""
+        """The trigger of the cause that opened it."""
         return self.causes[0].trigger
 
     @property
     def certainty(self) -> Certainty:
-        """How sure that is."""
+        """The certainty of the cause that opened it."""
         return self.causes[0].certainty
 
     @property
     def duration(self) -> int | None:
-        """ns that it took; None if its end was not seen."""
+        """Duration in ns; None if its end was not seen."""
         return None if self.end is None else self.end - self.time
 
     @property
     def slowest(self) -> Wait | None:
-        """The member that joined last, so that the others waited for it; None if not known.
+        """The wait of the member that joined last, so that the others waited for it; None if unknown.
 
-        Of the newer kinds, the one that held the others up, or else had its assignment last.
+        In the newer kinds, that of the member that held the others up, or else had its assignment last.
         """
         if self.held_up is not None:
             return next((wait for wait in self.waits if wait.member == self.held_up.member), None)
@@ -354,12 +354,12 @@ class Rebalance:
 
 @dataclass(slots=True)
 class Span:
-    """What a member did for a while.
+    """A period in which a member stayed in one phase.
 
     :ivar end: when it ended; the end of the capture if it did not
-    :ivar generation: it belonged to then; -1 if none
-    :ivar number: of the exchange that began it
-    :ivar assigned: what the member had, while it was stable; None if that was not seen
+    :ivar generation: the member's generation then; -1 if none
+    :ivar number: number of the exchange that started it
+    :ivar assigned: the member's partitions, if it was stable; None if that was not seen
     """
 
     begin: int
@@ -372,21 +372,23 @@ class Span:
 
 @dataclass(slots=True, kw_only=True)
 class MemberFacts:
-    """What is known of a member, whatever protocol it speaks.
+    """Facts about a member, whatever protocol it speaks.
 
-    :ivar member: ID; of a static member (KIP-345) the latest
-    :ivar former: IDs of a static member before that
-    :ivar instance: of a static member; None if it is none, or not told
+    :ivar member: member ID; for a static member (KIP-345) the latest
+    :ivar former: earlier IDs of a static member
+    :ivar instance: instance ID of a static member; None for others, or if unknown
     :ivar client: client ID, or address without one
     :ivar host: address without port
-    :ivar rack: ``client.rack``; empty if not told
-    :ivar former_subscriptions: topics in order, or a pattern between slashes, before they changed, and when they did
-    :ivar session_timeout: ns; None if not told
-    :ivar rebalance_timeout: ns; None if not told
-    :ivar interval: ns between heartbeats: told by the coordinator, or else the median of what was seen; None if neither
-    :ivar first: of its first sign of life
-    :ivar last: of its last
-    :ivar connections: ids of the connections it was heard on as a member
+    :ivar rack: ``client.rack``; empty if unknown
+    :ivar former_subscriptions: earlier subscriptions (topics in order, or a pattern between slashes), each with the
+        time of its end
+    :ivar session_timeout: ns; None if unknown
+    :ivar rebalance_timeout: ns; None if unknown
+    :ivar interval: ns between heartbeats: as the coordinator sets it, or else the median of those seen; None if neither
+        is known
+    :ivar first: time of its first sign of life
+    :ivar last: time of its last sign of life
+    :ivar connections: IDs of the connections on which it sent requests as a member
     """
 
     member: str
@@ -404,18 +406,18 @@ class MemberFacts:
     connections: list[int] = field(default_factory=list)
 
     def facts(self) -> dict[str, Any]:
-        """Return these fields by name, to be those of another object; lists are copies."""
+        """Return the fields of :class:`MemberFacts` by name, as arguments for another object; lists are copies."""
         found = {each.name: getattr(self, each.name) for each in fields(MemberFacts)}
         return {name: [*value] if isinstance(value, list) else value for name, value in found.items()}
 
 
 @dataclass(slots=True, kw_only=True)
 class GroupMember(MemberFacts):
-    """A member of a group over the time it was seen. A process that joins anew is another member, unless it is static.
+    """A member of a group over the time it was seen. A process that rejoins is another member, unless it is static.
 
-    :ivar subscription: topics in order, or a pattern between slashes; empty if not told
+    :ivar subscription: topics in order, or a pattern between slashes; empty if unknown
     :ivar left: when it left or was removed; None if neither was seen
-    :ivar spans: what it did, in order
+    :ivar spans: its phases, in order
     """
 
     subscription: tuple[str, ...] = ()
@@ -423,7 +425,7 @@ class GroupMember(MemberFacts):
     spans: list[Span] = field(default_factory=list)
 
     def followed_by(self, later: GroupMember) -> GroupMember:
-        """Return a static member over all its time, which went on under another ID, or by another protocol."""
+        """Return this static member merged with `later`: the same member under another ID or with another protocol."""
         former = (*self.former, self.member, *later.former)
         changed = self.subscription and later.subscription not in ((), self.subscription)
         begin = later.spans[0].begin if later.spans else None
@@ -450,9 +452,9 @@ class GroupMember(MemberFacts):
         )
 
     def subscribed(self, until: int) -> Iterator[tuple[tuple[str, ...], int, int]]:
-        """Yield what it subscribed to, of what was told, and from when to when.
+        """Yield its known subscriptions, each with start and end.
 
-        :param until: when the subscription of one that has not left ends
+        :param until: end of the subscription of a member that has not left
         """
         begin, gone = self.first, max(until if self.left is None else min(self.left, until), self.first)
         for topics, end in (*self.former_subscriptions, (self.subscription, gone)):
@@ -462,21 +464,21 @@ class GroupMember(MemberFacts):
 
     @property
     def name(self) -> str:
-        """What it is called where there is no room for its ID: its instance ID, else its client ID."""
+        """Its short name: its instance ID, else its client ID."""
         return self.instance or self.client
 
     @property
     def gone(self) -> int:
-        """When it left or was removed, or else of its last sign of life."""
+        """When it left or was removed, or else the time of its last sign of life."""
         return self.last if self.left is None else self.left
 
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorSeen:
-    """A broker that answered as the group's coordinator, from then on.
+    """A broker that answered as the group's coordinator, from ``time`` on.
 
     :ivar broker: ``host:port``
-    :ivar number: of the first exchange with it
+    :ivar number: number of the first exchange with it
     """
 
     time: int
@@ -486,14 +488,14 @@ class CoordinatorSeen:
 
 @dataclass(slots=True)
 class RefusedClient:
-    """A client that a group did not take, or shut out.
+    """A client that a group did not accept, or fenced.
 
-    :ivar error: code
-    :ivar name: of the error, such as ``FENCED_INSTANCE_ID``
-    :ivar time: of the first call that was refused
-    :ivar number: of that exchange
-    :ivar count: how many calls were refused
-    :ivar holder: client that has its group.instance.id; empty if it is not about that, or not known
+    :ivar error: error code
+    :ivar name: name of the error, such as ``FENCED_INSTANCE_ID``
+    :ivar time: time of the first refused call
+    :ivar number: number of the first refused exchange
+    :ivar count: number of refused calls
+    :ivar holder: client that has its group.instance.id; empty if the error has another reason, or that is unknown
     """
 
     client: str
@@ -509,22 +511,22 @@ class RefusedClient:
 
 @dataclass(slots=True, kw_only=True)
 class GroupTimeline:
-    """All that is known of one group.
+    """Everything known about one group.
 
-    :ivar protocol_type: of a classic group, such as ``consumer`` or ``connect``; empty if not told
-    :ivar protocol: latest assignor; empty if not told
+    :ivar protocol_type: protocol type of a classic group, such as ``consumer`` or ``connect``; empty if unknown
+    :ivar protocol: latest assignor; empty if unknown
     :ivar state: ``Stable``, ``PreparingRebalance``, ``CompletingRebalance``, ``Empty``, as the broker calls them;
-        empty if not known
+        empty if unknown
     :ivar generation: the latest generation or epoch; -1 if none was seen
-    :ivar members: those that were seen, in the order of their first sign of life
-    :ivar rebalances: in the order of time
-    :ivar coordinators: in the order of time, one for each change
+    :ivar members: members that were seen, in the order of their first sign of life
+    :ivar rebalances: rebalances in the order of time
+    :ivar coordinators: coordinators in the order of time, one for each change
     :ivar seen: how much of the group the capture shows, in words; empty if all of it
-    :ivar refused: clients that it did not take, or shut out, in the order of time
-    :ivar pauses: of at least a second in the consumption of partitions that no rebalance explains
-    :ivar complete: whether every member of the latest generation was seen speaking
-    :ivar first: of the first exchange
-    :ivar last: of the last
+    :ivar refused: clients that it did not accept, or fenced, in the order of time
+    :ivar pauses: pauses in the consumption of partitions, of at least a second, that no rebalance explains
+    :ivar complete: whether requests of every member of the latest generation were seen
+    :ivar first: time of the first exchange
+    :ivar last: time of the last exchange
     """
 
     group: str
@@ -548,11 +550,11 @@ class GroupTimeline:
 
     @property
     def of_workers(self) -> bool:
-        """Whether its members are workers of Kafka Connect."""
+        """Whether the members are workers of Kafka Connect."""
         return self.protocol_type == CONNECT
 
     def caused_by(self, members: Iterable[str]) -> list[int]:
-        """Return the places of the rebalances in which one of these members is a cause, in the order of time."""
+        """Return the indexes of the rebalances with a cause that concerns one of `members`, in the order of time."""
         if self._caused[0] != len(self.rebalances):
             found: dict[str, list[int]] = {}
             for place, rebalance in enumerate(self.rebalances):
@@ -562,11 +564,11 @@ class GroupTimeline:
         return sorted({place for member in members for place in self._caused[1].get(member, ())})
 
     def by_id(self) -> dict[str, GroupMember]:
-        """Return the members by their IDs, those of before included."""
+        """Return the members by ID, including their former IDs."""
         return {each_id: each for each in self.members for each_id in (*each.former, each.member)}
 
     def member(self, member_id: str) -> GroupMember | None:
-        """Return the member with an ID, now or before."""
+        """Return the member that has or had `member_id`; None if there is none."""
         for each in self.members:
             if each.member == member_id or member_id in each.former:
                 return each

@@ -1,4 +1,4 @@
-"""Members of a group that may be the same process: they share client ID and host."""
+"""Members of a group that may belong to the same process: they share client ID and host."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from captures.analysis.groups.model import GroupMember
 
 
 class Namesakes:
-    """Members by client ID and host, each kind in the order of their first sign of life."""
+    """Members by client ID and host, each group in the order of first signs of life."""
 
     def __init__(self, members: Iterable[GroupMember]) -> None:
         self._members: dict[tuple[str, str], list[GroupMember]] = {}
@@ -21,18 +21,18 @@ class Namesakes:
         }
 
     def after(self, member: GroupMember, time: int) -> GroupMember | None:
-        """Return the first namesake that showed up later than a member and a time."""
+        """Return the first namesake that appeared later than both `member` and `time`; None if there is none."""
         same = self._members.get((member.client, member.host), [])
         place = bisect_right(same, max(member.first, time), key=_first)
         return same[place] if place < len(same) else None
 
     def before(self, member: GroupMember, time: int) -> bool:
-        """Whether the process of a member had been a member before a time."""
+        """Return whether the process of `member` had been a member before `time`."""
         same = self._members.get((member.client, member.host), [])
         return any(other.first < time for other in same[:1])
 
     def beside(self, member: GroupMember, time: int) -> bool:
-        """Whether a namesake was there at a time."""
+        """Return whether another namesake was a member at `time`."""
         name = member.client, member.host
         came = bisect_right(self._members.get(name, []), time, key=_first)
         went = bisect_left(self._gone.get(name, []), time)

@@ -1,4 +1,4 @@
-"""Clients that a group did not take, or shut out: part of its story, though no rebalance may show them."""
+"""Clients that a group did not accept, or fenced: part of its history, though no rebalance may show them."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ REFUSALS = frozenset({
     ErrorCode.INCONSISTENT_GROUP_PROTOCOL, ErrorCode.FENCED_INSTANCE_ID, ErrorCode.UNRELEASED_INSTANCE_ID,
     ErrorCode.GROUP_MAX_SIZE_REACHED, ErrorCode.INVALID_SESSION_TIMEOUT, ErrorCode.UNSUPPORTED_ASSIGNOR,
 })  # fmt: skip
-"""Errors by which a coordinator keeps a client out of a group."""
+"""Errors with which a coordinator keeps a client out of a group."""
 MOST = 20
-"""Refused clients that are kept of a group."""
+"""Most refused clients that are kept of a group."""
 _OF_INSTANCES = (ErrorCode.FENCED_INSTANCE_ID, ErrorCode.UNRELEASED_INSTANCE_ID)
 
 
 def refused_clients(calls: GroupCalls) -> list[RefusedClient]:
-    """Return the clients that were refused, in the order of time; those behind the first are left out."""
+    """Return the first :data:`MOST` refused clients, in the order of time."""
     if not any(call.error in REFUSALS for call in calls.calls):
         return []
     found: dict[tuple[str, str, str | None, int], RefusedClient] = {}

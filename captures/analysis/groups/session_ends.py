@@ -1,8 +1,8 @@
-"""How a member's session ended, decided from all that the capture shows of its process: one small decision each.
+"""Why a member's session ended, decided from all that the capture shows of its process: one function per decision.
 
-What is observed is gathered by :mod:`captures.analysis.groups.silence`; here it is only judged. The decisions are asked
-in order, and the first that has an answer gives it: what explains a silence without the member comes before what blames
-its process, and what is seen before what is merely not seen.
+:mod:`captures.analysis.groups.silence` gathers the observations; this module only judges them. The decisions are tried
+in order, and the first with an answer wins: explanations that do not involve the member precede those that blame its
+process, and observations precede missing ones.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from captures.time_format import span
 
 
 class Closing(NamedTuple):
-    """The end of a connection on which the member was heard.
+    """The end of a connection on which the member sent requests.
 
-    :ivar after: ns after its last sign of life; below 0 if shortly before
-    :ivar by_client: whether the client was first
+    :ivar after: ns after its last sign of life; negative if shortly before
+    :ivar by_client: whether the client closed first
     :ivar reset: whether it was an RST
     """
 
@@ -30,10 +30,10 @@ class Closing(NamedTuple):
 
 
 class UnacknowledgedData(NamedTuple):
-    """Data that was sent again and again between a member and its broker, and never acknowledged.
+    """Data that was retransmitted between a member and its broker, and never acknowledged.
 
     :ivar by_client: whether the member's host sent it
-    :ivar heard: whether packets of the other side came all the while: only one direction was lost
+    :ivar heard: whether packets of the other side still arrived: only one direction was lost
     """
 
     by_client: bool = False
@@ -42,21 +42,21 @@ class UnacknowledgedData(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SilenceFacts:
-    """What is seen of a member's process between its last sign of life and the end of its session.
+    """Observations of a member's process between its last sign of life and the end of its session.
 
-    :ivar coordinator: ``host:port`` that FindCoordinator named as the coordinator, if none of its connections is in
-        the capture; empty otherwise
+    :ivar coordinator: ``host:port`` that FindCoordinator named as the coordinator, if none of its connections is in the
+        capture; empty otherwise
     :ivar named: number of that FindCoordinator
-    :ivar closings: of the connections it was heard on, in the order of time
-    :ivar still_open: how many of these were open when its session ended
+    :ivar closings: ends of the connections on which it sent requests, in the order of time
+    :ivar still_open: number of these connections that were open when its session ended
     :ivar others_closed: other connections that the broker ended within a second of the member's first
     :ivar broker_went_on: whether the broker answered others on older connections after it had ended the member's
     :ivar farewell: number of the Fetch or ShareFetch with which the process closed its session; None if there is none
     :ivar quiet: why it sends no LeaveGroup, such as ``a static member``; empty if it should send one
-    :ivar went_on: number of a request that the process sent later on a connection it had before; None likewise
-    :ivar in_vain: what was sent to it, or by it, and never acknowledged; None if nothing was
-    :ivar acknowledged: its host acknowledged what came while the process sent nothing
-    :ivar resumed: it went on where it had stopped, after its session had ended
+    :ivar went_on: number of a later request of the process on a connection it had before; None if there is none
+    :ivar in_vain: data sent to it, or by it, that was never acknowledged; None if there is none
+    :ivar acknowledged: whether its host acknowledged data while the process sent nothing
+    :ivar resumed: whether it continued where it had stopped, after its session had ended
     """
 
     coordinator: str = ""
@@ -74,12 +74,12 @@ class SilenceFacts:
 
     @property
     def client_closed(self) -> bool:
-        """Whether the client closed all that the member was heard on."""
+        """Whether the client closed all connections of the member."""
         return bool(self.closings) and not self.still_open and all(each.by_client for each in self.closings)
 
 
 def decide(seen: SilenceFacts) -> SessionEnd:
-    """Return how the session ended."""
+    """Return why the session ended."""
     for decision in _DECISIONS:
         found = decision(seen)
         if found is not None:
@@ -88,12 +88,12 @@ def decide(seen: SilenceFacts) -> SessionEnd:
 
 
 def by_connections(seen: SilenceFacts) -> SessionEnd | None:
-    """Return what connections and requests decide, without a look at acknowledgments; None if they do not."""
+    """Return the decision from connections and requests, without acknowledgments; None if they do not suffice."""
     return next((found for each in _BY_CONNECTIONS if (found := each(seen)) is not None), None)
 
 
 def _elsewhere(seen: SilenceFacts) -> SessionEnd | None:
-    """A capture at one broker of several does not show members that are at another one."""
+    """Decide for a coordinator that is not in the capture, as in a capture at one broker of several."""
     if not seen.coordinator:
         return None
     observation = (
@@ -103,7 +103,7 @@ def _elsewhere(seen: SilenceFacts) -> SessionEnd | None:
 
 
 def _broker_gone(seen: SilenceFacts) -> SessionEnd | None:
-    """Who closes first is the one that ends; a broker that only drops one connection answers on the others."""
+    """Decide for the broker if it closed first, unless it dropped only this connection and answered on others."""
     first = seen.closings[0] if seen.closings else None
     if first is None or first.by_client or seen.broker_went_on:
         return None
@@ -123,9 +123,10 @@ def _lived(seen: SilenceFacts) -> SessionEnd | None:
 
 
 def _closed_in_order(seen: SilenceFacts) -> SessionEnd | None:
-    """A consumer that is closed closes its fetch session (KIP-227) before its connections; a crash cannot.
+    """Decide for an orderly shutdown: a closing consumer closes its fetch session (KIP-227) before its connections.
 
-    That it committed right before proves nothing: one that crashes after a batch has done so, too.
+    A crashed process cannot. A commit right before proves nothing: a process that crashes after a batch has committed,
+    too.
     """
     if not seen.client_closed or seen.farewell is None:
         return None

@@ -1,11 +1,10 @@
-"""What the capture shows of a member's process while it was silent, for :mod:`.session_ends` to decide on.
+"""Observations of a member's process while the member was silent, for :mod:`.session_ends` to judge.
 
-When a process dies, its kernel closes or resets its connections at once. When it is paused, its kernel goes on
-acknowledging what comes, and sends nothing. When the host or the network is gone, the other side sends the same again
-and again, and nothing comes back. Acknowledgments are in packets without payload, which a reading does not keep: where
-connections do not explain a silence, the headers of the packets of the member's connections are read once more.
-For a capture that cannot be read twice, the state of its connections at its end decides, and for one that a proxy made,
-what the kernel reported to the proxy.
+When a process dies, its kernel closes or resets its connections at once. When it is paused, its kernel continues to
+acknowledge data, and sends none. When the host or the network is gone, the other side retransmits, and gets nothing
+back. Acknowledgments are in packets without payload, which a reading does not keep: if connections do not explain a
+silence, the headers of the packets of the member's connections are read again. For a capture that cannot be read twice,
+the final state of its connections decides, and for a proxy's capture, what the kernel reported to the proxy.
 """
 
 from __future__ import annotations
@@ -39,34 +38,34 @@ from captures.packets.header_scan import Ends, Headers, headers_between
 from dissectors.units import SECOND
 
 _MARGIN = SECOND
-"""ns around a silence in which packets are looked at: what is sent again was sent a first time before."""
+"""ns around a silence in which packets are examined: retransmitted data was first sent before."""
 _DELAYED_ACK = 200_000_000
-"""ns; until then an acknowledgment may be of what came while the process was alive (RFC 1122 4.2.3.2 allows 500 ms,
-kernels take 40 to 200)."""
+"""ns; until then an acknowledgment may be for data that arrived while the process was alive (RFC 1122 4.2.3.2 allows
+500 ms, kernels take 40 to 200)."""
 _SENT_AGAIN = 10_000_000
-"""ns; what comes again sooner is the same packet, captured in two places: retransmission takes 200 ms, tail loss probes
+"""ns; data repeated sooner is the same packet, captured in two places: retransmission takes 200 ms, tail loss probes
 (RFC 8985) two round trips."""
 _SEQUENCE = 1 << 32
 _HALF = 1 << 31
 
 
 _MOST_CONNECTIONS = 200
-"""Of a process that are looked at for one silence: it has one or two with each broker."""
+"""Most connections of a process that are examined for one silence: it has one or two with each broker."""
 _MOST_OF_SEVERAL = 20
-"""The same where several members have its client ID and host, so that most of them may be of other processes."""
+"""The limit if several members share client ID and host: most connections may belong to other processes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """The silence of a member that was expelled.
+    """The silence of an expelled member.
 
     :ivar client: client ID, or address without one
     :ivar host: its address without port
-    :ivar connections: ids of the connections it was heard on as a member
+    :ivar connections: IDs of the connections on which it sent requests as a member
     :ivar since: ns since the epoch, of its last sign of life
     :ivar until: when its session ended
     :ivar group: ID of its group
-    :ivar alone: whether no other member had the same client ID and host then, so that what they sent was its process
+    :ivar alone: whether no other member had the same client ID and host then, so that their requests are its process's
     :ivar quiet: why it sends no LeaveGroup when it is closed, such as ``a static member``; empty if it should send one
     """
 
@@ -82,11 +81,11 @@ class Silence:
 
 @dataclass(slots=True)
 class _Case:
-    """A silence that is looked into.
+    """A silence under examination.
 
-    :ivar seen: what connections and requests show of it
-    :ivar open: connections of the member's process that were open and on which it fell silent
-    :ivar last: when the process sent its last request
+    :ivar seen: observations from connections and requests
+    :ivar open: connections of the member's process that stayed open and on which it fell silent
+    :ivar last: time of the last request of the process
     """
 
     silence: Silence
@@ -96,9 +95,9 @@ class _Case:
 
 
 class Silences:
-    """Finds how sessions ended; what it found out once it remembers.
+    """Finds out why sessions ended, and remembers the results.
 
-    :param capture: whose connections and packets are looked at; without it, nothing is known
+    :param capture: its connections and packets are examined; without it, nothing is known
     """
 
     def __init__(self, capture: Capture | None) -> None:
@@ -108,7 +107,7 @@ class Silences:
         self._known: dict[Silence, SessionEnd] = {}
 
     def ends(self, silences: Sequence[Silence]) -> list[SessionEnd]:
-        """Return how each session ended; asked for all at once, the capture is gone through again once at most."""
+        """Return why each session ended; if called once for all, the capture is read again at most once."""
         if self._capture is None:
             return [SessionEnd(TimeoutCause.UNKNOWN, Certainty.POSSIBLE) for _ in silences]
         fresh = [silence for silence in dict.fromkeys(silences) if silence not in self._known]
@@ -120,14 +119,14 @@ class Silences:
             settled = {case.silence: end for case in cases if (end := by_connections(case.seen)) is not None}
             unsettled = [case for case in cases if case.silence not in settled]
             found = settled | _looked_into(self._capture, activity, unsettled)
-            # packets of a capture that grows are looked at once it is over, and processes may go on where they stopped
+            # packets of a growing capture are examined once it has ended, and processes may resume until then
             self._known |= settled if self._capture.source.growing else found
         return [self._known.get(silence) or found[silence] for silence in silences]
 
 
 # ---------------------------------------------------------------- what connections show
 class _Connections:
-    """What connections and requests show of silences."""
+    """Observations of silences from connections and requests."""
 
     def __init__(
         self,
@@ -165,7 +164,7 @@ class _Connections:
         return case
 
     def _closings(self, silence: Silence) -> tuple[list[Closing], int]:
-        """Return how the connections of a member ended in its silence, and how many were open still."""
+        """Return how connections of a member ended during its silence, and how many were still open at its end."""
         found, still_open = [], 0
         for connection in silence.connections:
             if int(self._capture.connections.first_time[connection]) > silence.since:
@@ -210,9 +209,10 @@ class _Connections:
         return None
 
     def _quiet_connections(self, case: _Case) -> tuple[int | None, bool]:
-        """Find the connections of the member's process on which nothing was sent any more.
+        """Find the connections of the member's process on which it stopped sending.
 
-        Return a request by which the process shows that it lived on, and whether it went on later where it had stopped.
+        Return the number of a request that shows that the process continued, and whether it later resumed where it had
+        stopped.
         """
         silence, activity = case.silence, self._activity
         half = (silence.since + silence.until) // 2
@@ -221,7 +221,7 @@ class _Connections:
         most = _MOST_CONNECTIONS if silence.alone else _MOST_OF_SEVERAL
         begun = self._capture.connections.first_time[mine] <= silence.since
         closed = np.minimum(activity.closed[2 * mine], activity.closed[2 * mine + 1]) < silence.since
-        # what a paused process sends when it goes on tells it that its session has ended: the end is not known better
+        # often only the first requests of a resuming process show the session's end: they are no sign that it lived
         over = max(silence.since, silence.until - _MARGIN)
         went_on = 0
         resumed = False
@@ -231,7 +231,7 @@ class _Connections:
             if not len(before.sent):
                 continue
             if int(before.sent.max()) > half:
-                # one that went on is another process with the same client ID, if there may be one
+                # otherwise another process with the same client ID may have continued
                 if silence.alone or connection in silence.connections:
                     went_on = max(went_on, before.last_of_consumer(half) or 0)
                 continue
@@ -245,7 +245,7 @@ class _Connections:
 def _looked_into(
     capture: Capture, activity: ConnectionActivity, cases: list[_Case]
 ) -> dict[Silence, SessionEnd]:
-    """Return how sessions ended, for which packets are read once more if there is a connection to look at."""
+    """Return why sessions ended; packets are read again if there is a connection to examine."""
     packets = _packets(capture, cases)
     out = {}
     for case in cases:
@@ -260,7 +260,7 @@ def _looked_into(
 
 
 def _packets(capture: Capture, cases: list[_Case]) -> dict[Ends, Headers] | None:
-    """Read the packets of all cases once more; None if that cannot be done."""
+    """Read the packets of all cases again; return None if that is impossible."""
     if capture.source.growing:
         return None
     pairs = {capture.endpoints(connection) for case in cases for connection in case.open}
@@ -271,7 +271,7 @@ def _packets(capture: Capture, cases: list[_Case]) -> dict[Ends, Headers] | None
     end = max(case.silence.until for case in cases)
     try:
         return headers_between(capture.source, both, begin, end)
-    except CaptureError:  # a spool or a ring of files has not kept it
+    except CaptureError:  # no longer in the spool or the ring of files
         return None
 
 
@@ -284,7 +284,7 @@ def _evidence(
 ) -> TimeoutCause | UnacknowledgedData:
     """Return what a connection shows of a silence."""
     answered = activity.answered(connection)
-    # long after the last request: the kernel of the process alone took it
+    # long after the last request: only the kernel of the process received it
     answered_late = bool(np.any((answered > case.last + _DELAYED_ACK) & (answered <= case.silence.until)))
     samples = _of_samples(capture, case, connection, answered_late=answered_late)
     if samples is not None:
@@ -306,10 +306,10 @@ def _evidence(
 
 
 def _sent_in_vain(sent: Headers, answered: Headers, since: int) -> int | None:
-    """Return from when on data was sent again after a moment and not acknowledged; None if there is none.
+    """Return the time after `since` from which data was retransmitted without an acknowledgment; None if there is none.
 
-    The other side may still be heard, if only one direction is lost: it sends its own data again then, and no
-    acknowledgments without data, as it gets nothing.
+    If only one direction is lost, packets of the other side still arrive: it retransmits its own data, and sends no
+    acknowledgments without data, because it receives nothing.
     """
     data = sent.length > 0
     if not data.any():
@@ -333,7 +333,7 @@ def _sent_in_vain(sent: Headers, answered: Headers, since: int) -> int | None:
 
 
 def _ahead(sequence: Int64s, origin: int) -> Int64s:
-    """Return how far sequence numbers are ahead of one, as the distance they most likely are."""
+    """Return the distance of sequence numbers from `origin`, modulo 2^32, as signed numbers."""
     distance: Int64s = (sequence - origin + _HALF) % _SEQUENCE - _HALF
     return distance
 
@@ -341,7 +341,7 @@ def _ahead(sequence: Int64s, origin: int) -> Int64s:
 def _at_the_end(
     capture: Capture, case: _Case, connection: int, *, answered_late: bool
 ) -> TimeoutCause | UnacknowledgedData:
-    """Return what is known of a connection without its packets, if it was silent to the end."""
+    """Return what the final state of a connection shows, without its packets, if it was silent to the end."""
     if case.seen.resumed:
         return TimeoutCause.UNKNOWN
     streams = capture.connections.streams
@@ -381,9 +381,9 @@ def _of_samples(
 class _Timeout:
     """A session that ended.
 
-    :ivar place: of the cause among those of the rebalance
+    :ivar place: index of the cause in the rebalance
     :ivar member: None if the timeline does not have it
-    :ivar label: what it is called
+    :ivar label: the member's label
     :ivar namesakes: members of the group that may be the same process
     """
 
@@ -411,7 +411,7 @@ class _Timeout:
     def back(self) -> int | None:
         """When its process came back as a member after its session had ended; None if that was not seen.
 
-        A static member is known by its instance ID, another one by its client ID and host.
+        A static member is identified by its instance ID, another one by its client ID and host.
         """
         member = self.member
         if member is None:
@@ -423,9 +423,9 @@ class _Timeout:
 
 
 def explain_timeouts(timelines: Sequence[GroupTimeline], silences: Silences) -> None:
-    """Fill ``session_end`` of every session timeout, and say it in the sentence of the cause.
+    """Fill ``session_end`` of every session timeout, and add it to the sentence of the cause.
 
-    A member whose coordinator is not in the capture was not seen to be silent: what became of it is unknown.
+    A member whose coordinator is not in the capture was not seen to be silent: its end is unknown.
     """
     found = [timeout for timeline in timelines for timeout in _timeouts(timeline)]
     for timeout, end in zip(found, silences.ends([_silence(each) for each in found]), strict=True):
@@ -450,13 +450,13 @@ def _tell(timeout: _Timeout, end: SessionEnd) -> None:
     bare = timeout_in_words(timeout.label, timeout.silence, session)
     away = None if timeout.back is None else timeout.back - (cause.time - timeout.silence)
     full = timeout_in_words(timeout.label, timeout.silence, session, end, away, timeout.quiet)
-    # what else is known of it stands behind, and stays
+    # further facts follow in the sentence, and stay
     sentence = cause.sentence.replace(bare, full, 1)
     rebalance.causes[timeout.place] = replace(cause, session_end=end, sentence=sentence)
 
 
 _NOT_SEEN = ("it left", "its session ended", "it did not join in time", "it came back to this coordinator")
-"""What may have become of a member whose coordinator is not in the capture."""
+"""Possible ends of a member whose coordinator is not in the capture."""
 
 
 def _timeouts(timeline: GroupTimeline) -> Iterator[_Timeout]:
@@ -475,7 +475,7 @@ def _timeouts(timeline: GroupTimeline) -> Iterator[_Timeout]:
 
 
 def _came_back(timeout: _Timeout) -> bool:
-    """Whether the client joined as another member before its session ended: then it was not paused all the time."""
+    """Return whether the client joined as another member before its session ended: it was not paused all the time."""
     cause, member = timeout.cause, timeout.member
     if member is None:
         return False

@@ -1,7 +1,7 @@
-"""Storms: many rebalances with one cause, so that they are one thing to look into.
+"""Storms: many rebalances with one cause, to be investigated together.
 
-Rebalances are of one cause if the same trigger opened them, and the same member: one instance ID, or one client ID on
-one host, since a client that joins anew has another member ID. A ``SHARED`` trigger is one cause for all members.
+Rebalances have one cause if they have the same trigger and the same member: one instance ID, or one client ID on one
+host, because a client that rejoins gets another member ID. A ``SHARED`` trigger is one cause for all members.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from captures.analysis.groups.model import GroupMember, GroupTimeline, Rebalance
 from captures.analysis.groups.vocabulary import Trait, Trigger
 
 MOST_APART = 600_000_000_000
-"""ns from one to the next at most: a container that restarts again and again waits for up to 5 minutes in between, and
+"""Longest time in ns between two: a container that restarts again and again waits up to 5 minutes in between, and
 so does the default of ``max.poll.interval.ms``."""
 LEAST = 4
-"""How many make a storm."""
+"""Fewest rebalances of a storm."""
 LEAST_REJOINED = 10
-"""How many do if the leader joins again: Connect does so several times when it starts."""
+"""Fewest rebalances of a storm of a rejoining leader: Connect rejoins several times when it starts."""
 
 _Key = tuple[Trigger, str, str]
 
@@ -27,8 +27,8 @@ def storms(
 ) -> list[list[Rebalance]]:
     """Return the storms of a group: the rebalances of each, in the order of time.
 
-    :param least: how many make one; where the leader joins again, :data:`LEAST_REJOINED` if that is more
-    :param most_apart: ns from one to the next
+    :param least: fewest rebalances of a storm; if the leader rejoins, at least :data:`LEAST_REJOINED`
+    :param most_apart: longest time in ns between two
     """
     members = timeline.by_id()
     chains: list[list[Rebalance]] = []
@@ -46,7 +46,7 @@ def storms(
 
 
 def mark_storms(timeline: GroupTimeline) -> None:
-    """Fill ``storm`` of the rebalances that are part of one."""
+    """Fill ``storm`` of the rebalances that belong to one."""
     for storm in storms(timeline):
         for rebalance in storm:
             rebalance.storm = len(storm)

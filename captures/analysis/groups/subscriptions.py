@@ -1,4 +1,4 @@
-"""What the members of a group subscribe to, at every time, not only at the end."""
+"""The subscriptions of a group's members over time, not only at the end."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from captures.analysis.groups.model import GroupMember, GroupTimeline
 
 Subscriptions = dict[tuple[str, ...], list[GroupMember]]
-"""Topics -> members that subscribe to these."""
+"""Topics -> members that subscribe to them."""
 
 
 def subscriptions(members: Iterable[GroupMember]) -> Subscriptions:
-    """Return what members subscribe to, of those that tell."""
+    """Return the members by subscription; members without a known one are left out."""
     found: Subscriptions = {}
     for member in members:
         if member.subscription:
@@ -26,10 +26,10 @@ def subscriptions(members: Iterable[GroupMember]) -> Subscriptions:
 class DifferingSubscriptions:
     """Members that subscribed to different topics at the same time.
 
-    :ivar begin: when they did first
-    :ivar end: when they did last; the end of what is known of the group if they still do
-    :ivar lasted: ns, for how long in all
-    :ivar lasting: whether they do at the end
+    :ivar begin: when subscriptions first differed
+    :ivar end: when they last differed; the last time of the timeline if they still do
+    :ivar lasted: total time in ns
+    :ivar lasting: whether they still differ at the end
     """
 
     begin: int
@@ -40,15 +40,15 @@ class DifferingSubscriptions:
 
 
 def differing(timeline: GroupTimeline, least: float) -> DifferingSubscriptions | None:
-    """Return which members subscribed to different topics at the same time; None if none did.
+    """Return the members that subscribed to different topics at the same time; None if there are none.
 
-    :param least: ns, for how long they have to at least, unless they do at the end
+    :param least: shortest time in ns that counts, unless subscriptions still differ at the end
     """
     until = timeline.last
     told = [(member, *stint) for member in timeline.members for stint in member.subscribed(until)]
     if len({topics for _, topics, _, _ in told}) < 2:
         return None
-    # who comes at the moment in which another goes takes its place
+    # a member that arrives at the moment another leaves replaces it: ends sort before starts
     events = sorted(
         (time, comes, topics)
         for _, topics, *both in told

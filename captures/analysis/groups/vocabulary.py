@@ -1,4 +1,4 @@
-"""The words for what happens in groups: their kinds, triggers of rebalances, how sure a cause is, how sessions end.
+"""The vocabulary of groups: their kinds, triggers of rebalances, certainty of causes, ends of sessions, phases.
 
 The values of the enumerations are stable: programs may rely on them.
 """
@@ -14,12 +14,12 @@ CONNECT = "connect"
 
 
 class Kind(StrEnum):
-    """Which protocol a group speaks."""
+    """The protocol of a group."""
 
     CLASSIC = "classic"
-    """JoinGroup and SyncGroup (KIP-62), Connect and Streams among them."""
+    """JoinGroup and SyncGroup (KIP-62), including Kafka Connect and Kafka Streams."""
     CONSUMER = "consumer"
-    """KIP-848; members that still join the classic way may be among its members."""
+    """KIP-848; may include classic members."""
     SHARE = "share"
     """KIP-932."""
     STREAMS = "streams"
@@ -27,26 +27,26 @@ class Kind(StrEnum):
 
 
 class Trait(Enum):
-    """What a trigger means for the group and for the member that it is about."""
+    """What a trigger means for the group and for the member that it concerns."""
 
     SILENT = auto()
-    """The member did nothing: others waited for it, until the coordinator gave it up."""
+    """The member did nothing: others waited for it, until the coordinator removed it."""
     ALARMING = auto()
     """It happens when something is wrong, not on purpose."""
     PUT_OUT = auto()
-    """The member was put out of its group, with no chance to commit what it consumed last."""
+    """The member was expelled from its group, with no chance to commit its last offsets."""
     SHARED = auto()
-    """It has one reason whichever member it happens to, such as a slow database."""
+    """It has one reason whichever member it concerns, such as a slow database."""
     ON_PURPOSE = auto()
-    """An administrator does it as a rule, and knows of it."""
+    """Usually an administrator does it, and knows of it."""
     NO_CAUSE = auto()
-    """It says nothing of the cause: many of them are no storm."""
+    """It does not show the cause: many of them are no storm."""
 
 
 class Trigger(StrEnum):
-    """What began a rebalance. The words are stable: programs may rely on them.
+    """The trigger of a rebalance. The values are stable: programs may rely on them.
 
-    :ivar phrase: what happened when it began several rebalances: ``members left``
+    :ivar phrase: what happened, for several rebalances: ``members left``
     :ivar traits: what it means
     """
 
@@ -114,14 +114,14 @@ class Trigger(StrEnum):
 
 
 class Certainty(StrEnum):
-    """How sure something is, the surest first."""
+    """How certain something is, the most certain first."""
 
     OBSERVED = "observed"
     """A message says so."""
     INFERRED = "inferred"
-    """It follows from what was seen, and nothing else that is likely would look the same."""
+    """It follows from the traffic, and nothing else that is likely would look the same."""
     POSSIBLE = "possible"
-    """It fits what was seen, and so does something else."""
+    """It matches the traffic, and so does something else."""
 
 
 class TimeoutCause(StrEnum):
@@ -132,26 +132,26 @@ class TimeoutCause(StrEnum):
     BROKER_GONE = "broker_gone"
     """The coordinator closed the member's connections first: the broker stopped or died, not the member."""
     PROCESS_LIVED = "process_lived"
-    """Its process went on with requests on connections that it had, though not as this member."""
+    """Its process continued to send requests on its connections, but not as this member."""
     PROCESS_DIED = "process_died"
     """Its connections were closed or reset when it fell silent, and it did not leave."""
     PROCESS_PAUSED = "process_paused"
-    """It sent nothing for a while and then went on: a long collection of garbage, SIGSTOP, a debugger. Where its host
-    was seen to acknowledge what came meanwhile, that is ``inferred``; where it was not, it is only ``possible``."""
+    """It sent nothing for a while and then continued: a long garbage collection, SIGSTOP, a debugger. ``inferred`` if
+    its host was seen to acknowledge data meanwhile, otherwise only ``possible``."""
     UNREACHABLE = "unreachable"
-    """What was sent to it was sent again and again, and never acknowledged: host or network gone."""
+    """Data sent to it was retransmitted and never acknowledged: host or network gone."""
     ELSEWHERE = "elsewhere"
-    """Its coordinator was a broker whose connections are not in the capture, so that its silence says nothing."""
+    """Its coordinator was a broker whose connections are not in the capture, so its silence means nothing."""
     UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
 class SessionEnd:
-    """How a member's session came to its end.
+    """How a member's session ended.
 
-    :ivar certainty: of the cause
-    :ivar alternatives: what else it could have been, in words; empty unless the cause is ``possible``
-    :ivar evidence: what was seen that tells so, each in a few words
+    :ivar certainty: certainty of the cause
+    :ivar alternatives: other possible causes, in words; empty unless the cause is ``possible``
+    :ivar evidence: observations that show it, each in a few words
     """
 
     cause: TimeoutCause
@@ -161,7 +161,7 @@ class SessionEnd:
 
 
 class Phase(StrEnum):
-    """What a member does, from one moment to another."""
+    """The state of a member for a while."""
 
     JOINING = "joining"
     """Its JoinGroup waits for an answer, or it is between JoinGroup and SyncGroup."""
@@ -170,8 +170,8 @@ class Phase(StrEnum):
     STABLE = "stable"
     """It has an assignment, and may consume."""
     REVOKING = "revoking"
-    """It was told to give partitions up and has not confirmed it yet (KIP-848)."""
+    """It has to revoke partitions and has not confirmed it yet (KIP-848)."""
     NOT_JOINING = "not joining"
     """It knows of the rebalance and still sends heartbeats, but does not join."""
     SILENT = "silent"
-    """Nothing was heard of it any more, until its session ended."""
+    """It sent nothing until its session ended."""

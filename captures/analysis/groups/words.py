@@ -1,4 +1,4 @@
-"""Causes, costs and rebalances in plain words, for groups of all kinds."""
+"""Sentences for causes, costs and rebalances, for groups of all kinds."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from captures.time_format import span
 from dissectors.units import SECOND
 
 _ALIKE, _SHOWN = 0.8, 2
-"""In words, stops that are this part of the longest are as long as it; so many lengths are told."""
+"""Stops of at least this share of the longest are named with it; this many durations are named."""
 
 
 def cost_in_words(rebalance: Rebalance) -> str:
-    """Return what a rebalance cost, in parts of a sentence; empty if nothing was seen that it cost.
+    """Return the cost of a rebalance as parts of a sentence; empty if none was seen.
 
-    Such as ``no member consumed orders 3-5 for 5.3 s (3 other partitions were consumed on); 12 records of orders-4 are
-    fetched again; 2 commits failed (REBALANCE_IN_PROGRESS)``.
+    For example ``no member consumed orders 3-5 for 5.3 s (3 other partitions were consumed on); 12 records of orders-4
+    are fetched again; 2 commits failed (REBALANCE_IN_PROGRESS)``.
     """
     parts = [_stops_in_words(rebalance), _again_in_words(rebalance), _failures_in_words(rebalance)]
     return "; ".join(part for part in parts if part)
@@ -43,7 +43,7 @@ def _stops_in_words(rebalance: Rebalance) -> str:
 
 
 def _listed(stops: list[Stop]) -> str:
-    """``orders 3-5 for 5.3 s, orders-1 for 250.0 ms``: those that took about as long together, the longest first."""
+    """Return ``orders 3-5 for 5.3 s, orders-1 for 250.0 ms``: stops of similar duration together, the longest first."""
     together: list[list[Stop]] = []
     for stop in sorted(stops, key=lambda stop: -stop.duration):
         if not together or stop.duration < together[-1][0].duration * _ALIKE:
@@ -76,10 +76,10 @@ def _places(found: Sequence[Stop] | Sequence[Again]) -> str:
 
 
 _NOTABLE = SECOND
-"""ns that a member holds the others up before it is worth a word."""
+"""Shortest delay in ns by one member that is mentioned."""
 _REASON_LENGTH = 160
 _OWN_WORDS = ("nobody ", "no member ", "no worker ", "it has ", "the ", "what began ", "all had ")
-"""Beginnings of texts that are no names."""
+"""Starts of texts that are not names."""
 _CAUSES_SHOWN = _TAKERS_SHOWN = _AWAITED_SHOWN = 3
 
 _OF_SILENCE = {
@@ -93,17 +93,17 @@ _POSSIBLY = {
     TimeoutCause.PROCESS_DIED: "its connections were closed then: perhaps the process died",
     TimeoutCause.PROCESS_PAUSED: "it went on later where it had stopped: perhaps the process was paused",
 }
-"""The same where it is only possible."""
+"""The phrases for causes that are only possible."""
 
 
 def quoted_reason(reason: str) -> str:
-    """Return a reason that a member gives (KIP-800), to be put behind a sentence; empty if it gives none."""
+    """Return the reason that a member gave (KIP-800), to be appended to a sentence; empty if it gave none."""
     text = words.clipped(words.line(reason), _REASON_LENGTH).rstrip(".")
     return f' (it says: "{text}")' if text else ""
 
 
 def left_in_words(who: str, reason: str, trigger: Trigger, certainty: Certainty) -> str:
-    """Return how a member left, for a reason in its own words or none."""
+    """Return how a member left, with its own reason if it gave one."""
     said = quoted_reason(reason)
     if trigger is Trigger.REMOVED_BY_ADMIN:
         return f"{who} was removed by an admin client{said}"
@@ -125,12 +125,12 @@ def timeout_in_words(
     away: int | None = None,
     quiet: str = "",
 ) -> str:
-    """Return how the session of a member ended.
+    """Return how a member's session ended.
 
     :param silence: ns without a sign of life
-    :param session: the session timeout in ns; None if it is not known
-    :param end: why it was silent; None if that was not looked for
-    :param away: ns from its last sign of life until it came back; None if it was not seen to
+    :param session: session timeout in ns; None if unknown
+    :param end: why it was silent; None if that was not examined
+    :param away: ns from its last sign of life until it came back; None if that was not seen
     :param quiet: why it sends no LeaveGroup when it is closed, such as ``a static member``
     """
     limit = f" (session timeout {span(session)})" if session else ""
@@ -151,7 +151,7 @@ def _why(end: SessionEnd, session: int | None, away: int | None, quiet: str) -> 
 
 
 def elsewhere_in_words(who: str, silence: int, end: SessionEnd) -> str:
-    """Return what is known of a member that went to a coordinator which is not in the capture."""
+    """Return what is known about a member whose new coordinator is not in the capture."""
     return (
         f"{who} was not heard of any more for {span(silence)}; what became of it was not captured, as it had another "
         f"coordinator ({'; '.join(end.evidence)})"
@@ -159,7 +159,7 @@ def elsewhere_in_words(who: str, silence: int, end: SessionEnd) -> str:
 
 
 def compose(timeline: GroupTimeline) -> None:
-    """Put the sentences of all rebalances of a group together."""
+    """Compose the sentences of all rebalances of a group."""
     labels = Labels(timeline)
     for rebalance in timeline.rebalances:
         rebalance.sentence = _sentence(rebalance, labels)
@@ -172,7 +172,7 @@ def _sentence(rebalance: Rebalance, labels: Labels) -> str:
 
 
 def _begun(text: str) -> str:
-    """Return a text as the beginning of a sentence; names keep their spelling."""
+    """Return `text` as the start of a sentence; names keep their spelling."""
     return text[0].upper() + text[1:] if text.startswith(_OWN_WORDS) else text
 
 
@@ -196,9 +196,9 @@ def _outcome(rebalance: Rebalance, labels: Labels) -> list[str]:
 
 
 def _done(rebalance: Rebalance, labels: Labels) -> str:
-    """Return when a group of a newer kind was done, and who held it up; empty if that was soon.
+    """Return when a group of a newer kind was done, and which member held it up; empty if it was quick.
 
-    No member waits for all others, but partitions wait for the member that is to give them up.
+    No member waits for all others, but partitions wait for the member that has to revoke them.
     """
     held = rebalance.held_up
     slow = ""
@@ -210,11 +210,11 @@ def _done(rebalance: Rebalance, labels: Labels) -> str:
 
 
 def _held_up(rebalance: Rebalance, labels: Labels) -> str:
-    """Return what the members waited for; empty if it was not for long.
+    """Return what the members waited for; empty if they did not wait long.
 
-    A member waits for those that were late because they learnt of the rebalance late (they do by the answer to a
-    heartbeat), for those that were slow to join once they knew, and for those that are gone until the coordinator gives
-    them up. Only the second is something that a member did.
+    A member waits for members that learned of the rebalance late (from the response to a heartbeat), for members that
+    were slow to join once they knew, and for vanished members until the coordinator removes them. Only the second is
+    the fault of a member.
     """
     gone = [
         cause
@@ -243,7 +243,7 @@ def _held_up(rebalance: Rebalance, labels: Labels) -> str:
 
 
 def _for_more(rebalance: Rebalance) -> int:
-    """Return how long a group that was empty waited for more members after the last had joined, in ns."""
+    """Return how long an empty group waited for more members after the last one had joined, in ns."""
     empty = not rebalance.gone and rebalance.joined == rebalance.members
     if rebalance.kind is not Kind.CLASSIC or not rebalance.waits or not empty:
         return 0
@@ -251,7 +251,7 @@ def _for_more(rebalance: Rebalance) -> int:
 
 
 def _taken(rebalance: Rebalance, labels: Labels) -> str:
-    """Return who got which partitions; empty if none changed hands."""
+    """Return which members got which partitions; empty if none changed hands."""
     taken: dict[str, set[TopicPartition]] = {}
     for move in rebalance.moved:
         if move.after:

@@ -1,7 +1,7 @@
-"""Members that were away: who ended and came back, from calls, member IDs and connections.
+"""Absences of members: processes that ended or fell silent, and came back, found in calls, member IDs and connections.
 
-A process that comes back is known by its instance ID, or else by its client ID and host: it has new connections, and
-joins without a member ID or is another member. One that joins anew on a connection that it had is the same process.
+A process that comes back is identified by its instance ID, or else by its client ID and host: it has new connections,
+and joins without a member ID or is another member. A process that rejoins on one of its connections never ended.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from captures.analysis.groups.vocabulary import Certainty, SessionEnd, TimeoutCa
 from dissectors.error_codes import ErrorCode
 
 _OVERLAP = 100_000_000
-"""ns by which the last call of the former and the first of the next member may overlap."""
+"""ns by which the last call of the former member and the first of the next may overlap."""
 _MOST_IDS = 100
-"""Latest member IDs of an instance that an absence has: it may rejoin some times before the group assigns anew."""
+"""Latest member IDs of an instance that an absence has: it may rejoin several times before the next assignment."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Absence:
     """A time in which a member's process was away.
 
-    :ivar who: what it is called
-    :ivar identity: by which it is known when it comes back
-    :ivar begin: of its last sign of life
-    :ivar end: when it joined again; None if it was not seen to
+    :ivar who: its label
+    :ivar identity: what identifies it when it comes back
+    :ivar begin: time of its last sign of life
+    :ivar end: when it joined again; None if that was not seen
     :ivar session_end: how its session ended; None if it left, or was back before
     :ivar left: whether it sent LeaveGroup
-    :ivar given_up: when the coordinator gave the former member up; None if it did not have to
+    :ivar given_up: when the coordinator removed the former member; None if it did not have to
     :ivar static: whether it has an instance ID
-    :ivar session: ns; its session timeout; None if not known
+    :ivar session: its session timeout in ns; None if unknown
     :ivar members: member IDs before and after
     :ivar places: partitions that it had
     :ivar evidence: numbers of exchanges
@@ -57,12 +57,12 @@ class Absence:
 
     @property
     def crashed(self) -> bool:
-        """Whether its process died, for sure or possibly."""
+        """Whether its process died, surely or possibly."""
         return self.session_end is not None and self.session_end.cause is TimeoutCause.PROCESS_DIED
 
     @property
     def certainty(self) -> Certainty:
-        """How sure it is how it ended."""
+        """The certainty of how it ended."""
         return Certainty.INFERRED if self.session_end is None else self.session_end.certainty
 
     @property
@@ -72,7 +72,7 @@ class Absence:
 
 
 def absences(timeline: GroupTimeline, calls: GroupCalls | None) -> list[Absence]:
-    """Return the absences of a group's members, in the order of their beginnings."""
+    """Return the absences of a group's members, in the order of their starts."""
     labels = Labels(timeline)
     found = [*_dynamic(timeline, labels), *_static(timeline, calls, labels)]
     return sorted(found, key=lambda each: each.begin)
@@ -90,7 +90,7 @@ def _dynamic(timeline: GroupTimeline, labels: Labels) -> Iterator[Absence]:
         begin = member.last if timeout is None or timeout.silence is None else timeout.time - timeout.silence
         after = namesakes.after(member, begin - _OVERLAP - 1)
         if after is None and timeout is None:
-            continue  # it left, which is no absence
+            continue  # a member that left is not absent
         same = after is not None and bool(set(after.connections) & set(member.connections))
         why = None if timeout is None or timeout.session_end is None else timeout.session_end.cause
         if same and why in (None, TimeoutCause.PROCESS_DIED, TimeoutCause.CLOSED_IN_ORDER):
@@ -114,12 +114,12 @@ def _dynamic(timeline: GroupTimeline, labels: Labels) -> Iterator[Absence]:
 
 @dataclass(slots=True)
 class _Instance:
-    """What is known of an instance ID while the calls are gone through.
+    """The state of an instance ID while the calls are read.
 
-    :ivar members: IDs that it had, in order
-    :ivar connections: that its process has
-    :ivar last: when it was last heard; None before it was
-    :ivar fenced: whether one of its member IDs was fenced: it lived on when another took its place
+    :ivar members: its member IDs, in order
+    :ivar connections: connections of its process
+    :ivar last: time of its last sign of life; None before the first
+    :ivar fenced: whether one of its member IDs was fenced: its process continued when another one replaced it
     """
 
     members: dict[str, None] = field(default_factory=dict)
@@ -128,12 +128,12 @@ class _Instance:
     fenced: bool = False
 
     def returns(self, call: Call) -> bool:
-        """Whether a call is the first one of a process that takes its place."""
+        """Return whether a call is the first of a process that replaces it."""
         rejoins = isinstance(call, Join) and not call.asked_as and bool(self.members)
         return rejoins and call.connection not in self.connections and not self.fenced
 
     def latest_members(self) -> tuple[str, ...]:
-        """Return its latest member IDs, in order."""
+        """Return its latest :data:`_MOST_IDS` member IDs, in order."""
         return tuple(islice(reversed(self.members), _MOST_IDS))[::-1]
 
 
@@ -216,7 +216,7 @@ class _Timeouts:
             yield from causes
 
     def between(self, instance: str, begin: int, end: int) -> Cause | None:
-        """Return the first one of an instance in a time."""
+        """Return the first timeout of an instance from `begin` to `end`; None if there is none."""
         causes = self._causes.get(instance, [])
         place = bisect_left(causes, begin, key=_time_of)
         return causes[place] if place < len(causes) and causes[place].time <= end else None
@@ -232,7 +232,7 @@ def _causes(timeline: GroupTimeline, trigger: Trigger) -> dict[str, Cause]:
 
 
 class _Assignments:
-    """Who had which partitions, over time."""
+    """The assignments of a group over time."""
 
     def __init__(self, timeline: GroupTimeline) -> None:
         self._times: list[int] = []
@@ -243,7 +243,7 @@ class _Assignments:
                 self._assigned.append(rebalance.assigned)
 
     def of(self, members: tuple[str, ...], time: int) -> frozenset[TopicPartition]:
-        """Return what a member had at a time, by any of its IDs."""
+        """Return the partitions at `time` of a member with any of the IDs `members`."""
         place = bisect_right(self._times, time)
         assigned = self._assigned[place - 1] if place else {}
         return frozenset(each for member in members for each in assigned.get(member, ()))

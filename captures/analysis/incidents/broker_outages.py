@@ -1,4 +1,4 @@
-"""Outages of brokers, from TCP alone: connections that all end at once, attempts to connect in vain."""
+"""Outages of brokers, found in TCP alone: connections that all end at once, failed attempts to connect."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from captures.meaning import words
 from captures.time_format import span
 
 _LEAST = 2
-"""Connections that end together, where no attempt in vain shows that the broker was away."""
+"""Fewest connections that end together, if no failed attempt shows that the broker was down."""
 _SHOWN = 20
 _TIME = attrgetter("time")
 
 
 @dataclass(slots=True)
 class _Broker:
-    """What TCP shows of one broker.
+    """The TCP observations of one broker.
 
     :ivar over: connections that it ended first, with the time, in the order of time
-    :ivar spans: of its connections; an open one ends at a time that never comes
-    :ivar failed: attempts to connect to it in vain, in the order of time
-    :ivar accepted: times of attempts that it accepted, in order
+    :ivar spans: lifetimes of its connections; that of an open one ends at a time that never comes
+    :ivar failed: failed attempts to connect to it, in the order of time
+    :ivar accepted: times of accepted attempts, in order
     """
 
     over: list[tuple[int, int]] = field(default_factory=list)
@@ -42,12 +42,12 @@ class _Broker:
 
 
 class _Outage(NamedTuple):
-    """A time in which a broker took no connections.
+    """A time in which a broker accepted no connections.
 
     :ivar end: None if it was not seen again
     :ivar brokers: its addresses
     :ivar gone: connections that it ended
-    :ivar vain: attempts to connect to it in vain
+    :ivar vain: failed attempts to connect to it
     """
 
     begin: int
@@ -71,7 +71,7 @@ class _Outage(NamedTuple):
 def broker_outages(capture: Capture, nodes: Mapping[str, frozenset[int]]) -> list[Incident]:
     """Return the outages of the brokers in a capture, in the order of time.
 
-    :param nodes: of the addresses of brokers, as far as they are known: listeners of a node go together
+    :param nodes: node IDs of broker addresses, as far as known: listeners of a node are merged
     """
     found: list[_Outage] = []
     latest: dict[frozenset[int], int] = {}
@@ -123,9 +123,9 @@ def _outages(capture: Capture, name: str, broker: _Broker) -> Iterator[_Outage]:
         if time <= over_until:
             continue
         if open_connections.first(time - 1, time + SOON + 1) is not None:
-            continue  # it answers on others
+            continue  # other connections stay open
         gone = slice(place, bisect_right(broker.over, time + SOON, key=itemgetter(0)))
-        # what is accepted sooner was still in the queue of the socket that is being closed
+        # a connection accepted sooner was still in the queue of the socket that is being closed
         back = _first(broker.accepted, time + SOON)
         vain = slice(
             bisect_left(broker.failed, time, key=_TIME),
@@ -137,7 +137,7 @@ def _outages(capture: Capture, name: str, broker: _Broker) -> Iterator[_Outage]:
         over_until = capture.latest if back is None else back
         ended_together = [connection for _, connection in broker.over[gone]]
         yield _Outage(time, back, (name,), ended_together, broker.failed[vain])
-    # attempts in vain before anything else: the capture begins in an outage
+    # failed attempts before anything else: the capture begins in an outage
     until = broker.over[0][0] if broker.over else capture.latest + 1
     early = broker.failed[: bisect_left(broker.failed, until, key=_TIME)]
     if early and broker.accepted and open_connections.latest(early[0].time - 1) is None:

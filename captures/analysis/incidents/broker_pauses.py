@@ -1,4 +1,4 @@
-"""Brokers that stood still: they answered nothing on any connection for a while, and then all that waited."""
+"""Brokers that stood still: they answered nothing on any connection for a while, and then everything that waited."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from captures.time_format import span
 from dissectors.units import SECOND
 
 _TOGETHER = SECOND
-"""ns within which a broker that goes on has answered what waited."""
+"""ns within which a resuming broker answers everything that waited."""
 _LEAST = 2
-"""Connections on which requests waited: one alone may have been held up by its own work."""
+"""Fewest connections with waiting requests: a single one may have been held up by its own work."""
 _SHOWN = 20
 _END = attrgetter("end")
 
@@ -30,8 +30,8 @@ def broker_pauses(
 ) -> Iterator[Incident]:
     """Yield the times in which brokers stood still.
 
-    :param slow: answers that took long
-    :param nodes: of the addresses of brokers, as far as they are known: a broker stands still on all of its listeners
+    :param slow: slow answers
+    :param nodes: node IDs of broker addresses, as far as known: a broker stands still on all of its listeners
     """
     late: dict[object, list[SlowAnswer]] = {}
     for answer in sorted(slow, key=_END):
@@ -50,7 +50,7 @@ def broker_pauses(
 def _answered(
     capture: Capture, wanted: Iterable[object], nodes: Mapping[str, frozenset[int]]
 ) -> Iterator[list[int]]:
-    """Yield the times of all answers of some brokers, each by its nodes, or else its address."""
+    """Yield the times of all responses of each broker in `wanted`, given by its node IDs, or else its address."""
     codes = {node: code for code, node in enumerate(wanted)}
     if not codes:
         return
@@ -65,10 +65,10 @@ def _answered(
 
 
 def _pause(late: Sequence[SlowAnswer], times: list[int]) -> tuple[int, int] | None:
-    """Return from when to when a broker that answered some requests together had answered none at all."""
+    """Return start and end of the time without any response before the slow answers `late`; None if there is none."""
     if len({each.connection for each in late}) < _LEAST or not any(map(_at_once, late)):
         return None
-    # what was asked near the end of the pause did not wait for long, and may be answered first
+    # requests near the end of the pause did not wait long, and may be answered first
     low = max(bisect_left(times, late[0].end - _TOGETHER) - 1, 0)
     near = times[low : bisect_right(times, late[0].end + _TOGETHER)]
     begin, end = max(pairwise(near), key=lambda gap: gap[1] - gap[0], default=(0, 0))
@@ -100,6 +100,6 @@ def _at_once(answer: SlowAnswer) -> bool:
 
 
 def _resent(capture: Capture, connection: int) -> bool:
-    """Whether the client sent something again, so that the broker's host had not acknowledged it."""
+    """Return whether the client retransmitted, because the broker's host had not acknowledged data."""
     turned = capture.client_stream(connection) & 1
     return capture.connections[connection].directions[turned].retransmitted > 0

@@ -1,7 +1,7 @@
-"""Tasks of sink connectors that Kafka Connect ended and started again: each is a consumer, in a group of its connector.
+"""Tasks of sink connectors that Kafka Connect restarted: each is a consumer, in a group of its connector.
 
-Such a consumer ends because its connector was changed, or because workers came and went; neither is a deployment of the
-consumers. Which of the two it was is told by the group of the workers, if that was captured.
+Such a consumer ends because its connector was changed, or because workers joined or left; neither is a deployment of
+consumers. The group of the workers shows which of the two it was, if it was captured.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _TASK = re.compile(r"connector-consumer-(.+)-\d+")
 
 
 def is_task(away: Absence) -> bool:
-    """Whether a member that was away is the consumer of a task of a sink connector."""
+    """Return whether an absent member is the consumer of a sink connector's task."""
     return _TASK.fullmatch(away.identity[0]) is not None
 
 
 def connector_restarts(timeline: GroupTimeline, away: Iterable[Absence]) -> Iterator[Incident]:
-    """Yield the restarts of the tasks of a connector, those that began together as one."""
+    """Yield the restarts of a connector's tasks; those that began together are one."""
     together: list[Absence] = []
     for each in sorted(away, key=lambda each: each.begin):
         if together and each.begin - together[-1].begin > FOLLOWS:
@@ -63,7 +63,7 @@ def _restart(timeline: GroupTimeline, away: Sequence[Absence]) -> Incident:
 
 
 def explained_by_workers(found: Sequence[Incident], timelines: Iterable[GroupTimeline]) -> list[Incident]:
-    """Return incidents, those of connectors as consequences of what befell workers, or with what the workers did."""
+    """Return incidents, with those of connectors merged into incidents of workers, or naming the workers' rebalance."""
     workers = [timeline for timeline in timelines if timeline.of_workers]
     groups = {timeline.group for timeline in workers}
     of_workers = [each for each in found if not groups.isdisjoint(each.groups)]
@@ -87,7 +87,7 @@ def _began_in(incident: Incident, other: Incident) -> bool:
 
 
 def _name_cause(incident: Incident, rebalances: Iterable[Rebalance]) -> None:
-    """Say which rebalance of the workers a restart of tasks belongs to, if there was one at the time."""
+    """Add the cause of the workers' nearest rebalance to a restart of tasks, if there was one at that time."""
     near = [each for each in rebalances if abs(each.time - incident.begin) <= FOLLOWS]
     if near:
         cause = min(near, key=lambda each: abs(each.time - incident.begin)).cause

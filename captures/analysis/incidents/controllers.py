@@ -1,7 +1,7 @@
-"""Controllers that moved, as brokers, controllers and clients are told who it is.
+"""Moves of the controller, found in messages between brokers, controllers and clients.
 
-A controller is elected for an epoch: what names both is true in whatever order it comes. Metadata and DescribeCluster
-name a node without its epoch, and only with ZooKeeper is it the controller: in a KRaft cluster it is any live broker
+A controller is elected for an epoch: a message with both is true in any order. Metadata and DescribeCluster name a node
+without its epoch, and only with ZooKeeper is it the controller: in a KRaft cluster it is any live broker
 (``KRaftMetadataCache.getRandomAliveBroker``).
 """
 
@@ -28,19 +28,19 @@ _OF_QUORUMS = frozenset({
 _OF_ZOOKEEPER = frozenset({ApiKey.LEADER_AND_ISR, ApiKey.STOP_REPLICA, ApiKey.UPDATE_METADATA})
 _OF_CLIENTS = frozenset({ApiKey.METADATA, ApiKey.DESCRIBE_CLUSTER})
 NEEDED = _OF_QUORUMS | _OF_ZOOKEEPER | _OF_CLIENTS | {ApiKey.API_VERSIONS}
-"""APIs whose exchanges tell who the controller is; others need not be added."""
+"""APIs whose exchanges show who the controller is; others need not be added."""
 _MOST = 1000
-"""Epochs, and controllers that clients are told, that are kept."""
+"""Most epochs, and most controllers named to clients, that are kept."""
 _ELECTED = 30 * SECOND
-"""ns after a broker went away in which another controller is elected because of that: a session with ZooKeeper lasts
-18 s by default, an election in KRaft a few."""
+"""ns after the start of an outage within which another controller is elected because of it: a session with ZooKeeper
+lasts 18 s by default, an election in KRaft a few."""
 _LOOKED_AT = 100
-"""Outages before a move that are looked at, the latest ones."""
+"""Latest outages before a move that are examined."""
 _BEGIN = attrgetter("begin")
 
 
 class _Told(NamedTuple):
-    """A node was said to be the controller."""
+    """A message that names a node as the controller."""
 
     time: int
     node: int
@@ -48,9 +48,9 @@ class _Told(NamedTuple):
 
 
 class Controllers:
-    """Notes who the controller is; exchanges in any order, each once.
+    """Collects the controllers that messages name; exchanges in any order, each once.
 
-    :ivar nodes: the addresses of nodes, as the same messages tell them
+    :ivar nodes: addresses of nodes, from the same messages
     """
 
     def __init__(self) -> None:
@@ -64,7 +64,6 @@ class Controllers:
         self._zookeeper: bool | None = None
 
     def add(self, exchange: Exchange) -> None:
-        """Learn from one exchange."""
         key, request, response = exchange.api_key, exchange.request_body, exchange.response_body
         self.nodes.add(exchange)
         if key in _OF_ZOOKEEPER and not response.get("error_code"):
@@ -107,10 +106,10 @@ class Controllers:
     def incidents(
         self, outages: Sequence[Incident], nodes: Mapping[str, frozenset[int]]
     ) -> Iterator[Incident]:
-        """Yield the moves; those that follow from what befell the former controller are put there.
+        """Yield the moves; those caused by an incident of the former controller are added to that incident instead.
 
-        :param outages: and pauses of brokers, in the order of time
-        :param nodes: of the addresses of brokers, as far as they are known
+        :param outages: outages and pauses of brokers, in the order of time
+        :param nodes: node IDs of broker addresses, as far as known
         """
         for before, after, epochs in self._moves():
             votes = (time for epoch, time in self._votes.items() if epoch in epochs)
@@ -136,7 +135,7 @@ class Controllers:
             )
 
     def _named_in_turn(self) -> Iterator[_Told]:
-        """Yield the nodes named to clients, in order; a broker that has not heard of a move repeats the former node."""
+        """Yield the nodes named to clients, in order; a broker unaware of a move repeats the former node."""
         by_broker: dict[str, int] = {}
         latest = -1
         for told, broker in sorted(self._to_clients):
@@ -147,7 +146,7 @@ class Controllers:
                     yield told
 
     def _moves(self) -> Iterator[tuple[_Told, _Told, range]]:
-        """Yield who was and who is the controller, and the epochs since, of which the last is its own."""
+        """Yield the former and the new controller, and the epochs since, the last of which is the new one's."""
         told = sorted(self._epochs.items())
         if not told and self._zookeeper:
             told = list(enumerate(self._named_in_turn()))
@@ -157,7 +156,7 @@ class Controllers:
 
 
 def _was(node: int, outage: Incident, nodes: Mapping[str, frozenset[int]]) -> bool:
-    """Whether a node was away in an outage, as far as is known."""
+    """Return whether a node was down in an outage, as far as known."""
     return any(node in nodes.get(broker, (node,)) for broker in outage.brokers)
 
 

@@ -1,4 +1,4 @@
-"""The rebalances that follow from an incident of their group."""
+"""Attribution of rebalances to incidents of their group."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from captures.analysis.incidents.model import Incident
 from dissectors.units import SECOND
 
 FOLLOWS = 5 * SECOND
-"""ns after an incident in which a rebalance of one of its members, or a second round, follows from it."""
+"""ns after an incident within which a rebalance of one of its members, or a second round, follows from it."""
 
 
 def attribute(incident: Incident, rebalance: Rebalance) -> None:
@@ -22,9 +22,9 @@ def attribute(incident: Incident, rebalance: Rebalance) -> None:
 def attribute_those_of(
     members: Sequence[str], incident: Incident, timeline: GroupTimeline, given_up: int | None = None
 ) -> None:
-    """Make the rebalances that members caused consequences of an incident, with the second rounds right behind them.
+    """Make the rebalances that members caused, and second rounds right after them, consequences of an incident.
 
-    :param given_up: when the coordinator gave the last of them up, which may be later than the end
+    :param given_up: when the coordinator removed the last of the members, which may be after the end
     """
     end = max(timeline.last if incident.end is None else incident.end, given_up or 0) + SECOND
     rebalances = timeline.rebalances

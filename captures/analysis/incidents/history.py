@@ -1,4 +1,4 @@
-"""The histories of groups, and of the controller, with the incidents that rebalances follow from."""
+"""The histories of groups and of the controller, with the incidents that caused rebalances."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ from captures.meaning import Names
 from dissectors.api_keys import GROUP_HEARTBEATS, ApiKey
 
 _CHANGING = GROUP_HEARTBEATS | {ApiKey.JOIN_GROUP, ApiKey.LEAVE_GROUP}
-"""APIs by which members come and go."""
+"""APIs with which members join and leave."""
 
 
 NEEDED = BY_GROUPS | OF_CONTROLLERS | BY_SLOW_ANSWERS
-"""APIs whose exchanges groups and incidents are found by; others need not be added."""
+"""APIs whose exchanges matter for groups and incidents; others need not be added."""
 
 
 def needed(table: ExchangeTable, rows: Int64s) -> Bools:
-    """Return which exchanges of a capture that was read to its end tell something of groups or incidents."""
+    """Return a mask of the exchanges of a completely read capture that matter for groups or incidents."""
     api_keys = table.column("api_key")[rows]
     of_controllers = np.isin(api_keys, list(OF_CONTROLLERS))
     return of_groups(api_keys) | of_controllers | SlowAnswers.possible(table, rows)
 
 
 def eventless(capture: Capture, rows: Int64s) -> bool:
-    """Tell whether nothing happened in a capture that could be an incident of a group or a broker.
+    """Return whether a capture has nothing that could be an incident of a group or a broker.
 
-    :param rows: of its exchanges
+    :param rows: rows of its exchanges
     """
     return not (
         np.isin(capture.table.column("api_key")[rows], list(_CHANGING)).any()
@@ -55,9 +55,9 @@ def eventless(capture: Capture, rows: Int64s) -> bool:
 
 
 class IncidentHistories(GroupHistories):
-    """Collects what members and coordinators say, and tells it as timelines, and what happened as incidents.
+    """Collects the calls between members and coordinators, and makes timelines and incidents of them.
 
-    :ivar incidents: what happened, as of the latest :meth:`result` that was not ``live``
+    :ivar incidents: incidents, as of the latest :meth:`result` that was not ``live``
     """
 
     def __init__(self, names: Names, capture: Capture | None = None) -> None:
@@ -79,7 +79,6 @@ class IncidentHistories(GroupHistories):
         self._slow.merge(other._slow)
 
     def add(self, exchange: Exchange) -> None:
-        """Take one exchange in."""
         if exchange.api_key in OF_CONTROLLERS:
             self._controllers.add(exchange)
         self._slow.add(exchange)
@@ -88,9 +87,9 @@ class IncidentHistories(GroupHistories):
     def result(
         self, *, now: int | None = None, pending: Iterable[Exchange] = (), live: bool = False
     ) -> list[GroupTimeline]:
-        """Return the groups in the order of their names, their rebalances with what they follow from.
+        """Return the timelines of the groups sorted by name, with the incidents that caused their rebalances.
 
-        The parameters are those of :meth:`GroupHistories.result`. If ``live``, no incidents are looked for.
+        The parameters are those of :meth:`GroupHistories.result`. If ``live``, incidents are not searched for.
         """
         timelines = super().result(now=now, pending=pending, live=live)
         if not live and timelines is not self._explained:

@@ -1,4 +1,4 @@
-"""All incidents of a capture, in the order of time, with what followed from each."""
+"""All incidents of a capture, in the order of time, with their consequences."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from dissectors.units import SECOND
 
 _BEGIN = attrgetter("begin")
 _LASTS = 60 * SECOND
-"""ns that others wait for a broker that is away at most: by then leaders have moved and replicas were given up."""
+"""Longest time in ns that others wait for a broker that is down: by then leaders have moved and ISRs shrunk."""
 
 
 def find_incidents(
@@ -36,8 +36,8 @@ def find_incidents(
 ) -> list[Incident]:
     """Return the incidents of a capture, and mark the rebalances that follow from each (``because_of``).
 
-    :param capture: whose connections are looked at; without it, no outages of brokers are found
-    :param slow: answers that took long
+    :param capture: its connections are examined; without it, no outages of brokers are found
+    :param slow: slow answers
     """
     for timeline in timelines:
         for rebalance in timeline.rebalances:
@@ -76,7 +76,7 @@ def find_incidents(
     return found
 
 
-# ---------------------------------------------------------------- what followed
+# ---------------------------------------------------------------- consequences
 def _consequences(
     incident: Incident, labels: Mapping[str, Labels], slow: Sequence[SlowAnswer]
 ) -> Iterator[Consequence]:
@@ -94,7 +94,7 @@ def _consequences(
 
 
 def _give_pauses(found: Sequence[Incident], timelines: Iterable[GroupTimeline]) -> None:
-    """Give pauses of consumption that no rebalance explains to the incidents of brokers that they began in."""
+    """Add pauses of consumption that no rebalance explains to the incidents of brokers in which they began."""
     away = Periods(Period(each.begin - SECOND, _over(each), each) for each in found if each.brokers)
     for timeline in timelines:
         for pause in timeline.pauses:
@@ -105,7 +105,7 @@ def _give_pauses(found: Sequence[Incident], timelines: Iterable[GroupTimeline]) 
 
 
 def _waited(found: Sequence[Incident], slow: Sequence[SlowAnswer]) -> dict[str, list[SlowAnswer]]:
-    """Return the answers that were waited for while a broker was away, by the ID of that incident."""
+    """Return the slow answers during an incident of a broker, by the ID of that incident."""
     of_brokers: dict[str, list[Period[Incident]]] = {}
     for each in found:
         for broker in dict.fromkeys(("", *each.brokers)) if each.brokers else ():
@@ -113,7 +113,7 @@ def _waited(found: Sequence[Incident], slow: Sequence[SlowAnswer]) -> dict[str, 
     away = {broker: Periods(periods) for broker, periods in of_brokers.items()}
     waited: dict[str, list[SlowAnswer]] = {}
     for answer in sorted(slow):
-        # the broker itself was away, or else another that it had to wait for
+        # the broker itself was down, or else another that it had to wait for
         of = (away[broker].first(answer.end, answer.time) for broker in (answer.broker, "") if broker in away)
         root = next((each for each in of if each is not None), None)
         if root is not None:
@@ -122,7 +122,7 @@ def _waited(found: Sequence[Incident], slow: Sequence[SlowAnswer]) -> dict[str, 
 
 
 def _over(incident: Incident) -> int:
-    """Return when an incident of a broker is over for those who can do without it."""
+    """Return when an incident of a broker ends for requests that can do without the broker."""
     latest = incident.begin + _LASTS
     return latest if incident.end is None else min(incident.end, latest)
 

@@ -11,13 +11,13 @@ from captures.analysis.lag import LagRow
 from dissectors.units import SECOND
 
 _CATCHES_UP = 60 * SECOND
-"""ns after an incident in which the lag that it led to is highest."""
+"""ns after an incident within which the lag caused by it peaks."""
 
 
 def explain_lag(rows: Iterable[LagRow], incidents: Sequence[Incident], now: int) -> Iterator[LagRow]:
-    """Yield the lag of partitions, that which was highest because of an incident marked (``because_of``).
+    """Yield the lag of partitions, marked (``because_of``) if an incident explains its highest value.
 
-    So it is if the incident befell the group, or a broker, and the lag was lower before.
+    An incident explains it if it concerns the group, or a broker, and the lag was lower before.
 
     :param now: end of an incident whose end was not seen
     """

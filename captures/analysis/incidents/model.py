@@ -1,4 +1,4 @@
-"""What an incident is. The words of :class:`IncidentKind` are stable: programs may rely on them."""
+"""The model of incidents. The values of :class:`IncidentKind` are stable: programs may rely on them."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from captures.time_format import Clock
 
 
 class IncidentKind(StrEnum):
-    """What happened.
+    """The kind of an incident.
 
-    :ivar heading: in two or three words
+    :ivar heading: two or three words
     :ivar about: what it is, and which observations show it
     :ivar advice: what to do
     """
@@ -107,16 +107,15 @@ class IncidentKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Consequence:
-    """What followed from an incident.
+    """A consequence of an incident.
 
     :ivar kind: ``rebalance``, ``stop``, ``commit_failures``, ``duplicates``, ``coordinator_move``, ``controller_move``,
-        ``slow_answers``,
-        ``lag`` or ``finding``
-    :ivar subject: the group, or what the finding is about
+        ``slow_answers``, ``lag`` or ``finding``
+    :ivar subject: the group, or the subject of the finding
     :ivar time: when it began, ns since the epoch
     :ivar sentence: in words
     :ivar evidence: numbers of exchanges that show it
-    :ivar rule: that found it, of a finding
+    :ivar rule: rule of the finding; empty for others
     """
 
     kind: str
@@ -129,23 +128,23 @@ class Consequence:
 
 @dataclass(slots=True, kw_only=True)
 class Incident:
-    """One thing that happened.
+    """One incident.
 
     :ivar id: its kind and number of that kind in the capture, such as ``broker_outage-1``
     :ivar begin: ns since the epoch
     :ivar end: None if that was not seen
-    :ivar who: brokers as ``host:port``, members and groups by what they are called
+    :ivar who: brokers as ``host:port``, members and groups by their labels
     :ivar alternatives: what else it could have been, in words; empty unless it is ``possible``
     :ivar sentence: in words, without the cost
     :ivar evidence: numbers of exchanges that show it
-    :ivar connections: ids of connections that show it
-    :ivar consequences: in the order of time
-    :ivar rebalances: that follow from it
-    :ivar groups: that it concerns, as an ordered set
-    :ivar brokers: addresses of the brokers that were away, as the capture has them
-    :ivar stood_still: partitions of static members that were away without a rebalance: from when to when, whose, which
-    :ivar pauses: in the consumption of groups without a rebalance, by group
-    :ivar moves: of coordinators and the controller that follow from it
+    :ivar connections: IDs of connections that show it
+    :ivar consequences: consequences in the order of time
+    :ivar rebalances: rebalances that follow from it
+    :ivar groups: groups that it concerns, as an ordered set
+    :ivar brokers: addresses of the brokers that were down, as in the capture
+    :ivar stood_still: partitions of static members that were away without a rebalance: start, end, member, partitions
+    :ivar pauses: pauses in the consumption of groups without a rebalance, by group
+    :ivar moves: moves of coordinators and the controller that follow from it
     """
 
     JSON = "id kind begin end who certainty alternatives sentence advice evidence connections consequences"
@@ -170,21 +169,20 @@ class Incident:
 
     @property
     def advice(self) -> str:
-        """What to do."""
         return self.kind.advice
 
     def lasts(self, now: int) -> int:
-        """Return how long it took, in ns, up to now if its end was not seen."""
+        """Return its duration in ns, up to `now` if its end was not seen."""
         return (now if self.end is None else self.end) - self.begin
 
 
 def called(addresses: Sequence[str]) -> str:
-    """Return what a broker of one or several listeners is called: ``10.0.0.1:9092 (also 10.0.0.1:9093)``."""
+    """Return the label of a broker with one or several listeners: ``10.0.0.1:9092 (also 10.0.0.1:9093)``."""
     also = f" (also {words.several(addresses[1:])})" if len(addresses) > 1 else ""
     return f"{addresses[0]}{also}"
 
 
 def in_line(incident: Incident, clock: Clock) -> str:
-    """Return an incident in one line: ``broker_outage-1  16:09:51.165 to 16:10:18.160  Broker ...``."""
+    """Return an incident on one line: ``broker_outage-1  16:09:51.165 to 16:10:18.160  Broker ...``."""
     until = "" if incident.end in (None, incident.begin) else f" to {clock(incident.end or 0)}"
     return words.line(f"{incident.id}  {clock(incident.begin)}{until}  {incident.sentence}")

@@ -1,4 +1,4 @@
-"""Which node of the cluster an address belongs to: one that has several listeners is one broker."""
+"""The cluster nodes of addresses: a node with several listeners is one broker."""
 
 from __future__ import annotations
 
@@ -11,18 +11,17 @@ from captures.meaning.exchange import Body, number, rows, text
 from captures.names.names import canonical, split
 
 _MOST = 10_000
-"""Addresses that are kept."""
+"""Most addresses that are kept."""
 
 
 class NodeAddresses:
-    """Collects the addresses that messages tell of nodes."""
+    """Collects addresses of nodes from messages."""
 
     def __init__(self) -> None:
         self._nodes: dict[tuple[str, int], set[int]] = {}
         """Host, a name or an IP address, and port -> IDs."""
 
     def add(self, exchange: Exchange) -> None:
-        """Learn from one exchange."""
         for body in (exchange.request_body, exchange.response_body):
             for node, row in _told(body):
                 host, port = text(row, "host"), number(row, "port")
@@ -37,7 +36,7 @@ class NodeAddresses:
             self._nodes.setdefault(address, set()).update(nodes)
 
     def of(self, capture: Capture) -> dict[str, frozenset[int]]:
-        """Return the nodes of each address that brokers have in a capture, of those that are known."""
+        """Return the node IDs of each broker address in a capture, as far as known."""
         found: dict[str, frozenset[int]] = {}
         if self._nodes:
             for broker in {capture.endpoints(each)[1] for each in range(len(capture.connections))}:
@@ -50,7 +49,7 @@ class NodeAddresses:
 
 
 def _told(body: Body) -> Iterator[tuple[int, Body]]:
-    """Yield the nodes in a message, each with what has its host and port."""
+    """Yield the nodes in a message, each with the body that has its host and port."""
     for row in (*rows(body, "brokers"), *rows(body, "node_endpoints")):  # Metadata, DescribeCluster; KRaft
         yield number(row, "node_id", number(row, "broker_id")), row
     for holder, listeners in (

@@ -1,4 +1,4 @@
-"""Incidents of one group: restarts, crashes, pauses, outages of the network, other applications, moves, topics."""
+"""Incidents of one group: restarts, crashes, pauses, network outages, shared group IDs, moves, topic changes."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from captures.time_format import span
 from dissectors.units import SECOND
 
 APART = 120 * SECOND
-"""ns from the end of one restart to the beginning of the next that make one rolling restart, at most."""
+"""Longest time in ns from the end of one restart to the start of the next in a rolling restart."""
 _LOOP_APART = 600 * SECOND
-"""ns from one crash to the next in a loop: an orchestrator waits for up to 5 minutes in between."""
+"""Longest time in ns from one crash to the next in a loop: an orchestrator waits up to 5 minutes in between."""
 _LOOP = 3
-"""Crashes that make a loop."""
+"""Fewest crashes of a loop."""
 _LEADS_AGAIN = 300 * SECOND + FOLLOWS
-"""ns after a broker is back in which it is made leader again (``leader.imbalance.check.interval.seconds``)."""
+"""ns after a broker's return within which it becomes leader again (``leader.imbalance.check.interval.seconds``)."""
 _BEGIN = attrgetter("begin")
 
 
@@ -37,8 +37,8 @@ def of_group(
 ) -> list[Incident]:
     """Return the incidents of a group, with the rebalances that follow from each.
 
-    :param outages: of each broker, in the order of time; what happened in one of the group's coordinator is its
-        consequence, and is put there
+    :param outages: outages by broker, in the order of time; consequences of an outage of the group's coordinator are
+        added to it
     """
     near = {
         broker: _near(timeline, outages[broker])
@@ -64,13 +64,13 @@ def of_group(
 
 # ---------------------------------------------------------------- brokers
 def _near(timeline: GroupTimeline, outages: Sequence[Incident]) -> Sequence[Incident]:
-    """Return the outages of a broker that began while a group was seen, and the one before."""
+    """Return the outages of a broker that began while the group was seen, and the one before."""
     begin = bisect_left(outages, timeline.first, key=_BEGIN)
     return outages[max(begin - 1, 0) : bisect_right(outages, timeline.last, key=_BEGIN)]
 
 
 def _concerns(outage: Incident, timeline: GroupTimeline) -> bool:
-    """Whether the broker was the group's coordinator when it went."""
+    """Return whether the broker was the group's coordinator when the outage began."""
     place = bisect_right(timeline.coordinators, outage.begin, key=attrgetter("time"))
     seen = timeline.coordinators[max(place - 1, 0)] if timeline.coordinators else None
     return seen is not None and seen.broker in outage.brokers
@@ -81,7 +81,7 @@ def _downtime(outage: Incident, timeline: GroupTimeline) -> Period[Incident]:
 
 
 def _give_to_outages(timeline: GroupTimeline, outages: Sequence[Incident]) -> None:
-    """Make rebalances consequences of the latest outage of the group's coordinator, where they follow from it."""
+    """Make rebalances consequences of the coordinator's latest outage, if they follow from it."""
     for outage in outages:
         if timeline.first <= outage.begin <= timeline.last:
             outage.groups[timeline.group] = None
@@ -110,12 +110,12 @@ def _from_outage(cause: Cause, begin: int, members: Mapping[str, GroupMember], n
     if cause.trigger is not Trigger.MEMBER_JOINED:
         return False
     joined = members.get(cause.member)
-    # who had been a member before comes back
+    # a client that had been a member before comes back
     return joined is not None and namesakes.before(joined, begin)
 
 
 def _in_outage(away: Absence, timeline: GroupTimeline, down: Periods[Incident]) -> bool:
-    """Whether a member was away because the coordinator was."""
+    """Return whether a member was away because its coordinator was down."""
     if away.session_end is not None:
         return away.session_end.cause is TimeoutCause.BROKER_GONE
     back = timeline.last if away.end is None else away.end
@@ -192,7 +192,7 @@ def _loops(away: Sequence[Absence]) -> Iterator[list[Absence]]:
 
 
 def _chains(away: Sequence[Absence]) -> Iterator[list[Absence]]:
-    """Yield members that went and came back one after another; who was not seen to come back is alone."""
+    """Yield members that ended and came back one after another; a member that was not seen again is alone."""
     chain: list[Absence] = []
     back = 0
     for each in away:
@@ -341,7 +341,7 @@ def _least_sure(away: Sequence[Absence]) -> Certainty:
 def _root(
     before: CoordinatorSeen, after: CoordinatorSeen, down: Mapping[str, Periods[Incident]]
 ) -> Incident | None:
-    """Return the outage that a move follows from: of the former coordinator, or of the new one, which is back."""
+    """Return the outage that caused a move: of the former coordinator, or of the new one, which is back."""
     for broker, soon in ((before.broker, FOLLOWS), (after.broker, _LEADS_AGAIN)):
         latest = down[broker].latest(after.time) if broker in down else None
         if latest is not None and after.time <= latest.end + soon:
@@ -386,7 +386,7 @@ def _topics(timeline: GroupTimeline) -> Iterator[Incident]:
     latest: Incident | None = None
     for rebalance in timeline.rebalances:
         cause = next((each for each in rebalance.causes if each.trigger is Trigger.PARTITIONS_CHANGED), None)
-        # without a message that shows it, it is the state of a share or streams group, as a rule
+        # without a message that shows it, it is usually the state of a share or streams group
         if cause is None or cause.certainty is not Certainty.OBSERVED or rebalance.because_of is not None:
             continue
         if latest is None or cause.time - latest.begin > FOLLOWS:

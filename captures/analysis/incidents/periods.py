@@ -1,4 +1,4 @@
-"""Periods of time, searched without looking at each."""
+"""Periods of time, with binary search."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class Period(NamedTuple, Generic[T]):
-    """Something with a beginning and an end, in ns since the epoch."""
+    """Something with start and end, in ns since the epoch."""
 
     begin: int
     end: int
@@ -19,7 +19,7 @@ class Period(NamedTuple, Generic[T]):
 
 
 class Periods(Generic[T]):
-    """Periods in the order of their beginnings.
+    """Periods in the order of their starts.
 
     :param periods: in any order
     """
@@ -31,11 +31,11 @@ class Periods(Generic[T]):
         """Of all periods up to each, the end of the last one to end."""
 
     def first(self, begin: int, end: int) -> T | None:
-        """Return the earliest of the periods that begin at ``begin`` or before and end at ``end`` or after."""
+        """Return the earliest period that begins at `begin` or before and ends at `end` or after; None if none does."""
         place = bisect_left(self._last_ends, end)
         return None if place >= bisect_right(self._begins, begin) else self._periods[place].of
 
     def latest(self, time: int) -> Period[T] | None:
-        """Return the period that began last at a time or before."""
+        """Return the latest period that begins at `time` or before; None if there is none."""
         place = bisect_right(self._begins, time)
         return self._periods[place - 1] if place else None

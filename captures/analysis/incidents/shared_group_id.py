@@ -16,11 +16,11 @@ from captures.time_format import span
 from dissectors.units import SECOND
 
 _TOGETHER = SECOND
-"""ns that members have to be in a group together at least, to be two applications."""
+"""Shortest time in ns that members are in a group together to count as two applications."""
 
 
 def shared_group_id(timeline: GroupTimeline) -> Incident | None:
-    """Return the incident that several applications used a group at the same time; None if none did."""
+    """Return the incident of several applications using a group at the same time; None if there is none."""
     if timeline.protocol_type not in ("", "consumer"):
         return None
     members = [
@@ -43,7 +43,7 @@ def shared_group_id(timeline: GroupTimeline) -> Incident | None:
     smallest = min(parties.values(), key=lambda party: (len(party), -party[0].first))
     attribute_those_of([member.member for member in smallest], made, timeline)
     for rebalance in timeline.rebalances:
-        # the leader sees other topics when an application comes or goes
+        # the leader sees other topics when an application arrives or leaves
         changed = rebalance.trigger is Trigger.PARTITIONS_CHANGED and begin <= rebalance.time <= end + FOLLOWS
         if changed and rebalance.because_of is None:
             attribute(made, rebalance)
@@ -52,21 +52,21 @@ def shared_group_id(timeline: GroupTimeline) -> Incident | None:
 
 @dataclass(slots=True)
 class _Presence:
-    """When some members came and went, each in the order of time."""
+    """When some members arrived and left, each in the order of time."""
 
     came: list[int] = field(default_factory=list)
     went: list[int] = field(default_factory=list)
 
     def count(self, came_until: int, went_from: int) -> int:
-        """Return how many came at ``came_until`` or before, and went at ``went_from`` or later.
+        """Return how many arrived at `came_until` or before, and left at `went_from` or later.
 
-        :param went_from: before which no member that came after ``came_until`` went
+        :param went_from: must not be after the departure of any member that arrived after `came_until`
         """
         return bisect_right(self.came, came_until) - bisect_left(self.went, went_from)
 
 
 class _Strangers:
-    """Counts members of other clients with another subscription, without comparing each with each."""
+    """Counts members of other clients with another subscription, without comparing all pairs."""
 
     def __init__(self, members: Iterable[GroupMember]) -> None:
         self._all = _Presence()
@@ -77,15 +77,15 @@ class _Strangers:
                 insort(presence.went, member.gone)
 
     def beside(self, member: GroupMember) -> bool:
-        """Whether one was there for long enough while a member was."""
+        """Return whether one was present long enough together with `member`."""
         return self._any(member, member.gone - _TOGETHER, member.first + _TOGETHER)
 
     def at_beginning(self, member: GroupMember) -> bool:
-        """Whether one was there when a member came, and stayed for long enough."""
+        """Return whether one was present when `member` arrived, and stayed long enough."""
         return self._any(member, member.first, member.first + _TOGETHER)
 
     def at_end(self, member: GroupMember) -> bool:
-        """Whether one had been there for long enough when a member went."""
+        """Return whether one had been present long enough when `member` left."""
         return self._any(member, member.gone - _TOGETHER, member.gone)
 
     def _any(self, member: GroupMember, came_until: int, went_from: int) -> bool:

@@ -1,1 +1,1 @@
-"""The rules, one file for each. What they share stands beside this folder."""
+"""The rules, one file for each. Shared code is in the parent package."""

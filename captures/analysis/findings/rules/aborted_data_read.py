@@ -26,11 +26,11 @@ from dissectors.records import Batch, ControlType, control_record
 
 _READ_COMMITTED = 1
 _MOST_OPEN = 20_000
-"""Transactions whose end has not been read yet; the oldest are forgotten first."""
+"""Most transactions whose end has not been read yet; the oldest are dropped first."""
 
 
 class _TransactionRead(NamedTuple):
-    """A transaction in one partition as one client reads it."""
+    """A transaction in one partition, as read by one client."""
 
     client: str
     topic: str
@@ -40,9 +40,9 @@ class _TransactionRead(NamedTuple):
 
 @dataclass(slots=True)
 class _Open:
-    """Records of a transaction that were read before its end was.
+    """Records of a transaction that were read before its end.
 
-    :ivar end: offset behind the last of them: what is fetched again does not count twice
+    :ivar end: offset after the last of them: records that are fetched again do not count twice
     """
 
     number: int
@@ -59,7 +59,7 @@ class _AbortedRead:
 
 
 class AbortedDataRead(Rule):
-    """Puts abort markers to the records that the same consumer got before them."""
+    """Matches abort markers with records that the same consumer got before them."""
 
     name: ClassVar[str] = "aborted_data_read"
     needs = Lack.RECORDS
@@ -141,7 +141,7 @@ class AbortedDataRead(Rule):
 
 
 def _aborts(batch: Batch, budget: Budget) -> bool:
-    """Tell whether a control batch holds an abort marker."""
+    """Return whether a control batch holds an abort marker."""
     records, _ = batch.read(budget)
     for record in records:
         try:

@@ -1,4 +1,4 @@
-"""Addresses that brokers tell to clients, and that lead these nowhere or elsewhere."""
+"""Advertised broker addresses that clients cannot use."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _FILTER = "api in {Metadata, FindCoordinator, DescribeCluster}"
 
 
 class AdvertisedListeners(Rule):
-    """Finds addresses that clients are told and cannot use."""
+    """Finds advertised addresses that clients cannot use."""
 
     name: ClassVar[str] = "advertised_listeners"
     title: ClassVar[str] = "Advertised addresses that clients cannot reach, or that lead elsewhere"
@@ -59,7 +59,7 @@ class AdvertisedListeners(Rule):
         return "" if self._advertised.known.told else "no message names the addresses of brokers"
 
     def _only_local(self, address: Address, told: AddressSource) -> Iterator[Finding]:
-        """Find an address that means the client's own host, told to one that is not the broker's."""
+        """Find an address that means the client's own host, sent to a client on another host than the broker's."""
         if not address.only_local:
             return
         brokers = {split(broker)[0] for broker in told.by}
@@ -99,12 +99,12 @@ class AdvertisedListeners(Rule):
             "advertised.listeners to an address that they can reach.",
             _seen(told.exchanges),
             filter_text=_FILTER,
-            # who is refused once or twice may have met a broker that starts
+            # one or two refusals may come from a starting broker
             severity=Severity.MEDIUM if refused == len(outcomes) < _ATTEMPTS else self.severity,
         )
 
     def _elsewhere(self, reached: Reached) -> Iterator[Finding]:
-        """Find that none of the addresses told is one to which the capture shows a connection."""
+        """Find that the capture has a connection to none of the advertised addresses."""
         capture, told = self.scene.capture, self._advertised.known.told
         ports = {port for _, port in reached}
         for address in told:

@@ -1,4 +1,4 @@
-"""Clients that brokers do not let in."""
+"""Clients that fail to authenticate."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ _SASL = frozenset({ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
 
 @dataclass(slots=True)
 class _Attempt:
-    """An authentication that was begun on a connection.
+    """An authentication on a connection.
 
-    :ivar number: of the exchange that refused it, else of its latest
-    :ivar message: what the broker said
+    :ivar number: number of the exchange that refused it, or else of its latest exchange
+    :ivar message: the broker's error message
     """
 
     client: str
@@ -161,7 +161,7 @@ def _shown_by(refused: _Refusals) -> str:
 
 
 def _for_good(refused: _Refusals) -> bool:
-    """Tell whether trying again is of no use; a message at the wrong time may be a slip."""
+    """Return whether a retry is useless; a message at the wrong time may be an accident."""
     return bool(refused.refusals.keys() - {_ILLEGAL_STATE})
 
 

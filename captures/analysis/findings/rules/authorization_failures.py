@@ -1,4 +1,4 @@
-"""What was denied to whom."""
+"""Requests that were denied."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _OPERATIONS: dict[int, str] = {
     ApiKey.CREATE_PARTITIONS: "Alter",
     ApiKey.INCREMENTAL_ALTER_CONFIGS: "AlterConfigs",
 }
-"""API key -> operation that KafkaApis.scala asks the authorizer for."""
+"""API key -> operation that KafkaApis.scala authorizes."""
 
 
 @dataclass(slots=True)
@@ -90,7 +90,7 @@ class AuthorizationFailures(Rule):
                 denied.resources[resource] = None
 
     def _resources(self, exchange: Exchange, error: ErrorFound) -> list[str]:
-        """Return what the operation was to be done on."""
+        """Return the resources of the denied operation."""
         key, body = exchange.api_key, exchange.request
         if error.code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
             topic = topic_of(error, self.scene.names)

@@ -1,4 +1,4 @@
-"""Rebalances that have begun and do not end."""
+"""Rebalances that do not end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dissectors.units import MS
 
 
 class BlockedRebalance(GroupRule):
-    """Finds a rebalance that runs at the end of the capture, or now, and has done so for long."""
+    """Finds a long rebalance that is running at the end of the capture, or now."""
 
     name = "blocked_rebalance"
     effect_of = EffectOf.MEMBERS
@@ -31,7 +31,7 @@ class BlockedRebalance(GroupRule):
     thresholds = (Threshold("longest", 10_000, Unit.MILLISECONDS, "how long a rebalance may run"),)
 
     def of_group(self, timeline: GroupTimeline, labels: Labels) -> Iterator[Finding]:
-        """Yield the rebalance that goes on, if it takes long."""
+        """Yield the running rebalance, if it takes long."""
         last = timeline.rebalances[-1] if timeline.rebalances else None
         if last is None or not last.running:
             return

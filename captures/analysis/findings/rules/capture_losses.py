@@ -1,4 +1,4 @@
-"""What is missing in the capture itself, so that other findings are doubtful."""
+"""Data missing in the capture itself, which makes other findings doubtful."""
 
 from __future__ import annotations
 
@@ -111,6 +111,6 @@ def _when(rule: Rule, connections: Iterable[int]) -> Occurrences:
 
 
 def _answered(rule: Rule, connection: int) -> bool:
-    """Tell whether the broker sent anything; where it did not, TLS was not understood (tls_on_plaintext)."""
+    """Return whether the broker sent anything; otherwise it did not understand TLS (tls_on_plaintext)."""
     capture = rule.scene.capture
     return bool(capture.connections.streams.end[capture.client_stream(connection) ^ 1] > 0)

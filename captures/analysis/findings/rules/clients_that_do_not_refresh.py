@@ -1,4 +1,4 @@
-"""Clients that go on asking the wrong broker and do not ask for metadata."""
+"""Clients that keep asking the wrong broker and never request metadata."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from dissectors.units import MS
 
 
 class ClientsThatDoNotRefresh(Rule):
-    """Finds clients that go on asking the wrong broker and never ask for metadata."""
+    """Finds clients that keep asking the wrong broker and never request metadata."""
 
     name: ClassVar[str] = "clients_that_do_not_refresh"
     effect_of = EffectOf.BROKERS

@@ -1,4 +1,4 @@
-"""Connections that the broker ended, and what came before."""
+"""Connections that the broker closed, and what preceded."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from captures.meaning import words
 from captures.time_format import span
 
 _SHOWN = 20
-"""Connections that a finding names."""
+"""Most connections that a finding names."""
 
 
 class _Case(NamedTuple):
-    """What a reason means, and what to do."""
+    """The meaning of a reason, and advice."""
 
     severity: Severity
     certainty: Certainty
@@ -81,7 +81,7 @@ _CASES = {
         " (connections.max.reauth.ms, KIP-368) look like this; see the broker's log.",
     ),
 }
-"""Those of the reasons that are found here; authentication_failures and unsupported_versions find the others."""
+"""Reasons that are found here; authentication_failures and unsupported_versions find the others."""
 
 
 @dataclass(slots=True)
@@ -106,12 +106,12 @@ class _Closures:
             return
         version = "" if request.version is None else f" v{request.version}"
         self.asked[f"{request.api}{version} of {words.volume(request.size)}"] = None
-        # what the filter does not show is no evidence
+        # exchanges that the filter does not show are no evidence
         self.seen.note(request.number if self.count <= _SHOWN else 0, closing.time)
 
 
 class ClosedByBroker(Rule):
-    """Finds connections that the broker ended first."""
+    """Finds connections that the broker closed first."""
 
     name: ClassVar[str] = "closed_by_broker"
     needs = Lack.PACKETS
@@ -170,6 +170,6 @@ class ClosedByBroker(Rule):
 
 
 def _severity(reason: Reason, count: int) -> Severity:
-    # what happened once may have had any reason
+    # a single case may have any reason
     once = reason is Reason.NOT_AUTHENTICATED and count == 1
     return Severity.MEDIUM if once else _CASES[reason].severity

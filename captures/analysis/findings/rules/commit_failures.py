@@ -32,7 +32,7 @@ _OF_OTHER_RULES = COORDINATOR_AWAY | {
     ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.GROUP_AUTHORIZATION_FAILED,
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
 }  # fmt: skip
-"""Of authorization_failures and coordinator_unavailable."""
+"""Errors that authorization_failures and coordinator_unavailable find."""
 _ADVICE_PASSES = (
     "Usually harmless: the client retries the commit in the new generation. Commit before partitions are revoked (in "
     "onPartitionsRevoked), and find out why the group rebalances."
@@ -49,9 +49,9 @@ _OTHER_ADVICE = "See the broker's log about this group."
 
 
 class _Key(NamedTuple):
-    """What failures have in common.
+    """The key by which failures are combined.
 
-    :ivar outside: whether who commits is no member of the group, and does not say it is
+    :ivar outside: whether the committing client is no member of the group, and does not claim to be one
     """
 
     group: str
@@ -66,7 +66,7 @@ class _Failures:
 
 
 class CommitFailures(Rule):
-    """Counts commits that failed, by group and error."""
+    """Counts failed commits, by group and error."""
 
     name = "commit_failures"
     effect_of = EffectOf.MEMBERS
@@ -91,7 +91,7 @@ class CommitFailures(Rule):
     )
 
     MOST_CLIENTS = 20
-    """Of a group and an error, so many are remembered."""
+    """Most clients that are kept of a group and an error."""
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
@@ -100,12 +100,11 @@ class CommitFailures(Rule):
         self._commits = 0
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
-        """Return the commits that failed, and the latest of each group that did not."""
+        """Return a mask of the failed commits, and the latest successful one of each group."""
         commits = rows.of_api(self.apis or ())
         return rows.erroneous | rows.last_of_groups(commits & rows.answered & ~rows.erroneous)
 
     def add(self, exchange: Exchange) -> None:
-        """Look at one commit."""
         group = group_of(exchange)
         if not group or exchange.response is None:
             return
@@ -121,12 +120,12 @@ class CommitFailures(Rule):
                 failures.clients.add(client_name(exchange))
 
     def findings(self) -> Iterator[Finding]:
-        """Yield one finding for each group and error, and whether it is a member's."""
+        """Yield one finding for each group and error, separately for members and others."""
         members = {
             timeline.group: {member.client for member in timeline.members} for timeline in self.scene.groups
         }
         for key, failures in self._failures.items():
-            # who names no member may be one, or have been one until a moment before
+            # a client that names no member may be one, or have been one just before
             outside = key.outside and not failures.clients <= members.get(key.group, set())
             seen, name = failures.seen, error_name(key.code)
             stuck = self._stuck(key.group, seen)
@@ -157,7 +156,7 @@ class CommitFailures(Rule):
         return f"Commits of group {group} {failed} (by {clients})"
 
     def _stuck(self, group: str, seen: Occurrences) -> int:
-        """Return ns in which commits failed and none succeeded; 0 if that is not long."""
+        """Return the time in ns in which commits failed and none succeeded; 0 if it is short."""
         since = max(self._succeeded.get(group, 0), seen.first)
         lasts = seen.last - since
         return lasts if since == seen.first and lasts >= self.limit("stuck") * MS else 0
@@ -172,7 +171,6 @@ class CommitFailures(Rule):
         return _OTHER_ADVICE if known is None else known.advice
 
     def blind(self) -> str:
-        """Return why it could not judge."""
         return "" if self._commits else NO_GROUPS if not self.scene.groups else "no commit was captured"
 
 

@@ -34,7 +34,7 @@ class _Place(NamedTuple):
 class _Commit(NamedTuple):
     """The latest commit of a partition.
 
-    :ivar member: member ID; empty if who committed is no member
+    :ivar member: member ID; empty if the committing client is no member
     """
 
     offset: int
@@ -43,10 +43,10 @@ class _Commit(NamedTuple):
 
 
 class _Kind(Enum):
-    """Who went back."""
+    """Who committed the lower offset."""
 
     SELF = "self"
-    """The member that had committed the higher offset itself."""
+    """The member that had committed the higher offset."""
     OTHER = "other"
     """Another member."""
     RESET = "reset"
@@ -54,10 +54,10 @@ class _Kind(Enum):
 
 
 class _Behind(NamedTuple):
-    """A partition that was gone back in.
+    """A partition with a lower commit.
 
     :ivar highest: offset that had been committed
-    :ivar connection: over which it was gone back
+    :ivar connection: connection of the lower commit
     """
 
     highest: int
@@ -67,13 +67,13 @@ class _Behind(NamedTuple):
 
 @dataclass(slots=True)
 class _Back:
-    """Commits of a group and topic that went back.
+    """Lower commits of a group for a topic.
 
-    :ivar offsets: by how much in all
-    :ivar farthest: the most that one of them went back
-    :ivar number: of the exchange that was counted last
+    :ivar offsets: total distance
+    :ivar farthest: longest distance of a single commit
+    :ivar number: number of the last counted exchange
     :ivar example: one of them in words
-    :ivar given: offsets of partitions that a consumer was given again, as it asked for the commits
+    :ivar given: number of offsets that consumers got again because they requested the commits
     """
 
     seen: Occurrences = field(default_factory=Occurrences)
@@ -86,7 +86,7 @@ class _Back:
 
 
 class CommitsBackwards(Rule):
-    """Compares every commit with the one before."""
+    """Compares every commit with the previous one."""
 
     name: ClassVar[str] = "commits_backwards"
     title: ClassVar[str] = "Commits that go backwards"
@@ -133,7 +133,7 @@ class CommitsBackwards(Rule):
             self._committed(CommitTold.of(exchange, self.scene.records.committed(exchange)))
 
     def _take_in(self, number: float) -> None:
-        """Take in the commits that columns tell, up to an exchange."""
+        """Add the commits from columns before exchange `number`."""
         for told in self._told.before(number) if self._told is not None else ():
             self._committed(told)
 
@@ -149,9 +149,9 @@ class CommitsBackwards(Rule):
             self._latest[place] = commit
 
     def _given(self, exchange: Exchange) -> None:
-        """Look whether a consumer is given an offset that was gone back to, so that it begins there.
+        """Check whether a consumer gets a lower offset, so that it starts there.
 
-        Who went back itself may ask for its commits, too, and goes on where it is.
+        The member that committed the lower offset may request its commits, too, and continues where it is.
         """
         request, response = exchange.request_body, exchange.response_body
         for body in rows(response, "groups") or (response,):

@@ -27,10 +27,10 @@ from dissectors.records import Batch, Codec
 class _BatchSample:
     """Batches of a flow.
 
-    :ivar batches: compressed ones
-    :ivar sampled: those that were decompressed
-    :ivar packed: bytes of these as they are on the wire, without their headers
-    :ivar plain: and decompressed
+    :ivar batches: number of compressed batches
+    :ivar sampled: number of batches that were decompressed
+    :ivar packed: their bytes on the wire, without headers
+    :ivar plain: their decompressed bytes
     """
 
     seen: Occurrences = field(default_factory=Occurrences)
@@ -41,7 +41,7 @@ class _BatchSample:
 
 
 class CompressionGrows(Rule):
-    """Decompresses a sample of the batches that are produced, and compares sizes."""
+    """Decompresses a sample of the produced batches, and compares sizes."""
 
     name: ClassVar[str] = "compression_grows"
     needs = Lack.RECORDS
@@ -70,7 +70,7 @@ class CompressionGrows(Rule):
         return self._compressed.deciding(rows, by_batch=True)
 
     def _pass(self, key: FlowKey, sampled: _BatchSample, until: int | None = None) -> None:
-        """Count what was not shown of a flow, up to the exchange of a number."""
+        """Count the skipped part of a flow, up to the exchange with number `until`."""
         passed = self._compressed.passed(key, 0, until)
         if passed is not None:
             sampled.batches = max(sampled.batches, int(passed.batches.sum()))
@@ -80,7 +80,7 @@ class CompressionGrows(Rule):
         budget = of_message()
         for part in self.scene.records.produced(exchange):
             for batch in part.batches:
-                # a message set of magic 0 and 1 holds its codec inside: it is not compared
+                # message sets of magic 0 and 1 have their codec inside, so they are not compared
                 if batch.magic == 2 and batch.codec != Codec.NONE:
                     flow = FlowKey(client_name(exchange), part.topic, batch.codec)
                     sampled = self._flows.setdefault(flow, _BatchSample())

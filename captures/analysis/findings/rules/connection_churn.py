@@ -1,4 +1,4 @@
-"""Clients that open connections all the time."""
+"""Clients that keep opening connections."""
 
 from __future__ import annotations
 
@@ -96,12 +96,12 @@ class ConnectionChurn(Rule):
 
 
 def _most_within(times: Int64s, span: int) -> int:
-    """Return the most of some sorted times that are within a span."""
+    """Return the greatest number of sorted times within a span."""
     return int((np.arange(len(times)) - np.searchsorted(times, times - span)).max()) + 1 if len(times) else 0
 
 
 def _lives(scene: Scene, connections: list[int]) -> Int64s:
-    """Return how long connections lived, in ns; those that are open, until now."""
+    """Return the lifetimes of connections in ns; those of open connections end now."""
     rows = np.array(connections, np.int64)
     all_of_them = scene.capture.connections
     latest = scene.capture.observed_until(rows)

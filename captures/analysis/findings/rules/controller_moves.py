@@ -1,4 +1,4 @@
-"""Controllers that moved."""
+"""Moves of the controller."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dissectors.error_codes import ErrorCode
 
 
 class ControllerMoves(Rule):
-    """Finds brokers that were taken for the controller and are not."""
+    """Finds brokers that clients mistake for the controller."""
 
     name: ClassVar[str] = "controller_moves"
     effect_of = EffectOf.CONTROLLERS

@@ -1,4 +1,4 @@
-"""Coordinators that are not there for long."""
+"""Coordinators that are unavailable for long."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _APIS = (PRODUCER_APIS - {ApiKey.PRODUCE}) | GROUP_HEARTBEATS | {
     ApiKey.OFFSET_COMMIT, ApiKey.OFFSET_FETCH, ApiKey.FIND_COORDINATOR, ApiKey.JOIN_GROUP, ApiKey.HEARTBEAT,
     ApiKey.LEAVE_GROUP, ApiKey.SYNC_GROUP,
 }  # fmt: skip
-"""What coordinators of groups and transactions answer, and FindCoordinator."""
+"""APIs that coordinators of groups and transactions answer, and FindCoordinator."""
 
 
 _SHARE = 2
-"""Key type of FindCoordinator: the state of a partition of a share group."""
+"""Key type of FindCoordinator for the state of a share group's partition."""
 _SHARED = "the state of share group"
 _OF_GROUPS = (
     "Check that __consumer_offsets (for transactions __transaction_state) exists and its partitions have leaders, and "
@@ -49,11 +49,11 @@ _OF_SHARES = (
 
 @dataclass(slots=True)
 class _Outage:
-    """A coordinator of which a client was told that it is not there.
+    """An unavailable coordinator, as seen by one client.
 
-    :ivar since: when that began, ns since the epoch; None while it is there
-    :ivar only_asked: whether it was FindCoordinator alone that told so
-    :ivar longest: ns of the longest time without it
+    :ivar since: start of the outage, ns since the epoch; None while the coordinator is available
+    :ivar only_asked: whether only FindCoordinator shows it
+    :ivar longest: longest outage in ns
     """
 
     seen: Occurrences = field(default_factory=Occurrences)
@@ -113,7 +113,7 @@ class CoordinatorUnavailable(Rule):
             elif (
                 awaited is not None
                 and awaited.since is not None
-                # FindCoordinator names a broker; whether that has taken over only shows in its own answers
+                # FindCoordinator names a broker; only its own responses show whether it has taken over
                 and (awaited.only_asked or exchange.api_key != ApiKey.FIND_COORDINATOR)
             ):
                 awaited.longest = max(awaited.longest, exchange.end - awaited.since)
@@ -123,7 +123,7 @@ class CoordinatorUnavailable(Rule):
         soon_over: dict[tuple[str, str], _Outage] = {}
         for key, awaited in self._awaited.items():
             if awaited.since is None and awaited.longest < self.limit("longest") * MS:
-                soon_over[key] = awaited  # a coordinator that moves is met by all clients of all its groups
+                soon_over[key] = awaited  # a coordinator's move affects all clients of all its groups
             else:
                 yield self._finding(f"{key[1]}, client {key[0]}", {key: awaited})
         if soon_over:
@@ -155,25 +155,25 @@ class CoordinatorUnavailable(Rule):
         )
 
     def _severity(self, longest: int, open_for: int) -> Severity:
-        """Return how grave it is.
+        """Return the severity.
 
-        :param open_for: ns of the time that goes on; negative if none does
+        :param open_for: duration of a running outage in ns; negative if there is none
         """
         if open_for >= self.limit("for_ever") * MS:
             return Severity.HIGH
         if longest >= self.limit("longest") * MS:
             return self.severity
-        # as it is with the first group of a new cluster
+        # such as for the first group of a new cluster
         return Severity.INFO if open_for < 0 and longest < SECOND else Severity.LOW
 
 
 def _led(exchange: Exchange) -> list[str]:
-    """Return what the coordinator is asked for, in words."""
+    """Return what the coordinator is responsible for, in words."""
     key, body = exchange.api_key, exchange.request
     if key is None or body is None or body.version is None:
         return []
     if exchange.api_key == ApiKey.INIT_PRODUCER_ID and not exchange.request_body.get("transactional_id"):
-        return ["producer IDs"]  # any broker gives them; while it starts it has none yet
+        return ["producer IDs"]  # any broker supplies them; while it starts it has none yet
     # the broker that keeps the state of share groups (KIP-932) need not be the one that leads the group
     shared = key == ApiKey.FIND_COORDINATOR and exchange.request_body.get("key_type") == _SHARE
     kind = _SHARED if shared else "group"

@@ -1,4 +1,4 @@
-"""Record batches whose checksum does not fit their bytes."""
+"""Record batches whose checksum does not match their bytes."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class _Damage:
 
 
 class CrcFailures(Rule):
-    """Computes the checksum of every batch that was captured whole."""
+    """Computes the checksum of every completely captured batch."""
 
     name: ClassVar[str] = "crc_failures"
     needs = Lack.RECORDS

@@ -17,7 +17,7 @@ from dissectors.units import MS
 
 
 class DifferingSubscriptions(GroupRule):
-    """Compares what the members of a group subscribe to."""
+    """Compares the subscriptions of a group's members."""
 
     name = "differing_subscriptions"
     effect_of = EffectOf.MEMBERS

@@ -1,4 +1,4 @@
-"""Fetches for which the broker has to turn records into an older format, and those for which it cannot."""
+"""Fetches for which the broker has to convert records to an older format, or cannot."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from dissectors.api_keys import ApiKey
 from dissectors.error_codes import ErrorCode, error_name
 
 _READS_BATCHES, _READS_MAGIC_1 = 4, 2
-"""Fetch versions from which on magic 2 and magic 1 are given as they are (KIP-98, KIP-32)."""
+"""First Fetch versions that return magic 2 and magic 1 unconverted (KIP-98, KIP-32)."""
 _READS_ZSTD = 10
 
 
@@ -33,11 +33,11 @@ class _Flow(NamedTuple):
 
 @dataclass(slots=True)
 class _Old:
-    """Fetches of old versions.
+    """Fetches with old versions.
 
-    :ivar served: those that were given records
-    :ivar magic: the highest that was given
-    :ivar failed: error code -> where it was the answer
+    :ivar served: fetches that got records
+    :ivar magic: the highest magic in responses
+    :ivar failed: error code -> occurrences
     """
 
     served: Occurrences = field(default_factory=Occurrences)
@@ -48,7 +48,7 @@ class _Old:
 
 
 class DownConversion(Rule):
-    """Puts what old clients are given beside what lies in the log."""
+    """Compares the formats that old clients get with those in the log."""
 
     name: ClassVar[str] = "down_conversion"
     needs = Lack.RECORDS

@@ -1,4 +1,4 @@
-"""Consumers that ask too often for what is not there, and those that wait too long for more."""
+"""Consumers that fetch too often without getting records, and those that wait too long for more."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ class _Line(NamedTuple):
 
 @dataclass(slots=True)
 class _FetchCounts:
-    """What came of the fetches of a connection.
+    """The results of the fetches on a connection.
 
-    :ivar fetches: answered without an error, and not throttled
-    :ivar busiest: where most of them were empty
-    :ivar max_wait: ms, as it asked last
-    :ivar delayed: answers with records that came only as ``max_wait`` was over, with less than ``min_bytes``
+    :ivar fetches: number of fetches without an error or throttling
+    :ivar busiest: period with the most empty responses
+    :ivar max_wait: ms, in the latest request
+    :ivar delayed: responses with less than ``min_bytes`` that came only after ``max_wait``
     """
 
     fetches: int = 0
@@ -55,7 +55,7 @@ class _FetchCounts:
 
 
 class EmptyFetches(Rule):
-    """Counts answers without records, and looks at how long they waited."""
+    """Counts responses without records, and checks how long they waited."""
 
     name: ClassVar[str] = "empty_fetches"
     title: ClassVar[str] = "Fetches that return empty, or wait in vain"

@@ -1,4 +1,4 @@
-"""Clients for which a group has no room."""
+"""Clients that a full group rejects."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dissectors.error_codes import ErrorCode
 
 
 class GroupFull(RefusedMembers):
-    """Finds clients for which a group has no room."""
+    """Finds clients that a full group rejects."""
 
     name = "group_full"
     title = "Groups that accept no more members"
@@ -19,11 +19,9 @@ class GroupFull(RefusedMembers):
     codes = frozenset({ErrorCode.GROUP_MAX_SIZE_REACHED})
 
     def sentence(self, group: str, code: int, refused: RefusedCalls) -> str:
-        """Return what was found of a group, in words."""
         return f"Group {group} is full: {listed(refused.clients)} could not join (refused {times(refused.seen.count)})."
 
     def advice(self, code: int) -> str:
-        """Return what to do about it."""
         return (
             "Find out whether so many members are intended (or a consumer leak, or an autoscaler); if they are, raise "
             "group.max.size or group.consumer.max.size of the brokers."

@@ -1,4 +1,4 @@
-"""Transactions that are open for long, time out, or hold consumers up."""
+"""Transactions that stay open, time out, or hold consumers up."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ _ADVICE = (
 
 @dataclass(slots=True)
 class _Stable:
-    """Where the last stable offset of a partition stands.
+    """The progress of a partition's last stable offset.
 
-    :ivar since: when it was first seen there with records behind it
-    :ivar number: of the exchange that showed it
-    :ivar latest: when it was last seen there
-    :ivar longest: the longest such stay, as (ns, last stable offset, high watermark then)
+    :ivar since: when the offset was first seen with records after it
+    :ivar number: number of the exchange that showed it
+    :ivar latest: when the offset was last seen
+    :ivar longest: the longest stay, as (ns, last stable offset, high watermark then)
     """
 
     offset: int = -1
@@ -53,9 +53,9 @@ class _Stable:
 
 @dataclass(slots=True)
 class _LateEndTxn:
-    """EndTxn that came too late.
+    """Late EndTxn requests.
 
-    :ivar age: ns that the transaction was open
+    :ivar age: ns for which the transaction was open
     """
 
     client: str
@@ -67,7 +67,7 @@ class _LateEndTxn:
 class _AbortedTransactions:
     """Transactions of one transactional ID that the coordinator aborted.
 
-    :ivar age: ns that the latest was open
+    :ivar age: ns for which the latest was open
     """
 
     def __init__(self, known: Transaction) -> None:
@@ -76,13 +76,11 @@ class _AbortedTransactions:
         self._known = known
 
     def add(self, exchange: Exchange) -> None:
-        """Count one."""
         self.seen.add(exchange)
         if self._known.open is not None:
             self.age = exchange.time - self._known.open.time
 
     def text(self, name: str) -> str:
-        """Put it into words."""
         timeout = self._known.timeout or 0
         return (
             f"The coordinator aborted {words.counted(self.seen.count, 'transaction')} of {name} for being open too "
@@ -91,7 +89,7 @@ class _AbortedTransactions:
 
 
 class HangingTransactions(Rule):
-    """Looks for transactions that stay open, by what producers, coordinators and leaders say."""
+    """Looks for transactions that stay open, in requests and responses of producers, coordinators and leaders."""
 
     name: ClassVar[str] = "hanging_transactions"
     title: ClassVar[str] = "Transactions that hang"
@@ -149,7 +147,7 @@ class HangingTransactions(Rule):
                     )
             self._transactions.add(exchange)
 
-    # ------------------------------------------------------------ what is seen
+    # ------------------------------------------------------------ observations
     def _fetched(self, exchange: Exchange, part: FetchedPartition) -> None:
         stable, end = part.last_stable_offset, part.high_watermark
         if part.error or stable < 0 or end < 0:
@@ -165,7 +163,7 @@ class HangingTransactions(Rule):
         if stable > known.offset:
             known.offset, known.since, known.number = stable, exchange.time, exchange.number
         elif stable < known.offset:
-            return  # an answer of another replica, or one that was under way
+            return  # a response of another replica, or one in flight
         known.latest = exchange.time
         stay = exchange.time - known.since, stable, end
         if stay[0] > self._limit_ns:
@@ -205,7 +203,7 @@ class HangingTransactions(Rule):
         """Return how long a transaction may be open, in ns."""
         return min(self._limit_ns, known.timeout) if known.timeout is not None else self._limit_ns
 
-    # ------------------------------------------------------------ what is told
+    # ------------------------------------------------------------ findings
     def findings(self) -> Iterator[Finding]:
         yield from self._still_open()
         for name, refused in self._refused.items():
@@ -245,7 +243,7 @@ class HangingTransactions(Rule):
 
     def _still_open(self) -> Iterator[Finding]:
         for name, known in self._transactions.known.items():
-            # without what is said to the coordinator, the end of a transaction would not be seen
+            # without requests to the coordinator, the end of a transaction would not be seen
             if known.open is None or not known.coordinated:
                 continue
             age = int(self.scene.capture.observed_until(known.open.connection)) - known.open.time

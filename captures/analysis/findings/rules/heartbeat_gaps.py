@@ -1,4 +1,4 @@
-"""Members whose heartbeats come so late that their session nearly timed out."""
+"""Members whose heartbeats are so late that their sessions nearly time out."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ from dissectors.error_codes import ErrorCode
 from dissectors.units import MS
 
 _OF_MEMBERS = frozenset({ErrorCode.REBALANCE_IN_PROGRESS})
-"""Errors that are answered to members whose session goes on."""
+"""Errors in responses to members whose session continues."""
 
 _MOST = 2
-"""Session timeouts: a member that was silent for longer was removed, or part of the traffic was not captured."""
+"""Number of session timeouts: after a longer silence a member was removed, or traffic was not captured."""
 MOST_CLIENTS = 100
-"""Of which it is said that their heartbeats are late, in one group."""
+"""Most clients with late heartbeats that are named of one group."""
 MOST_MEMBERS = 50_000
-"""Of which it is remembered when they were last heard; beyond that, those are forgotten that were heard longest ago."""
+"""Most members whose last sign of life is kept; the ones silent longest are dropped."""
 
 
 @dataclass(slots=True)
 class _LastContact:
-    """When a member was last heard.
+    """The last sign of life of a member.
 
-    :ivar time: up to which its session was renewed for certain
-    :ivar number: of the exchange that did it
-    :ivar session: ns, its session timeout; 0 if that was not told
-    :ivar broker: the coordinator then
+    :ivar time: latest time at which its session was surely renewed
+    :ivar number: number of the exchange that renewed it
+    :ivar session: session timeout in ns; 0 if unknown
+    :ivar broker: the coordinator at that time
     """
 
     time: int
@@ -56,9 +56,9 @@ class _Late:
     """Late heartbeats in one group.
 
     :ivar clients: client IDs, or addresses
-    :ivar longest: ns, the longest time between two
-    :ivar share: of the session timeout, in percent
-    :ivar session: ns, the session timeout then
+    :ivar longest: longest time between two, in ns
+    :ivar share: percentage of the session timeout
+    :ivar session: session timeout at that time, in ns
     """
 
     seen: Occurrences = field(default_factory=Occurrences)
@@ -98,9 +98,9 @@ class HeartbeatGaps(Rule):
         self._late: dict[str, _Late] = {}
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
-        """Return all calls of members that may have been late, and one that says that there are any.
+        """Return a mask of all calls of members that may be late, and of one as evidence that calls exist.
 
-        That is the first that tells a session timeout, if one does.
+        The evidence is the first call with a session timeout, if there is one.
         """
         if not rows.whole:
             return None
@@ -115,7 +115,7 @@ class HeartbeatGaps(Rule):
         ends = time + np.maximum(rows.latency, 0)
         least = min(sessions, default=np.inf) * MS * self.limit("share") / 100
         late = ~rows.untouched[order]
-        # one more may be late by a rounding, but none is left out
+        # rounding may add a call, but never drops one
         late[1:] |= same & (time[order[1:]] - ends[order[:-1]] >= least - 1)
         members = np.cumsum(np.append(0, ~same))[: len(order)]
         found = rows.nothing
@@ -126,7 +126,6 @@ class HeartbeatGaps(Rule):
         return found
 
     def add(self, exchange: Exchange) -> None:
-        """Look at one call of a member."""
         group = group_of(exchange)
         request = exchange.request_body
         response = exchange.response_body
@@ -141,23 +140,23 @@ class HeartbeatGaps(Rule):
             self._heard.pop(key, None)
             return
         if any(error.code not in _OF_MEMBERS for error in exchange.errors):
-            self._heard.pop(key, None)  # it may be no member any more: there was more than a gap
+            self._heard.pop(key, None)  # it may be no member any more: this is more than a gap
             return
         self._measure(key, exchange, number(request, "session_timeout_ms", 0) * MS)
 
     def intervened(self, exchange: Exchange) -> None:
-        """Begin anew with the member: its coordinator did not hear of it, or it not of its coordinator."""
+        """Restart with the member: its coordinator did not get the call, or the member not the response."""
         request = exchange.request_body
         self._heard.pop((group_of(exchange) or "", text(request or {}, "member_id")), None)
 
     def _measure(self, key: tuple[str, str], exchange: Exchange, told: int) -> None:
-        # while JoinGroup and SyncGroup wait, the coordinator does not count
+        # while JoinGroup and SyncGroup wait, the session does not run
         end = exchange.end
         heard = self._heard.get(key)
         if exchange.api_key == ApiKey.OFFSET_COMMIT and (heard is None or not heard.session):
             return  # in the newer protocols commits do not renew the session
         self._told = self._told or bool(told) or exchange.api_key in HEARTBEATS
-        # another coordinator begins to count anew
+        # another coordinator restarts the session
         if heard is not None and exchange.time > heard.time and exchange.broker == heard.broker:
             self._judge(key, heard, exchange)
         session = told or (heard.session if heard is not None else 0)
@@ -198,7 +197,6 @@ class HeartbeatGaps(Rule):
             )
 
     def blind(self) -> str:
-        """Return why it could not judge."""
         if not self._calls:
             return NO_GROUPS
         if self._told:

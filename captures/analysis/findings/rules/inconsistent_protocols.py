@@ -1,4 +1,4 @@
-"""Clients that cannot join a group since they have no assignor in common with its members."""
+"""Clients that cannot join a group because they have no assignor in common with its members."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dissectors.error_codes import ErrorCode
 
 
 class InconsistentProtocols(RefusedMembers):
-    """Finds clients whose assignors have none in common with those of the group."""
+    """Finds clients that have no assignor in common with their group."""
 
     name = "inconsistent_protocols"
     title = "Clients whose assignors do not match the group"
@@ -21,7 +21,6 @@ class InconsistentProtocols(RefusedMembers):
     codes = frozenset({ErrorCode.INCONSISTENT_GROUP_PROTOCOL})
 
     def sentence(self, group: str, code: int, refused: RefusedCalls) -> str:
-        """Return what was found of a group, in words."""
         offered = f" with {listed(refused.offered)}" if refused.offered else ""
         return (
             f"{listed(refused.clients)} could not join group {group}{offered}: the existing members have no assignor "
@@ -29,7 +28,6 @@ class InconsistentProtocols(RefusedMembers):
         )
 
     def advice(self, code: int) -> str:
-        """Return what to do about it."""
         return (
             "Give all members the same partition.assignment.strategy. To change it without downtime, first roll out "
             "both the old and the new one, then the new one alone (KIP-429); or use another group.id."

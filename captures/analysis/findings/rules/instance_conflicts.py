@@ -1,4 +1,4 @@
-"""Processes that fight for one group.instance.id."""
+"""Processes that compete for one group.instance.id."""
 
 from __future__ import annotations
 
@@ -35,12 +35,11 @@ class InstanceConflicts(RefusedMembers):
     )
 
     def how_grave(self, code: int, refused: RefusedCalls) -> Severity:
-        """Return how grave it is: who is shut out once may have been about to end anyway."""
+        """Return the severity: a process that is fenced once may have been about to end anyway."""
         fight = code == _UNRELEASED or len(refused.members) >= self.limit("shut_out")
         return Severity.HIGH if fight else Severity.MEDIUM
 
     def sentence(self, group: str, code: int, refused: RefusedCalls) -> str:
-        """Return what was found of a group, in words."""
         instances = f" {listed(refused.instances)}" if refused.instances else ""
         who = listed(refused.clients)
         if code == _UNRELEASED:
@@ -59,7 +58,7 @@ class InstanceConflicts(RefusedMembers):
         )
 
     def _holders(self, group: str, code: int) -> str:
-        """Return which clients have the instance IDs; empty if that is not known, or they share a client ID."""
+        """Return the clients that have the instance IDs; empty if unknown, or if they share a client ID."""
         refused = [
             each
             for timeline in self.scene.groups
@@ -71,7 +70,6 @@ class InstanceConflicts(RefusedMembers):
         return listed(named) if named else ""
 
     def advice(self, code: int) -> str:
-        """Return what to do about it."""
         if code == _UNRELEASED:
             return (
                 "Give every process a group.instance.id of its own. If it replaces one that crashed, let it retry "

@@ -1,4 +1,4 @@
-"""Replicas that fall out of the in-sync replicas, and come back."""
+"""Replicas that leave the in-sync replicas, and return."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _LOOKING_ON = frozenset({ApiKey.METADATA, ApiKey.DESCRIBE_TOPIC_PARTITIONS})
 
 @dataclass(slots=True)
 class _Replica:
-    """What was seen of the replicas of one broker.
+    """Observations of one broker's replicas.
 
-    :ivar out: partitions it is missing from -> since when, and until when that was confirmed, ns since the epoch; and
-        the connection that tells every change, -1 if there is none
-    :ivar left: partitions it has been missing from
-    :ivar back: of them those to which it came back
-    :ivar longest: ns that it was missing from one
-    :ivar alone: of the partitions it is missing from those that have a single replica in sync
+    :ivar out: partitions from whose ISR it is missing -> start, and latest confirmation, ns since the epoch; and the
+        connection that reports every change, -1 if there is none
+    :ivar left: partitions from whose ISR it was missing
+    :ivar back: those of them to whose ISR it returned
+    :ivar longest: longest absence in ns
+    :ivar alone: those of the partitions in ``out`` with a single in-sync replica
     """
 
     seen: Occurrences = field(default_factory=Occurrences)
@@ -43,7 +43,7 @@ class _Replica:
 
 
 class IsrChanges(Rule):
-    """Finds brokers whose replicas are not in sync."""
+    """Finds brokers whose replicas are out of sync."""
 
     name: ClassVar[str] = "isr_changes"
     effect_of = EffectOf.BROKERS
@@ -94,7 +94,7 @@ class IsrChanges(Rule):
                 self._return(exchange, broker, place)
 
     def _told(self, exchange: Exchange) -> Iterator[tuple[TopicPartition, frozenset[int], frozenset[int]]]:
-        """Yield partitions with their ISR, and all replicas where they are told."""
+        """Yield partitions with their ISR, and all their replicas, empty if not in the message."""
         names = whole_ids(self.scene.names)
         match exchange.api_key:
             case ApiKey.METADATA | ApiKey.DESCRIBE_TOPIC_PARTITIONS:
@@ -114,7 +114,7 @@ class IsrChanges(Rule):
                         yield place, frozenset(new_isr(row)), frozenset()
 
     def _confirm(self, exchange: Exchange, place: TopicPartition) -> None:
-        """Take in that nothing has changed."""
+        """Record that the ISR is unchanged."""
         for broker in self._replicas[place] - self._isr[place]:
             replica = self._brokers.get(broker)
             if replica is not None and place in replica.out:
@@ -127,7 +127,7 @@ class IsrChanges(Rule):
         if place in replica.out:
             return
         time = exchange.end
-        # who decides tells every change; who only looks on tells what is so at that moment
+        # deciding brokers report every change; others only the state at that time
         replica.out[place] = time, time, -1 if exchange.api_key in _LOOKING_ON else exchange.connection
         replica.left.add(place)
         replica.back.discard(place)
@@ -171,7 +171,7 @@ class IsrChanges(Rule):
             )
 
     def _known_out(self, replica: _Replica) -> int:
-        """Return for how long a broker is known to be missing, in ns."""
+        """Return how long a broker is known to be missing, in ns."""
         observed_until = self.scene.capture.observed_until
         return max(
             (

@@ -25,7 +25,7 @@ _FOR_WORKERS = (
 
 
 class LongStops(GroupRule):
-    """Finds rebalances after which partitions waited long for their next consumer."""
+    """Finds rebalances after which partitions waited long for a consumer."""
 
     name = "long_stops"
     effect_of = EffectOf.MEMBERS
@@ -44,7 +44,7 @@ class LongStops(GroupRule):
     )
 
     def of_group(self, timeline: GroupTimeline, labels: Labels) -> Iterator[Finding]:
-        """Yield a finding if partitions stood too long."""
+        """Yield a finding if partitions waited too long."""
         bound = self.limit("longest") * MS
         found = [
             (rebalance, stop)

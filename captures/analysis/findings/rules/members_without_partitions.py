@@ -1,4 +1,4 @@
-"""Members that a group gives nothing to do."""
+"""Members without partitions."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from captures.time_format import span
 from dissectors.units import MS
 
 _SHARED = frozenset({Kind.SHARE, Kind.STREAMS})
-"""Kinds in which members may share partitions, or stand by for others."""
+"""Kinds in which members may share partitions, or be standbys."""
 
 
 class MembersWithoutPartitions(AssignmentRule):
-    """Finds members without partitions in groups that are at rest."""
+    """Finds members without partitions in stable groups."""
 
     name = "members_without_partitions"
     effect_of = EffectOf.MEMBERS

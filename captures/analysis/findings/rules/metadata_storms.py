@@ -1,4 +1,4 @@
-"""Clients that ask for metadata all the time."""
+"""Clients that keep requesting metadata."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from dissectors.api_keys import ApiKey
 from dissectors.units import SECOND
 
 _TO_BEGIN = 2
-"""Requests of a connection that are not counted: every client asks as it starts, and many may start together."""
+"""Requests of a connection that are not counted: every client sends some when it starts, and many may start at once."""
 
 
 @dataclass(slots=True)
 class _MetadataRequests:
     """Metadata requests of one client.
 
-    :ivar busiest: where most of them were, without those that begin a connection
-    :ivar all_topics: of them those that ask for all topics
+    :ivar busiest: period with the most requests, without those at the start of a connection
+    :ivar all_topics: requests for all topics
     """
 
     seen: Occurrences = field(default_factory=Occurrences)
@@ -38,7 +38,7 @@ class _MetadataRequests:
     all_topics: int = 0
     response_bytes: int = 0
     _connections: dict[int, int] = field(default_factory=dict)
-    """How many came over each, as far as they are not counted."""
+    """Connection -> number of its uncounted requests."""
 
     def add(self, exchange: Exchange) -> None:
         self.seen.add(exchange)
@@ -52,7 +52,7 @@ class _MetadataRequests:
 
 
 class MetadataStorms(Rule):
-    """Finds clients that ask for metadata much more often than it changes."""
+    """Finds clients that request metadata much more often than it changes."""
 
     name: ClassVar[str] = "metadata_storms"
     effect_of = EffectOf.BROKERS
@@ -104,7 +104,7 @@ class MetadataStorms(Rule):
 
 
 def _asks_for_all(exchange: Exchange) -> bool:
-    """Tell whether all topics are asked for: null, or an empty list in version 0."""
+    """Return whether all topics are requested: null, or an empty list in version 0."""
     request = exchange.request_body
     return "topics" in request and (
         request["topics"] is None or (exchange.version == 0 and not request["topics"])

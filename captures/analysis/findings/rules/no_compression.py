@@ -1,4 +1,4 @@
-"""Data that is produced without compression though it would compress well."""
+"""Uncompressed produced data that would compress well."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from dissectors.api_keys import ApiKey
 from dissectors.records import Codec, compress
 
 _SAMPLE = 1 << 16
-"""Bytes of a batch that are compressed to see what it would save."""
+"""Bytes of a batch that are compressed to estimate the saving."""
 
 
 @dataclass(slots=True)
 class _Plain:
-    """What was produced uncompressed.
+    """Uncompressed produced data.
 
     :ivar size: bytes of records fields
-    :ivar sampled: bytes that were compressed to see
-    :ivar packed: what was left of them
+    :ivar sampled: bytes that were compressed as a sample
+    :ivar packed: their compressed size in bytes
     """
 
     seen: Occurrences = field(default_factory=Occurrences)
@@ -42,7 +42,7 @@ class _Plain:
 
 
 class NoCompression(Rule):
-    """Adds up uncompressed data, and compresses a sample of it to see what would be saved."""
+    """Adds up uncompressed data, and compresses a sample of it to estimate the saving."""
 
     name: ClassVar[str] = "no_compression"
     needs = Lack.RECORDS
@@ -76,7 +76,7 @@ class NoCompression(Rule):
         return self._uncompressed.deciding(rows, by_batch=False)
 
     def _pass(self, key: FlowKey, plain: _Plain, until: int | None = None) -> None:
-        """Count what was not shown of a flow, up to the exchange of a number."""
+        """Count the skipped part of a flow, up to the exchange with number `until`."""
         passed = self._uncompressed.passed(key, plain.seen.count, until)
         if passed is not None:
             plain.seen.note_all(passed.numbers, passed.times)

@@ -1,4 +1,4 @@
-"""Produce requests that too few replicas are in sync for."""
+"""Produce requests that fail because too few replicas are in sync."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ _CODES = frozenset({_BEFORE, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND})
 
 @dataclass(slots=True)
 class _TopicRefusals:
-    """What was refused of one topic.
+    """Refused requests for one topic.
 
-    :ivar accepted: when records were accepted after that, ns since the epoch; 0 if they were not
+    :ivar accepted: when records were next accepted, ns since the epoch; 0 if they were not
     """
 
     seen: Occurrences = field(default_factory=Occurrences)

@@ -22,18 +22,18 @@ from dissectors.api_keys import ApiKey
 
 _LATEST_MAGIC = 2
 _FIRST_WITH_BATCHES: dict[int, int] = {ApiKey.PRODUCE: 3, ApiKey.FETCH: 4}
-"""Request versions from which on record batches of magic 2 are spoken (KIP-98)."""
+"""First request versions with record batches of magic 2 (KIP-98)."""
 
 
 class _Why(Enum):
-    """Why old messages go over the wire."""
+    """Why old messages are sent."""
 
     SPOKEN = ""
-    """The client speaks an old version."""
+    """The client uses an old version."""
     OLD_BROKER = "old broker"
-    """The broker knows no newer version."""
+    """The broker supports no newer version."""
     STORED = "stored"
-    """They are given to who could read newer ones: they lie in the log."""
+    """The log has them, and clients that support newer formats get them."""
 
 
 class _Way(NamedTuple):
@@ -80,7 +80,7 @@ class OldMessageFormats(Rule):
         parts: Iterable[ProducedPartition | FetchedPartition] = ()
         if exchange.api_key == ApiKey.PRODUCE:
             parts = self.scene.records.produced(exchange)
-        elif consumer(exchange):  # brokers copy what is there
+        elif consumer(exchange):  # brokers copy the log as it is
             parts = self.scene.records.fetched(exchange)
         magics: dict[str, set[int]] = {}
         for part in parts:

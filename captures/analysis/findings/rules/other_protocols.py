@@ -15,7 +15,7 @@ _SHOWN = 20
 
 
 class OtherProtocols(Rule):
-    """Finds connections that speak something else than Kafka."""
+    """Finds connections with other protocols than Kafka."""
 
     name: ClassVar[str] = "other_protocols"
     needs = Lack.PACKETS

@@ -1,4 +1,4 @@
-"""Consumers whose position was set by ``auto.offset.reset``, with what was skipped or is read again."""
+"""Consumers whose position ``auto.offset.reset`` set, with the records that were skipped or are read again."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from dissectors.error_codes import ErrorCode
 from dissectors.units import SECOND
 
 _SOON = SECOND
-"""Within it a consumer asks for another position."""
+"""ns within which a consumer requests another position."""
 
 
 class _ResetGroup:
-    """Resets that are told together: those of a group with one reason, or of a client and topic.
+    """Resets that are reported together: those of a group with one reason, or of a client and topic.
 
-    :ivar partitions: topic -> those whose position was set
+    :ivar partitions: topic -> partitions whose position was set
     """
 
     def __init__(self, about: About) -> None:
@@ -38,7 +38,7 @@ class _ResetGroup:
         self._skipped = self._removed = self._beyond = self._again = 0
 
     def add(self, about: About, reset: Reset) -> None:
-        """Take in those of one client and topic."""
+        """Add the resets of one client and topic."""
         self.clients[about.client] = None
         self.partitions.setdefault(about.topic, set()).update(reset.partitions)
         self.seen.append(reset.seen)
@@ -68,7 +68,6 @@ class _ResetGroup:
 
     @property
     def severity(self) -> Severity:
-        """How grave it is."""
         why = self.about.why
         if why in (Why.NO_COMMIT, Why.SOME_COMMITS):
             return Severity.LOW if self._skipped else Severity.INFO
@@ -80,7 +79,7 @@ class _ResetGroup:
 
 
 class PositionsReset(Rule):
-    """Follows consumers from an offset that is not there to the one that they go on from."""
+    """Follows consumers from a missing offset to the one at which they continue."""
 
     name: ClassVar[str] = "positions_reset"
     title: ClassVar[str] = "Positions reset backward or forward"
@@ -129,7 +128,7 @@ class PositionsReset(Rule):
     def findings(self) -> Iterator[Finding]:
         told: dict[tuple[str, ...], _ResetGroup] = {}
         for about, reset in self._resets.found.items():
-            # a new group is one thing to know, however many members and topics it has
+            # a new group is reported once, however many members and topics it has
             own = () if about.group else (about.client, about.topic)
             key = about.group, about.why.value, about.policy.value, *own
             told.setdefault(key, _ResetGroup(about)).add(about, reset)

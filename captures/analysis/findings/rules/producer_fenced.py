@@ -1,4 +1,4 @@
-"""Producers that were shut out by another with the same transactional ID, or by the coordinator."""
+"""Producers that were fenced by another one with the same transactional ID, or by the coordinator."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _CODES = frozenset(
 
 
 class _Who(NamedTuple):
-    """Whom it is about.
+    """The fenced producer.
 
     :ivar transaction: transactional ID; empty for a producer that is only idempotent
     """
@@ -39,10 +39,10 @@ class _Who(NamedTuple):
 
 @dataclass(slots=True)
 class _Shut:
-    """How a producer was shut out.
+    """How a producer was fenced.
 
-    :ivar rival: who began anew with the same transactional ID; None if that was not seen
-    :ivar overdue: ns that its transaction was open when it was told, where that is more than its timeout
+    :ivar rival: InitProducerId of the rival with the same transactional ID; None if that was not seen
+    :ivar overdue: ns for which its transaction was open when it got the error, if that exceeds its timeout
     """
 
     seen: Occurrences = field(default_factory=Occurrences)
@@ -84,7 +84,7 @@ class ProducerFenced(Rule):
     def _shut_out(self, exchange: Exchange, codes: set[int]) -> None:
         name = transactional_id(exchange)
         if not name and exchange.api_key in (ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.WRITE_TXN_MARKERS):
-            return  # a broker that asks for its producers (KIP-890), or writes markers: producers are told themselves
+            return  # a broker on behalf of producers (KIP-890), or writing markers: producers get the error too
         shut = self._found.setdefault(_Who(client_name(exchange), name), _Shut())
         shut.seen.add(exchange)
         shut.codes.update(dict.fromkeys(sorted(codes)))
@@ -118,19 +118,19 @@ class ProducerFenced(Rule):
 
 
 def _rival(known: Transaction, exchange: Exchange) -> Init | None:
-    """Return the latest InitProducerId, if another than the fenced producer sent it after its own."""
+    """Return the latest InitProducerId, if another producer sent it after the fenced producer's own."""
     if not known.inits:
         return None
     latest = known.inits[-1]
     mine = client_name(exchange)
     if latest.client != mine:
         return latest
-    # one client ID may be shared by both: then the producer has begun twice
+    # both may share a client ID: then the same client sent InitProducerId on two connections
     return latest if len(known.inits) > 1 and latest.connection != known.inits[0].connection else None
 
 
 def _explained(who: _Who, shut: _Shut) -> tuple[str, str, Certainty]:
-    """Return why, what to do, and how sure it is."""
+    """Return the reason, the advice, and the certainty."""
     if ErrorCode.INVALID_PRODUCER_ID_MAPPING in shut.codes:
         return (
             "the coordinator does not know the producer ID of this transactional ID any more",

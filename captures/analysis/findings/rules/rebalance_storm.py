@@ -88,7 +88,7 @@ class RebalanceStorm(GroupRule):
 
 
 def _who(storm: list[Rebalance]) -> str:
-    """Return whom all of it is about; empty if it is about several."""
+    """Return the member that all rebalances concern; empty if they concern several."""
     names = {each.cause.instance or each.cause.client for each in storm}
     return names.pop() if len(names) == 1 else ""
 

@@ -1,4 +1,4 @@
-"""Batches and records that are larger than the broker takes."""
+"""Batches and records that are larger than the broker accepts."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _TOO_LARGE: dict[int, str] = {
 
 @dataclass(slots=True)
 class _TopicRefusals:
-    """What was refused of one client and topic.
+    """Refused requests of one client for one topic.
 
-    :ivar single: those of a single record, which cannot be split
-    :ivar codes: errors, by how often
+    :ivar single: those with a single record, which cannot be split
+    :ivar codes: number of each error
     :ivar largest: bytes of the largest refused records field
-    :ivar passed: bytes of the largest that was taken
+    :ivar passed: bytes of the largest accepted records field
     """
 
     batches: Occurrences = field(default_factory=Occurrences)
@@ -80,7 +80,7 @@ class RecordTooLarge(Rule):
     def _refused(found: _TopicRefusals, exchange: Exchange, part: ProducedPartition) -> None:
         (found.single if part.records == 1 else found.batches).add(exchange)
         found.codes.add(part.error)
-        # where the capture lacks the records, the request tells how large they can be
+        # if the capture lacks the records, the size of the request bounds theirs
         found.largest = max(found.largest, part.size or exchange.request_size)
 
     def findings(self) -> Iterator[Finding]:

@@ -17,7 +17,7 @@ _GRAVE = 100
 
 
 class RecordsDoubled(GroupRule):
-    """Adds up what is fetched twice because it was not committed when partitions changed hands."""
+    """Adds up records that are fetched twice because they were not committed when partitions changed hands."""
 
     name = "records_doubled"
     effect_of = EffectOf.MEMBERS

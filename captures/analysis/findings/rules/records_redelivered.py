@@ -30,16 +30,16 @@ _SHARES = frozenset({ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE})
 _RELEASE, _RENEW = 2, 4
 """Acknowledge types (KIP-932, KIP-1222)."""
 _EARLY = 500 * MS
-"""ns by which a lock may seem to run out early: it begins before the answer that reports it."""
+"""ns by which a lock may seem to expire early: it begins before the response that reports it."""
 _MOST_HOLDS = 256
-"""Ranges that are remembered of a partition."""
+"""Most ranges that are kept of a partition."""
 _TWICE = 2
 _MOST_AGAIN = 4096
-"""Ranges delivered again that are explained, of a group."""
+"""Most redelivered ranges that are kept of a group."""
 
 
 class _RedeliveryCause(Enum):
-    """Why records are delivered again: what findings are about beside the group, what is told, and what to do."""
+    """Why records are delivered again: the subject of findings beside the group, their sentence, and the advice."""
 
     LOCK = (
         "acquisition locks that ran out",
@@ -81,9 +81,9 @@ class _RedeliveryCause(Enum):
 class _Hold(NamedTuple):
     """Records that a member acquired, released or renewed.
 
-    :ivar time: ns since the epoch, of the answer; of the request that released or renewed
-    :ivar kind: of acknowledgment; 0 where it acquired them
-    :ivar lock: ns for which they are its own; 0 if not told
+    :ivar time: time of the response, or of the request that released or renewed; ns since the epoch
+    :ivar kind: acknowledge type; 0 if it acquired them
+    :ivar lock: duration of the lock in ns; 0 if unknown
     """
 
     first: int
@@ -98,7 +98,7 @@ class _Hold(NamedTuple):
 class _Redelivery(NamedTuple):
     """Records that were delivered again.
 
-    :ivar deliveries: how often, this one included
+    :ivar deliveries: number of deliveries, including this one
     """
 
     place: TopicPartition
@@ -111,9 +111,9 @@ class _Redelivery(NamedTuple):
 
 @dataclass(slots=True)
 class _Group:
-    """What is known of a share group.
+    """The state of a share group.
 
-    :ivar late: acknowledgments that the broker refused, since the lock was lost
+    :ivar late: acknowledgments that the broker refused because the lock was lost
     """
 
     holds: dict[TopicPartition, deque[_Hold]] = field(default_factory=dict)
@@ -123,7 +123,7 @@ class _Group:
 
 @dataclass(slots=True)
 class _Redeliveries:
-    """Redeliveries of one group for one reason, added up."""
+    """The redeliveries of one group for one reason, added up."""
 
     seen: Occurrences = field(default_factory=Occurrences)
     names: dict[str, None] = field(default_factory=dict)
@@ -135,7 +135,7 @@ class _Redeliveries:
 
 
 class RecordsRedelivered(Rule):
-    """Follows who acquires which records of share groups."""
+    """Follows which member acquires which records of share groups."""
 
     name: ClassVar[str] = "records_redelivered"
     title: ClassVar[str] = "Records that a share group delivers again"

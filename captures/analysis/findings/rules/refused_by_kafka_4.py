@@ -1,4 +1,4 @@
-"""Clients that brokers of Kafka 4 refuse."""
+"""Clients that Kafka 4 brokers refuse."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _BETWEEN_BROKERS = frozenset({"WriteTxnMarkers"})
 
 @dataclass(slots=True)
 class _Old:
-    """The versions of one client that are too old."""
+    """One client's versions that are too old."""
 
     seen: Occurrences = field(default_factory=Occurrences)
     versions: dict[str, set[int]] = field(default_factory=dict)
@@ -33,7 +33,7 @@ class _Old:
 
 
 class RefusedByKafka4(Rule):
-    """Finds clients that use versions which brokers of Kafka 4.0 do not know any more."""
+    """Finds clients that use versions which Kafka 4.0 brokers no longer support."""
 
     name: ClassVar[str] = "refused_by_kafka_4"
     title: ClassVar[str] = "Clients that Kafka 4 refuses"
@@ -64,7 +64,7 @@ class RefusedByKafka4(Rule):
             self._asking.add(client)
         if version is None or exchange.api in _BETWEEN_BROKERS or not too_old(exchange.api, version):
             return
-        if replica_of(exchange) >= 0:  # brokers come up to date with their cluster
+        if replica_of(exchange) >= 0:  # brokers are updated with their cluster
             return
         old = self._old.setdefault(client, _Old())
         old.seen.add(exchange)
@@ -82,7 +82,7 @@ class RefusedByKafka4(Rule):
             yield self._old_brokers(held_down)
 
     def _held_down(self, client: str, old: _Old) -> bool:
-        """Tell whether it is the brokers that know no newer versions, and the client looks at what they know."""
+        """Return whether the brokers support no newer versions, and the client requests their versions."""
         return client in self._asking and all(
             (offered := self._offered.known.of([broker], api)) is not None and offered[1] < kafka_4_least(api)
             for api in old.versions

@@ -1,4 +1,4 @@
-"""Records that the broker refuses for what they are, not for their size."""
+"""Records that the broker refuses for other reasons than their size."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class _Refusal(NamedTuple):
 
 
 class RejectedRecords(Rule):
-    """Looks for Produce requests whose records the broker does not take."""
+    """Looks for Produce requests whose records the broker refuses."""
 
     name: ClassVar[str] = "rejected_records"
     title: ClassVar[str] = "Records that the broker refuses"
@@ -106,5 +106,5 @@ class RejectedRecords(Rule):
 
 
 def _sound(part: ProducedPartition) -> bool:
-    """Tell whether checksums are right; if they are not, that is another finding."""
+    """Return whether checksums are right; otherwise that is another finding."""
     return all(batch.crc_valid for batch in part.batches)

@@ -1,4 +1,4 @@
-"""The same request over and over, to no effect and without a pause."""
+"""One request repeated without success and without a pause."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ _POLLS = frozenset({ApiKey.FETCH, ApiKey.SHARE_FETCH})
 _AT_ONCE = 5 * MS
 _EMPTY_AT_ONCE = "not waited and latency < 5ms and not records > 0 and not throttle > 0"
 _MANY = 100
-"""Failed requests from which on it is more than a burst, as of requests that were under way as a leader moved."""
+"""Failed requests from which it is more than a burst, such as requests in flight when a leader moved."""
 _PAUSE = SECOND
-"""ns without such a request after which it is another storm."""
+"""ns without such a request that end a storm."""
 
 
 @dataclass(slots=True)
 class _Repetition:
-    """A request that was repeated to no effect.
+    """A request that was repeated without success.
 
-    :ivar fastest: most of them within a second on a connection; many clients may share an ID
-    :ivar lasted: ns in which they came without a pause
+    :ivar fastest: most requests within a second on one connection; many clients may share an ID
+    :ivar lasted: ns for which they came without a pause
     """
 
     seen: Occurrences = field(default_factory=Occurrences)
@@ -52,7 +52,7 @@ class _Repetition:
     fastest: int = 0
     lasted: int = 0
     _counts: dict[int, tuple[int, int]] = field(default_factory=dict)
-    """Connection -> second, and how many in it."""
+    """Connection -> second, and number of requests in it."""
 
     def add(self, exchange: Exchange) -> None:
         if self.seen and exchange.time - self.seen.last <= _PAUSE:
@@ -66,7 +66,7 @@ class _Repetition:
 
 
 class RequestStorms(Rule):
-    """Finds clients that repeat a request that fails, or finds nothing, as fast as they are answered."""
+    """Finds clients that repeat a request that fails, or finds nothing, as fast as they get responses."""
 
     name: ClassVar[str] = "request_storms"
     effect_of = EffectOf.BROKERS
@@ -101,7 +101,7 @@ class RequestStorms(Rule):
         if not found and not _came_back_empty(exchange):
             return
         if found and exchange.api_key in _POLLS and _brought_records(exchange.response_body):
-            return  # other partitions went well
+            return  # other partitions succeeded
         key = client_name(exchange), exchange.api, bool(found)
         repeated = self._repeated.get(key)
         if repeated is None:
@@ -136,12 +136,12 @@ class RequestStorms(Rule):
     def _severity(self, repeated: _Repetition, *, failed: bool) -> Severity:
         if repeated.seen.count < _MANY and repeated.lasted < SECOND:
             return Severity.LOW
-        # a client is stuck in an error that does not change; empty polls, and short bursts, only cost
+        # a permanent error means a stuck client; empty polls, and short bursts, only cost
         return self.severity if failed and repeated.seen.count >= _MANY else Severity.MEDIUM
 
 
 def _came_back_empty(exchange: Exchange) -> bool:
-    """Tell whether a poll that could wait was answered at once, with nothing in it and for no reason."""
+    """Return whether a poll that could wait was answered at once without records and without a reason."""
     if exchange.api_key not in _POLLS or exchange.wait or Flag.UNANSWERED in exchange.flag:
         return False
     request, response = exchange.request_body, exchange.response_body
@@ -150,7 +150,7 @@ def _came_back_empty(exchange: Exchange) -> bool:
         return False
     if number(response, "throttle_time_ms", 0) or number(response, "error_code", 0):
         return False
-    # the last request of a session closes it, and the first of one tells what is there already (KIP-227)
+    # the last request of a session closes it, and the first one gets what is already there (KIP-227)
     if number(request, "session_epoch", 1) in (-1, 0) or number(request, "share_session_epoch", 1) in (-1, 0):
         return False
     if number(inner(request, "replica_state"), "replica_id", number(request, "replica_id")) >= 0:

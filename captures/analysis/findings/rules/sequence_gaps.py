@@ -1,4 +1,4 @@
-"""Idempotent producers whose sequence numbers are not what the broker expects."""
+"""Idempotent producers whose sequence numbers differ from those that the broker expects."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from dissectors.error_codes import ErrorCode, error_name
 
 _SEQUENCES = 1 << 31
 _MOST_KEPT = 20_000
-"""Sequences that are remembered; the oldest are forgotten first."""
+"""Most sequences that are kept; the oldest are dropped first."""
 
 _SEVERITY: dict[int, Severity] = {
     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER: Severity.MEDIUM,
@@ -68,7 +68,7 @@ class _SequenceErrors:
 
 
 class SequenceGaps(Rule):
-    """Looks for batches that the broker refused for their sequence number."""
+    """Looks for batches that the broker refused because of their sequence number."""
 
     name: ClassVar[str] = "sequence_gaps"
     needs = Lack.RECORDS

@@ -1,4 +1,4 @@
-"""Members that were removed because nothing was heard of them for too long."""
+"""Members that were removed because they were silent for too long."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ _ADVICE = {
 
 
 class SessionTimeouts(GroupRule):
-    """Finds members that the coordinator removed."""
+    """Finds silent members that the coordinator removed."""
 
     name = "session_timeouts"
     effect_of = EffectOf.MEMBERS
@@ -74,7 +74,7 @@ class SessionTimeouts(GroupRule):
     )
 
     def of_group(self, timeline: GroupTimeline, labels: Labels) -> Iterator[Finding]:
-        """Yield one finding for each way in which members fell silent."""
+        """Yield one finding for each cause of a silence."""
         by_way: dict[TimeoutCause, list[Cause]] = {}
         for cause in causes_of(timeline, Trigger.SESSION_TIMEOUT):
             by_way.setdefault(cause.timeout_cause or TimeoutCause.UNKNOWN, []).append(cause)
@@ -92,7 +92,7 @@ class SessionTimeouts(GroupRule):
 
 
 def _advice(way: TimeoutCause, causes: list[Cause]) -> str:
-    """Return what to do, and what else it could have been."""
+    """Return what to do, and other possible causes."""
     others = dict.fromkeys(
         text for cause in causes if cause.session_end is not None for text in cause.session_end.alternatives
     )

@@ -1,4 +1,4 @@
-"""Groups in which some members have much more to do than others."""
+"""Groups in which some members have many more partitions than others."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from captures.analysis.groups.vocabulary import Kind
 from captures.meaning import words
 
 _LEAST_APART = 2
-"""Partitions: one more or less cannot be avoided where they do not divide evenly."""
+"""Partitions; a difference of one is unavoidable if they do not divide evenly."""
 
 
 class SkewedAssignment(AssignmentRule):
-    """Compares how many partitions members have."""
+    """Compares the numbers of partitions of members."""
 
     name = "skewed_assignment"
     effect_of = EffectOf.MEMBERS
@@ -36,7 +36,7 @@ class SkewedAssignment(AssignmentRule):
     )
 
     def of_group(self, timeline: GroupTimeline, labels: Labels) -> Iterator[Finding]:
-        """Yield a finding if the busiest member has much more than its share."""
+        """Yield a finding if a member has much more than its share."""
         members = timeline.by_id()
         known = [
             given

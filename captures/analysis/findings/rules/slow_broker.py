@@ -1,4 +1,4 @@
-"""Brokers that take long for what they should not wait for."""
+"""Brokers with slow responses, beyond designed waits."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CreatePartitions, ElectLeaders, reassignments, UpdateFeatures, AddRaftVoter and 
 
 @dataclass(slots=True)
 class _Answers:
-    """Answers of a broker to one API. To know whether a percentile is above a limit it is enough to count."""
+    """Responses of a broker for one API. Counting suffices to know whether a percentile is above a limit."""
 
     all: int = 0
     longest: int = 0
@@ -37,7 +37,7 @@ class _Answers:
 
 
 class SlowBroker(Rule):
-    """Finds brokers of which many answers take long, without what is waited by design."""
+    """Finds brokers with many slow responses, without designed waits."""
 
     name: ClassVar[str] = "slow_broker"
     effect_of = EffectOf.BROKERS
@@ -66,7 +66,7 @@ class SlowBroker(Rule):
         """Connection -> when the latest answer came that was waited for by design."""
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
-        # what is waited by design depends on the exchanges before
+        # designed waits depend on earlier exchanges
         slow = rows.columns.flat("excess") > self.limit("latency") * MS
         return None if rows.ever("slow answers", slow) else rows.nothing
 
@@ -76,7 +76,7 @@ class SlowBroker(Rule):
             return
         answers = self._answers.setdefault((exchange.broker, exchange.api), _Answers())
         answers.all += 1
-        # requests of a connection are handled one by one: what comes behind a long poll waits for its end
+        # requests of a connection are handled one by one: those after a long poll wait for its end
         until = self._polling.get(exchange.connection, 0)
         if exchange.wait:
             self._polling[exchange.connection] = max(until, exchange.end)

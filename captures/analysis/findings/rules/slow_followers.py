@@ -22,9 +22,9 @@ from dissectors.units import MS
 
 
 class _Late(NamedTuple):
-    """A replica that has not what was there at a moment.
+    """A replica that had not reached the end of its partition at some time.
 
-    :ivar end: the offset behind that
+    :ivar end: the offset of that end
     :ivar since: ns since the epoch
     """
 
@@ -36,9 +36,9 @@ class _Late(NamedTuple):
 class _Partition:
     """A partition at its leader.
 
-    :ivar end: the least that its end can be
-    :ivar positions: follower -> the offset that it fetched last
-    :ivar late: follower -> what it has not fetched
+    :ivar end: lower bound of its end
+    :ivar positions: follower -> the offset of its latest fetch
+    :ivar late: follower -> the end that it has not reached
     """
 
     leader: str
@@ -47,7 +47,7 @@ class _Partition:
     late: dict[int, _Late] = field(default_factory=dict)
 
     def extend(self, end: int, time: int) -> None:
-        """Take in that the partition reaches at least to an offset."""
+        """Raise the lower bound of the end."""
         if end <= self.end:
             return
         self.end = end
@@ -65,7 +65,7 @@ class _Follower:
 
 
 class SlowFollowers(Rule):
-    """Finds followers that fetch late what leaders have."""
+    """Finds followers that fetch late."""
 
     name: ClassVar[str] = "slow_followers"
     effect_of = EffectOf.BROKERS
@@ -110,7 +110,7 @@ class SlowFollowers(Rule):
             self._fetched(exchange)
 
     def _at(self, place: TopicPartition, exchange: Exchange) -> _Partition:
-        """Return a partition; if another broker leads it now, nothing of before counts."""
+        """Return the state of a partition, a new one if another broker leads it now."""
         known = self._partitions.get(place)
         if known is None or known.leader != exchange.broker:
             known = self._partitions[place] = _Partition(exchange.broker)

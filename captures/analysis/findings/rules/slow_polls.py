@@ -37,14 +37,14 @@ _EXCEEDED = {
         "Group {group} continued without {names} {times}: it knew of the rebalance but did not join within {limit}.",
     ),
 }
-"""What findings are about beside the group, and their sentences."""
+"""Subjects of findings beside the group, and their sentences."""
 
 
 class _Undone(NamedTuple):
-    """What members leave undone in a rebalance though they are alive.
+    """What living members fail to do in a rebalance.
 
-    :ivar subject: what findings are about, beside the group
-    :ivar sentence: with places for the group, the names, and the time
+    :ivar subject: subject of findings, beside the group
+    :ivar sentence: with placeholders for the group, the names, and the time
     """
 
     subject: str
@@ -102,7 +102,7 @@ class SlowPolls(GroupRule):
     )
 
     def of_group(self, timeline: GroupTimeline, labels: Labels) -> Iterator[Finding]:
-        """Yield one finding for members that exceeded the interval, and for each thing that others waited for."""
+        """Yield one finding for members that exceeded the interval, and for each reason for which others waited."""
         for trigger in _EXCEEDED:
             causes = causes_of(timeline, trigger)
             if causes:
@@ -123,7 +123,7 @@ class SlowPolls(GroupRule):
         members = timeline.by_id()
         known = (members.get(cause.member) for cause in causes)
         limit = max((member.rebalance_timeout or 0 for member in known if member is not None), default=0)
-        # a reason comes from Java, which sends max.poll.interval.ms; aiokafka has another setting for what it sends
+        # this reason comes from Java, whose request has max.poll.interval.ms; that of aiokafka has another setting
         said = trigger is Trigger.REBALANCE_TIMEOUT or all(
             cause.certainty is Certainty.OBSERVED for cause in causes
         )
@@ -164,7 +164,7 @@ class SlowPolls(GroupRule):
 
 
 def _waited(timeline: GroupTimeline, span: Span) -> int:
-    """Return ns that others waited: until the member did what it had to, or the rebalance went on without it."""
+    """Return the ns that others waited: until the member did its part, or the rebalance continued without it."""
     ends = [
         each.end
         for each in timeline.rebalances

@@ -25,12 +25,12 @@ from dissectors.api_keys import ApiKey
 
 @dataclass(slots=True)
 class _BatchSizes:
-    """What a client produces.
+    """The produced batches of a client.
 
-    :ivar requests: Produce requests
-    :ivar busiest: where most of them were
-    :ivar batches: of one partition in one request each; with magic 0 and 1, a message set is one
-    :ivar records: in them
+    :ivar requests: number of Produce requests
+    :ivar busiest: period with the most requests
+    :ivar batches: number of batches, each of one partition in one request; with magic 0 and 1, a message set is one
+    :ivar records: number of records in them
     """
 
     requests: Occurrences = field(default_factory=Occurrences)
@@ -41,7 +41,7 @@ class _BatchSizes:
 
 
 class SmallBatches(Rule):
-    """Looks at how many records a batch holds, and how many requests that costs."""
+    """Counts the records of batches, and the requests."""
 
     name: ClassVar[str] = "small_batches"
     needs = Lack.RECORDS
@@ -100,7 +100,7 @@ class SmallBatches(Rule):
         for part in parts:
             records = part.records
             if records is None or not part.batches:
-                return  # compressed messages of magic 0 and 1 do not tell how many are in them
+                return  # compressed messages of magic 0 and 1 do not show how many they contain
             client.batches += 1
             client.records += records
             client.size += part.size

@@ -1,4 +1,4 @@
-"""Clients that ask the wrong broker, or for what is gone, as their metadata is out of date; and whether they learn."""
+"""Clients with stale metadata that ask the wrong broker, or for deleted topics; and whether they recover."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _SOON_OVER = "metadata that was refreshed soon"
 
 @dataclass(slots=True)
 class _EpisodeGroup:
-    """Episodes that are told together.
+    """Episodes that are reported together.
 
-    :ivar open: whether one of them goes on
-    :ivar open_for: ns from the first error to the last in the longest of those
-    :ivar healed: how many ended
-    :ivar longest: ns of the longest that ended
+    :ivar open: whether one of them is running
+    :ivar open_for: ns from the first error to the last in the longest running one
+    :ivar healed: number of ended episodes
+    :ivar longest: duration of the longest ended one in ns
     """
 
     clients: dict[str, None] = field(default_factory=dict)
@@ -48,7 +48,7 @@ class _EpisodeGroup:
     longest: int = 0
 
     def add(self, client: str, topic: str, episodes: Episodes) -> None:
-        """Take in what a client met with a topic."""
+        """Add the episodes of a client with a topic."""
         self.clients[client] = None
         self.topics[topic] = None
         self.codes |= episodes.codes
@@ -62,7 +62,7 @@ class _EpisodeGroup:
 
 
 class StaleMetadata(Rule):
-    """Finds leaders that moved, and how long clients took to find the new one."""
+    """Finds leaders that moved, and how long clients took to find the new ones."""
 
     name: ClassVar[str] = "stale_metadata"
     effect_of = EffectOf.BROKERS
@@ -102,9 +102,9 @@ class StaleMetadata(Rule):
             yield self._finding(subject, met)
 
     def _subject(self, client: str, episodes: Episodes) -> str:
-        """Return what a client's trouble with a topic is told together with."""
+        """Return the subject under which a client's episodes with a topic are reported."""
         if episodes.since is None and episodes.longest <= self.limit("longest") * MS:
-            return _SOON_OVER  # one leader that moves is met by all clients of all its topics
+            return _SOON_OVER  # a leader's move affects all clients of all its topics
         gone = episodes.since is not None and episodes.codes <= _GONE
         return f"client {client}, topics that do not exist" if gone else f"client {client}"
 

@@ -24,11 +24,11 @@ from dissectors.units import MS
 
 _READ_COMMITTED = 1
 _LONG = 5
-"""So many times the threshold, commits that stand still are no work on a large batch any more."""
+"""Multiple of the threshold after which a large batch no longer explains commits that stand still."""
 
 
 class _FetchedPartition(NamedTuple):
-    """A partition as one connection fetches it."""
+    """A partition as fetched on one connection."""
 
     connection: int
     client: str
@@ -37,7 +37,7 @@ class _FetchedPartition(NamedTuple):
 
 
 class _CommittedPartition(NamedTuple):
-    """A partition as a group commits it."""
+    """A partition as committed by a group."""
 
     group: str
     topic: str
@@ -49,12 +49,12 @@ class _StuckPosition:
     """A position that is fetched, or committed, again and again while there is more to read.
 
     :ivar offset: the position
-    :ivar since: when there was first seen to be more
-    :ivar ends: where the partition ended then, and now
-    :ivar client: who fetches or commits
-    :ivar times: how often since
-    :ivar full: answers that held records, though the position did not move
-    :ivar waits: whether it reads committed records only, and all before it is decided but nothing behind it
+    :ivar since: when there was first more to read
+    :ivar ends: end of the partition then, and now
+    :ivar client: the client that fetches or commits
+    :ivar times: how often since then
+    :ivar full: number of responses with records, though the position did not move
+    :ivar waits: whether the client is at the last stable offset and reads committed records only
     """
 
     offset: int
@@ -79,7 +79,7 @@ _Place = TypeVar("_Place")
 def _stands(
     known: dict[_Place, _StuckPosition], place: _Place, offset: int, end: int, exchange: Exchange
 ) -> _StuckPosition | None:
-    """Note a position; return how it stands, None if there is nothing to read behind it."""
+    """Record a position; return its state, None if there is nothing to read after it."""
     standing = known.get(place)
     if end <= offset:
         known.pop(place, None)
@@ -187,7 +187,7 @@ class StuckPosition(Rule):
     def _keep(
         self, found: dict[_Place, _StuckPosition], place: _Place, standing: _StuckPosition, least: float
     ) -> None:
-        """Keep the longest stay of each place: that is what is told."""
+        """Keep the longest stay of each place, for the findings."""
         first, last = standing.ends
         if last > first and standing.stay >= least * MS and standing.times >= self.limit("times"):
             known = found.get(place)
@@ -230,7 +230,7 @@ def _growth(standing: _StuckPosition) -> str:
 
 
 def _explained(standing: _StuckPosition) -> tuple[str, str]:
-    """Return what holds a consumer up, in words, and what to do about it."""
+    """Return what holds a consumer up, in words, and the advice."""
     if standing.waits:
         return (
             ": it reads only committed records, and a transaction is open from there on",

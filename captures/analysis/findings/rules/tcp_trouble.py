@@ -1,4 +1,4 @@
-"""What is wrong below Kafka: segments sent again, receivers that take nothing, networks that are slow."""
+"""Problems below Kafka: retransmissions, closed receive windows, slow networks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LARGEST_SEGMENT = 1448
 
 @dataclass(slots=True)
 class _Path:
-    """What TCP met between a client's host and a broker; pairs are of what client and broker sent."""
+    """TCP statistics between a client's host and a broker; pairs are for data sent by client and broker."""
 
     connections: list[int] = field(default_factory=list)
     packets: list[int] = field(default_factory=lambda: [0, 0])
@@ -40,13 +40,13 @@ class _Path:
 
     @property
     def round_trip(self) -> int:
-        """ns from one end to the other and back: through a proxy both ways are added; 0 if it is not known."""
+        """Round trip time in ns, through a proxy the sum of both paths; 0 if unknown."""
         if any(self.sampled_trips):
             return sum(int(np.median(trips)) for trips in self.sampled_trips if trips)
         return int(np.median(self.trips)) if self.trips else 0
 
     def seen(self, capture: Capture, connections: list[int]) -> Occurrences:
-        """Return when some of its connections were alive."""
+        """Return the lifetimes of some of its connections as occurrences."""
         seen = Occurrences()
         for connection in connections or self.connections:
             seen.note(0, int(capture.connections.first_time[connection]))
@@ -55,7 +55,7 @@ class _Path:
 
 
 class TcpTrouble(Rule):
-    """Finds paths between a client's host and a broker on which TCP has trouble."""
+    """Finds paths between a client's host and a broker with TCP problems."""
 
     name: ClassVar[str] = "tcp_trouble"
     needs = Lack.PACKETS
@@ -150,7 +150,7 @@ def _paths(capture: Capture) -> dict[tuple[str, str], _Path]:
     paths: dict[tuple[str, str], _Path] = {}
     of_connection: dict[int, _Path] = {}
     streams = capture.connections.streams
-    # taken out at once, as single elements of arrays are slow
+    # converted at once, because reading single elements of arrays is slow
     packets, again, late = (
         streams.packets.tolist(),
         streams.retransmitted.tolist(),
@@ -177,22 +177,22 @@ def _paths(capture: Capture) -> dict[tuple[str, str], _Path]:
 
 
 def _segments(again: int, end: int, packets: int) -> float:
-    """Return how many segments some bytes sent again were at least, by the bytes and packets of the stream.
+    """Return the least number of segments for `again` retransmitted bytes, by the bytes and packets of the stream.
 
-    Half of the packets carry data, the others acknowledge; where segments are offloaded to the network card, what is
-    captured is larger than what was sent.
+    Half of the packets carry data, the others acknowledge; if segmentation is offloaded to the network card, captured
+    packets are larger than those on the wire.
     """
     return again / min(max(2 * end / max(packets, 1), 1), _LARGEST_SEGMENT)
 
 
 def _sampled(capture: Capture, paths: dict[int, _Path]) -> None:
-    """Add what the kernel told a proxy: what it sent again to which side, and how far that is."""
+    """Add what the kernel reported to a proxy: retransmissions and round trip time of each side."""
     latest: dict[tuple[int, int], int] = {}
     for sample in capture.samples:
         side, path = ENDS.index(sample.values.side), paths.get(sample.connection)
         if path is None:
             continue
-        # the kernel's end sends to that side, so that it is the other side's data which was lost
+        # the kernel sends to that side, so the other side's data was lost
         latest[sample.connection, 1 - side] = sample.values.retransmits
         if sample.values.rtt_us:
             path.sampled_trips[side].append(sample.values.rtt_us * 1_000)

@@ -1,4 +1,4 @@
-"""Clients that quotas slow down."""
+"""Clients slowed down by quotas."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from dissectors.units import MS
 _MUTATIONS = frozenset({"CreateTopics", "DeleteTopics", "CreatePartitions"})
 
 _GRACE = 10 * MS
-"""ns before the end of a pause in which an answer is no wonder: throttle times are in ms, and timers are coarse."""
+"""ns before the end of a pause in which a response is normal: throttle times are in ms, and timers are coarse."""
 
 
 class ThrottledClients(Rule):
-    """Finds clients whose answers announce a throttle time."""
+    """Finds clients whose responses have a throttle time."""
 
     name: ClassVar[str] = "throttling"
     title: ClassVar[str] = "Clients slowed down by quotas"
@@ -53,7 +53,7 @@ class ThrottledClients(Rule):
         """Those of which a pause was waited for."""
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
-        # what is said of a client counts all its answers
+        # a finding counts all responses of a client
         throttled = rows.columns.flat("throttle_time_ms") > 0
         return None if rows.ever("throttle times", throttled) else rows.nothing
 
@@ -81,7 +81,7 @@ class ThrottledClients(Rule):
                 yield self._finding(row, seen, waited=(row.client, row.api) in waited)
 
     def _waited_for(self) -> set[tuple[str, str]]:
-        """Return the clients and APIs of which a pause went by while the connection was open."""
+        """Return the clients and APIs with a pause that passed while the connection was open."""
         last = self.scene.capture.connections.last_time
         open_still = {
             by

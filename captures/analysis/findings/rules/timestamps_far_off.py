@@ -1,4 +1,4 @@
-"""Record timestamps that are far from the time at which they are produced."""
+"""Record timestamps that are far from the time at which the records are produced."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from dissectors.api_keys import ApiKey
 from dissectors.units import MS
 
 _SECONDS = range(1_000_000_000, 10_000_000_000)
-"""Seconds since the epoch, from 2001 on: what is so many milliseconds lies in the first months of 1970."""
+"""Seconds since the epoch, from 2001 on: as milliseconds they are in the first months of 1970."""
 
 
 @dataclass(slots=True)
 class _Apart:
-    """Batches of a client and topic whose timestamps are far off.
+    """Batches of a client and topic with wrong timestamps.
 
-    :ivar batches: all with a timestamp, far off or not
-    :ivar largest: distance of the farthest in ms, into the future positive
-    :ivar timestamp: its latest timestamp
+    :ivar batches: number of batches with a timestamp, wrong or not
+    :ivar largest: largest difference in ms, positive for the future
+    :ivar timestamp: the timestamp with the largest difference, ms since the epoch
     """
 
     seen: Occurrences = field(default_factory=Occurrences)

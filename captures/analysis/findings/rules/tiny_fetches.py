@@ -31,15 +31,15 @@ class _Flow(NamedTuple):
 
 @dataclass(slots=True)
 class _FetchSizes:
-    """What came to a client of a topic.
+    """Responses to a client's fetches of a topic.
 
-    :ivar answers: partitions in answers, with records
-    :ivar oversize: those that held a single batch which is larger than what was asked for
-    :ivar cut: those that held part of a single message and nothing else
-    :ivar runs: partition -> such answers without another between
-    :ivar longest: the most of them
+    :ivar answers: number of partitions with records
+    :ivar oversize: those with a single batch that is larger than the requested size
+    :ivar cut: those with only a part of a single message
+    :ivar runs: partition -> consecutive such responses
+    :ivar longest: the most consecutive ones
     :ivar largest: bytes of the largest such batch or message
-    :ivar limit: bytes that were asked for
+    :ivar limit: requested bytes
     """
 
     answers: int = 0
@@ -52,7 +52,7 @@ class _FetchSizes:
 
 
 class TinyFetches(Rule):
-    """Puts the sizes of batches beside what fetches ask for."""
+    """Compares the sizes of batches with those that fetches request."""
 
     name: ClassVar[str] = "tiny_fetches"
     needs = Lack.RECORDS
@@ -95,7 +95,7 @@ class TinyFetches(Rule):
         least = allowed[allowed != NO_VALUE].min(initial=np.iinfo(np.int64).max)
         sizes, batches = rows.columns.ragged("flow_bytes"), rows.columns.ragged("flow_batches").values
         held = rows.of_consumers[sizes.rows] & (sizes.values > 0)
-        # a field of one batch may have part of another behind it
+        # a field with one batch may end with a part of another
         if (held & ((batches == 0) | ((batches == 1) & (sizes.values > least)))).any():
             return None
         told = rows.of_consumers & (rows.columns.flat("response_told") > 0)
@@ -108,7 +108,7 @@ class TinyFetches(Rule):
             return
         self._fetches += 1
         line = exchange.connection, client
-        # within a session partitions are named once, but a client asks for the same of all
+        # within a session partitions are named once, but a client uses the same limit for all
         sizes = [
             number(row, "partition_max_bytes")
             for topic in rows(request, "topics")

@@ -17,7 +17,7 @@ _SHOWN = 20
 
 
 class TlsOnPlaintext(Rule):
-    """Finds clients and listeners of which one speaks TLS and the other does not."""
+    """Finds clients and listeners of which only one uses TLS."""
 
     name: ClassVar[str] = "tls_on_plaintext"
     needs = Lack.PACKETS
@@ -69,7 +69,7 @@ class TlsOnPlaintext(Rule):
             f"{said}.",
             advice,
             met.seen,
-            # a scanner does it once; who has it configured so tries again
+            # a scanner tries once; a client with this configuration tries again
             severity=self.severity if met.seen.count > 1 else Severity.MEDIUM,
             certainty=certainty,
             connections=met.connections[:_SHOWN],
@@ -77,7 +77,7 @@ class TlsOnPlaintext(Rule):
 
 
 def _hello_in_vain(capture: Capture, connection: int) -> bool:
-    """Tell whether a client began TLS, and the connection ended without a byte of the broker."""
+    """Return whether a client started TLS, and the connection ended without a byte from the broker."""
     if connection not in capture.decryption.tls or ended(capture, connection) is None:
         return False
     streams, broker = capture.connections.streams, capture.client_stream(connection) ^ 1

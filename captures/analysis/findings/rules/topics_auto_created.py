@@ -1,4 +1,4 @@
-"""Topics that came to be because a client asked for them."""
+"""Topics that were created because a client asked for them."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from dissectors.api_keys import ApiKey
 from dissectors.error_codes import ErrorCode
 
 _MOST_MISSING = 10_000
-"""Names that are asked for and not there; the oldest are forgotten first."""
+"""Most missing names that are kept; the oldest are dropped first."""
 
 
 class _MissingTopic(NamedTuple):
-    """A topic that was asked for, with leave to create it, and was not there."""
+    """A missing topic that was requested with permission to create it."""
 
     client: str
     number: int
@@ -38,7 +38,7 @@ class _CreatedTopics(NamedTuple):
 
 
 class TopicsAutoCreated(Rule):
-    """Looks for topics that are not there as Metadata asks, and then are, though no CreateTopics did it."""
+    """Looks for topics that are missing in a Metadata response and later exist without a CreateTopics."""
 
     name: ClassVar[str] = "topics_auto_created"
     title: ClassVar[str] = "Topics created by a Metadata request"
@@ -81,7 +81,7 @@ class TopicsAutoCreated(Rule):
 
     def _misses(self, name: str, missing: _MissingTopic) -> None:
         known = self._missing.get(name)
-        # the first request creates it; the next one is answered with its leader
+        # the first request creates it; the next response has its leader
         if known is None or (
             known.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             and missing.error == ErrorCode.LEADER_NOT_AVAILABLE

@@ -1,4 +1,4 @@
-"""Requests that got no answer for long."""
+"""Requests without a response for long."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _ANSWERED_WHEN_DONE = frozenset({
     ApiKey.CREATE_TOPICS, ApiKey.DELETE_TOPICS, ApiKey.DELETE_RECORDS, ApiKey.CREATE_PARTITIONS, ApiKey.ELECT_LEADERS,
     ApiKey.ALTER_PARTITION_REASSIGNMENTS, ApiKey.UPDATE_FEATURES, ApiKey.ADD_RAFT_VOTER,
 })  # fmt: skip
-"""What admin clients ask for, with how long the broker may take: ``timeout_ms``."""
+"""Requests of admin clients that limit how long the broker may take (``timeout_ms``)."""
 _LONGEST_BY_DESIGN = {
     **dict.fromkeys((ApiKey.FETCH, ApiKey.SHARE_FETCH, *_ANSWERED_WHEN_DONE), _MINUTE),
     **dict.fromkeys((ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP), 10 * _MINUTE),
 }
-"""API key -> ns that a request may wait of which the body is not known yet."""
+"""API key -> ns that a request without a decoded body may wait."""
 
 
 class _Request(NamedTuple):
@@ -46,7 +46,7 @@ class _Request(NamedTuple):
     client: str
     broker: str
     waits: int
-    """ns that it may wait by design."""
+    """Designed wait in ns."""
 
 
 @dataclass(slots=True)
@@ -58,7 +58,7 @@ class _Silence:
 
 
 class UnansweredRequests(Rule):
-    """Finds requests that were waited for in vain."""
+    """Finds requests without a response."""
 
     name: ClassVar[str] = "unanswered_requests"
     needs = Lack.SILENCE
@@ -94,14 +94,14 @@ class UnansweredRequests(Rule):
     def add(self, exchange: Exchange) -> None:
         connection, known = exchange.connection, self._oldest.get(exchange.connection)
         if exchange.response_size:
-            # answers come in order: one that is missing before others is missing in the capture only
+            # responses come in order: one missing before others is missing only in the capture
             self._answered[connection] = max(exchange.number, self._answered.get(connection, 0))
             if known is not None and known.number < exchange.number:
                 del self._oldest[connection]
         elif (
             Flag.UNANSWERED in exchange.flag
             and exchange.number > self._answered.get(connection, 0)
-            and (known is None or exchange.number < known.number)  # those behind it wait for it
+            and (known is None or exchange.number < known.number)  # later ones wait for it
         ):
             self._oldest[connection] = _Request(
                 exchange.number,
@@ -140,7 +140,7 @@ class UnansweredRequests(Rule):
         return "only packets of one direction were captured"
 
     def _in_flight(self) -> dict[int, _Request]:
-        """Return the oldest request of each connection that may still be answered, in a capture that goes on."""
+        """Return the oldest request of each connection that may still be answered, in a growing capture."""
         capture, table = self.scene.capture, self.scene.capture.table
         rows = np.setdiff1d(np.arange(len(table)), list(capture.notes.intervened()))
         found: dict[int, _Request] = {}
@@ -152,7 +152,7 @@ class UnansweredRequests(Rule):
             client, broker = capture.endpoints(connection)
             name = table.client_ids[row["client_id"]] if row["client_id"] >= 0 else None
             found[connection] = _Request(
-                number=0,  # it has one when it is complete
+                number=0,  # numbered once it is complete
                 time=row["request_first"],
                 api=api_name(key),
                 client=name or client.rpartition(":")[0],
@@ -179,7 +179,7 @@ class UnansweredRequests(Rule):
 
 
 def _designed(exchange: Exchange) -> int:
-    """Return how long an answer may be waited for by design, in ns."""
+    """Return how long a response may take by design, in ns."""
     request = exchange.request_body
     if exchange.api_key in (ApiKey.FETCH, ApiKey.SHARE_FETCH):
         return max(number(request, "max_wait_ms", 0), 0) * MS
@@ -188,5 +188,5 @@ def _designed(exchange: Exchange) -> int:
         return longest * MS
     if exchange.api_key in _ANSWERED_WHEN_DONE:
         return max(number(request, "timeout_ms", 0), 0) * MS
-    # a follower waits for its leader as long as the leader takes; the request does not say how long that may be
+    # a follower waits as long as its leader takes; the request has no limit for that
     return _MINUTE if exchange.api_key == ApiKey.SYNC_GROUP else 0

@@ -26,7 +26,7 @@ _SHOWN = 10
 
 @dataclass(slots=True)
 class _Attempts:
-    """What became of the attempts to connect to one address."""
+    """The results of the attempts to connect to one address."""
 
     accepted: list[int] = field(default_factory=list)
     failed: Occurrences = field(default_factory=Occurrences)
@@ -83,7 +83,7 @@ class UnreachableBrokers(Rule):
             found[broker].accepted.insert(0, 0)
         ports = {broker.rpartition(":")[2] for broker, mine in found.items() if mine.accepted}
         for broker, mine in found.items():
-            # what was never reached though it is advertised is told by advertised_listeners
+            # advertised addresses that were never reached are found by advertised_listeners
             if mine.failed and (mine.accepted or broker not in advertised):
                 yield self._finding(broker, mine, elsewhere=broker.rpartition(":")[2] in ports)
 
@@ -92,13 +92,13 @@ class UnreachableBrokers(Rule):
         return "" if np.any(begun >= 0) else "the capture shows no connection that begins"
 
     def _open_before(self, found: Iterable[str]) -> set[str]:
-        """Return those of some brokers to which there were connections when the capture began."""
+        """Return those of `found` with connections when the capture began."""
         capture = self.scene.capture
         before = np.flatnonzero(capture.connections.syn_time < 0).tolist()
         return {capture.endpoints(connection)[1] for connection in before} & set(found)
 
     def _addresses(self, found: Iterable[str]) -> set[str]:
-        """Return the brokers, as ``host:port``, whose address is advertised."""
+        """Return those of `found`, as ``host:port``, whose address is advertised."""
         ends = {split(broker): [Outcome.SILENT] for broker in found}
         capture = self.scene.capture
         return {

@@ -1,4 +1,4 @@
-"""Requests in versions that the broker does not know."""
+"""Requests with versions that the broker does not support."""
 
 from __future__ import annotations
 
@@ -26,18 +26,17 @@ from dissectors.error_codes import ErrorCode
 
 @dataclass(slots=True)
 class _VersionRefusals:
-    """Requests of one client that a broker refused for their version."""
+    """Requests of one client that a broker refused because of their version."""
 
     seen: Occurrences = field(default_factory=Occurrences)
     versions: dict[tuple[str, int | None], None] = field(default_factory=dict)
 
     def add(self, api: str, version: int | None) -> None:
-        """Take in a version."""
         self.versions[api, version] = None
 
 
 class UnsupportedVersions(Rule):
-    """Finds requests that were refused for their version: by an error, or by the end of the connection."""
+    """Finds requests that were refused because of their version: with an error, or by closing the connection."""
 
     name: ClassVar[str] = "unsupported_versions"
     title: ClassVar[str] = "Requests in versions that the broker does not know"
@@ -91,7 +90,7 @@ class UnsupportedVersions(Rule):
             yield self._unheard(client, broker, refused)
 
     def _of_kafka_4(self, closing: BrokerDisconnect) -> bool:
-        """Tell whether it is what refused_by_kafka_4 finds."""
+        """Return whether refused_by_kafka_4 finds it."""
         request = closing.request
         old = request is not None and request.version is not None and too_old(request.api, request.version)
         return old and refuses_old(self._offered.known, closing.broker)
@@ -123,7 +122,7 @@ class UnsupportedVersions(Rule):
         return f"{asked} (not offered at all)" if self._offered.known.knows(broker) else asked
 
     def _unheard(self, client: str, broker: str, refused: _VersionRefusals) -> Finding:
-        """ApiVersions itself is answered by all brokers that know any version of it."""
+        """Return the finding about refused ApiVersions requests: brokers that support any version of it answer all."""
         shown = self.scene.capture.names.shown(broker)
         return self.finding(
             f"client {client}, broker {shown}, ApiVersions",
@@ -133,7 +132,7 @@ class UnsupportedVersions(Rule):
             "client accordingly (broker.version.fallback, api.version.request=false, api_version).",
             refused.seen,
             filter_text=f"api == ApiVersions and unanswered and {of_client(client)} and broker == {quoted(broker)}",
-            severity=Severity.MEDIUM,  # most clients fall back to what old brokers know
+            severity=Severity.MEDIUM,  # most clients fall back to versions of old brokers
             certainty=Certainty.POSSIBLE,
         )
 

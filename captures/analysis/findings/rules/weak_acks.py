@@ -1,4 +1,4 @@
-"""Producers that do not wait for the replicas though there are some."""
+"""Producers that do not wait for the replicas though the topic has some."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class _Flow(NamedTuple):
 
 
 class WeakAcks(Rule):
-    """Puts the acks of producers beside the replicas of topics."""
+    """Compares the acks of producers with the replicas of topics."""
 
     name: ClassVar[str] = "weak_acks"
     title: ClassVar[str] = "Writes that do not wait for replicas"

@@ -1,4 +1,4 @@
-"""Classic groups (KIP-62, KIP-345, KIP-429, Connect and Streams among them)."""
+"""Classic groups (KIP-62, KIP-345, KIP-429), including Kafka Connect and Kafka Streams."""
 
 from captures.analysis.groups.classic.timeline import tell
 

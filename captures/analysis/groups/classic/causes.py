@@ -1,12 +1,12 @@
-"""What led to a transition of a classic group: each thing that opened it or joined in, with its evidence.
+"""The causes of a transition of a classic group: everything that opened or extended it, with evidence.
 
 The coordinator rebalances (``GroupMetadataManager`` and ``GroupCoordinator`` of Kafka) when a member is added or
-removed, when the leader joins again while the group is stable, and when another member does with other metadata. All
-others join again because they were told to.
+removed, when the leader rejoins while the group is stable, and when another member rejoins with other metadata. All
+others rejoin because the coordinator asks them to.
 
 Members leave because they are closed, because an admin client removes them, or because they have not polled for too
-long. Java says why (KIP-800). librdkafka and old clients give no reason; they left for a slow poll if the process goes
-on: its connection stays, and it joins anew when it polls again.
+long. Java gives the reason (KIP-800). librdkafka and old clients give none; they left for a slow poll if the process
+continues: its connection stays open, and it rejoins at its next poll.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from captures.analysis.groups.words import left_in_words, timeout_in_words
 from dissectors.error_codes import ErrorCode
 
 _CLOSING = 3_000_000_000
-"""ns after the LeaveGroup of a member that closes in which its connection ends; a few ms as a rule."""
+"""ns after a closing member's LeaveGroup within which its connection ends; usually a few ms."""
 _BACK = 600_000_000_000
-"""ns after a LeaveGroup in which the same connection joins again if it left for a slow poll."""
+"""ns after a LeaveGroup within which the same connection rejoins if it left for a slow poll."""
 
 
 class Causes:
@@ -38,7 +38,7 @@ class Causes:
         self._rejoins = Rejoins(group, memberships, context, labels)
 
     def of(self, transition: Transition) -> list[Cause]:
-        """Return the causes of a transition in the order of time; if nothing tells what opened it, that comes first."""
+        """Return the causes of a transition in the order of time, starting with an unknown one if needed."""
         found = [
             self._left(each, transition.begin)
             for each in transition.departures
@@ -88,7 +88,7 @@ class Causes:
         *evidence: Call | int | None,
         silence: int | None = None,
     ) -> Cause:
-        """Return a cause that is about a member."""
+        """Return a cause that concerns a member."""
         membership = self._memberships.of(member)
         numbers = [each.number if isinstance(each, Call) else each for each in evidence]
         return Cause(
@@ -103,11 +103,11 @@ class Causes:
             silence=silence,
         )
 
-    # ------------------------------------------------------------ members that go
+    # ------------------------------------------------------------ members that leave
     def _left(self, departure: Departure, begin: int) -> Cause:
         """Return a departure as the cause of a rebalance.
 
-        :param begin: before which the rebalance did not begin
+        :param begin: earliest start of the rebalance
         """
         membership = self._memberships.of(departure.member)
         trigger, certainty = Trigger.MEMBER_LEFT, Certainty.OBSERVED
@@ -124,7 +124,7 @@ class Causes:
         return self._cause(trigger, certainty, time, departure.member, said, departure.call, back)
 
     def _stays(self, departure: Departure, membership: Membership) -> bool:
-        """Whether a process that left without a reason went on: who closes ends its connections at once."""
+        """Return whether a process that left without a reason continued: a closing one ends its connections at once."""
         left = departure.call
         # joining polls, and restarts the interval (the rebalance timeout of JoinGroup since KIP-62)
         joined = max((sync.at for sync in membership.calls if isinstance(sync, Sync)), default=None)
@@ -138,7 +138,7 @@ class Causes:
         return ending is None or ending.time > left.time + _CLOSING
 
     def _comes_back(self, departure: Departure, membership: Membership) -> Join | None:
-        """Return the JoinGroup with which a process that left without a reason joins anew, on the same connection."""
+        """Return the JoinGroup with which a process that left without a reason rejoins on the same connection."""
         left = departure.call
         for join in self._memberships.newcomers.get(left.connection, ()):
             if join.member != membership.member and 0 < join.time - left.time < _BACK:
@@ -147,7 +147,7 @@ class Causes:
 
     @staticmethod
     def _counts(departure: Departure, transition: Transition) -> bool:
-        """Whether a LeaveGroup removed a member, not one that had only been given an ID."""
+        """Return whether a LeaveGroup removed a member, not one that had only been given an ID."""
         member = departure.member
         if member in transition.present:
             return True
@@ -168,7 +168,7 @@ class Causes:
         return self._cause(trigger, Certainty.INFERRED, time, expiry.member, said, number, silence=silence)
 
     def _left_out(self, transition: Transition) -> list[Cause]:
-        """Members that are not among the next, though they did not leave and their sessions had not ended."""
+        """Return causes for members missing in the next generation that neither left nor had their sessions end."""
         generation = transition.generation
         if generation is None or not generation.whole:
             return []
@@ -209,13 +209,13 @@ class Causes:
         )
 
     def _removed(self, membership: Membership, time: int) -> Cause:
-        """Return that a member is gone which had neither left nor was silent or late: an admin may have removed it."""
+        """Return the cause for a member that neither left nor was silent or late: an admin may have removed it."""
         refused = membership.refused(ErrorCode.UNKNOWN_MEMBER_ID)
         said = f"{self._labels.of(membership.member)} was removed, and it was not captured why"
         return self._of_unknown(membership, time, said, refused)
 
     def _silent(self, membership: Membership, time: int, since: int, number: int) -> Cause:
-        """Return that a member fell silent whose session timeout is not known."""
+        """Return the cause for a member that fell silent and has an unknown session timeout."""
         said, silence = timeout_in_words(self._labels.of(membership.member), time - since, None), time - since
         trigger, member = Trigger.SESSION_TIMEOUT, membership.member
         return self._cause(trigger, Certainty.POSSIBLE, time, member, said, number, silence=silence)
@@ -228,7 +228,7 @@ class Causes:
     def _of_unknown(self, membership: Membership, time: int, said: str, shown: Call | int | None) -> Cause:
         return self._cause(Trigger.UNKNOWN, Certainty.POSSIBLE, time, membership.member, said, shown)
 
-    # ------------------------------------------------------------ members that come
+    # ------------------------------------------------------------ members that join
     def _joined(self, transition: Transition) -> list[Cause]:
         found = []
         told: set[str] = set()
@@ -239,7 +239,7 @@ class Causes:
         return found + self._listed(transition, told)
 
     def _is_new(self, join: Join, transition: Transition) -> bool:
-        """Whether the coordinator added a member for a JoinGroup."""
+        """Return whether the coordinator added a member for a JoinGroup."""
         if join.error not in (0, ErrorCode.UNKNOWN_MEMBER_ID) or (join.error and join.asked_as):
             return False
         if join.error or (join.end is None and not join.member):
@@ -248,7 +248,7 @@ class Causes:
             return False
         if not join.asked_as:
             return True
-        # the ID was given before, by an answer that asked to come again with it (KIP-394)
+        # the ID was given before, in a response that asked to rejoin with it (KIP-394)
         given = any(
             other.error == ErrorCode.MEMBER_ID_REQUIRED and other.time <= join.time
             for other in self._memberships.of(join.member).joins
@@ -270,7 +270,7 @@ class Causes:
                     f"{who} joined with a group.instance.id in use, and the member that had it was fenced"
                 )
                 evidence.append(fenced.number)
-        # where the members before are not known, one of them may have had the instance ID
+        # if the members before are unknown, one of them may have had the instance ID
         first = transition.generation is not None and transition.generation.id <= 1
         sure = join.instance is None or former is not None or transition.whole or first
         certainty = Certainty.OBSERVED if sure else Certainty.POSSIBLE
@@ -278,7 +278,7 @@ class Causes:
         return self._cause(trigger, certainty, time, join.member, sentence, *evidence)
 
     def _former(self, join: Join, transition: Transition) -> Membership | None:
-        """Return the member whose place a static one takes."""
+        """Return the member that a static member replaces; None if there is none."""
         for member in transition.present:
             membership = self._memberships.of(member)
             if join.instance and membership.instance == join.instance and member != join.member:
@@ -290,7 +290,7 @@ class Causes:
         return None
 
     def _listed(self, transition: Transition, told: set[str]) -> list[Cause]:
-        """Members that the leader was told of, and whose JoinGroup was not seen."""
+        """Return causes for members in the leader's response whose JoinGroup was not seen."""
         generation = transition.generation
         if generation is None or transition.before is None or not transition.whole or not generation.listed:
             return []
@@ -308,7 +308,7 @@ class Causes:
             if member not in transition.present and member not in told and instance not in known
         ]
 
-    # ------------------------------------------------------------ what is not known
+    # ------------------------------------------------------------ unknown causes
     def _beginning(self, transition: Transition) -> int:
         """Return when a transition was first noticed."""
         told = self._told(transition)
@@ -328,10 +328,10 @@ class Causes:
         )
 
     def _with_moves(self, causes: list[Cause], transition: Transition) -> list[Cause]:
-        """Return the causes with the moves of the group to other coordinators, in the order of time.
+        """Return the causes and the group's moves to other coordinators, in the order of time.
 
-        A move in a round makes the members begin it anew with another broker. One before makes no rebalance, unless the
-        leader joins there again, having lost its former coordinator.
+        After a move during a round, members restart the round with another broker. A move before it causes no
+        rebalance, unless the leader rejoins there because it lost its former coordinator.
         """
         if not causes:
             return causes

@@ -1,12 +1,12 @@
-"""Generations of a classic group, and the transitions from one to the next.
+"""Generations of a classic group, and the transitions between them.
 
-All members of a generation get the answer to their JoinGroup at one moment; the leader's names them all. A static
-member that returns is answered alone, with the generation that there is (KIP-345), and so is a member that joins again
-without need: such answers belong to no rebalance.
+All members of a generation get the response to their JoinGroup at the same time; the leader's lists them all. A static
+member that returns is answered alone, with the current generation (KIP-345), and so is a member that rejoins without
+need: such responses belong to no rebalance.
 
-A transition leads to the next generation, or leaves the group empty, or lasts to the end of the capture. Where the
-members are known, what became of each tells whether the group was empty in between: the coordinator counts that as a
-generation of its own (``GroupMetadata.initNextGeneration``).
+A transition leads to the next generation, or empties the group, or lasts to the end of the capture. If the members are
+known, their departures show whether the group was empty in between: the coordinator counts that as a separate
+generation (``GroupMetadata.initNextGeneration``).
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ _OF_THIS_GENERATION = frozenset({ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS
 class Generation:
     """One generation.
 
-    :ivar id: as its coordinator counts it
-    :ivar formed: when its members were told; when it was first heard of, if that was not seen
-    :ivar number: of the first exchange that shows it
+    :ivar id: generation ID
+    :ivar formed: time of the JoinGroup responses; time of the first sign of it, if they were not seen
+    :ivar number: number of the first exchange that shows it
     :ivar joined: whether a JoinGroup of it was seen
-    :ivar joins: those that made it, in the order of requests
-    :ivar later: those that were answered from it, without a rebalance
+    :ivar joins: JoinGroups that formed it, in the order of requests
+    :ivar later: JoinGroups answered with it later, without a rebalance
     :ivar syncs: in the order of requests
-    :ivar listed: member ID -> instance ID, as the leader was told; empty if that was not seen
-    :ivar subscriptions: member ID -> what it says of itself
+    :ivar listed: member ID -> instance ID, from the leader's response; empty if that was not seen
+    :ivar subscriptions: member ID -> subscription
     :ivar running: member ID -> what a worker of Kafka Connect ran when it joined
-    :ivar heard: members that were heard with this generation
+    :ivar heard: members with calls in this generation
     """
 
     id: int
@@ -58,39 +58,39 @@ class Generation:
 
     @cached_property
     def members(self) -> dict[str, None]:
-        """The members, as far as they are known, once all calls were taken in."""
+        """The members, as far as known; to be read only after all calls were added."""
         named = {self.leader: None} if self.leader else {}
         known = self.listed or {call.member: None for call in self.joins} | self.heard | named
         return dict.fromkeys(known)
 
     @property
     def whole(self) -> bool:
-        """Whether all of its members are known."""
+        """Whether all members are known."""
         return bool(self.listed)
 
     @cached_property
     def assigned(self) -> dict[str, frozenset[TopicPartition]]:
-        """The partitions of the members whose assignment was seen, likewise."""
+        """The partitions of the members whose assignment was seen; to be read only after all calls were added."""
         out: dict[str, frozenset[TopicPartition]] = {}
         for sync in self.syncs:
             if not sync.error:
                 out.update(sync.given)
         for sync in self.syncs:
-            # a static member that returned later has what it had under its former ID
+            # a static member that returned later keeps the partitions of its former ID
             if sync.assigned is not None and sync.member in self.members:
                 out[sync.member] = sync.assigned
         for member, orders in self.orders.items():
             if (runs := orders.after(self.running.get(member))) is not None:
                 out[member] = runs
         if any(sync.leads and not sync.error and sync.protocol_type == "consumer" for sync in self.syncs):
-            # whom the leader gives nothing may be left out
+            # the leader may leave out members without partitions
             for member in self.listed:
                 out.setdefault(member, frozenset())
         return out
 
     @property
     def tasks(self) -> dict[str, Tasks]:
-        """The tasks of members of Kafka Streams, as far as they were seen."""
+        """The tasks of Kafka Streams members whose assignment was seen."""
         return {
             member: tasks
             for sync in self.syncs
@@ -101,7 +101,7 @@ class Generation:
 
     @cached_property
     def orders(self) -> dict[str, WorkerOrders]:
-        """What workers of Kafka Connect were told, as far as that was seen."""
+        """The assignments of Kafka Connect workers, as far as seen."""
         return {
             member: orders
             for sync in self.syncs
@@ -120,7 +120,7 @@ def find_generations(calls: Iterable[Call]) -> list[Generation]:
             latest = Generation(generation, time, call.number)
             out.append(latest)
         elif generation != latest.id:
-            continue  # the answer to an earlier one was late
+            continue  # late response of an earlier one
         _include(latest, call)
     for each in out:
         each.joins.sort(key=lambda join: (join.time, join.number))
@@ -128,7 +128,7 @@ def find_generations(calls: Iterable[Call]) -> list[Generation]:
 
 
 def _mentions(calls: Iterable[Call]) -> list[tuple[int, Call, int]]:
-    """Return the calls that show a generation, when they do, and which, in the order of time."""
+    """Return the calls that show a generation, with time and generation ID, in the order of time."""
     found: list[tuple[int, Call, int]] = []
     for call in calls:
         if isinstance(call, Join):
@@ -151,7 +151,7 @@ def _begins(latest: Generation, call: Call, generation: int) -> bool:
 
 
 def _is_stranger(join: Join, latest: Generation) -> bool:
-    """Whether a member cannot be of a generation that has the same number: the group counts anew."""
+    """Return whether a member cannot belong to a generation with the same ID: the group restarted its count."""
     known = {**latest.listed, **latest.heard}
     return (
         join.time > latest.formed
@@ -170,7 +170,7 @@ def _include(generation: Generation, call: Call) -> None:
     if call.time >= generation.formed:
         generation.later.append(call)
         if not generation.listed:
-            generation.listed.update(call.members)  # told to a leader that returns (KIP-814)
+            generation.listed.update(call.members)  # in the response to a returning leader (KIP-814)
         return
     generation.joined = True
     generation.joins.append(call)
@@ -185,16 +185,16 @@ _NO_LIMIT = 1 << 32
 _Timed = TypeVar("_Timed", Join, Departure)
 
 LATE = 1_000_000_000
-"""ns by which the end of a session may seem to come later than it did: what was heard last was not what came last."""
+"""ns by which a session may seem to end too late: the last request seen may not be the last one received."""
 
 
 @dataclass(frozen=True, slots=True)
 class Expiry:
     """The end of a member's session.
 
-    :ivar time: when the coordinator gave it up
-    :ivar since: of its last sign of life
-    :ivar number: of the exchange with that
+    :ivar time: when the coordinator removed the member
+    :ivar since: time of its last sign of life
+    :ivar number: number of the exchange with its last sign of life
     """
 
     member: str
@@ -205,21 +205,21 @@ class Expiry:
 
 @dataclass(slots=True, kw_only=True)
 class Transition:
-    """What led from one state of a group to the next.
+    """A change from one state of a group to the next.
 
-    :ivar before: generation that the group had; None if that was not seen
-    :ivar previous: the same as a number, that of an empty group included; -1 if not known
-    :ivar begin: time after which it began at the earliest
-    :ivar end: when its generation was formed, or the group was empty; the end of the capture if it goes on
-    :ivar generation: that it led to; None if the group was emptied, or it goes on
+    :ivar before: previous generation; None if it was not seen
+    :ivar previous: previous generation ID, including that of an empty group; -1 if unknown
+    :ivar begin: its earliest possible start
+    :ivar end: when its generation was formed, or the group became empty; the end of the capture if it is running
+    :ivar generation: new generation; None if the group became empty, or the transition is running
     :ivar emptied: whether it left the group without members
     :ivar unseen: whether it led to a generation of which nothing was seen
-    :ivar present: IDs of the members at its beginning, as far as they are known
-    :ivar whole: whether they are all known
+    :ivar present: IDs of the members at its start, as far as known
+    :ivar whole: whether all members at its start are known
     :ivar expiries: sessions that ended in it
-    :ivar departures: members that were removed in it by LeaveGroup
+    :ivar departures: members that a LeaveGroup removed in it
     :ivar joins: JoinGroups that were sent in it, in the order of time
-    :ivar ended: member IDs of those that left or whose session ended in it, and when
+    :ivar ended: IDs of the members that left or whose sessions ended in it, with the time
     """
 
     before: Generation | None
@@ -242,13 +242,13 @@ class Transition:
         }
 
     def gone(self, member: str, until: int | None = None) -> bool:
-        """Whether a member left, or its session ended, in the transition or up to a moment of it."""
+        """Return whether a member left, or its session ended, in the transition, at `until` at the latest."""
         time = self.ended.get(member)
         return time is not None and (until is None or time <= until)
 
 
 def present_in(generation: Generation, memberships: Memberships) -> dict[str, None]:
-    """Return the members of a generation when it ended: of static members that returned, the latest ID."""
+    """Return the members of a generation when it ended: for static members that returned, the latest ID."""
     members = dict(generation.members)
     for join in generation.later:
         instance = join.instance
@@ -262,7 +262,7 @@ def present_in(generation: Generation, memberships: Memberships) -> dict[str, No
 def find_transitions(
     calls: Sequence[Call], generations: Sequence[Generation], memberships: Memberships, now: int
 ) -> list[Transition]:
-    """Return the transitions in the order of time; the last may lead nowhere, because nothing was going on.
+    """Return the transitions in the order of time; the last one may be no change at all.
 
     :param now: the end of the capture
     """
@@ -272,7 +272,7 @@ def find_transitions(
         before = generations[place - 1] if place else None
         after = generations[place] if place < len(generations) else None
         if after is not None and before is None and not after.joined:
-            continue  # the capture begins in the midst of it
+            continue  # the capture begins during it
         out += _between(before, after, joins, memberships, now)
     return out
 
@@ -288,7 +288,7 @@ def _between(
     end = now if after is None else after.formed
     anew = before is not None and after is not None and after.id <= before.id
     answered = {id(join) for join in before.joins + before.later} if before is not None else set()
-    # what was under way when a generation was formed came too late for it, and belongs to the next
+    # requests in flight when a generation was formed were too late for it, and belong to the next
     sent = [join for join in after.joins if join.time < begin] if after is not None else []
     latest = after.id if after is not None and not anew else _NO_LIMIT
     within = [
@@ -309,7 +309,7 @@ def _between(
     emptied = _forgotten_at(transition) if anew else _emptied_at(transition, memberships)
     if emptied is not None:
         first, second = _split(transition, emptied)
-        # the coordinator forgets empty groups after a while, and begins to count anew
+        # the coordinator deletes empty groups after a while, and restarts the count
         second.previous = -1 if anew else second.previous
         return [first, second]
     if (between := _unseen_at(transition)) is not None:
@@ -320,13 +320,13 @@ def _between(
 
 
 def _within(found: Sequence[_Timed], begin: int, end: int) -> Sequence[_Timed]:
-    """Return what lies in a time, of what is in the order of time."""
+    """Return the elements of a time-ordered sequence from `begin` to `end`, both included."""
     first = bisect_left(found, begin, key=lambda each: each.time)
     return found[first : bisect_right(found, end, key=lambda each: each.time)]
 
 
 def _expiries(transition: Transition, memberships: Memberships) -> list[Expiry]:
-    """Return the sessions that ended: of members that are not among the next and did not leave."""
+    """Return the ended sessions: of members that are missing in the next generation and did not leave."""
     stayed = members_of(transition.generation, memberships)
     out = []
     for member in transition.present:
@@ -342,7 +342,7 @@ def _expiries(transition: Transition, memberships: Memberships) -> list[Expiry]:
 
 
 def members_of(generation: Generation | None, memberships: Memberships) -> set[str | None]:
-    """Return the IDs of the members of a generation, and the instance IDs of the static ones; none if there is none."""
+    """Return the member IDs of a generation, and its static members' instance IDs; empty if `generation` is None."""
     if generation is None:
         return set()
     known = {*generation.members, *generation.heard}
@@ -354,22 +354,22 @@ def _expiry(membership: Membership, memberships: Memberships, transition: Transi
     if session is None or not membership.seen:
         return None
     if membership.signs and membership.signs[-1].begin > transition.end:
-        return None  # it was heard of later, as a member
+        return None  # it was still a member later
     time, number = sign if sign is not None else (transition.begin, 0)
     if transition.before is not None and time < transition.before.formed:
-        # its answer was not seen to come, but with it the session began anew
+        # its response was not seen, but restarted the session
         time = transition.before.formed if transition.before.joined else time
     counted = memberships.counted_from(time, transition.end)
     ends = counted + session
-    # without a generation that lacks it, nothing shows that it is gone but the time
+    # without a generation that lacks it, only the time shows that it is gone
     slack = min(LATE, session // 5) if transition.generation is not None else 0
     gone = min(membership.unknown_since or transition.end, transition.end)
     if counted > time and transition.generation is not None and time + session <= gone < ends - slack:
-        ends = counted  # its coordinator had loaded the group sooner than it took connections
+        ends = counted  # its coordinator had loaded the group before it accepted connections
     if transition.generation is None and _goes_on(transition, memberships, ends + LATE):
-        return None  # the others would have been told
+        return None  # the others would have learned of it
     if membership.unknown_since is not None and membership.unknown_since < ends - slack:
-        return None  # the coordinator did not know it any more before
+        return None  # the coordinator had forgotten it before
     return (
         Expiry(membership.member, min(ends, transition.end), time, number)
         if ends <= transition.end + slack
@@ -378,7 +378,7 @@ def _expiry(membership: Membership, memberships: Memberships, transition: Transi
 
 
 def _goes_on(transition: Transition, memberships: Memberships, time: int) -> bool:
-    """Whether heartbeats show after a moment that the generation before is still there."""
+    """Return whether heartbeats after `time` show that the previous generation still exists."""
     before = transition.before
     return before is not None and any(
         memberships.of(member).beat_well(before.id, time) for member in transition.present
@@ -386,7 +386,7 @@ def _goes_on(transition: Transition, memberships: Memberships, time: int) -> boo
 
 
 def _emptied_at(transition: Transition, memberships: Memberships) -> int | None:
-    """Return when the last member was gone; None if a member stayed, or that is not known."""
+    """Return when the last member was gone; None if a member stayed, or that is unknown."""
     before, after = transition.before, transition.generation
     if (
         before is None
@@ -397,7 +397,7 @@ def _emptied_at(transition: Transition, memberships: Memberships) -> int | None:
     if after is not None and after.id == before.id + 1:
         return None
     if after is not None and not all(memberships.of(member).seen for member in after.members):
-        return None  # there are members that were not captured, who may have been there all the time
+        return None  # members that were not captured may have been there all the time
     time = max(transition.ended[member] for member in transition.present)
     waiting = [
         join
@@ -408,7 +408,7 @@ def _emptied_at(transition: Transition, memberships: Memberships) -> int | None:
 
 
 def _forgotten_at(transition: Transition) -> int:
-    """Return when a group was empty that counts its generations anew: after the last ending that was seen."""
+    """Return when a group was empty that restarted its generation count: after the last departure or expiry seen."""
     endings = [time for who, time in transition.ended.items() if who in transition.present]
     came = [
         join.time for join in transition.joins if join.member not in transition.present and not _refused(join)
@@ -417,10 +417,9 @@ def _forgotten_at(transition: Transition) -> int:
 
 
 def _unseen_at(transition: Transition) -> int | None:
-    """Return when a member's going led to a generation without any member that was seen; None if there is none such.
+    """Return when a departure led to a generation of which no member was seen; None if there is no such generation.
 
-    Where a member goes and comes back, and the rest of the group was not captured, the numbers tell that there was
-    one.
+    If a member leaves and returns, and the rest of the group was not captured, generation IDs show that there was one.
     """
     before, after = transition.before, transition.generation
     if before is None or after is None or after.id < before.id + 2:
@@ -435,7 +434,7 @@ def _refused(join: Join) -> bool:
 
 
 def _split(transition: Transition, time: int) -> list[Transition]:
-    """Return the transition that emptied the group, and what came after."""
+    """Return the transition that emptied the group, and the one after it."""
     first = Transition(
         before=transition.before,
         previous=transition.previous,

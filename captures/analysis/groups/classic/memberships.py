@@ -1,7 +1,7 @@
-"""Members of a classic group one by one: when they showed life, what they were told, and how it ended.
+"""Members of a classic group one by one: their signs of life, the errors they received, and how they ended.
 
-A membership is one member ID. The coordinator gives a new ID to each member that joins anew, static ones (KIP-345)
-included; the instance ID tells which memberships belong together.
+A membership is one member ID. The coordinator gives a new ID to each member that joins again, including static ones
+(KIP-345); the instance ID shows which memberships belong together.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dissectors.error_codes import ErrorCode
 
 _AnyCall = TypeVar("_AnyCall", bound=Call)
 _LIVING = frozenset({ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS})
-"""Errors of answers after which the coordinator counts the session anew."""
+"""Errors of responses with which the coordinator restarts the session."""
 _UUID = re.compile(r"-[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z")
 
 
@@ -26,9 +26,9 @@ _UUID = re.compile(r"-[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z")
 class Departure:
     """A member that a LeaveGroup removed.
 
-    :ivar time: when the coordinator handled it
+    :ivar time: when the coordinator handled the request
     :ivar reason: in words (KIP-800); empty if none is given
-    :ivar by_admin: whether another client asked for it (an administrator)
+    :ivar by_admin: whether another client sent the request (an administrator)
     """
 
     time: int
@@ -40,9 +40,9 @@ class Departure:
 
 
 class Sign(NamedTuple):
-    """A time in which a member was alive to the coordinator.
+    """A time in which the coordinator saw a member as alive.
 
-    :ivar number: of the last exchange that shows it
+    :ivar number: number of the last exchange that shows it
     """
 
     begin: int
@@ -54,12 +54,12 @@ class Sign(NamedTuple):
 class Membership:
     """One member ID.
 
-    :ivar client: client ID, or address without one; what can be read of the member ID if it was not seen speaking
-    :ivar calls: of the member, in the order of time; those by which others remove it are not among them
+    :ivar client: client ID, or address without one; the readable part of the member ID if it has no calls
+    :ivar calls: calls of the member, in the order of time, without those with which others remove it
     :ivar joins: its JoinGroups among them
-    :ivar signs: from when to when calls kept its session alive, in the order of beginnings
-    :ivar left: how it was removed by a LeaveGroup; None if it was not
-    :ivar unknown_since: when the coordinator said first that it does not know the member; None if it did not
+    :ivar signs: times in which calls kept its session alive, in the order of starts
+    :ivar left: how a LeaveGroup removed it; None if none did
+    :ivar unknown_since: when the coordinator first said that it does not know the member; None if it did not
     :ivar by_heartbeats: whether commits do not keep its session alive: those of JoinGroup v0 did not (0.9.0.1)
     """
 
@@ -82,18 +82,18 @@ class Membership:
 
     @property
     def seen(self) -> bool:
-        """Whether it was seen speaking."""
+        """Whether calls of it were seen."""
         return bool(self.calls)
 
     @property
     def connections(self) -> list[int]:
-        """Those it spoke on, in order."""
+        """IDs of the connections of its calls, in order."""
         return list(dict.fromkeys(call.connection for call in self.calls))
 
     def add(self, call: Call, answered: int) -> None:
-        """Take in a call of the member, later than those before.
+        """Add a call of the member, later than those before.
 
-        :param answered: when the coordinator answered what it lets members wait for, if that was not seen
+        :param answered: assumed time of the response to a JoinGroup or SyncGroup, if it was not seen
         """
         self.calls.append(call)
         self.client, self.host = call.client, call.host
@@ -117,11 +117,11 @@ class Membership:
             self._latest.append(max(known, (sign.end, sign.number)))
 
     def is_unknown(self, time: int) -> None:
-        """Note that the coordinator did not know the member at a moment."""
+        """Record that the coordinator did not know the member at `time`."""
         self.unknown_since = time if self.unknown_since is None else min(self.unknown_since, time)
 
     def last_sign(self, until: int) -> tuple[int, int] | None:
-        """Return when the coordinator last heard of it up to a moment, and the number of that exchange."""
+        """Return its last sign of life up to `until`, and the number of that exchange; None if there is none."""
         place = bisect_right(self.signs, until, key=lambda sign: sign.begin)
         if not place:
             return None
@@ -129,12 +129,12 @@ class Membership:
         return min(time, until), number
 
     def joins_before(self, time: int) -> Iterator[Join]:
-        """Yield the JoinGroups that it sent before a moment, the latest first."""
+        """Yield the JoinGroups that it sent before `time`, the latest first."""
         place = bisect_left(self.joins, time, key=lambda join: join.time)
         return (self.joins[index] for index in range(place - 1, -1, -1))
 
     def told(self, after: int, until: int) -> Call | None:
-        """Return the first answer in a time that told it of a rebalance, other than a JoinGroup's."""
+        """Return the first response after `after` and up to `until` that announced a rebalance, except JoinGroup's."""
         found: list[Call] = [
             *_in_time(self._beats_told, after, until),
             *_in_time(self._others_told, after, until),
@@ -142,24 +142,24 @@ class Membership:
         return min(found, key=lambda call: call.at, default=None)
 
     def beats_told(self, after: int, until: int) -> int:
-        """Return how many heartbeats in a time were answered with the news of a rebalance."""
+        """Return the number of heartbeats after `after` and up to `until` whose response announced a rebalance."""
         return sum(call.count for call in _in_time(self._beats_told, after, until))
 
     def refused(self, error: int, until: int | None = None) -> Call | None:
-        """Return the first call that was answered with an error, up to a moment."""
+        """Return the first call that was answered with `error`, at `until` at the latest."""
         return next(
             (call for call in self.calls if call.error == error and (until is None or call.at <= until)), None
         )
 
     def beat_well(self, generation: int, after: int) -> bool:
-        """Whether a heartbeat of a generation was answered without an error after a moment."""
+        """Return whether a heartbeat of `generation` was answered without an error after `after`."""
         return any(
             isinstance(call, Beat) and not call.error and call.generation == generation and call.last > after
             for call in reversed(self.calls)
         )
 
     def interval(self) -> int | None:
-        """Return the time between its heartbeats, in ns; None if there were too few."""
+        """Return the median time between its heartbeats in ns; None if there were too few."""
         gaps = [
             (run.last - run.time) // (run.count - 1)
             for run in self.calls
@@ -169,7 +169,7 @@ class Membership:
 
 
 def _in_time(calls: Sequence[_AnyCall], after: int, until: int) -> list[_AnyCall]:
-    """Return the calls that were answered in a time; of runs, those of which a part was."""
+    """Return the calls that were answered after `after` and up to `until`, including runs that overlap that time."""
     out = []
     for place in range(bisect_right(calls, until, key=lambda call: call.time) - 1, -1, -1):
         call = calls[place]
@@ -185,7 +185,7 @@ def _last_end(call: Call) -> int | None:
 
 
 def _sign(call: Call, answered: int) -> Sign | None:
-    """Return from when to when a call keeps the session alive."""
+    """Return the time in which a call keeps the session alive; None if it does not."""
     if isinstance(call, Run):
         if (
             call.error not in _LIVING
@@ -197,7 +197,7 @@ def _sign(call: Call, answered: int) -> Sign | None:
     if isinstance(call, Join | Sync):
         if call.error not in _LIVING:
             return None
-        # who waits for the answer is alive to the coordinator (ClassicGroupMember.hasSatisfiedHeartbeat)
+        # a member that waits for the response is alive to the coordinator (ClassicGroupMember.hasSatisfiedHeartbeat)
         return Sign(call.time, answered if call.end is None else call.end, call.number)
     return None
 
@@ -207,12 +207,12 @@ class Memberships:
 
     :param calls: in the order of time
     :param formed: when generations were formed, and so JoinGroups answered; in the order of time
-    :param reloads: when a coordinator has loaded the group, in the order of time: it counts all sessions from then
+    :param reloads: when a coordinator had loaded the group, in the order of time: all sessions restart then
         (``GroupMetadataManager.onLoaded``)
     :param now: the end of the capture
-    :ivar by_instance: instance ID -> member IDs that it had
+    :ivar by_instance: instance ID -> its member IDs
     :ivar departures: members that left or were removed by LeaveGroup, in the order of time
-    :ivar newcomers: connection -> JoinGroups on it that named no member, in the order of time
+    :ivar newcomers: connection -> its JoinGroups without a member ID, in the order of time
     """
 
     def __init__(
@@ -248,26 +248,26 @@ class Memberships:
         return iter(self._memberships.values())
 
     def of(self, member: str) -> Membership:
-        """Return the life of a member ID, an empty one if nothing was seen of it."""
+        """Return the membership of a member ID, an empty one if nothing of it was seen."""
         membership = self._memberships.get(member)
         if membership is None:
             membership = self._memberships[member] = Membership(member, _UUID.sub("", member))
         return membership
 
     def counted_from(self, sign: int, until: int) -> int:
-        """Return from when the session of a member was counted up to a moment that gave a sign of life last at another.
+        """Return the start of a member's session at `until`, if its last sign of life was at `sign`.
 
-        A coordinator that loads the group counts all sessions from then, however long members were silent before.
+        A coordinator that loads the group restarts all sessions, however long members were silent before.
         """
         place = bisect_right(self._reloads, until)
         return max(self._reloads[place - 1], sign) if place else sign
 
     def session_timeout(self, membership: Membership) -> int | None:
-        """Return the session timeout of a member; where it was not told, the longest of the others in the group."""
+        """Return the session timeout of a member; if unknown, the longest of the group's other members."""
         return membership.session_timeout or self._longest_session
 
     def know(self, member: str, instance: str | None) -> None:
-        """Note a member that others speak of."""
+        """Record a member that a response to another member names."""
         membership = self.of(member)
         if instance and membership.instance is None:
             membership.instance = instance
@@ -299,7 +299,7 @@ class Memberships:
             self.departures.append(departure)
 
     def _of_instance(self, instance: str | None, time: int) -> str:
-        """Return the member ID that a static member has at a time; empty if not known."""
+        """Return the member ID of a static member at `time`; empty if unknown."""
         known = [
             member
             for member in self.by_instance.get(instance or "", ())

@@ -1,7 +1,7 @@
-"""Members that join again of their own accord, and why: other topics, other partitions, a second round, or no reason.
+"""Members that rejoin of their own accord, and why: other topics, other partitions, a second round, or no reason.
 
-A member that was told of a rebalance joins again because of that. One that was not, and is the leader or says something
-else of itself than before, begins a rebalance.
+A member that learned of a rebalance rejoins because of that. Otherwise it starts a rebalance, if it is the leader or
+its metadata changed.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from captures.meaning import words
 from captures.time_format import span
 
 _REVOKED = ("need to revoke partitions", "after revoking")
-"""In the reasons that Java and franz-go give for the second round of a cooperative rebalance (KIP-429)."""
+"""Parts of the reasons of Java and franz-go for the second round of a cooperative rebalance (KIP-429)."""
 _PARTITIONS_CHANGED = "cached metadata has changed"
 _OF_STREAMS = ("probing rebalance", "followup rebalance")
-"""In the reasons of Streams, which moves tasks when they were given up, or were warmed up (KIP-429, KIP-441)."""
+"""Parts of the reasons of Streams, which moves tasks once revoked or warmed up (KIP-429, KIP-441)."""
 _SUBSCRIPTION_CHANGED = "the subscription has changed"
-"""In the reasons of ``ConsumerCoordinator.rejoinNeededOrPending``."""
+"""Part of a reason of ``ConsumerCoordinator.rejoinNeededOrPending``."""
 
 
 class Rejoins:
-    """Finds the members that joined again of their own accord, in the transitions of one group."""
+    """Finds the members that rejoined of their own accord, in the transitions of one group."""
 
     def __init__(self, group: str, memberships: Memberships, context: GroupContext, labels: Labels) -> None:
         self._group = group
@@ -41,10 +41,10 @@ class Rejoins:
         self._labels = labels
 
     def causes(self, transition: Transition, opened: int | None, told: int | None) -> list[Cause]:
-        """Return what such members began in a transition, in the order of time.
+        """Return the causes that such members are in a transition, in the order of time.
 
-        :param opened: when something else did; None if nothing else is known
-        :param told: when a member first learned of the transition; None if none was
+        :param opened: time of the first other cause; None if there is none
+        :param told: when a member first learned of the transition; None if none did
         """
         before, after = transition.before, transition.generation
         new = self._new(after)
@@ -57,7 +57,7 @@ class Rejoins:
             if join.asked_as not in transition.present or join.error or join.member in seen:
                 continue
             seen.add(join.member)
-            # what others began a moment before may not have been told yet, so that it was no reason to join
+            # a rebalance that others opened just before may not have been announced yet, so it was no reason to join
             own = self._memberships.of(join.member).told(transition.begin, join.time) is None
             first = known is None or join.time <= known
             cause = self._cause(join, before, own=own, first=first and not found, new=new)
@@ -68,7 +68,7 @@ class Rejoins:
     def _cause(
         self, join: Join, before: Generation, *, own: bool, first: bool, new: frozenset[TopicPartition]
     ) -> Cause | None:
-        """Return why a member joined again; None if it was told to."""
+        """Return why a member rejoined; None if the coordinator asked it to."""
         topics = self._topics(join, before)
         if topics is not None:
             return self._made(join, Trigger.SUBSCRIPTION_CHANGED, Certainty.OBSERVED, topics)
@@ -121,14 +121,14 @@ class Rejoins:
         gave_up = f"stopped {partitions(stopped)}" if stopped else "given up what others are to have"
         why = f"it has {gave_up} (second round of a cooperative rebalance)"
         cause = self._made(join, Trigger.COOPERATIVE_FOLLOW_UP, certainty, why)
-        # what such members say is no news
+        # the member's own reason adds nothing
         return replace(cause, sentence=f"{self._labels.of(join.member)} joined again: {why}")
 
     # ------------------------------------------------------------ workers of Kafka Connect
     def _of_worker(
         self, join: Join, orders: WorkerOrders, new: frozenset[TopicPartition]
     ) -> tuple[str, list[int]]:
-        """Return why a worker joined again, in words, and exchanges that show it; empty if nothing tells it.
+        """Return why a worker rejoined, in words, and exchanges that show it; empty if nothing shows it.
 
         :param new: connectors and tasks that no worker ran before
         """
@@ -153,7 +153,7 @@ class Rejoins:
         )
 
     def _configured(self, changes: Sequence[ConfigChange], new: frozenset[TopicPartition]) -> str:
-        """Return what was configured, in words, the latest of each connector."""
+        """Return the changes of configurations in words, by connector."""
         told: dict[str, list[str]] = {}
         for change in changes:
             name = change.connector
@@ -174,7 +174,7 @@ class Rejoins:
         )
 
     def _new(self, generation: Generation | None) -> frozenset[TopicPartition]:
-        """Return connectors and tasks that no worker ran in any generation before."""
+        """Return connectors and tasks that no worker ran in any earlier generation."""
         if generation is None or not generation.orders:
             return frozenset()
         every = frozenset().union(*generation.assigned.values())
@@ -184,7 +184,7 @@ class Rejoins:
 
     # ------------------------------------------------------------ the subscription
     def _topics(self, join: Join, before: Generation) -> str | None:
-        """Return which topics a member wants that it did not, or does not want any more; None if they are the same."""
+        """Return the change of a member's subscription, in words; None if it is unchanged."""
         former = self._former(join, before)
         if former is None or join.subscription is None or former == join.subscription.topics:
             return None
@@ -199,7 +199,7 @@ class Rejoins:
         return known.topics if known is not None else None
 
     def _said_before(self, join: Join) -> Subscription | None:
-        """Return what a member said of itself when it joined the last time."""
+        """Return the subscription of a member's previous JoinGroup; None if there is none."""
         earlier = self._memberships.of(join.member).joins_before(join.time)
         return next((other.subscription for other in earlier if other.subscription is not None), None)
 
@@ -210,13 +210,13 @@ class Rejoins:
 
     # ------------------------------------------------------------ partitions
     def _partitions(self, join: Join, before: Generation) -> CountSeen | None:
-        """Return the news of another partition count that came to the leader since it joined, of a topic it assigns."""
+        """Return the latest new partition count, since the leader joined, of a topic that it assigns; None if none."""
         topics = {
             topic
             for known in (*before.subscriptions.values(), *([join.subscription] if join.subscription else []))
             for topic in known.topics
         }
-        # a leader that joined before it had metadata had nothing to deal out
+        # a leader that joined before it had metadata had nothing to assign
         dealt = {place.topic for places in before.assigned.values() for place in places}
         since = max((each.time for each in before.joins if each.member == join.member), default=before.formed)
         news = [
@@ -253,11 +253,11 @@ class Rejoins:
         return self._made(join, Trigger.PARTITIONS_CHANGED, Certainty.OBSERVED, why, change.number)
 
     def _as_it_says(self, join: Join) -> tuple[Certainty, str]:
-        """Return how sure it is that topics have other partitions, of a member that says so, and why it joined."""
+        """Return the certainty of changed partitions that a member gives as its reason, and the reason in words."""
         topics = join.subscription.topics if join.subscription is not None else ()
         told = [self._context.partitions.changes(topic) for topic in topics]
         if told and all(told) and not any(seen.before is not None for news in told for seen in news):
-            # all that clients were told is that topics have the partitions that they had
+            # clients only learned that topics have the same partitions as before
             return (
                 Certainty.INFERRED,
                 "its metadata changed, though its topics have as many partitions as before",
@@ -265,7 +265,7 @@ class Rejoins:
         return Certainty.OBSERVED, "its subscribed topics have other partitions than before"
 
     def _gave_up(self, join: Join, before: Generation) -> bool:
-        """Whether a member has given up what the assignment took from it, and keeps the rest."""
+        """Return whether a member has revoked the partitions that the assignment took from it, and keeps the rest."""
         owned = join.subscription.owned if join.subscription is not None else None
         if owned is None:
             return False

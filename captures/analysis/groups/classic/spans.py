@@ -1,4 +1,4 @@
-"""What the members of a classic group did from one moment to another: joining, waiting, consuming, being silent."""
+"""The phases of a classic group's members: joining, waiting, consuming, being silent."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from captures.analysis.groups.vocabulary import Phase
 from dissectors.error_codes import ErrorCode
 
 _HELD_UP = 2
-"""Heartbeats that tell of a rebalance, without a JoinGroup after, from which on a member does not join."""
+"""Heartbeats answered with a rebalance, without a JoinGroup, after which a member counts as not joining."""
 
 
 def members_over_time(
     memberships: Memberships, generations: Sequence[Generation], transitions: Sequence[Transition], now: int
 ) -> list[GroupMember]:
-    """Return the members, in the order of their first signs of life; a static one once, whatever its IDs were.
+    """Return the members in the order of their first signs of life; a static one once, whatever its IDs were.
 
     :param now: the end of the capture
     """
@@ -33,7 +33,7 @@ def members_over_time(
     for membership in sorted(memberships, key=lambda each: _first(each, belonged.get(each.member, []))):
         mine = belonged.get(membership.member, [])
         if not mine and all(join.error for join in membership.joins):
-            continue  # was given an ID, or refused, and never came in
+            continue  # was given an ID, or refused, and never joined
         member_ = _member(membership, mine, gone.get(membership.member), left_out.get(membership.member), now)
         key = membership.instance or membership.member
         out[key] = out[key].followed_by(member_) if key in out else member_
@@ -41,7 +41,7 @@ def members_over_time(
 
 
 def _left_out(transitions: Sequence[Transition], memberships: Memberships) -> dict[str, int]:
-    """Return the members that a generation was formed without though nothing ended their sessions, and when."""
+    """Return members that are missing in a generation though nothing ended their sessions, with its time."""
     out = {}
     for transition in transitions:
         if transition.generation is None or not transition.generation.whole:
@@ -136,7 +136,7 @@ def _spans(
 
 
 def _begins(membership: Membership, assigned: dict[int, frozenset[TopicPartition] | None]) -> list[Span]:
-    """Return what the member began to do; the ends are not right yet."""
+    """Return the phases that the member began; their ends are not set yet."""
     out = []
     joined = False
     for call in membership.calls:
@@ -161,7 +161,7 @@ def _begins(membership: Membership, assigned: dict[int, frozenset[TopicPartition
 
 
 def _silent(membership: Membership, left: int | None) -> Span | None:
-    """Return the time without a sign of life before a session ended."""
+    """Return the time without a sign of life before a session ended; None if there is none."""
     if left is None or membership.left is not None or not membership.signs:
         return None
     latest = max(membership.signs, key=lambda sign: sign.end)

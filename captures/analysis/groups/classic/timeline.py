@@ -1,8 +1,7 @@
-"""The timeline of a classic group (KIP-62): its members, generations and rebalances, from what members said.
+"""The timeline of a classic group (KIP-62): its members, generations and rebalances, made from the calls of members.
 
-The calls make memberships (:mod:`.memberships`) and generations (:mod:`.generations`). Between two generations lies a
-transition, which has causes (:mod:`.causes`) and becomes a rebalance: who waited how long, who leads, and which
-partitions changed hands.
+Calls are grouped into memberships (:mod:`.memberships`) and generations (:mod:`.generations`). Between two generations
+is a transition, which has causes (:mod:`.causes`) and becomes a rebalance with waits, leader and moved partitions.
 """
 
 from __future__ import annotations
@@ -39,20 +38,20 @@ from captures.analysis.groups.vocabulary import Certainty, Kind, Trigger
 from dissectors.error_codes import ErrorCode
 
 COOPERATIVE = frozenset({"cooperative-sticky", "stream", "streams", "compatible", "sessioned"})
-"""Names of assignors whose members keep what they have: KIP-429 for consumers and Streams, KIP-415 for Connect."""
+"""Names of assignors whose members keep their partitions: KIP-429 for consumers and Streams, KIP-415 for Connect."""
 EAGER = frozenset({"range", "roundrobin", "sticky", "default"})
 
 _NEVER = 1 << 63
 """End of a connection that is open."""
 
 Holders = dict[TopicPartition, str]
-"""Partition -> member ID of whom it was assigned to."""
+"""Partition -> ID of the member that it was assigned to."""
 
 
 class Stories:
     """Makes rebalances from transitions, in the order of time.
 
-    :param workers: finds when connectors and tasks ran nowhere; None if the members are no workers of Kafka Connect
+    :param workers: finds when connectors and tasks ran nowhere; None if the members are not workers of Kafka Connect
     """
 
     def __init__(self, group: str, memberships: Memberships, now: int, workers: WorkerStops | None) -> None:
@@ -65,9 +64,9 @@ class Stories:
         """The owner of a partition that is not among these: none (empty), or not known (None)."""
 
     def tell(self, transition: Transition, causes: list[Cause]) -> Rebalance:
-        """Return the rebalance that a transition was.
+        """Return the rebalance of a transition.
 
-        :param causes: what led to it; not empty
+        :param causes: its causes; not empty
         """
         rebalance = Rebalance(
             group=self._group,
@@ -94,7 +93,7 @@ class Stories:
         )
         return rebalance
 
-    # ------------------------------------------------------------ transitions that led to something
+    # ------------------------------------------------------------ finished transitions
     def _empty(self, rebalance: Rebalance, transition: Transition) -> None:
         rebalance.generation = transition.previous + 1
         rebalance.end = transition.end
@@ -140,7 +139,7 @@ class Stories:
         )
 
     def _aliases(self, transition: Transition, generation: Generation) -> dict[str, str]:
-        """Return former IDs of static members with those that they have in a generation."""
+        """Return former IDs of static members -> their IDs in a generation."""
         now = {
             instance: member
             for member in generation.members
@@ -159,7 +158,7 @@ class Stories:
             return
         before = {place: aliases.get(member, member) for place, member in self._holders.items()}
         after = {place: member for member, places in rebalance.assigned.items() for place in places}
-        # of members whose assignment was not seen, nothing is known to have changed
+        # members whose assignment was not seen are assumed to keep theirs
         known = {*rebalance.assigned, *rebalance.gone}
         for place, member in before.items():
             if place not in after and member not in known:
@@ -187,9 +186,9 @@ class Stories:
             total=None if end is None else end - begin,
         )
 
-    # ------------------------------------------------------------ a transition that goes on
+    # ------------------------------------------------------------ a running transition
     def conclude(self, rebalance: Rebalance, transition: Transition) -> None:
-        """Say of the last rebalance that its leader has not handed out assignments, if that is so."""
+        """Mark the last rebalance as running if its leader has not handed in the assignments."""
         generation = transition.generation
         if generation is None or rebalance.generation != generation.id or rebalance.emptied:
             return
@@ -219,7 +218,7 @@ class Stories:
         rebalance.gone = [member for member in transition.present if transition.gone(member)]
         waiting = [join for join in transition.joins if join.end is None]
         if not waiting and not any(self._lives_on(member, rebalance.time) for member in left):
-            # the members that are left were not captured, so nothing shows how it went on
+            # the remaining members were not captured, so nothing shows how it continued
             rebalance.generation = transition.previous + 1 if transition.previous >= 0 else -1
             return
         rebalance.running = True
@@ -244,13 +243,13 @@ class Stories:
         ]
 
     def _lives_on(self, member: str, time: int) -> bool:
-        """Whether a member was heard of not longer than its session before a moment, or after it."""
+        """Return whether a member's last sign of life was at most a session timeout before `time`, or after it."""
         membership = self._memberships.of(member)
         sign = membership.last_sign(self._now)
         return sign is not None and sign[0] + (membership.session_timeout or 0) >= time
 
     def _given_up(self, membership: Membership, timeout: int | None) -> int | None:
-        """Return when the coordinator goes on without a member: at the timeout, or when a silent one's session ends."""
+        """Return when the coordinator continues without a member: at the timeout, or at a silent one's session end."""
         sign = membership.last_sign(self._now)
         if sign is None or membership.session_timeout is None:
             return timeout
@@ -263,14 +262,14 @@ class Stories:
         return ends if timeout is None else min(ends, timeout)
 
     def _deadline(self, begin: int, members: list[str]) -> int | None:
-        """Return when the coordinator goes on without those that have not joined: after the longest timeout of all."""
+        """Return when the coordinator continues without missing members: after the longest timeout of all."""
         timeouts = [self._memberships.of(member).rebalance_timeout for member in members]
         known = [timeout for timeout in timeouts if timeout is not None]
         return begin + max(known) if known else None
 
 
 def _answered(generation: Generation) -> list[Join]:
-    """Return the JoinGroups that made a generation, the last one of each member."""
+    """Return the JoinGroups that formed a generation, the last one of each member."""
     return list({join.member: join for join in generation.joins}.values())
 
 
@@ -285,7 +284,7 @@ def _ended(generation: Generation, rebalance: Rebalance) -> int | None:
 
 
 def is_cooperative(generation: Generation) -> bool | None:
-    """Return whether members keep what they have while a rebalance goes on; None if it is not known."""
+    """Return whether members keep their partitions during a rebalance; None if unknown."""
     if generation.protocol in COOPERATIVE:
         return True
     if generation.protocol in EAGER:
@@ -293,8 +292,8 @@ def is_cooperative(generation: Generation) -> bool | None:
     told = [*generation.subscriptions.values()]
     told += [join.subscription for join in generation.joins if join.subscription is not None]
     if told and all(each.owned is None for each in told):
-        return False  # members of a version that does not tell what they own cannot keep it (KIP-429)
-    # who revokes everything first owns nothing when it joins
+        return False  # members with a version without owned partitions cannot keep them (KIP-429)
+    # a member that revokes everything first owns nothing when it joins
     return True if any(each.owned for each in told) else None
 
 
@@ -332,7 +331,7 @@ _LOADING = 14
 
 
 def tell(calls: GroupCalls, context: GroupContext) -> GroupTimeline:
-    """Return all that is known of a group."""
+    """Return the timeline of a group."""
     ordered = calls.ordered()
     generations = find_generations(ordered)
     formed = sorted(generation.formed for generation in generations)
@@ -361,9 +360,9 @@ def tell(calls: GroupCalls, context: GroupContext) -> GroupTimeline:
 
 
 def _coordinated_until(ordered: list[Call], context: GroupContext) -> int:
-    """Return up to when there was a coordinator that could end sessions: the end of the capture, as a rule.
+    """Return until when a coordinator could end sessions: usually the end of the capture.
 
-    One that closes the connections of its members, and answers none of them any more, was stopped or has died.
+    A coordinator that closes the connections of its members, and then answers none of them, was stopped or has died.
     """
     answered = max((call.latest for call in ordered if call.end is not None), default=0)
     endings = [context.ending(connection) for connection in {call.connection for call in ordered}]
@@ -372,7 +371,7 @@ def _coordinated_until(ordered: list[Call], context: GroupContext) -> int:
 
 
 def _reloads(ordered: list[Call], context: GroupContext) -> list[int]:
-    """Return when the group was loaded by a coordinator: another one, or the same after it was restarted."""
+    """Return when a coordinator loaded the group: another one, or the same after a restart."""
     loading = [call.at for call in ordered if call.error == _LOADING]
     return sorted(
         [*loading, *(seen.time for seen in context.coordinators[1:]), *_came_back(ordered, context)]
@@ -380,7 +379,7 @@ def _reloads(ordered: list[Call], context: GroupContext) -> list[int]:
 
 
 def _came_back(ordered: list[Call], context: GroupContext) -> Iterator[int]:
-    """Yield when a coordinator took connections again that had ended all those of the members: it was restarted."""
+    """Yield when a coordinator that had ended all connections of the members accepted one again: it was restarted."""
     by_broker: dict[str, dict[int, int]] = {}
     for call in ordered:
         by_broker.setdefault(call.broker, {}).setdefault(call.connection, call.time)
@@ -388,7 +387,7 @@ def _came_back(ordered: list[Call], context: GroupContext) -> Iterator[int]:
         endings = {connection: context.ending(connection) for connection in begun}
         order = sorted(begun, key=lambda connection: begun[connection])
         begins = [begun[connection] for connection in order]
-        # of all connections up to each, in the order of their beginnings, the end of the last one to end
+        # for each connection, in the order of starts, the latest end of it and all before it
         last_ends = list(
             accumulate((_NEVER if (each := endings[one]) is None else each.time for one in order), max)
         )
@@ -396,8 +395,8 @@ def _came_back(ordered: list[Call], context: GroupContext) -> Iterator[int]:
         for ending in sorted(each for each in endings.values() if each is not None and not each.by_client):
             before = bisect_left(begins, ending.time)
             if ending.time <= over or not before or last_ends[before - 1] > ending.time + LATE:
-                continue  # it answered on another one all the while
-            # what is accepted sooner was still in the queue of the socket that is being closed
+                continue  # it answered on another connection all the while
+            # a connection accepted sooner was still in the queue of the socket that is being closed
             accepted = context.accepted(broker, last_ends[before - 1] + LATE)
             if accepted is not None:
                 over = accepted
@@ -427,7 +426,7 @@ def _tell_transitions(
 def _conclude(
     timeline: GroupTimeline, generations: list[Generation], memberships: Memberships, ordered: list[Call]
 ) -> None:
-    """Fill in what holds at the end, and how much was seen."""
+    """Fill in the final state, and how much of the group was seen."""
     latest = generations[-1] if generations else None
     last = timeline.rebalances[-1] if timeline.rebalances else None
     timeline.generation = -1 if latest is None else latest.id
@@ -454,12 +453,12 @@ def _conclude(
 
 
 def _belongs(call: Call) -> bool:
-    """Whether who sends a call takes itself for a member."""
+    """Return whether the sender of a call considers itself a member."""
     return bool(call.member) and (call.generation >= 0 or (isinstance(call, Join) and bool(call.asked_as)))
 
 
 def _is_given(call: Call, memberships: Memberships) -> bool:
-    """Whether a member was seen to be given its ID."""
+    """Return whether a member was seen to be given its ID."""
     return any(not join.asked_as for join in memberships.of(call.member).joins)
 
 
@@ -469,5 +468,5 @@ def _state(last: Rebalance | None, latest: Generation | None) -> str:
     if last is not None and last.emptied:
         return "Empty"
     if last is not None and latest is not None and last.generation > latest.id:
-        return ""  # it went on without those that were captured
+        return ""  # it continued without the captured members
     return "Stable" if latest is not None else ""

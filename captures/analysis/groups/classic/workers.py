@@ -1,7 +1,8 @@
 """Connectors and tasks of Kafka Connect: when they ran nowhere, and how long they still wait for a lost worker.
 
-A worker runs what it has until it is told to stop, or, by the eager protocol (``connect.protocol=eager``), until it
-joins again. What a lost worker ran is given to no other until ``scheduled.rebalance.max.delay.ms`` are over (KIP-415).
+A worker runs its connectors and tasks until it has to stop them or, with the eager protocol
+(``connect.protocol=eager``), until it rejoins. Those of a lost worker are assigned to no other until
+``scheduled.rebalance.max.delay.ms`` have passed (KIP-415).
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ class _Idle(NamedTuple):
     """A connector or task that runs nowhere.
 
     :ivar begin: ns since the epoch
-    :ivar number: of the exchange that shows it last with its worker
-    :ivar rebalance: with which that began
+    :ivar number: number of the last exchange that shows it with its worker
+    :ivar rebalance: the rebalance in which it stopped
     """
 
     begin: int
@@ -35,11 +36,11 @@ class WorkerStops:
         """Whether the group waits for a lost worker."""
 
     def emptied(self) -> None:
-        """Note that the group has no workers any more: what ran nowhere is not waited for."""
+        """Record that the group is empty: what ran nowhere is not waited for."""
         self._idle, self._waits = {}, False
 
     def formed(self, rebalance: Rebalance, transition: Transition, generation: Generation) -> None:
-        """Take in a rebalance whose moves are told."""
+        """Add a rebalance whose moves are known."""
         for move in rebalance.moved:
             if move.before and move.place not in self._idle:
                 self._idle[move.place] = _Idle(*_stopped(move.before, transition, generation), rebalance)
@@ -58,13 +59,13 @@ class WorkerStops:
         delay = max((orders.delay for orders in generation.orders.values()), default=0)
         self._waits = delay > 0
         if not delay:
-            # what was not given out after the round that took it was deleted
+            # connectors and tasks not assigned in the round after their revocation were deleted
             self._idle = {place: idle for place, idle in self._idle.items() if idle.rebalance is rebalance}
         elif self._idle:
             rebalance.delay, rebalance.unassigned = delay, sorted(self._idle)
 
     def _stop_all(self, rebalance: Rebalance, generation: Generation) -> None:
-        """Note that workers stop all that they run as they join again."""
+        """Record that workers stop everything that they run when they rejoin."""
         joins = {join.member: join for join in generation.joins}
         moved = {move.place for move in rebalance.moved}
         for member in rebalance.assigned.keys() & joins.keys():
@@ -72,14 +73,14 @@ class WorkerStops:
                 self._idle.setdefault(place, _Idle(joins[member].time, joins[member].number, rebalance))
 
     def concluded(self) -> None:
-        """Tell what still runs nowhere at the end of the capture; what is not waited for was deleted."""
+        """Add stops for what still runs nowhere at the end of the capture; what is not waited for was deleted."""
         for place, idle in sorted(self._idle.items(), key=lambda each: each[0]) if self._waits else ():
             length = self._now - idle.begin
             idle.rebalance.stopped.append(Stop(place, length, False, idle.number or None, None, idle.begin))
 
 
 def _stopped(worker: str, transition: Transition, generation: Generation) -> tuple[int, int]:
-    """Return when a worker stopped what it does not run any more, and the exchange that shows it."""
+    """Return when a worker stopped what it no longer runs, and the number of the exchange that shows it."""
     for expiry in transition.expiries:
         if expiry.member == worker:
             return expiry.since, expiry.number

@@ -1,9 +1,10 @@
-"""The group epoch of a group of a newer kind, counted as its coordinator counts it, and what bumps it.
+"""The group epoch of a group of a newer kind, counted as its coordinator counts it, and the reasons of its bumps.
 
-Only members tell of the group epoch: a heartbeat is answered with the member's own, which follows it. So the group
-epoch is at least the highest that was seen. What bumps it by one is known (``GroupMetadataManager`` of Kafka): a new
-member, one that leaves or is removed, another subscription, other partitions. Such bumps are counted as they come; when
-an epoch is seen, it is clear how many there were, and reasons are looked for of those that no message announced.
+Only members show the group epoch: the response to a heartbeat has the member's own epoch, which follows it. So the
+group epoch is at least the highest that was seen. The reasons for a bump by one are known (``GroupMetadataManager`` of
+Kafka): a new member, one that leaves or is removed, another subscription, other partitions. Such bumps are counted as
+they are seen; when an epoch is seen, the number of bumps is known, and reasons are sought for those that no message
+announced.
 """
 
 from __future__ import annotations
@@ -22,17 +23,17 @@ from captures.analysis.groups.vocabulary import Kind, Trigger
 
 _FIRST = 2
 _HIGHEST = 2**31 - 1
-"""Epochs are int32. No group gets there, but anybody can say so."""
+"""Epochs are int32. No group gets there, but any client can claim it."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Bump:
-    """The group epoch went up.
+    """An increase of the group epoch.
 
-    :ivar reasons: all that is known of why, that which came first in front; never empty
-    :ivar generation: group epoch that it led to; -1 if not known
-    :ivar before: likewise
-    :ivar width: by how much it went up: more than one if nothing explains some of it
+    :ivar reasons: all known reasons, the first one first; never empty
+    :ivar generation: group epoch after it; -1 if unknown
+    :ivar before: group epoch before it; -1 if unknown
+    :ivar width: size of the increase: more than one if a part of it is unexplained
     :ivar late: whether the member that joined was not answered with this epoch, but had to wait for it
     """
 
@@ -49,7 +50,7 @@ class BumpLog:
     """Numbers bumps.
 
     :ivar sure: highest epoch that was seen; -1 if none
-    :ivar open: bumps since then, whose epochs follow from it
+    :ivar open: later bumps, whose epochs follow from it
     """
 
     bumps: list[Bump] = field(default_factory=list)
@@ -58,37 +59,37 @@ class BumpLog:
 
     @property
     def latest(self) -> int:
-        """The group epoch, as far as known; -1 if it is not."""
+        """The group epoch, as far as known; -1 if unknown."""
         return self.open[-1].generation if self.open and self.sure >= 0 else self.sure
 
     def add(self, *bumps: Bump) -> None:
-        """Count bumps whose epochs were not seen yet, among those that are open, in the order of time."""
+        """Count bumps whose epochs were not seen yet, among the open ones, in the order of time."""
         self.bumps += bumps
         self.open = sorted([*self.open, *bumps], key=lambda bump: bump.time)
         self._number()
 
     def follow(self, epoch: int, begun: int) -> None:
-        """Take the first epoch that is seen for the one before all bumps so far, but those before a moment led to it.
+        """Set the first epoch that is seen, which bumps up to `begun` led to, and later ones follow.
 
-        :param begun: when the member joined that has it: it was told by an answer after that
+        :param begun: when the member with that epoch joined: it got the epoch in a later response
         """
         self.sure = epoch - sum(bump.width for bump in self.open if bump.time <= begun)
         self._number()
 
     def begin(self, epoch: int) -> None:
-        """Take the first epoch that is seen for the one that all bumps so far led to."""
+        """Set the first epoch that is seen as the one that all bumps so far led to."""
         self.sure = epoch - sum(bump.width for bump in self.open)
         self._number()
         self.seen(epoch)
 
     def restart(self, bump: Bump, epoch: int) -> None:
-        """Begin anew, with a bump that led to an epoch: the group was deleted in between, or nothing was known."""
+        """Restart with a bump that led to `epoch`: the group was deleted in between, or nothing was known."""
         bump.generation = epoch
         self.bumps.append(bump)
         self.sure, self.open = epoch, []
 
     def seen(self, epoch: int) -> None:
-        """Note that an epoch was seen, which is accounted for."""
+        """Record that an epoch was seen, which is accounted for."""
         self.sure = max(self.sure, epoch)
         self.open = [bump for bump in self.open if bump.generation > epoch]
 
@@ -102,10 +103,10 @@ class BumpLog:
 class EpochCounter:
     """Counts the epochs of a group, and finds the reasons of bumps that no request announced.
 
-    :param roster: everybody who was seen; may grow
-    :param calls: by member ID, in the order of their requests
-    :ivar began_before: whether the group was there before the capture
-    :ivar first: epoch in which the capture begins, if it was; -1 if not
+    :param roster: all members that were seen; may grow
+    :param calls: calls by member ID, in the order of their requests
+    :ivar began_before: whether the group existed before the capture
+    :ivar first: epoch in which the capture begins, if the group existed before; otherwise -1
     """
 
     def __init__(
@@ -128,7 +129,7 @@ class EpochCounter:
 
     @property
     def latest(self) -> int:
-        """The group epoch, as far as known; -1 if it is not."""
+        """The group epoch, as far as known; -1 if unknown."""
         return self.counting.latest
 
     @property
@@ -138,15 +139,15 @@ class EpochCounter:
         return not self.began_before and (not bumps or bumps[0].generation <= _FIRST)
 
     def bumped(self, reason: Reason) -> None:
-        """Count a bump that something made."""
+        """Count a bump with a known reason."""
         self.counting.add(Bump(time=reason.time, reasons=[reason]))
 
     def perhaps(self, reason: Reason) -> None:
-        """Note what may have made a bump, if nothing else explains it."""
+        """Record a possible reason of a bump, for use if nothing else explains it."""
         self._perhaps.append(reason)
 
     def removed(self, lane: MemberTimeline, call: Call) -> None:
-        """Count the bump that removed a member which the coordinator does not know any more."""
+        """Count the bump that removed a member which the coordinator no longer knows."""
         reason = self.removals.known_gone(lane, self.bounded(self.plain(call)))
         heard = lane.silent_since(call.time) or 0
         # a bump that nothing explained may have been this one
@@ -166,19 +167,17 @@ class EpochCounter:
     ) -> None:
         """Count the bump of a member that joined.
 
-        :param epoch: that it was answered with
+        :param epoch: member epoch of the response
         :param alone: whether there was no other member
-        :param waits: whether it was not told yet what it is to have
+        :param waits: whether the response had no assignment yet
         """
         counting = self.counting
         bump = Bump(time=reason.time, reasons=[reason])
-        # Kafka 4.3 begins with epoch 1, and answers the first member with that if it has not worked out what it is to
-        # have yet: regular expressions are resolved, and tasks of a streams group assigned, after a moment
+        # Kafka 4.3 begins with epoch 1, and answers the first member with that if it has no assignment yet: regular
+        # expressions are resolved, and tasks of a streams group assigned, a moment later
         bump.late = waits and epoch <= 1 and self._kind is not Kind.SHARE
         if epoch <= 0:
-            counting.add(
-                bump
-            )  # the mock cluster of librdkafka answers so before it has worked the assignment out
+            counting.add(bump)  # the mock cluster of librdkafka sends this before it has an assignment
         elif not counting.open and counting.sure < 0:
             counting.restart(bump, epoch)
         elif self._is_another(epoch, alone=alone, waits=waits):
@@ -196,11 +195,11 @@ class EpochCounter:
             counting.seen(epoch)
 
     def _is_another(self, epoch: int, *, alone: bool, waits: bool) -> bool:
-        """Whether a join is answered by another group of the same name: epochs only grow, until a group is deleted."""
+        """Return whether another group of the same name answered a join: epochs only grow until a group is deleted."""
         return epoch < self.counting.sure or (alone and not waits and epoch <= self.latest)
 
     def observe(self, epoch: int, shown: BumpEvidence, begun: int = ALWAYS) -> None:
-        """Take in that a member has an epoch.
+        """Record that a member has an epoch.
 
         :param begun: when it joined, if that was seen
         """
@@ -230,7 +229,7 @@ class EpochCounter:
         self.counting.add(*bumps)
 
     def displace(self, lane: MemberTimeline, shown: BumpEvidence) -> None:
-        """Note who must have been removed, since another has its partitions: they are not given to two (KIP-848)."""
+        """Add the removal of members whose partitions another member got: a partition has one owner (KIP-848)."""
         bumps = self.counting.bumps
         if self._kind is Kind.SHARE or not shown.gained or not bumps:
             return
@@ -240,17 +239,17 @@ class EpochCounter:
             self.removals.taken(reason)
 
     def resolve(self, time: int) -> None:
-        """Count the bump that a pattern makes after one of its topics was deleted, if it was by then."""
+        """Count the bump of a pattern that is resolved after one of its topics was deleted, if due by `time`."""
         reason = self.topics.resolved(time)
         if reason is not None:
             self.bumped(reason)
 
     def plain(self, call: Call) -> BumpEvidence:
-        """Return a call as one that shows nothing but an epoch."""
+        """Return a call as evidence of an epoch only."""
         return BumpEvidence(call.time, call.number)
 
     def bounded(self, shown: BumpEvidence) -> BumpEvidence:
-        """Return what a call shows with the moment before which it was not so."""
+        """Return the evidence with the latest time of the previous epoch."""
         return replace(shown, since=self._since(shown.time))
 
     def _explain(self, count: int, shown: BumpEvidence) -> list[Reason]:
@@ -269,7 +268,7 @@ class EpochCounter:
         return chosen
 
     def _came_late(self, shown: BumpEvidence) -> bool:
-        """Give the first member's join the epoch that it had to wait for."""
+        """Give the first member's join the epoch that it had to wait for; return whether it had to."""
         bumps = self.counting.bumps
         if len(bumps) != 1 or not bumps[0].late or self.began_before:
             return False
@@ -281,7 +280,7 @@ class EpochCounter:
         return True
 
     def _since(self, time: int) -> int:
-        """Return the latest moment before another at which the group epoch was what it is known to be."""
+        """Return the latest time before `time` at which the group had the epoch that is known."""
         latest, bumps = self.latest, self.counting.bumps
         since = bumps[-1].time if bumps else ALWAYS
         for lane in self._roster.present:
@@ -302,11 +301,11 @@ class EpochCounter:
         return moved[-1].broker if moved else ""
 
     def _is_whole(self) -> bool:
-        """Whether nothing tells so far of members that were not captured."""
+        """Return whether nothing so far indicates members that were not captured."""
         return self.from_the_first and self._explained() == len(self.counting.bumps)
 
     def _explained(self) -> int:
-        """Return how many of the first bumps are explained: they stay so, and need not be looked at again."""
+        """Return how many bumps at the start are explained: they stay so, and need not be examined again."""
         bumps = self.counting.bumps
         while self._first_explained < len(bumps) and not any(
             reason.trigger is Trigger.UNKNOWN for reason in bumps[self._first_explained].reasons
@@ -316,12 +315,12 @@ class EpochCounter:
 
 
 def _after(epoch: int, width: int) -> int:
-    """Return the epoch that bumps lead to."""
+    """Return the epoch after bumps."""
     return min(epoch + width, _HIGHEST)
 
 
 def _is_unexplained(bump: Bump, since: int) -> bool:
-    """Whether nothing is known of what made a bump, after a moment."""
+    """Return whether a bump at or after `since` has no known reason."""
     return (
         bump.time >= since
         and bump.width == 1

@@ -1,8 +1,8 @@
-"""What the members of a group of a newer kind say, read in the order in which the answers came.
+"""The calls of a newer kind of group's members, read in the order of their responses.
 
-Members of a consumer group may still speak the classic protocol (KIP-848, online upgrade). To them the group looks as
-ever: JoinGroup, SyncGroup, and heartbeats that tell them to join anew; the generation is the group epoch. But no member
-leads, the coordinator makes the assignment, and no member waits for others.
+Members of a consumer group may still speak the classic protocol (KIP-848, online upgrade). To them the group looks
+unchanged: JoinGroup, SyncGroup, and heartbeats that ask them to rejoin; the generation is the group epoch. But no
+member leads, the coordinator makes the assignment, and no member waits for others.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ class ClassicMembers:
         self._counter = counter
 
     def take(self, call: Join | Sync | Beat | Leave) -> None:
-        """Take a call in."""
         if isinstance(call, Leave):
             self._leave(call)
         elif call.error == ErrorCode.UNKNOWN_MEMBER_ID:
@@ -44,7 +43,7 @@ class ClassicMembers:
             self._beat(call)
 
     def not_known(self, call: Call) -> None:
-        """Take in that the coordinator does not know who calls."""
+        """Record that the coordinator does not know the sender of a call."""
         lane = self._roster.find(call.member)
         if lane is not None and lane.alive:
             self._counter.removed(lane, call)
@@ -71,7 +70,7 @@ class ClassicMembers:
 
     @staticmethod
     def _why(lane: MemberTimeline, join: Join, *, was_there: bool, changed: str) -> Reason | None:
-        """Return what a member that joins changes in the group; None if nothing: it was told to join anew."""
+        """Return the change that a joining member causes in the group; None if none: it was asked to rejoin."""
         if not was_there:
             reason = did(Trigger.MEMBER_JOINED, "joined with the classic protocol", lane, join)
             reason.joined = True
@@ -119,15 +118,15 @@ class ClassicMembers:
 
 
 LEAVE, LEAVE_FOR_A_WHILE = -1, -2
-"""Member epochs of requests by which a member leaves, and a static one that will come back (KIP-848)."""
+"""Member epochs of requests with which a member leaves, and a static one that will return (KIP-848)."""
 
 
 class Epochs:
     """Reads the calls of a group.
 
-    :param calls: all of them
-    :param members: who is a member when they begin, as far as known
-    :param epoch: group epoch then; -1 if not known
+    :param calls: all calls
+    :param members: the members before the first call, as far as known
+    :param epoch: group epoch before the first call; -1 if unknown
     :ivar status: latest problems of a streams group: code and text
     """
 
@@ -158,11 +157,9 @@ class Epochs:
 
     @property
     def lanes(self) -> list[MemberTimeline]:
-        """Everybody who was seen."""
         return self.roster.lanes
 
     def read(self) -> None:
-        """Read all of them."""
         for call in self._calls:
             self.counter.resolve(call.at)
             if isinstance(call, ModernBeat):
@@ -172,11 +169,11 @@ class Epochs:
         self.counter.resolve(self._context.now)
 
     def status_between(self, begin: int, end: int) -> list[str]:
-        """Return what the coordinator said of a streams group in a time, in words."""
+        """Return the problems of a streams group that the coordinator reported from `begin` up to `end`, in words."""
         return list(dict.fromkeys(text for at, text in self._statuses if begin <= at < end))
 
     def last_to_go(self, closing: Call) -> Reason | None:
-        """Return how the last member of the new kind went, and take its bump back: the group became a classic one.
+        """Return how the last member of the new kind left, and drop its bump: the group became a classic one.
 
         :param closing: first call to the classic group
         """
@@ -197,11 +194,11 @@ class Epochs:
         elif beat.error == ErrorCode.UNKNOWN_MEMBER_ID:
             self._classic.not_known(beat)
         elif beat.error or not beat.member:
-            return  # what the coordinator refuses changes nothing
+            return  # refused requests change nothing
         elif beat.generation in (LEAVE, LEAVE_FOR_A_WHILE):
             self._leaves(beat)
         elif beat.generation > 0:
-            # where the answer was not captured, the request has the epoch of the one before
+            # if the response was not captured, the request has the previous epoch
             self._lives_on(beat, beat.generation if beat.epoch is None else beat.epoch)
         elif beat.generation == 0 and beat.epoch is None:
             self._joins_unseen(beat)
@@ -209,7 +206,7 @@ class Epochs:
             self._joins(beat, beat.epoch)
 
     def _named(self, beat: ModernBeat) -> ModernBeat:
-        """Return a heartbeat with the names of topics that were not known yet when it was read."""
+        """Return a heartbeat with the names of topics that were unknown when it was read."""
         owned, assigned = self._with_names(beat.owned), self._with_names(beat.assigned)
         if owned == beat.owned and assigned == beat.assigned:
             return beat
@@ -249,7 +246,7 @@ class Epochs:
         return reason
 
     def _again(self, beat: ModernBeat) -> int | None:
-        """Return when a member that leaves joins again with the same ID; None if it does not."""
+        """Return when a leaving member rejoins with the same ID; None if it does not."""
         calls = self._of_member[beat.member]
         for call in calls[bisect_right(calls, beat.time, key=lambda call: call.time) :]:
             if isinstance(call, ModernBeat) and call.generation == 0 and not call.error:
@@ -268,7 +265,7 @@ class Epochs:
         roster.enrol(lane, beat.member, beat.time)
         shown = replace(counter.plain(beat), gained=beat.assigned or frozenset())
         if was_there and (epoch <= counter.latest or not beat.instance):
-            # it takes its place again, and the group goes on as it was
+            # it resumes its place, and the group is unchanged
             counter.observe(epoch, shown, lane.memberships[-1].begin)
         elif beat.instance and not was_there and self._only_returns(lane, epoch):
             lane.memberships[-1].begin = ALWAYS
@@ -278,7 +275,7 @@ class Epochs:
         self._answered(lane, beat, epoch, shown)
 
     def _joins_unseen(self, beat: ModernBeat) -> None:
-        """Take in a join whose answer was not captured: the client goes on as a member."""
+        """Read a join whose response was not captured, if the client continues as a member."""
         calls = self._of_member[beat.member]
         place = bisect_right(calls, beat.time, key=lambda call: call.time)
         if not any(isinstance(call, ModernBeat) and call.generation > 0 for call in calls[place : place + 1]):
@@ -296,7 +293,7 @@ class Epochs:
             self.counter.bumped(reason)
 
     def _only_returns(self, lane: MemberTimeline, epoch: int) -> bool:
-        """Whether a static member that is new to the capture was a member before: the epoch stays what it was."""
+        """Return whether a static member that is new to the capture was a member before: the epoch is unchanged."""
         counting = self.counter.counting
         unchanged = epoch == counting.sure and not counting.open
         return len(lane.memberships) == 1 and unchanged and self.counter.began_before
@@ -315,7 +312,7 @@ class Epochs:
         reason.joined = not returned
         return reason
 
-    # ------------------------------------------------------------ living on
+    # ------------------------------------------------------------ heartbeats of members
     def _lives_on(self, beat: ModernBeat, epoch: int) -> None:
         lane = self.roster.known(beat)
         if not lane.alive:
@@ -350,7 +347,7 @@ class Epochs:
 
 
 def _first_told(lane: MemberTimeline, beat: ModernBeat) -> Reason:
-    """Return that a member tells its subscription that was there before the capture: it does so when that changes."""
+    """Return the reason for a first subscription of a member older than the capture: it sends it on a change."""
     reason = did(Trigger.SUBSCRIPTION_CHANGED, news(lane), lane, beat)
     reason.certainty = Certainty.INFERRED
     reason.alternatives = ("a heartbeat before it had failed, so that it told its subscription again",)
@@ -358,7 +355,7 @@ def _first_told(lane: MemberTimeline, beat: ModernBeat) -> Reason:
 
 
 def _asks_back(lane: MemberTimeline, beat: ModernBeat, epoch: int) -> bool:
-    """Whether a member is to give partitions up, in the epoch that it has already."""
+    """Return whether a member has to revoke partitions in the epoch that it already has."""
     state = lane.state
     if state is None or state.epoch != epoch or state.assigned is None or beat.assigned is None:
         return False

@@ -1,7 +1,7 @@
-"""Members of groups of the newer kinds over time: what each was to have, what it said it had, when it spoke.
+"""Members of groups of the newer kinds over time: assigned and owned partitions, and signs of life.
 
-A static member keeps its timeline when it comes back with another member ID (KIP-345). So does a member that was
-expelled and joins anew with the ID that it made itself (KIP-848): it has another membership in the same timeline.
+A static member keeps its timeline when it returns with another member ID (KIP-345). So does a member that was expelled
+and rejoins with its own ID, which it chose itself (KIP-848): it has another membership in the same timeline.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ from captures.analysis.groups.model import GroupMember, MemberFacts, Span, Tasks
 from captures.analysis.groups.vocabulary import Kind, Phase
 
 ALWAYS = 0
-"""Begin of a life that began before the capture."""
+"""Start of a membership that began before the capture."""
 _MISSED = 3
-"""Heartbeats that have to be missing before a member counts as silent."""
+"""Missing heartbeats after which a member counts as silent."""
 _NEAR = 4
-"""Calls that may overlap: a member rarely has more than one under way."""
+"""Calls that may overlap: a member rarely has more than one in flight."""
 _UNKNOWN_INTERVAL = 5_000_000_000
-"""ns; ``group.consumer.heartbeat.interval.ms`` by default, as of share and streams groups."""
+"""ns; default of ``group.consumer.heartbeat.interval.ms``, and of those of share and streams groups."""
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What is known of a member from a moment on.
+    """The known state of a member from a time on.
 
-    :ivar at: when the message was over that showed it
-    :ivar asked: when it was sent, or the request to it
-    :ivar number: of the exchange
+    :ivar at: when the message that shows it was complete
+    :ivar asked: time of that message, or of its request
+    :ivar number: number of the exchange
     :ivar epoch: member epoch; -1 before it is known
-    :ivar assigned: partitions that it is to have; None if not seen
-    :ivar owned: partitions that it said it has; None if it did not say
-    :ivar since: when it was told to give up what it still owns; None if it has nothing to give up
+    :ivar assigned: partitions assigned to it; None if not seen
+    :ivar owned: partitions that it claimed to own; None if it made no claim
+    :ivar since: since when it has to revoke partitions that it still owns; None if it has none to revoke
     """
 
     at: int
@@ -50,28 +50,28 @@ class State:
     def known(
         self,
     ) -> tuple[int, frozenset[TopicPartition] | None, frozenset[TopicPartition] | None, int | None]:
-        """What it says, whenever it was shown."""
+        """The facts, without time and number of the exchange."""
         return self.epoch, self.assigned, self.owned, self.since
 
     @property
     def held_back(self) -> frozenset[TopicPartition]:
-        """Partitions that it was told to give up and still owns."""
+        """Partitions that it has to revoke and still owns."""
         return (self.owned or frozenset()) - (self.assigned or frozenset())
 
     @property
     def held(self) -> frozenset[TopicPartition] | None:
-        """Its own partitions: what it was asked to give up is, until it says that it has; None if not known."""
+        """Its partitions, including those it has to revoke until it confirms that; None if unknown."""
         return self.owned if self.assigned is None else self.assigned | self.held_back
 
 
 @dataclass(slots=True)
 class Membership:
-    """A time during which a client was a member.
+    """A time in which a client was a member.
 
-    :ivar member: ID
+    :ivar member: member ID
     :ivar begin: ns since the epoch; :data:`ALWAYS` if before the capture
     :ivar end: when it left or was removed; None if it did not
-    :ivar expelled: whether it was removed without its doing
+    :ivar expelled: whether the coordinator removed it
     """
 
     member: str
@@ -82,15 +82,15 @@ class Membership:
 
 @dataclass(slots=True, kw_only=True)
 class MemberTimeline(MemberFacts):
-    """A member.
+    """A member over time.
 
-    :ivar classic: whether it speaks JoinGroup and SyncGroup
-    :ivar calls: heartbeats and joins that were answered well, by their requests, in order
-    :ivar states: in the order of time
-    :ivar memberships: likewise
-    :ivar tasks: of Kafka Streams, from when on it is to have which
-    :ivar paused: when it went for a while (member epoch -2); None if it did not, or is back
-    :ivar order: of its first sign of life among all members of the group
+    :ivar classic: whether it uses JoinGroup and SyncGroup
+    :ivar calls: heartbeats and joins that were answered without an error, in the order of requests
+    :ivar states: states in the order of time
+    :ivar memberships: memberships in the order of time
+    :ivar tasks: tasks of Kafka Streams assigned to it, each with the time
+    :ivar paused: when it left for a while (member epoch -2); None if it did not, or is back
+    :ivar order: index among all members of the group by first sign of life
     """
 
     classic: bool = False
@@ -107,12 +107,11 @@ class MemberTimeline(MemberFacts):
 
     @property
     def alive(self) -> bool:
-        """Whether it is a member at the end of what was read so far."""
+        """Whether it is a member after all calls read so far."""
         return bool(self.memberships) and self.memberships[-1].end is None
 
     @property
     def state(self) -> State | None:
-        """The latest."""
         return self.states[-1] if self.states else None
 
     @property
@@ -132,14 +131,14 @@ class MemberTimeline(MemberFacts):
         return (*sorted(self.topics or ()), *pattern)
 
     def subscribed_before(self, topics: tuple[str, ...], time: int) -> bool:
-        """Tell whether its subscription is another than before; keep that as a former one."""
+        """Return whether its subscription differs from `topics`, the previous one; keep that as a former one."""
         if not topics or topics == self.subscription:
             return False
         self.former_subscriptions.append((topics, time))
         return True
 
     def membership(self, member: str, begin: int) -> None:
-        """Begin a life, unless it has one with this ID."""
+        """Start a membership, or give the current one this ID."""
         if self.alive:
             self.memberships[-1].member = member
         else:
@@ -151,33 +150,32 @@ class MemberTimeline(MemberFacts):
         self.paused = None
 
     def ends(self, time: int, *, expelled: bool = False) -> None:
-        """End its life."""
         if self.alive:
             membership = self.memberships[-1]
             membership.end, membership.expelled = time, expelled
         self.paused = None
 
     def state_at(self, time: int) -> State | None:
-        """Return the latest state that was known by a moment."""
+        """Return the latest state at `time`; None if there is none."""
         place = bisect_right(self.states, time, key=lambda state: state.at)
         return self.states[place - 1] if place else None
 
     def tasks_at(self, time: int) -> Tasks | None:
-        """Return its tasks of Kafka Streams at a moment; None if they are not known."""
+        """Return its tasks of Kafka Streams at `time`; None if unknown."""
         place = bisect_right(self.tasks, time, key=itemgetter(0))
         return self.tasks[place - 1][1] if place else None
 
     def changed_before(self, time: int) -> int:
-        """Return when what it has changed last before a moment; 0 if it did not."""
+        """Return the time of its last state up to `time`; 0 if there is none."""
         state = self.state_at(time)
         return 0 if state is None else state.at
 
     def states_after(self, time: int) -> list[State]:
-        """Return what was shown after a moment."""
+        """Return the states after `time`."""
         return self.states[bisect_right(self.states, time, key=lambda state: state.at) :]
 
     def heard(self, call: Call) -> None:
-        """Take in that it was heard."""
+        """Record a call of the member as a sign of life."""
         insort(self.calls, call, key=lambda known: known.time)
         self.first = min(self.first, call.time)
         self.last = max(self.last, latest(call))
@@ -185,34 +183,34 @@ class MemberTimeline(MemberFacts):
             self.connections.append(call.connection)
 
     def silent_since(self, time: int) -> int | None:
-        """Return when it was last heard before a moment; None if that is not known."""
+        """Return the time of its last sign of life up to `time`; None if unknown."""
         place = bisect_right(self.calls, time, key=lambda call: call.time)
         near = self.calls[max(place - _NEAR, 0) : place]
         return max((min(latest(call), time) for call in near), default=None)
 
     def call_before(self, time: int) -> Call | None:
-        """Return the latest of its calls that began before a moment."""
+        """Return its latest call that began before `time`; None if there is none."""
         place = bisect_right(self.calls, time - 1, key=lambda call: call.time)
         return self.calls[place - 1] if place else None
 
     def last_number(self, time: int) -> int | None:
-        """Return the number of the exchange by which it was last heard before a moment; None if it was not."""
+        """Return the number of the exchange with its last sign of life before `time`; None if there is none."""
         call = self.call_before(time)
         return call.last_number if isinstance(call, Run) else None if call is None else call.number
 
     def now(self, call: Call) -> State:
-        """Return the latest state, as a call that is over shows it anew."""
+        """Return the latest state, as `call` shows it again."""
         known = self.state or State(call.at, call.time, call.number, -1)
         return replace(known, at=call.at, asked=call.time, number=call.number)
 
     def note(self, state: State) -> None:
-        """Take in a state, if anything in it is new."""
+        """Add a state, if it differs from the latest."""
         if not self.states or state.known != self.states[-1].known:
             self.states.append(state)
 
 
 def latest(call: Call) -> int:
-    """Return when a call was last made."""
+    """Return the time of the last request of a call or run."""
     return call.last if isinstance(call, Run) else call.time
 
 
@@ -263,10 +261,10 @@ def _span(state: State, end: int) -> Span:
 
 
 class Roster:
-    """Everybody who was seen.
+    """All members that were seen.
 
-    :ivar lanes: in the order of their first signs of life
-    :ivar topics: that one of them subscribed to by name
+    :ivar lanes: members in the order of their first signs of life
+    :ivar topics: topics that a member subscribed to by name
     """
 
     def __init__(self, kind: Kind) -> None:
@@ -279,21 +277,21 @@ class Roster:
 
     @property
     def alone(self) -> bool:
-        """Whether it has no member."""
+        """Whether there is no current member."""
         return not self.present
 
     @property
     def present(self) -> list[MemberTimeline]:
-        """Those who are members now, in order; who has gone costs nothing any more."""
+        """The current members, in order; former ones are dropped from the index."""
         self._present = {at: lane for at, lane in self._present.items() if lane.alive}
         return [self._present[at] for at in sorted(self._present)]
 
     def find(self, member: str, instance: str | None = None) -> MemberTimeline | None:
-        """Return a member by an ID that it has or had, or else by its instance ID; None if it was not seen."""
+        """Return a member by a current or former ID, or else by its instance ID; None if it was not seen."""
         return self._by_id.get(member) or self._by_instance.get(instance or "")
 
     def known(self, call: Call) -> MemberTimeline:
-        """Return the one who calls; it was there before the capture if it was not seen yet."""
+        """Return the member that sent `call`; if it is new, it was a member before the capture."""
         lane = self._by_id.get(call.member)
         if lane is None:
             lane = self.enter(call)
@@ -301,7 +299,7 @@ class Roster:
         return lane
 
     def enter(self, call: Call) -> MemberTimeline:
-        """Return a new member, of which nothing is known yet."""
+        """Return a new member without a membership."""
         lane = MemberTimeline(
             member=call.member,
             client=call.client,
@@ -315,7 +313,7 @@ class Roster:
         return lane
 
     def take(self, lane: MemberTimeline) -> None:
-        """Take in a client that is a member already."""
+        """Add a client that is already a member."""
         lane.order = len(self.lanes)
         self.lanes.append(lane)
         self._present[lane.order] = lane
@@ -326,7 +324,7 @@ class Roster:
             self._by_instance[lane.instance] = lane
 
     def enrol(self, lane: MemberTimeline, member: str, begin: int) -> None:
-        """Make a client a member, under an ID."""
+        """Make a client a member with an ID."""
         lane.membership(member, begin)
         self._present[lane.order] = lane
         self._by_id[member] = lane
@@ -334,7 +332,7 @@ class Roster:
             self._by_instance[lane.instance] = lane
 
     def subscribe(self, lane: MemberTimeline, beat: ModernBeat) -> str:
-        """Take in what a member says of itself; return what is new in its subscription, empty if nothing is."""
+        """Update a member from its heartbeat; return its new subscription in words, empty if unchanged."""
         lane.rack = beat.rack or lane.rack
         lane.assignor = beat.assignor or lane.assignor
         lane.rebalance_timeout = beat.rebalance_timeout or lane.rebalance_timeout
@@ -350,7 +348,7 @@ class Roster:
         return news(lane) if changed else ""
 
     def resubscribe(self, lane: MemberTimeline, join: Join) -> str:
-        """Do the same for a member of the classic protocol."""
+        """Update a classic member from its JoinGroup; return its new subscription in words, empty if unchanged."""
         lane.session_timeout = join.session_timeout or lane.session_timeout
         lane.rebalance_timeout = join.rebalance_timeout or lane.rebalance_timeout
         before = lane.subscription
@@ -362,17 +360,17 @@ class Roster:
         return news(lane) if lane.subscribed_before(before, join.time) else ""
 
     def owns(self, lane: MemberTimeline, beat: ModernBeat) -> None:
-        """Take in what a member says it has: it may have given up what it was asked for."""
+        """Record the partitions that a member claims to own: it may have revoked those it had to."""
         state = lane.state
         if beat.owned is None or state is None or state.owned == beat.owned:
             return
         held = beat.owned - (state.assigned if state.assigned is not None else beat.owned)
         since = state.since if held else None
-        # it said so as it asked
+        # the claim is in the request
         lane.note(replace(lane.now(beat), at=beat.time, owned=beat.owned, since=since))
 
     def answered(self, lane: MemberTimeline, beat: ModernBeat, epoch: int) -> frozenset[TopicPartition]:
-        """Take in what a member is answered, and return what it is to have."""
+        """Record the response to a member, and return its assigned partitions."""
         lane.heard(beat)
         self.owns(lane, beat)
         state = lane.state
@@ -390,6 +388,6 @@ class Roster:
 
 
 def news(lane: MemberTimeline) -> str:
-    """Return what a member subscribes to, in words."""
+    """Return a member's subscription in words."""
     wanted = ", ".join(lane.subscription)
     return f"subscribes to {wanted} now" if wanted else "subscribes to nothing now"

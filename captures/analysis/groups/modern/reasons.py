@@ -1,4 +1,4 @@
-"""What leads to an epoch bump of a group of the newer kinds, and the heartbeats that show one."""
+"""Reasons of epoch bumps in groups of the newer kinds, and the heartbeats that show the bumps."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from captures.meaning import words
 from dissectors.domains import STREAMS_STATUS
 
 MISSING = frozenset({1, 2, 3})
-"""Status codes of a streams group that topics which it needs are not there, or not as they have to be (KIP-1071)."""
+"""Status codes of a streams group with missing or wrongly partitioned topics (KIP-1071)."""
 _NORMAL = frozenset({3, 5})
 """MISSING_INTERNAL_TOPICS and ASSIGNMENT_DELAYED: the coordinator creates the topics, and waits for more members."""
 _DETAIL_LENGTH = 120
@@ -25,18 +25,18 @@ _GAINED = "a member that was not captured left or timed out: it had the partitio
 
 @dataclass(slots=True, kw_only=True)
 class Reason:
-    """Something that led to an epoch bump.
+    """A reason of an epoch bump.
 
-    :ivar text: what happened; of a member without its name, which stands before; of a session timeout, what is to be
-        said beside that it was one
-    :ivar lane: the member that it is about; None if it is about none
-    :ivar member: ID that the member had then
-    :ivar numbers: of the exchanges that show it
-    :ivar silence: ns without a sign of life before it, of a member that was removed
-    :ivar bounds: ns, of a session timeout that is not known otherwise: it was longer than one, and not than the other
+    :ivar text: what happened; without the member's name, which precedes it; for a session timeout, only additional
+        facts
+    :ivar lane: the member that it concerns; None if it concerns none
+    :ivar member: ID of the member at that time
+    :ivar numbers: numbers of the exchanges that show it
+    :ivar silence: ns without a sign of life before it, for a removed member
+    :ivar bounds: lower (exclusive) and upper bound in ns of a session timeout; None if it is known
     :ivar joined: whether the member is new
-    :ivar gone: whether the member is not there any more
-    :ivar alternatives: what else it could have been
+    :ivar gone: whether the member left the group
+    :ivar alternatives: other possible reasons
     """
 
     trigger: Trigger
@@ -57,12 +57,11 @@ class Reason:
 class BumpEvidence:
     """A heartbeat that shows that the epoch was bumped.
 
-    :ivar time: of the request
-    :ivar gained: partitions that the member has now and had not before
-    :ivar lost: likewise
+    :ivar time: time of the request
+    :ivar gained: partitions that the member has and did not have before
+    :ivar lost: partitions that the member had before and no longer has
     :ivar status: codes of a streams group's problems
-    :ivar since: before which the epoch was not bumped, as far as known: the latest moment with the epoch before; None
-        before that was looked for
+    :ivar since: the latest known time with the previous epoch; None before that was determined
     """
 
     time: int
@@ -74,17 +73,17 @@ class BumpEvidence:
 
     @property
     def earliest(self) -> int:
-        """When the bump was at the earliest."""
+        """The earliest possible time of the bump."""
         return self.time if self.since is None else min(self.since, self.time)
 
     @property
     def about(self) -> int:
-        """When the bump was, as well as can be told: nothing but its bounds is known, and this is never far off."""
+        """The estimated time of the bump: the middle of its bounds, which are all that is known."""
         return self.earliest + (self.time - self.earliest) // 2
 
 
 def did(trigger: Trigger, text: str, lane: MemberTimeline, call: Call) -> Reason:
-    """Return what a member did by a call."""
+    """Return what a member did with a call, as a reason."""
     return Reason(
         trigger=trigger,
         certainty=Certainty.OBSERVED,
@@ -97,10 +96,10 @@ def did(trigger: Trigger, text: str, lane: MemberTimeline, call: Call) -> Reason
 
 
 def unknown(shown: BumpEvidence, count: int, coordinator: str) -> Reason:
-    """Return the reason of bumps that nothing explains, with what the member that shows them gained or lost in mind.
+    """Return the reason of unexplained bumps, with alternatives that match the partitions gained or lost.
 
-    :param count: how many
-    :param coordinator: that came in the meantime; empty if none
+    :param count: number of bumps
+    :param coordinator: broker that became the coordinator meanwhile; empty if none
     """
     seen = "the epoch went up" if count == 1 else f"the epoch went up by {count}"
     unseen = _UNSEEN
@@ -120,9 +119,9 @@ def unknown(shown: BumpEvidence, count: int, coordinator: str) -> Reason:
 
 
 def problems(status: Iterable[tuple[int, str]], *, normal: bool = False) -> str:
-    """Return what keeps a streams group from running, in words.
+    """Return the problems that keep a streams group from running, in words.
 
-    :param normal: whether to name what is normal at its start, too
+    :param normal: whether to include those that are normal at its start
     """
     told = []
     for code, text in status:

@@ -1,11 +1,11 @@
-"""How a group of the newer kinds settles after an epoch bump: who gives what up, who gets it, when it is over.
+"""How a group of the newer kinds settles after an epoch bump: who revokes partitions, who gets them, when it is done.
 
-Members of consumer and streams groups come to the new epoch one by one, each by its own heartbeats: one that has to
-give partitions up stays in its epoch until it said that it did, and the next owner gets them by a heartbeat after that
-(KIP-848, reconciliation). Members of share groups have nothing to give up: partitions are shared.
+Members of consumer and streams groups reach the new epoch one by one, each with its own heartbeats: a member that has
+to revoke partitions stays in its epoch until it has confirmed that, and the next owner gets them with a later heartbeat
+(KIP-848, reconciliation). Members of share groups revoke nothing: partitions are shared.
 
-A coordinator leaves no partition without a member for longer than a heartbeat takes. So where the members that were
-seen have all partitions, they are the whole group; where some partitions are with none of them, a member was not seen.
+A coordinator leaves no partition without a member for longer than a heartbeat takes. So if the members that were seen
+have all partitions, they are the whole group; if none of them has some partitions, a member was not seen.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from captures.analysis.groups.words import timeout_in_words
 from captures.meaning import words
 
 HANDED_ON = 2
-"""Heartbeats within which a partition that was given up has its new owner."""
+"""Heartbeats within which a revoked partition has its new owner."""
 
 
 @dataclass(slots=True)
 class UncapturedMembers:
-    """What is known of members that were not captured, as the group goes through its epochs.
+    """Infers members that were not captured, epoch by epoch.
 
-    :ivar strangers: whether there are any; None if that is not known
+    :ivar strangers: whether there are any; None if unknown
     :ivar missing: partitions that they have
     """
 
@@ -62,12 +62,12 @@ class UncapturedMembers:
         *,
         settled: bool,
     ) -> None:
-        """Look at the group as it is before the next bump, or at the end.
+        """Update from the state of the group before the next bump, or at the end.
 
-        :param members: those who are known
-        :param held: what they have
-        :param time: when that is
-        :param settled: whether all of them came to the epoch that the bump led to
+        :param members: the known members
+        :param held: their partitions
+        :param time: time of that state
+        :param settled: whether all of them reached the epoch of the bump
         """
         everybody = list(members)
         has = frozenset[TopicPartition]().union(*held)
@@ -76,19 +76,19 @@ class UncapturedMembers:
             self.strangers = True
         since = max([bump.time, *(lane.changed_before(time) for lane in everybody)])
         if not settled or not everybody or time - since <= HANDED_ON * max(lane.pace for lane in everybody):
-            return  # what was given up may be on its way to its new owner
-        # what topics have become since then changes nothing before the next bump
+            return  # revoked partitions may be on their way to new owners
+        # later changes of topics have no effect before the next bump
         self.missing = self._expected(everybody, since) - has
         if has or self.missing:
             self.strangers = bool(self.missing)
 
     @property
     def whole(self) -> bool:
-        """Whether those who were seen are the whole group."""
+        """Whether the members that were seen are the whole group."""
         return self.strangers is False or (self.strangers is None and self.epochs.counter.from_the_first)
 
     def tell(self, timeline: GroupTimeline) -> None:
-        """Put into words how much was seen."""
+        """Add to the timeline how much of the group was seen."""
         epochs = self.epochs
         timeline.complete = self.whole
         if epochs.counter.began_before and epochs.counter.first >= 0:
@@ -124,10 +124,10 @@ _Held = dict[str, frozenset[TopicPartition]]
 
 @dataclass(frozen=True, slots=True)
 class _MemberBump:
-    """What a bump came to for one member.
+    """The effect of a bump on one member.
 
-    :ivar told: the state by which it first knew of it; None if it did not
-    :ivar done: the state in which it had its assignment; None if it did not get so far
+    :ivar told: the first state that shows it; None if there is none
+    :ivar done: the state in which the member had its assignment; None if it did not get that far
     """
 
     told: State | None
@@ -135,7 +135,7 @@ class _MemberBump:
 
 
 class _Presence:
-    """Who was a member at moments that are asked for in the order of time."""
+    """Finds the members at given times, which must be ascending."""
 
     def __init__(self, lanes: Iterable[MemberTimeline]) -> None:
         memberships = (
@@ -147,7 +147,7 @@ class _Presence:
         self._present: dict[tuple[int, int], tuple[MemberTimeline, Membership]] = {}
 
     def at(self, time: int) -> list[tuple[MemberTimeline, Membership]]:
-        """Return who was a member right after a moment, in the order of their first signs of life."""
+        """Return the members right after `time`, in the order of their first signs of life."""
         while self._coming and self._coming[-1][0] <= time:
             _, at, place, lane = self._coming.pop()
             self._present[at, place] = lane, lane.memberships[place]
@@ -163,10 +163,10 @@ class _Presence:
 
 
 class Reconciliations:
-    """Makes stories of bumps.
+    """Makes rebalances of bumps.
 
-    :param labels: of the members
-    :param seen: is shown every epoch, and tells who was not captured
+    :param labels: labels of the members
+    :param seen: gets every epoch, and infers members that were not captured
     """
 
     def __init__(self, group: str, epochs: Epochs, labels: Labels, seen: UncapturedMembers, now: int) -> None:
@@ -257,13 +257,13 @@ class Reconciliations:
         return found
 
     def _moved(self, time: int, after: _Held, others: str | None) -> list[Move]:
-        """Return what changed hands.
+        """Return the partitions that changed hands.
 
-        :param others: who has a partition afterwards that no member has which was seen
+        :param others: owner afterwards of partitions that no member seen has: none (empty), or unknown (None)
         """
         members = self._before.at(time - 1)
         before = self._held(members, time)
-        # of whom it is not known what they had, it is not known either what they got
+        # members with unknown partitions before have unknown gains
         vague = {membership.member for _, membership in members if membership.member not in before}
         gave, took = _owners(before, after), _owners(after, before)
         moved: list[Move] = []
@@ -285,7 +285,7 @@ class Reconciliations:
             total=None if settled.done is None else max(settled.done.at - bump.time, 0),
         )
 
-    # ------------------------------------------------------------ what has not ended
+    # ------------------------------------------------------------ running rebalances
     def _awaited(
         self, bump: Bump, members: list[tuple[MemberTimeline, Membership]], settled: dict[str, _MemberBump]
     ) -> list[AwaitedMember]:
@@ -298,7 +298,7 @@ class Reconciliations:
         return found
 
     def _in_between(self, told: Rebalance, members: list[tuple[MemberTimeline, Membership]]) -> bool:
-        """Whether partitions that were given up have no owner for now: heartbeats bring them to their owners."""
+        """Return whether revoked partitions have no owner yet: they reach their owners with heartbeats."""
         if self._epochs.kind is Kind.SHARE or not members:
             return False
         if not any(move.before and move.after == "" for move in told.moved):
@@ -322,7 +322,7 @@ class Reconciliations:
 
     # ------------------------------------------------------------ words
     def cause(self, reason: Reason) -> Cause:
-        """Return a reason in words."""
+        """Return a reason as a cause, in words."""
         lane = reason.lane
         return Cause(
             trigger=reason.trigger,
@@ -354,7 +354,7 @@ class Reconciliations:
 
 
 def _held_up(bump: Bump, members: Iterable[tuple[MemberTimeline, Membership]], until: int) -> HeldUp | None:
-    """Return who took longest to give partitions up before the next bump, of those that were seen to."""
+    """Return the member that took longest to revoke partitions before the next bump; None if none was seen to."""
     found = []
     for lane, membership in members:
         since: int | None = None
@@ -374,7 +374,7 @@ def _given_up(before: State | None, state: State) -> bool:
 
 
 def _owners(held: _Held, others: _Held) -> dict[TopicPartition, list[str]]:
-    """Return who has a partition in one state of the group and not in another, members in order."""
+    """Return partition -> members that have it in `held` and not in `others`, sorted."""
     found: dict[TopicPartition, list[str]] = {}
     for member in sorted(held):
         for place in held[member] - others.get(member, frozenset()):
@@ -383,7 +383,7 @@ def _owners(held: _Held, others: _Held) -> dict[TopicPartition, list[str]]:
 
 
 def _beats(lane: MemberTimeline, since: int) -> int:
-    """Return how many heartbeats a member sent since a moment; those of a run are counted as evenly spread."""
+    """Return how many heartbeats a member sent since `since`, assuming that those of a run are evenly spread."""
     count = 0
     for call in lane.calls:
         if call.time > since:

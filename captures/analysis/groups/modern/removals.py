@@ -1,8 +1,8 @@
-"""Members of groups of the newer kinds that were removed without their doing: silent ones, and ones that were too slow.
+"""Members of groups of the newer kinds that the coordinator removed: silent ones, and slow ones.
 
-No message says so. A session timeout, which is a setting of the broker that no heartbeat tells, shows in an epoch bump
-after a member fell silent; that a member did not give up its partitions within its rebalance timeout shows in the same
-way after it was asked to. What a member that was removed hears when it comes back is UNKNOWN_MEMBER_ID.
+No message says so. A session timeout, which is a broker setting and in no heartbeat, shows as an epoch bump after a
+member fell silent; a member that does not revoke its partitions within its rebalance timeout shows in the same way
+after it was asked to. A removed member that returns gets UNKNOWN_MEMBER_ID.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from captures.time_format import span
 from dissectors.error_codes import ErrorCode
 
 _SURE = 5
-"""A member that missed so many heartbeats is gone for sure; the session timeout is never shorter."""
+"""Missing heartbeats after which a member is surely gone; the session timeout is never shorter."""
 _DEFAULT = 45_000_000_000
-"""ns; ``group.consumer.session.timeout.ms`` and those of share and streams groups by default."""
+"""ns; default of ``group.consumer.session.timeout.ms``, and of those of share and streams groups."""
 _ROUND = (10_000_000_000, 5_000_000_000, 1_000_000_000, 100_000_000)
-"""ns; what people set timeouts to."""
+"""ns; usual steps of configured timeouts."""
 
 
 @dataclass(slots=True)
 class Refusals:
-    """Joins that were refused because the instance ID was still taken (UNRELEASED_INSTANCE_ID).
+    """Joins that were refused because the instance ID was still in use (UNRELEASED_INSTANCE_ID).
 
     :ivar known: instance ID -> time and number of the exchange
     """
@@ -39,56 +39,55 @@ class Refusals:
     known: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
 
     def add(self, call: Call) -> None:
-        """Note one."""
         if call.instance:
             self.known.setdefault(call.instance, []).append((call.time, call.number))
 
     def between(self, instance: str | None, begin: int, end: int) -> tuple[int, ...]:
-        """Return the numbers of those of an instance in a time."""
+        """Return the numbers of the refused joins of an instance from `begin` to `end`, both included."""
         return tuple(number for time, number in self.known.get(instance or "", ()) if begin <= time <= end)
 
 
 @dataclass(slots=True)
 class SessionTimeout:
-    """The session timeout of a group, as far as it shows.
+    """The session timeout of a group, as far as it can be inferred.
 
-    :ivar low: ns, it is more than that
-    :ivar high: ns, it is not more than that; None if nothing is known
+    :ivar low: lower bound in ns, exclusive
+    :ivar high: upper bound in ns; None if unknown
     """
 
     low: int = 0
     high: int | None = None
 
     def ended(self, low: int, high: int) -> int:
-        """Return after how long a session ended: the roundest number of seconds that all that was seen allows.
+        """Return after how long a session ended, in ns: the roundest number of seconds within all bounds.
 
         :param low: ns without a heartbeat after which it had not ended, as far as known
-        :param high: ns after which it had
+        :param high: ns after which it had ended
         """
         least, most = self._bounds(low, high)
         if least < _DEFAULT <= most:
             return _DEFAULT
         if most - least > most // 2:
-            return most  # that tells too little
+            return most  # the bounds are too wide
         rounded = (most // step * step for step in _ROUND)
         return next((known for known in rounded if known > least), most)
 
     def learn(self, low: int, high: int) -> None:
-        """Note the bounds of a session that did end."""
+        """Narrow the bounds with those of a session that did end."""
         self.low, self.high = self._bounds(low, high)
 
     def _bounds(self, low: int, high: int) -> tuple[int, int]:
         most = high if self.high is None else min(high, self.high)
         least = max(low, self.low)
-        # else the setting has changed, or it was something else
+        # otherwise the setting has changed, or the cause was another
         return (least, most) if least < most else (low, high)
 
 
 class Removals:
     """Finds members that were removed.
 
-    :param roster: everybody who was seen; may grow
-    :param calls: by member ID, in order: what came of a silent member later
+    :param roster: all members that were seen; may grow
+    :param calls: calls by member ID, in order, including those after a silence
     """
 
     def __init__(self, roster: Roster, calls: Mapping[str, Sequence[Call]]) -> None:
@@ -98,7 +97,7 @@ class Removals:
         self._session = SessionTimeout()
 
     def found(self, shown: BumpEvidence) -> tuple[list[Reason], list[Reason]]:
-        """Return members whose removal may have made the bump that is shown: surely gone, and perhaps gone."""
+        """Return members whose removal may explain a bump: those surely gone, and those possibly gone."""
         sure: list[Reason] = []
         perhaps: list[Reason] = []
         for lane in self._roster.present:
@@ -110,13 +109,13 @@ class Removals:
             elif silence > lane.patience or lane.paused is not None:
                 is_sure = silence > _SURE * lane.pace or bool(_places_of(lane) & shown.gained)
                 (sure if is_sure else perhaps).append(self._timed_out(lane, shown, silence))
-        # those who were silent longest must have gone first
+        # those that were silent longest must have gone first
         sure.sort(key=_silence)
         perhaps.sort(key=_silence)
         return sure, perhaps
 
     def known_gone(self, lane: MemberTimeline, shown: BumpEvidence) -> Reason:
-        """Return why a member is none any more, as its coordinator answers it (UNKNOWN_MEMBER_ID)."""
+        """Return why a client is no longer a member, after the coordinator answered UNKNOWN_MEMBER_ID."""
         late = self._late(lane, shown)
         if late is not None:
             return late
@@ -141,7 +140,7 @@ class Removals:
         )
 
     def expired(self, lanes: Iterable[MemberTimeline], shown: BumpEvidence) -> Reason | None:
-        """Return why the last of some members that did not leave is none any more; None if all of them left."""
+        """Return why the last of `lanes` that did not leave is no longer a member; None if all of them left."""
         alive = [lane for lane in lanes if lane.alive]
         reasons = [self.timed_out(lane, shown) for lane in alive]
         for reason in reasons:
@@ -149,7 +148,7 @@ class Removals:
         return max(reasons, key=lambda reason: reason.time, default=None)
 
     def displaced(self, lane: MemberTimeline, shown: BumpEvidence) -> list[MemberTimeline]:
-        """Return which silent members must have been removed, as their partitions are given to another one."""
+        """Return silent members that must have been removed, because another member got their partitions."""
         found = []
         for other in self._roster.present:
             if other is lane or not _places_of(other) & shown.gained:
@@ -160,11 +159,11 @@ class Removals:
         return found
 
     def timed_out(self, lane: MemberTimeline, shown: BumpEvidence) -> Reason:
-        """Return the reason if a silent member was removed."""
+        """Return the removal of a silent member as a reason."""
         return self._timed_out(lane, shown, self._silence_of(lane, shown.time))
 
     def _late(self, lane: MemberTimeline, shown: BumpEvidence) -> Reason | None:
-        """Return the reason if a member did not give up its partitions within its rebalance timeout."""
+        """Return the reason if a member did not revoke its partitions within its rebalance timeout; otherwise None."""
         state, timeout = lane.state, lane.rebalance_timeout
         if state is None or state.since is None or timeout is None or shown.time - state.since < timeout:
             return None
@@ -201,14 +200,14 @@ class Removals:
         )
 
     def taken(self, reason: Reason) -> None:
-        """Note that a reason was the right one: the member that it is about is none any more."""
+        """Record that a reason applies: its member is no longer one."""
         if reason.gone and reason.lane is not None:
             reason.lane.ends(reason.time, expelled=True)
         if reason.bounds is not None:
             self._session.learn(*reason.bounds)
 
     def _vanishes(self, lane: MemberTimeline, time: int) -> bool:
-        """Whether a member is not heard as such any more after a moment."""
+        """Return whether a client sends no calls as a member after `time`."""
         calls = self._calls.get(lane.member, [])
         place = bisect_right(calls, time, key=lambda call: call.time)
         for call in calls[max(place - 1, 0) :]:
@@ -226,7 +225,7 @@ class Removals:
 
 
 def _beside(lane: MemberTimeline, refused: int) -> str:
-    """Return what is to be said of a session timeout beside that it was one."""
+    """Return additional facts about a session timeout, in words."""
     told = []
     if lane.paused is not None:
         told.append("it had left for a while (member epoch -2), and did not come back in time")

@@ -1,12 +1,12 @@
 """The timeline of a group of a newer kind: consumer (KIP-848), share (KIP-932) and streams groups (KIP-1071).
 
-A group may change its protocol while it lives (KIP-848, online upgrade and downgrade). The first member of the new kind
-makes a consumer group of a classic one, whose members stay what they are; when the last member of the new kind has
-gone, the group is a classic one again. So the calls of such a group fall into eras, each with its own rules. What an
-answer to a JoinGroup says of the era is its leader: a consumer group has none.
+A group may change its protocol during its life (KIP-848, online upgrade and downgrade). The first member of the new
+kind turns a classic group into a consumer group, whose other members stay classic; when the last member of the new kind
+has left, the group is a classic one again. So the calls of such a group are split into eras, each with its own rules.
+A JoinGroup response shows the era by its leader: a consumer group has none.
 
-An era of a newer kind takes three steps: :mod:`.epochs` reads what members say, :mod:`.counting` counts the epochs and
-finds what bumped them, and :mod:`.settling` tells how the group settled after each.
+An era of a newer kind takes three steps: :mod:`.epochs` reads the calls of members, :mod:`.bumps` counts the epochs and
+finds the reasons of bumps, and :mod:`.reconciliations` finds how the group settled after each.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class Era:
 
     :ivar modern: whether it was a consumer group
     :ivar calls: in order
-    :ivar end: when the next era began; None of the last
-    :ivar closing: first call of the next era; likewise
+    :ivar end: when the next era began; None for the last
+    :ivar closing: first call of the next era; None for the last
     """
 
     modern: bool
@@ -55,7 +55,7 @@ class Era:
 
 
 def eras(calls: Sequence[Call]) -> list[Era]:
-    """Return the eras of a group, in order; never none.
+    """Return the eras of a group, in order; never empty.
 
     :param calls: in the order of their requests
     """
@@ -76,7 +76,7 @@ def eras(calls: Sequence[Call]) -> list[Era]:
 
 
 def _shows(call: Call) -> bool | None:
-    """Return whether a call shows that the group is a consumer group; None if it does not tell."""
+    """Return whether a call shows that the group is a consumer group; None if it shows neither kind."""
     if isinstance(call, ModernBeat):
         answered = call.epoch is not None or (call.generation < 0 and not call.error)
         return True if answered else None
@@ -86,7 +86,7 @@ def _shows(call: Call) -> bool | None:
 
 
 def _turned(calls: Sequence[Call], last: Call, first: Call) -> int:
-    """Return when a consumer group became a classic one: its members are told by the first heartbeat after that.
+    """Return when a consumer group became a classic one: its members learn of it with their next heartbeat.
 
     :param last: call that shows it as a consumer group
     :param first: call that shows it as a classic one
@@ -102,7 +102,7 @@ def _turned(calls: Sequence[Call], last: Call, first: Call) -> int:
 
 # ---------------------------------------------------------------- from one era to the next
 def members_left(timeline: GroupTimeline, end: int) -> list[MemberTimeline]:
-    """Return who was a member of a classic group when it became a consumer group."""
+    """Return the members of a classic group when it became a consumer group."""
     last = timeline.rebalances[-1] if timeline.rebalances else None
     if last is not None and last.emptied:
         return []
@@ -127,7 +127,7 @@ def _lane(
 
 
 def joined_together(parts: Iterable[GroupTimeline]) -> GroupTimeline:
-    """Return the timelines of all eras as one; what holds at the end is that of the last."""
+    """Return the timelines of all eras as one, with the final state of the last."""
     every = list(parts)
     last = every[-1]
     members: dict[str, GroupMember] = {}
@@ -149,11 +149,11 @@ def joined_together(parts: Iterable[GroupTimeline]) -> GroupTimeline:
 
 
 def downgrade(timeline: GroupTimeline, gone: Cause, before: Rebalance | None, generation: int) -> None:
-    """Make the first rebalance of a classic era that of the group's downgrade.
+    """Make the first rebalance of a classic era the group's downgrade.
 
-    :param gone: how the last member of the new kind went
-    :param before: last rebalance of the era before; None if there was none
-    :param generation: last epoch of the era before
+    :param gone: how the last member of the new kind left
+    :param before: last rebalance of the previous era; None if there was none
+    :param generation: last epoch of the previous era
     """
     if not timeline.rebalances:
         return
@@ -200,7 +200,7 @@ def _moved(
 
 
 def upgrade(timeline: GroupTimeline, labels: Labels) -> None:
-    """Make the first rebalance of a consumer era that follows a classic one that of the group's upgrade."""
+    """Make the first rebalance of a consumer era that follows a classic one the group's upgrade."""
     for rebalance in timeline.rebalances[:1]:
         cause = rebalance.cause
         if cause.trigger is Trigger.MEMBER_JOINED:
@@ -211,7 +211,7 @@ def upgrade(timeline: GroupTimeline, labels: Labels) -> None:
 
 
 def tell(calls: GroupCalls, context: GroupContext) -> GroupTimeline:
-    """Return all that is known of a group."""
+    """Return the timeline of a group."""
     ordered = calls.ordered()
     kind = _kind(ordered)
     every = eras(ordered) if Kind.CLASSIC in calls.kinds else [Era(True, ordered)]
@@ -249,7 +249,7 @@ def tell(calls: GroupCalls, context: GroupContext) -> GroupTimeline:
 def _modern(
     calls: GroupCalls, kind: Kind, era: Era, context: GroupContext, before: GroupTimeline | None
 ) -> tuple[GroupTimeline, Cause | None]:
-    """Return an era of a newer kind, and how its last member of that kind went if a classic era follows."""
+    """Return an era of a newer kind, and how its last member of that kind left if a classic era follows."""
     members = members_left(before, era.calls[0].time) if before is not None and era.calls else []
     epochs = Epochs(
         kind, context, era.calls, members, before.generation if before is not None and members else -1
@@ -276,7 +276,7 @@ def _modern(
 
 
 def _overtaken(timeline: GroupTimeline) -> list[Cause]:
-    """Note that what an era ends in does not go on; return the causes of a transition that led to no generation."""
+    """Mark the last rebalance of an era as ended; return the causes of a transition that led to no generation."""
     last = timeline.rebalances[-1] if timeline.rebalances else None
     if last is None or not last.running:
         return []
@@ -288,7 +288,7 @@ def _overtaken(timeline: GroupTimeline) -> list[Cause]:
 
 
 def _state(timeline: GroupTimeline, epochs: Epochs) -> str:
-    """Return the state as brokers call it (``ConsumerGroup.ConsumerGroupState``, and likewise of the other kinds)."""
+    """Return the state as brokers call it (``ConsumerGroup.ConsumerGroupState``, and those of the other kinds)."""
     last = timeline.rebalances[-1] if timeline.rebalances else None
     if last is not None and last.emptied:
         return "Empty"
@@ -296,14 +296,14 @@ def _state(timeline: GroupTimeline, epochs: Epochs) -> str:
         return ""
     if MISSING & {code for code, _ in epochs.status}:
         return "NotReady"
-    # what is asked back from a member of a share group has gone at once
+    # members of share groups lose partitions at once
     return (
         "Reconciling" if last is not None and last.running and timeline.kind is not Kind.SHARE else "Stable"
     )
 
 
 def _kind(calls: list[Call]) -> Kind:
-    """Return what the latest heartbeat that was answered well says; a name may have served two groups."""
+    """Return the kind of the latest heartbeat without an error; two groups may have had the same name."""
     kind = Kind.CONSUMER
     for call in calls:
         if isinstance(call, ModernBeat) and (not call.error or kind is Kind.CONSUMER):

@@ -1,8 +1,8 @@
-"""Topics that change under a group of a newer kind, so that its coordinator bumps the epoch.
+"""Changes of topics because of which the coordinator of a newer kind of group bumps the epoch.
 
-A message may tell it: an administrator's, or metadata that a client asked for. Otherwise it shows in what members are
-given: partitions that there were not before, tasks of a streams group whose internal topics had been missing,
-partitions of a share group whose state had to be set up.
+A message may show them: an administrator's, or metadata that a client requested. Otherwise they show in assignments:
+new partitions, tasks of a streams group whose internal topics had been missing, partitions of a share group whose state
+had to be initialised.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from captures.analysis.groups.vocabulary import Certainty, Kind, Trigger
 from captures.meaning import words
 
 _RESOLVED = 10_000_000_000
-"""ns after which a pattern has been resolved anew, if members send heartbeats."""
+"""ns after which a pattern has been resolved again, if members send heartbeats."""
 _NOTICED = 10_000_000_000
-"""ns after a bump within which clients notice what happened to their topics."""
+"""ns after a bump within which clients notice changes of their topics."""
 
 
 @dataclass(slots=True, kw_only=True)
 class TopicReason(Reason):
     """A bump because of topics.
 
-    :ivar topic: that a message told of; empty if none did
+    :ivar topic: topic that a message named; empty if none did
     :ivar told_by: number of the exchange with that message: each explains one bump
-    :ivar deleted: whether the topic is not there any more
+    :ivar deleted: whether the topic was deleted
     """
 
     topic: str = ""
@@ -39,10 +39,10 @@ class TopicReason(Reason):
 
 
 class TopicChanges:
-    """Finds changes of topics that made bumps.
+    """Finds changes of topics that explain bumps.
 
-    :param roster: everybody who was seen; may grow
-    :param whole: tells whether all members were seen, as far as known
+    :param roster: all members that were seen; may grow
+    :param whole: returns whether all members were seen, as far as known
     """
 
     def __init__(self, kind: Kind, context: GroupContext, roster: Roster, whole: Callable[[], bool]) -> None:
@@ -56,23 +56,23 @@ class TopicChanges:
         self._resolving: tuple[int, str, int] | None = None
 
     def assigned(self, places: Iterable[TopicPartition]) -> None:
-        """Note that a member was to have partitions."""
+        """Record that partitions were assigned to a member."""
         for place in places:
             self._had.setdefault(place.topic, set()).add(place.partition)
 
     def status(self, codes: Iterable[int], number: int) -> None:
-        """Note the problems that a streams group has."""
+        """Record the problems of a streams group."""
         if not MISSING.isdisjoint(codes):
             self._missing = number
 
     def found(self, shown: BumpEvidence) -> list[TopicReason]:
-        """Return changes that may have made the bump that is shown, the surest first."""
+        """Return changes that may explain a bump, the surest first."""
         news = self._told(shown) or self._appeared(shown)
         every = (self.resolved(shown.time, bumped=True), news, self._completed(shown))
         return [reason for reason in every if reason is not None]
 
     def taken(self, reason: Reason) -> None:
-        """Note that a reason was the right one."""
+        """Record that a reason applies."""
         if not isinstance(reason, TopicReason):
             return
         if not reason.topic:
@@ -82,7 +82,7 @@ class TopicChanges:
         if reason.deleted and self._by_pattern(reason.topic):
             self._resolving = reason.time, reason.topic, reason.told_by
 
-    # ------------------------------------------------------------ told by a message
+    # ------------------------------------------------------------ in a message
     def _told(self, shown: BumpEvidence) -> TopicReason | None:
         fresh = {place.topic for place in shown.gained} - self._had.keys() if self._whole() else set[str]()
         concerned = {place.topic for place in shown.gained | shown.lost}
@@ -110,12 +110,12 @@ class TopicChanges:
         return self._had.keys() | self._roster.topics
 
     def _begun(self, time: int) -> bool:
-        """Whether there was a member at a moment."""
+        """Return whether there was a member at `time`."""
         return any(lane.first <= time for lane in self._roster.lanes)
 
-    # ------------------------------------------------------------ shown by what members are given
+    # ------------------------------------------------------------ in assignments
     def _appeared(self, shown: BumpEvidence) -> TopicReason | None:
-        """Return the reason if partitions appear that there were not before."""
+        """Return the reason if new partitions appear; otherwise None."""
         if self._kind is not Kind.CONSUMER or not self._had:
             return None
         fresh = {place for place in shown.gained if place.topic not in self._had} if self._whole() else ()
@@ -126,7 +126,7 @@ class TopicChanges:
         return _changed(shown, f"{partitions(grown or fresh)} came to be: {news}", Certainty.INFERRED)
 
     def _came_to_be(self, place: TopicPartition, shown: BumpEvidence) -> bool:
-        """Whether a partition comes after all that its topic had."""
+        """Return whether a partition follows all earlier ones of its topic."""
         had = self._had.get(place.topic)
         if had is None or place.partition in had:
             return False
@@ -136,17 +136,17 @@ class TopicChanges:
         return count is not None and 0 < count <= place.partition
 
     def _completed(self, shown: BumpEvidence) -> TopicReason | None:
-        """Return the reason if a streams group does not miss topics any more."""
+        """Return the reason if a streams group no longer misses topics; otherwise None."""
         if self._missing is None or not MISSING.isdisjoint(shown.status):
             return None
         text = "the topics that the topology needs are there now, which the coordinator had missed"
         return _changed(shown, text, Certainty.INFERRED, self._missing)
 
     def given_out(self, shown: BumpEvidence, *, removed: bool) -> TopicReason | None:
-        """Return the reason of one more bump if partitions of a share group are given to members.
+        """Return the reason of another bump if partitions of a share group are assigned; otherwise None.
 
-        The coordinator bumps the epoch when the state of share partitions was initialised (KIP-932), and Kafka 4.1
-        also when initialised partitions have no member, as after a session timeout.
+        The coordinator bumps the epoch when the state of share partitions was initialised (KIP-932), and Kafka 4.1 also
+        when initialised partitions have no member, as after a session timeout.
 
         :param removed: whether a member was removed before
         """
@@ -161,18 +161,18 @@ class TopicChanges:
         if new or not removed:
             return None
         text = f"{partitions(shown.gained)} were with nobody: the coordinator gave them out again"
-        # it does so as it answers a heartbeat
+        # it does so when it answers a heartbeat
         return _changed(replace(shown, since=shown.time), text, Certainty.INFERRED)
 
     # ------------------------------------------------------------ patterns
     def resolved(self, time: int, *, bumped: bool = False) -> TopicReason | None:
-        """Return the reason of a second bump after a topic was deleted that the group had by a pattern.
+        """Return the reason of a second bump after the deletion of a topic that matched a pattern; otherwise None.
 
-        The coordinator bumps the epoch at once, as the topic's metadata is gone, and again when it resolves the pattern
-        anew, as a heartbeat comes and the last time was 10 s before or more (``GroupMetadataManager``,
-        ``REGEX_BATCH_REFRESH_MIN_INTERVAL_MS``). Members need not get to see either.
+        The coordinator bumps the epoch at once, because the topic's metadata is gone, and again when it resolves the
+        pattern with a heartbeat, at least 10 s after the last time (``GroupMetadataManager``,
+        ``REGEX_BATCH_REFRESH_MIN_INTERVAL_MS``). Members may see neither.
 
-        :param time: up to which the group was heard
+        :param time: time of the latest call
         :param bumped: whether there was a bump that nothing else explains
         """
         if self._resolving is None:
@@ -191,17 +191,17 @@ class TopicChanges:
         )
 
     def _heard(self, begin: int, end: int) -> bool:
-        """Whether a member with a pattern sent a heartbeat in a time."""
+        """Return whether a member with a pattern sent a heartbeat from `begin` to `end`."""
         return any(lane.pattern and (lane.silent_since(end) or 0) >= begin for lane in self._roster.present)
 
     def _by_pattern(self, topic: str) -> bool:
-        """Whether the group has a topic by a pattern alone."""
+        """Return whether the group subscribes to a topic by a pattern alone."""
         alive = self._roster.present
         return any(lane.pattern for lane in alive) and not any(topic in (lane.topics or ()) for lane in alive)
 
 
 def _is_news(before: int, after: int) -> bool:
-    """Whether a number of partitions is news; topics only grow, what looks otherwise was told by a broker that lags."""
+    """Return whether a partition count is a change; topics only grow, so a lower count comes from a lagging broker."""
     return after > before or (before > 0 and after == 0)
 
 
