@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import click
 
-from kproxy.cli.capture_run import CaptureRun, conclude_unread
+from kproxy.cli.capture_run import CaptureRun
 from kproxy.cli.command import command, option, options
 from kproxy.cli.options import ClientOption, JobsOption, ReadingOptions, ReportOptions
 from kproxy.cli.selection import chosen, there_are
@@ -54,7 +55,7 @@ class ApiVersions(CaptureRun[ApiVersionsOptions]):
 
         capture = self.reading.capture()
         matrix = self._matrix(capture)
-        self.clean = conclude_unread(capture)
+        self.conclude(capture)
         clients = chosen([each.name for each in matrix.clients], self.options.clients, "client")
         matrix = matrix.of(clients if self.options.clients else None, self._broker(matrix))
         for broker in matrix.brokers:
@@ -62,10 +63,13 @@ class ApiVersions(CaptureRun[ApiVersionsOptions]):
         self.answer(Versions(self.reading.files, matrix), blocks=spaced(self._blocks(matrix)))
 
     def _matrix(self, capture: Capture) -> Matrix:
-        from captures.analysis.negotiation import Negotiation
+        import numpy as np
 
-        negotiation = Negotiation(capture)
-        self.reading.learn_versions(negotiation, capture)
+        from captures.analysis.negotiation import TAKEN, Negotiation, learn_versions
+
+        negotiation, reader = Negotiation(capture), self.reading.reader(capture)
+        columns = self.reading.counted(reader, np.arange(len(reader)), TAKEN, "reading versions")
+        deque(learn_versions(negotiation, reader, columns), maxlen=0)
         return negotiation.result()
 
     def _broker(self, matrix: Matrix) -> str | None:

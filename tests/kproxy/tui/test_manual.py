@@ -56,7 +56,7 @@ def test_the_filter_language_is_there_as_a_whole() -> None:
     assert len(rows["Short forms"]) > len(FORMS)
     for section in filter_sections():
         assert {len(row) for row in section.rows} <= {len(section.header)}
-    assert ('`value contains "id"`', "the text is part of it") in rows[""]
+    assert ('`value contains "id"`', "the value contains the text") in rows[""]
 
 
 def test_a_search_leaves_what_has_all_its_words() -> None:

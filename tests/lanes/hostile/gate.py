@@ -270,7 +270,7 @@ def _make_decoders() -> None:
         assert known is not None
         for message in (known.request, known.response):
             for version in message.versions:
-                _ = message[version]._fast
+                _ = message[version]._decode_fast
 
 
 def _is_alone() -> bool:
