@@ -80,6 +80,12 @@ class Terminal:
         while text not in (screen := self.screen):
             assert self._read(deadline), f"{text!r} is not on the screen:\n{screen}"
 
+    def shows_reversed(self, text: str) -> None:
+        """Read until a text stands on the screen in reverse video."""
+        deadline = time.monotonic() + _DEADLINE
+        while text not in self.reversed:
+            assert self._read(deadline), f"{text!r} is not in reverse video:\n{self.screen}"
+
     @property
     def screen(self) -> str:
         """The lines of the screen."""
