@@ -153,8 +153,8 @@ CLIENTS = {
         "rskafka 0.6.0",
         _rust("rskafka", "gcc"),
         {
-            **dict.fromkeys((GROUP, TRANSACTION), "by design: partitions are read and written one by one"),
-            **dict.fromkeys((CONFIGURATION, GROUPS), "it administers topics and records only"),
+            **dict.fromkeys((GROUP, TRANSACTION), "by design: it reads and writes single partitions"),
+            **dict.fromkeys((CONFIGURATION, GROUPS), "it administers only topics and records"),
         },
         kinds=("plain",),
         endures=False,
@@ -164,8 +164,8 @@ CLIENTS = {
         "kcat, with librdkafka",
         _kcat,
         {
-            TOPICS: "it administers nothing; brokers make a topic that it asks for",
-            **dict.fromkeys((CONFIGURATION, GROUPS), "it administers nothing"),
+            TOPICS: "it has no administration; brokers create a topic when it asks for one",
+            **dict.fromkeys((CONFIGURATION, GROUPS), "it has no administration"),
         },
         endures=False,
     ),
