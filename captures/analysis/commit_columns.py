@@ -20,7 +20,7 @@ _BLOCK = 4096
 """Commits that are converted at once: the result takes several times the memory of the columns."""
 
 
-class CommitTold(NamedTuple):
+class StoredCommit(NamedTuple):
     """A commit that was stored, or the part of it that was.
 
     :ivar time: time of the request
@@ -39,7 +39,7 @@ class CommitTold(NamedTuple):
     offsets: list[tuple[TopicPartition, int]]
 
     @classmethod
-    def of(cls, exchange: Exchange, committed: list[CommittedPartition]) -> CommitTold:
+    def of(cls, exchange: Exchange, committed: list[CommittedPartition]) -> StoredCommit:
         """Return the commit in an exchange.
 
         :param committed: all partitions of the request
@@ -65,17 +65,17 @@ class CommitColumns:
     """
 
     def __init__(self, rows: DecisionColumns, chosen: Bools) -> None:
-        self._told = _told(rows, chosen)
-        self._next = next(self._told, None)
+        self._commits = _stored_commits(rows, chosen)
+        self._next = next(self._commits, None)
 
-    def before(self, number: float) -> Iterator[CommitTold]:
+    def before(self, number: float) -> Iterator[StoredCommit]:
         """Yield the commits before exchange `number` that were not returned yet."""
         while self._next is not None and self._next.number < number:
             yield self._next
-            self._next = next(self._told, None)
+            self._next = next(self._commits, None)
 
 
-def _told(rows: DecisionColumns, chosen: Bools) -> Iterator[CommitTold]:
+def _stored_commits(rows: DecisionColumns, chosen: Bools) -> Iterator[StoredCommit]:
     assert rows.numbers is not None
     asked, told = (PartitionOffsets.of(rows, table) for table in ("asked", "told"))
     asked = asked.chosen(chosen[asked.rows] & (asked.offsets >= 0))
@@ -107,7 +107,7 @@ def _told(rows: DecisionColumns, chosen: Bools) -> Iterator[CommitTold]:
         ends = pairwise((bounds - bounds[0]).tolist())
         each = zip(*(column[block].tolist() for column in columns), ends, strict=True)
         for number, at, end, connection, client, group, member, (first, behind) in each:
-            yield CommitTold(
+            yield StoredCommit(
                 number,
                 at,
                 end,

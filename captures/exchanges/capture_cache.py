@@ -233,7 +233,7 @@ def _plain(value: Any) -> Any:
         return msgspec.msgpack.Ext(_ARRAY, value.dtype.str.encode().ljust(_DTYPE) + value.tobytes())
     if isinstance(value, np.generic):
         return value.item()
-    raise NotImplementedError(type(value))
+    raise TypeError(f"a cached part cannot contain {type(value).__name__}")
 
 
 def _array(_: int, data: memoryview) -> Any:

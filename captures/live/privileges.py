@@ -44,7 +44,7 @@ class User:
 def successor(name: str | None) -> User | None:
     """Return the user that a root process is to become, None if it does not run as root or is to stay root.
 
-    That is the user named, else the one who called sudo, else nobody.
+    That is the user named, else the one who called sudo, else the user ``nobody``.
 
     :raises PrivilegeError: if there is no such user, or the process cannot switch users
     """

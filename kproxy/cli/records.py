@@ -260,7 +260,7 @@ class Records(CaptureRun[RecordsOptions]):
         """Show the records of exchanges; if there are many, several processes decode them."""
         from captures.exchanges.parallel import in_parallel
 
-        capture, total = reader.capture, _Counted(self.reading.tally)
+        capture, total = reader.capture, _ListingCounts(self.reading.tally)
         exchanges = reader.several(indexes.tolist())
         if self.options.count is not None:  # usually reached long before the end of the capture
             self._show_in_turn(exchanges, listing, capture, sample=_SAMPLE)
@@ -309,11 +309,11 @@ class Records(CaptureRun[RecordsOptions]):
 
     def _share(
         self, listing: RecordListing, capture: Capture, exchanges: Iterable[Exchange]
-    ) -> Iterator[_Counted | list[_Shown]]:
+    ) -> Iterator[_ListingCounts | list[_Shown]]:
         """Yield the printed form of the records of some exchanges, and finally the counts."""
         from kproxy.text.summary import Tally
 
-        counted = _Counted(Tally())
+        counted = _ListingCounts(Tally())
         counted.put(listing, self.decoding)
         texts = self._texts(self._records(counted.tally.counting(exchanges), listing, capture))
         piece, size = list[_Shown](), 0
@@ -437,7 +437,7 @@ class _Shown(NamedTuple):
 
 
 @dataclass
-class _Counted:
+class _ListingCounts:
     """The counts of a listing of records."""
 
     tally: Tally
@@ -451,11 +451,11 @@ class _Counted:
         listing.beyond, listing.damaged = self.beyond, self.damaged
         decoding.unread, decoding.framed = self.unread, self.framed
 
-    def taken(self, listing: RecordListing, decoding: PayloadDecoding) -> _Counted:
+    def taken(self, listing: RecordListing, decoding: PayloadDecoding) -> _ListingCounts:
         """Return the counts of the listing and the decoding."""
-        return _Counted(self.tally, listing.beyond, listing.damaged, decoding.unread, decoding.framed)
+        return _ListingCounts(self.tally, listing.beyond, listing.damaged, decoding.unread, decoding.framed)
 
-    def add(self, piece: _Counted | list[_Shown]) -> list[_Shown]:
+    def add(self, piece: _ListingCounts | list[_Shown]) -> list[_Shown]:
         """Return the records to print; add a piece with counts to the totals."""
         if isinstance(piece, list):
             return piece

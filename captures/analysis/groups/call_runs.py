@@ -68,7 +68,7 @@ class CallRuns:
         """Return keys that sort exchanges by group, then by number."""
         return groups.astype(np.int64) * len(self._rows.columns) + rows
 
-    def told(self) -> dict[int, PassedCalls]:
+    def passed_calls(self) -> dict[int, PassedCalls]:
         """Return the facts about skipped calls, by the number of the call after them."""
         assert self._rows.numbers is not None
         found, numbers = dict[int, PassedCalls](), self._rows.numbers

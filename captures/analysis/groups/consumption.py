@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from captures.analysis.client_identity import client_name
-from captures.analysis.commit_columns import CommitTold
+from captures.analysis.commit_columns import StoredCommit
 from captures.analysis.fetch_sessions import FetchSeen
 from captures.analysis.record_traffic import RecordTraffic
 from captures.exchanges import Exchange
@@ -176,7 +176,7 @@ class Consumption:
             if seen is not None and seen.replica < 0:
                 self._fetched(exchange, seen)
         elif key in (ApiKey.OFFSET_COMMIT, ApiKey.TXN_OFFSET_COMMIT):
-            self.commit(CommitTold.of(exchange, self._traffic.committed(exchange)))
+            self.commit(StoredCommit.of(exchange, self._traffic.committed(exchange)))
 
     # ------------------------------------------------------------ fetches
     def _fetched(self, exchange: Exchange, seen: FetchSeen) -> None:
@@ -265,7 +265,7 @@ class Consumption:
                 self._current[run.line].pop(place, None)
 
     # ------------------------------------------------------------ commits
-    def commit(self, told: CommitTold) -> None:
+    def commit(self, told: StoredCommit) -> None:
         for place, offset in told.offsets:
             known = self._committed.setdefault(place, {})
             if told.group not in known or known[told.group].time <= told.end:

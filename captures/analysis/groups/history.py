@@ -157,7 +157,7 @@ class GroupHistories:
         if rows.numbers is not None:
             runs = CallRuns(rows)
             found &= ~runs.passed
-            self._passed = runs.told()
+            self._passed = runs.passed_calls()
             if rows.of_api({ApiKey.FETCH, ApiKey.SHARE_FETCH}).any():
                 self._commits = CommitColumns(rows, runs.passed & rows.of_api({ApiKey.OFFSET_COMMIT}))
         return found

@@ -43,7 +43,7 @@ def broker_pauses(
             until = bisect_right(mine, mine[place].end + _TOGETHER, key=_END)
             pause = _pause(mine[place:until], times)
             if pause is not None:
-                yield _told(capture, *pause, mine[place:until])
+                yield _incident(capture, *pause, mine[place:until])
             place = until
 
 
@@ -76,7 +76,7 @@ def _pause(late: Sequence[SlowAnswer], times: list[int]) -> tuple[int, int] | No
     return (begin, end) if end - begin >= LEAST else None
 
 
-def _told(capture: Capture, begin: int, end: int, late: Sequence[SlowAnswer]) -> Incident:
+def _incident(capture: Capture, begin: int, end: int, late: Sequence[SlowAnswer]) -> Incident:
     brokers = tuple(dict.fromkeys(each.broker for each in late))
     who = tuple(map(capture.names.shown, brokers))
     connections = list(dict.fromkeys(each.connection for each in late))

@@ -39,7 +39,7 @@ _LOOKED_AT = 100
 _BEGIN = attrgetter("begin")
 
 
-class _Told(NamedTuple):
+class _ControllerReport(NamedTuple):
     """A message that names a node as the controller."""
 
     time: int
@@ -55,11 +55,11 @@ class Controllers:
 
     def __init__(self) -> None:
         self.nodes = NodeAddresses()
-        self._epochs: dict[int, _Told] = {}
+        self._epochs: dict[int, _ControllerReport] = {}
         self._votes: dict[int, int] = {}
-        """Epoch -> when somebody first stood for it."""
+        """Epoch -> time of the first vote for it."""
         self._by_broker: dict[str, int] = {}
-        self._to_clients: list[tuple[_Told, str]] = []
+        self._to_clients: list[tuple[_ControllerReport, str]] = []
         """Who the controller is as each broker said, with the broker: each time that it named another node."""
         self._zookeeper: bool | None = None
 
@@ -83,14 +83,14 @@ class Controllers:
             self._named(number(response, "controller_id"), exchange)
 
     def _elected(self, body: Body, node: str, epoch: str, time: int, exchange: Exchange) -> None:
-        told, of = _Told(time, number(body, node), exchange.number), number(body, epoch)
+        told, of = _ControllerReport(time, number(body, node), exchange.number), number(body, epoch)
         if told.node >= 0 and of >= 0 and (of in self._epochs or len(self._epochs) < _MOST):
             self._epochs[of] = min(told, self._epochs.get(of, told))
 
     def _named(self, node: int, exchange: Exchange) -> None:
         if node >= 0 and self._by_broker.get(exchange.broker) != node and len(self._to_clients) < _MOST:
             self._by_broker[exchange.broker] = node
-            self._to_clients.append((_Told(exchange.end, node, exchange.number), exchange.broker))
+            self._to_clients.append((_ControllerReport(exchange.end, node, exchange.number), exchange.broker))
 
     def merge(self, other: Controllers) -> None:
         """Add the observations of other exchanges."""
@@ -134,7 +134,7 @@ class Controllers:
                 evidence=(after.number,),
             )
 
-    def _named_in_turn(self) -> Iterator[_Told]:
+    def _named_in_turn(self) -> Iterator[_ControllerReport]:
         """Yield the nodes named to clients, in order; a broker unaware of a move repeats the former node."""
         by_broker: dict[str, int] = {}
         latest = -1
@@ -145,7 +145,7 @@ class Controllers:
                     latest = told.node
                     yield told
 
-    def _moves(self) -> Iterator[tuple[_Told, _Told, range]]:
+    def _moves(self) -> Iterator[tuple[_ControllerReport, _ControllerReport, range]]:
         """Yield the former and the new controller, and the epochs since, the last of which is the new one's."""
         told = sorted(self._epochs.items())
         if not told and self._zookeeper:

@@ -9,7 +9,7 @@ from textual.selection import Selection
 from textual.strip import Strip
 
 _MOST_LINES = 20_000
-"""Most lines that are copied: nobody pastes the hexadecimal text of a hundred megabytes."""
+"""Most lines that are copied; the hexadecimal text of a hundred megabytes would only fill the clipboard."""
 
 
 class SelectableLines(ScrollView):

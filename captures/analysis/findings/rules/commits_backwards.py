@@ -10,7 +10,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from captures.analysis.commit_columns import CommitColumns, CommitTold
+from captures.analysis.commit_columns import CommitColumns, StoredCommit
 from captures.analysis.conditions import of_group, of_topic
 from captures.analysis.decision_columns import DecisionColumns, PartitionOffsets
 from captures.analysis.findings.common import partitions_shown
@@ -130,14 +130,14 @@ class CommitsBackwards(Rule):
             self._given(exchange)
         else:
             self._commits += 1
-            self._committed(CommitTold.of(exchange, self.scene.records.committed(exchange)))
+            self._committed(StoredCommit.of(exchange, self.scene.records.committed(exchange)))
 
     def _take_in(self, number: float) -> None:
         """Add the commits from columns before exchange `number`."""
         for told in self._told.before(number) if self._told is not None else ():
             self._committed(told)
 
-    def _committed(self, told: CommitTold) -> None:
+    def _committed(self, told: StoredCommit) -> None:
         for (topic, partition), offset in told.offsets if told.group else ():
             place = _Place(told.group, topic, partition)
             commit = _Commit(offset, told.client, told.member)
@@ -165,7 +165,7 @@ class CommitsBackwards(Rule):
                     behind.back.given += behind.highest - offset
                     del self._behind[place]
 
-    def _goes_back(self, told: CommitTold, place: _Place, before: _Commit, commit: _Commit) -> None:
+    def _goes_back(self, told: StoredCommit, place: _Place, before: _Commit, commit: _Commit) -> None:
         if before.member and not commit.member:
             kind = _Kind.RESET
         else:
