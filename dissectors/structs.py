@@ -5,9 +5,18 @@ in all versions of all messages that carry them.
 """
 
 from dissectors.domains import (
+    ACKNOWLEDGE_TYPE,
+    ACL_OPERATION,
+    ACL_PERMISSION,
+    CONFIG_RESOURCE_TYPE,
+    CONTROLLER_LEADER_EPOCH,
+    CONTROLLER_LEADER_ID,
     ERROR_CODE,
     LEADER_EPOCH,
     LEADER_ID,
+    PATTERN_TYPE,
+    RESOURCE_TYPE,
+    SECURITY_PROTOCOL,
     SHARE_DELIVERY_STATE,
     STREAMS_NODE_TYPE,
     STREAMS_TOPIC_SETTING,
@@ -112,7 +121,7 @@ QuorumNode = Struct(
 )
 
 QuorumListener = Struct(
-    "name" / String * "listener name",
+    "name" / String * "listener name, e.g. CONTROLLER",
     "host" / String * "host name or address",
     "port" / Uint16 * "port",
 )
@@ -125,4 +134,97 @@ QuorumTopicResult = Struct(
         "leader_id" / BrokerId.of(LEADER_ID) * "node id of the leader the voter knows; -1 = unknown",
         "leader_epoch" / Int32.of(LEADER_EPOCH) * "epoch the voter is in",
     ) * "result for each partition",
+)
+
+NodeEndpoint = Struct(
+    "node_id" / BrokerId * "broker id",
+    "host" / String * "host name or address of the broker",
+    "port" / Int32 * "port of the broker",
+    "rack" / String.null().default(None) * "rack of the broker; null = none",
+)
+
+CurrentLeader = Struct(
+    "leader_id" / BrokerId.of(LEADER_ID) * "node id of the leader; -1 = unknown",
+    "leader_epoch" / Int32.of(LEADER_EPOCH) * "epoch of the leader; -1 = unknown",
+)
+
+AcknowledgementBatch = Struct(
+    "first_offset" / Int64 * "first offset acknowledged",
+    "last_offset" / Int64 * "last offset acknowledged (inclusive)",
+    "acknowledge_types" / Array(Int8.of(ACKNOWLEDGE_TYPE)) * "one per offset, or one for all: 0 gap, 1 accept, 2 release, 3 reject, 4 renew (v2+)",
+)
+
+ShareStateResult = Struct(
+    "topic_id" / Uuid.holds("topic_id") * "topic id",
+    "partitions" / Array(
+        "partition" / Int32 * "partition index",
+        "error_code" / Int16.of(ERROR_CODE) * "0 or why nothing was done for this partition",
+        "error_message" / String.null().default(None) * "text for the error; null = none",
+    ) * "result for each partition",
+)
+
+TopicPartitions = Struct(
+    "topic" / TopicName * "topic name",
+    "partitions" / Array(Int32) * "partition numbers",
+)
+
+StreamsTaskOffset = Struct(
+    "subtopology_id" / String * "subtopology of the task",
+    "partition" / Int32 * "partition of the task",
+    "offset" / Int64 * "sum of the offsets of the task's changelogs",
+)
+
+Listener = Struct(
+    "name" / String * "listener name",
+    "host" / String * "advertised host name or address",
+    "port" / Uint16 * "advertised port",
+    "security_protocol" / Int16.of(SECURITY_PROTOCOL) * "0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT, 3 SASL_SSL",
+)
+
+SupportedFeature = Struct(
+    "name" / String * "feature name, such as metadata.version",
+    "min_supported_version" / Int16 * "lowest level that the node supports",
+    "max_supported_version" / Int16 * "highest level that the node supports",
+)
+
+QuotaEntity = Struct(
+    "entity_type" / String * "user, client-id or ip",
+    "entity_name" / String.null() * "user name, client id or address; null = the default entity",
+)
+
+Principal = Struct(
+    "principal_type" / String * "type of the principal, such as User",
+    "principal_name" / String * "name of the principal",
+)
+
+AclFilter = Struct(
+    "resource_type_filter" / Int8.of(RESOURCE_TYPE) * "resource type: 1 any, 2 topic, 3 group, 4 cluster, 5 transactional id, 6 token, 7 user",
+    "resource_name_filter" / String.null() * "resource name to match; null = any",
+    "pattern_type_filter" / Int8.of(PATTERN_TYPE).default(3) @ "1+" * "1 any, 2 match (all that apply to the name), 3 literal, 4 prefixed",
+    "principal_filter" / String.null() * "principal to match, as in User:alice; null = any",
+    "host_filter" / String.null() * "client host to match; null = any",
+    "operation" / Int8.of(ACL_OPERATION) * "ACL operation to match (2 all, 3 read, 4 write, 8 describe ...); 1 = any",
+    "permission_type" / Int8.of(ACL_PERMISSION) * "1 any, 2 deny, 3 allow",
+)
+
+AclRule = Struct(
+    "principal" / String * "principal the ACL applies to, as in User:alice; User:* = everyone",
+    "host" / String * "client host the ACL applies to; * = all",
+    "operation" / Int8.of(ACL_OPERATION) * "operation allowed or denied (2 all, 3 read, 4 write, 8 describe ...)",
+    "permission_type" / Int8.of(ACL_PERMISSION) * "2 deny, 3 allow",
+)
+
+ConfigResourceResult = Struct(
+    "error_code" / Int16.of(ERROR_CODE) * "0 or why this resource was not changed",
+    "error_message" / String.null() * "explanation of error_code; null = none",
+    "resource_type" / Int8.of(CONFIG_RESOURCE_TYPE) * "2 topic, 4 broker, 8 broker logger, 16 client metrics, 32 group",
+    "resource_name" / String * "name or id of the resource",
+)
+
+ControllerPartitionState = Struct(
+    "partition_index" / Int32 * "partition number",
+    "controller_epoch" / Int32 * "controller epoch in which the state was last changed",
+    "leader" / BrokerId.of(CONTROLLER_LEADER_ID) * "broker id of the leader; -1 = none, -2 = topic being deleted",
+    "leader_epoch" / Int32.of(CONTROLLER_LEADER_EPOCH) * "epoch of the leader",
+    "isr" / Array(BrokerId) * "broker ids of the in-sync replicas",
 )

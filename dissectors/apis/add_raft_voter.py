@@ -7,7 +7,8 @@ v1 (4.2) adds ack_when_committed.
 
 from dissectors.domains import DURATION_MS, ERROR_CODE
 from dissectors.entities import BrokerId, ClusterId
-from dissectors.schema import Array, Bool, Int16, Int32, Message, String, Uint16, Uuid
+from dissectors.schema import Array, Bool, Int16, Int32, Message, String, Uuid
+from dissectors.structs import QuorumListener
 
 AddRaftVoterRequest = Message(
     "AddRaftVoterRequest", 80, "request", "0-1", "0+",
@@ -15,11 +16,7 @@ AddRaftVoterRequest = Message(
     "timeout_ms" / Int32.of(DURATION_MS) * "longest time in ms the leader may take to add the voter",
     "voter_id" / BrokerId * "node id of the controller to add",
     "voter_directory_id" / Uuid * "directory id of the new voter's metadata log (meta.properties, KIP-853)",
-    "listeners" / Array(
-        "name" / String * "listener name, e.g. CONTROLLER",
-        "host" / String * "host name or address of the listener",
-        "port" / Uint16 * "port of the listener",
-    ) * "listeners at which the new voter can be reached",
+    "listeners" / Array(QuorumListener) * "listeners at which the new voter can be reached",
     "ack_when_committed" / Bool.default(True) @ "1+" * "true = answer when the new voter set is committed, false = when the leader has appended it",
 )
 

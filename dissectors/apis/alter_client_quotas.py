@@ -6,14 +6,12 @@ v1 is flexible.
 
 from dissectors.domains import DURATION_MS, ERROR_CODE
 from dissectors.schema import Array, Bool, Float64, Int16, Int32, Message, String
+from dissectors.structs import QuotaEntity
 
 AlterClientQuotasRequest = Message(
     "AlterClientQuotasRequest", 49, "request", "0-1", "1+",
     "entries" / Array(
-        "entity" / Array(
-            "entity_type" / String * "user, client-id or ip",
-            "entity_name" / String.null() * "user name, client id or address; null = the default entity",
-        ) * "parts that together name the entity",
+        "entity" / Array(QuotaEntity) * "parts that together name the entity",
         "ops" / Array(
             "key" / String * "quota name: producer_byte_rate, consumer_byte_rate, request_percentage ...",
             "value" / Float64 * "new limit; bytes per second, percent or rate; unused with remove",
@@ -29,9 +27,6 @@ AlterClientQuotasResponse = Message(
     "entries" / Array(
         "error_code" / Int16.of(ERROR_CODE) * "0 or why the quotas of this entity were not changed",
         "error_message" / String.null() * "explanation of error_code; null = none",
-        "entity" / Array(
-            "entity_type" / String * "user, client-id or ip",
-            "entity_name" / String.null() * "user name, client id or address; null = the default entity",
-        ) * "parts that together name the entity",
+        "entity" / Array(QuotaEntity) * "parts that together name the entity",
     ) * "result for each entity",
 )

@@ -4,8 +4,9 @@ Settings that the request does not name go back to their defaults, a common caus
 IncrementalAlterConfigs (key 44, KIP-339) replaces this API and changes only what it names.
 """
 
-from dissectors.domains import CONFIG_RESOURCE_TYPE, DURATION_MS, ERROR_CODE
-from dissectors.schema import Array, Bool, Int8, Int16, Int32, Message, String
+from dissectors.domains import CONFIG_RESOURCE_TYPE, DURATION_MS
+from dissectors.schema import Array, Bool, Int8, Int32, Message, String
+from dissectors.structs import ConfigResourceResult
 
 AlterConfigsRequest = Message(
     "AlterConfigsRequest", 33, "request", "0-2", "2+",
@@ -23,10 +24,5 @@ AlterConfigsRequest = Message(
 AlterConfigsResponse = Message(
     "AlterConfigsResponse", 33, "response", "0-2", "2+",
     "throttle_time_ms" / Int32.of(DURATION_MS) * "ms the broker held the answer back because of a quota",
-    "responses" / Array(
-        "error_code" / Int16.of(ERROR_CODE) * "0 or why this resource was not changed",
-        "error_message" / String.null() * "explanation of error_code; null = none",
-        "resource_type" / Int8.of(CONFIG_RESOURCE_TYPE) * "2 topic, 4 broker, 8 broker logger, 16 client metrics, 32 group",
-        "resource_name" / String * "name or id of the resource",
-    ) * "result for each resource",
+    "responses" / Array(ConfigResourceResult) * "result for each resource",
 )

@@ -4,26 +4,18 @@ v1 adds the ZooKeeper migration flag (KIP-866), v2 log dirs (KIP-858), v3 the pr
 (KIP-966). v4 has the layout of v3 and allows features whose lowest version is 0.
 """
 
-from dissectors.domains import BROKER_EPOCH, DURATION_MS, ERROR_CODE, SECURITY_PROTOCOL
+from dissectors.domains import BROKER_EPOCH, DURATION_MS, ERROR_CODE
 from dissectors.entities import BrokerId, ClusterId
-from dissectors.schema import Array, Bool, Int16, Int32, Int64, Message, String, Uint16, Uuid
+from dissectors.schema import Array, Bool, Int16, Int32, Int64, Message, String, Uuid
+from dissectors.structs import Listener, SupportedFeature
 
 BrokerRegistrationRequest = Message(
     "BrokerRegistrationRequest", 62, "request", "0-4", "0+",
     "broker_id" / BrokerId * "broker id",
     "cluster_id" / ClusterId * "cluster id the broker belongs to",
     "incarnation_id" / Uuid * "random id of this run of the broker process",
-    "listeners" / Array(
-        "name" / String * "listener name",
-        "host" / String * "advertised host name or address",
-        "port" / Uint16 * "advertised port",
-        "security_protocol" / Int16.of(SECURITY_PROTOCOL) * "0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT, 3 SASL_SSL",
-    ) * "listeners of the broker",
-    "features" / Array(
-        "name" / String * "feature name, such as metadata.version",
-        "min_supported_version" / Int16 * "lowest level the broker can handle",
-        "max_supported_version" / Int16 * "highest level the broker can handle",
-    ) * "features the broker can handle",
+    "listeners" / Array(Listener) * "listeners of the broker",
+    "features" / Array(SupportedFeature) * "features the broker can handle",
     "rack" / String.null() * "rack of the broker; null = none",
     "is_migrating_zk_broker" / Bool @ "1+" * "true = ZooKeeper broker in migration to KRaft (KIP-866)",
     "log_dirs" / Array(Uuid) @ "2+" * "ids of the log dirs that are online (KIP-858)",

@@ -3,26 +3,18 @@
 KIP-919.
 """
 
-from dissectors.domains import DURATION_MS, ERROR_CODE, SECURITY_PROTOCOL
+from dissectors.domains import DURATION_MS, ERROR_CODE
 from dissectors.entities import BrokerId
-from dissectors.schema import Array, Bool, Int16, Int32, Message, String, Uint16, Uuid
+from dissectors.schema import Array, Bool, Int16, Int32, Message, String, Uuid
+from dissectors.structs import Listener, SupportedFeature
 
 ControllerRegistrationRequest = Message(
     "ControllerRegistrationRequest", 70, "request", "0", "0+",
     "controller_id" / BrokerId * "node id of the controller that registers",
     "incarnation_id" / Uuid * "random id of this run of the controller process",
     "zk_migration_ready" / Bool * "true = ready for the migration from ZooKeeper",
-    "listeners" / Array(
-        "name" / String * "listener name",
-        "host" / String * "advertised host name or address",
-        "port" / Uint16 * "advertised port",
-        "security_protocol" / Int16.of(SECURITY_PROTOCOL) * "0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT, 3 SASL_SSL",
-    ) * "listeners of the controller",
-    "features" / Array(
-        "name" / String * "feature name, such as metadata.version",
-        "min_supported_version" / Int16 * "lowest level the controller can handle",
-        "max_supported_version" / Int16 * "highest level the controller can handle",
-    ) * "features the controller can handle",
+    "listeners" / Array(Listener) * "listeners of the controller",
+    "features" / Array(SupportedFeature) * "features the controller can handle",
 )
 
 ControllerRegistrationResponse = Message(

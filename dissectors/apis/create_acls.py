@@ -5,15 +5,9 @@ v2 is flexible, v3 knows the resource type user (KIP-373).
 Results carry no names: they are in the order of the request.
 """
 
-from dissectors.domains import (
-    ACL_OPERATION,
-    ACL_PERMISSION,
-    DURATION_MS,
-    ERROR_CODE,
-    PATTERN_TYPE,
-    RESOURCE_TYPE,
-)
+from dissectors.domains import DURATION_MS, ERROR_CODE, PATTERN_TYPE, RESOURCE_TYPE
 from dissectors.schema import Array, Int8, Int16, Int32, Message, String
+from dissectors.structs import AclRule
 
 CreateAclsRequest = Message(
     "CreateAclsRequest", 30, "request", "0-3", "2+",
@@ -21,10 +15,7 @@ CreateAclsRequest = Message(
         "resource_type" / Int8.of(RESOURCE_TYPE) * "2 topic, 3 group, 4 cluster, 5 transactional id, 6 delegation token, 7 user",
         "resource_name" / String * "name or prefix of the resource; * = all",
         "resource_pattern_type" / Int8.of(PATTERN_TYPE).default(3) @ "1+" * "3 literal, 4 prefixed",
-        "principal" / String * "principal the ACL applies to, as in User:alice; User:* = everyone",
-        "host" / String * "client host the ACL applies to; * = all",
-        "operation" / Int8.of(ACL_OPERATION) * "operation to allow or deny (2 all, 3 read, 4 write, 8 describe ...)",
-        "permission_type" / Int8.of(ACL_PERMISSION) * "2 deny, 3 allow",
+        *AclRule.fields,
     ) * "ACLs to add",
 )
 

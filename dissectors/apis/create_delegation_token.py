@@ -6,15 +6,13 @@ The response carries the secret (hmac) in clear: mask it.
 
 from dissectors.domains import DURATION_MS, ERROR_CODE, TIMESTAMP_MS, TOKEN_LIFETIME
 from dissectors.schema import Array, Bytes, Int16, Int32, Int64, Message, String
+from dissectors.structs import Principal
 
 CreateDelegationTokenRequest = Message(
     "CreateDelegationTokenRequest", 38, "request", "0-3", "2+",
     "owner_principal_type" / String.null() @ "3+" * "type of the token's owner, such as User; null = owner is the requester",
     "owner_principal_name" / String.null() @ "3+" * "name of the token's owner; null = owner is the requester",
-    "renewers" / Array(
-        "principal_type" / String * "type of the renewer, such as User",
-        "principal_name" / String * "name of the renewer",
-    ) * "principals that may renew the token besides the owner",
+    "renewers" / Array(Principal) * "principals that may renew the token besides the owner",
     "max_lifetime_ms" / Int64.of(TOKEN_LIFETIME) * "longest life of the token in ms, renewals included; -1 = broker's maximum",
 )
 

@@ -5,27 +5,13 @@ v2 is flexible, v3 knows the resource type user (KIP-373).
 Results are in the order of the filters; a filter without a match is not an error.
 """
 
-from dissectors.domains import (
-    ACL_OPERATION,
-    ACL_PERMISSION,
-    DURATION_MS,
-    ERROR_CODE,
-    PATTERN_TYPE,
-    RESOURCE_TYPE,
-)
+from dissectors.domains import DURATION_MS, ERROR_CODE, PATTERN_TYPE, RESOURCE_TYPE
 from dissectors.schema import Array, Int8, Int16, Int32, Message, String
+from dissectors.structs import AclFilter, AclRule
 
 DeleteAclsRequest = Message(
     "DeleteAclsRequest", 31, "request", "0-3", "2+",
-    "filters" / Array(
-        "resource_type_filter" / Int8.of(RESOURCE_TYPE) * "resource type: 1 any, 2 topic, 3 group, 4 cluster, 5 transactional id, 6 token, 7 user",
-        "resource_name_filter" / String.null() * "resource name to match; null = any",
-        "pattern_type_filter" / Int8.of(PATTERN_TYPE).default(3) @ "1+" * "1 any, 2 match (all that apply to the name), 3 literal, 4 prefixed",
-        "principal_filter" / String.null() * "principal to match, as in User:alice; null = any",
-        "host_filter" / String.null() * "client host to match; null = any",
-        "operation" / Int8.of(ACL_OPERATION) * "ACL operation to match (2 all, 3 read, 4 write, 8 describe ...); 1 = any",
-        "permission_type" / Int8.of(ACL_PERMISSION) * "1 any, 2 deny, 3 allow",
-    ) * "filters; an ACL that matches any of them is deleted",
+    "filters" / Array(AclFilter) * "filters; an ACL that matches any of them is deleted",
 )
 
 DeleteAclsResponse = Message(
@@ -40,10 +26,7 @@ DeleteAclsResponse = Message(
             "resource_type" / Int8.of(RESOURCE_TYPE) * "2 topic, 3 group, 4 cluster, 5 transactional id, 6 delegation token, 7 user",
             "resource_name" / String * "name or prefix of the resource; * = all",
             "pattern_type" / Int8.of(PATTERN_TYPE).default(3) @ "1+" * "3 literal, 4 prefixed",
-            "principal" / String * "principal the ACL applied to; User:* = everyone",
-            "host" / String * "client host the ACL applied to; * = all",
-            "operation" / Int8.of(ACL_OPERATION) * "operation of the ACL (2 all, 3 read, 4 write, 8 describe ...)",
-            "permission_type" / Int8.of(ACL_PERMISSION) * "2 deny, 3 allow",
+            *AclRule.fields,
         ) * "ACLs that matched this filter",
     ) * "result for each filter, in the order of the request",
 )

@@ -6,6 +6,7 @@ v1 is flexible.
 
 from dissectors.domains import DURATION_MS, ERROR_CODE, QUOTA_MATCH_TYPE
 from dissectors.schema import Array, Bool, Float64, Int8, Int16, Int32, Message, String
+from dissectors.structs import QuotaEntity
 
 DescribeClientQuotasRequest = Message(
     "DescribeClientQuotasRequest", 48, "request", "0-1", "1+",
@@ -23,10 +24,7 @@ DescribeClientQuotasResponse = Message(
     "error_code" / Int16.of(ERROR_CODE) * "0 or why the quotas cannot be read",
     "error_message" / String.null() * "explanation of error_code; null = none",
     "entries" / Array(
-        "entity" / Array(
-            "entity_type" / String * "user, client-id or ip",
-            "entity_name" / String.null() * "user name, client id or address; null = the default entity",
-        ) * "parts that together name the entity",
+        "entity" / Array(QuotaEntity) * "parts that together name the entity",
         "values" / Array(
             "key" / String * "quota name: producer_byte_rate, consumer_byte_rate, request_percentage ...",
             "value" / Float64 * "limit; bytes per second, percent or rate, depending on the key",

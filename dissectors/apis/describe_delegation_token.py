@@ -6,13 +6,11 @@ The response carries the secrets (hmac) in clear: mask them.
 
 from dissectors.domains import DURATION_MS, ERROR_CODE, TIMESTAMP_MS
 from dissectors.schema import Array, Bytes, Int16, Int32, Int64, Message, String
+from dissectors.structs import Principal
 
 DescribeDelegationTokenRequest = Message(
     "DescribeDelegationTokenRequest", 41, "request", "0-3", "2+",
-    "owners" / Array(
-        "principal_type" / String * "type of the owner, such as User",
-        "principal_name" / String * "name of the owner",
-    ).null() * "owners whose tokens are wanted; null = all",
+    "owners" / Array(Principal).null() * "owners whose tokens are wanted; null = all",
 )
 
 DescribeDelegationTokenResponse = Message(
@@ -28,10 +26,7 @@ DescribeDelegationTokenResponse = Message(
         "max_timestamp" / Int64.of(TIMESTAMP_MS) * "latest time it can be renewed to, ms since 1970",
         "token_id" / String * "public id of the token, used as SCRAM user name",
         "hmac" / Bytes.secret() * "secret of the token; in base64 it is the SCRAM password",
-        "renewers" / Array(
-            "principal_type" / String * "type of the renewer, such as User",
-            "principal_name" / String * "name of the renewer",
-        ) * "principals that may renew the token besides the owner",
+        "renewers" / Array(Principal) * "principals that may renew the token besides the owner",
     ) * "tokens found",
     "throttle_time_ms" / Int32.of(DURATION_MS) * "ms the broker held the answer back because of a quota",
 )

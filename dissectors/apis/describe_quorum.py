@@ -6,7 +6,7 @@ Only the leader of the quorum can answer; others give error 6.
 
 from dissectors.domains import ERROR_CODE, LEADER_EPOCH, LEADER_ID, OFFSET, TIMESTAMP_MS
 from dissectors.entities import BrokerId, TopicName
-from dissectors.schema import Array, Int16, Int32, Int64, Message, String, Uuid
+from dissectors.schema import Array, Int16, Int32, Int64, Message, String, Struct, Uuid
 from dissectors.structs import QuorumListener
 
 DescribeQuorumRequest = Message(
@@ -17,6 +17,14 @@ DescribeQuorumRequest = Message(
             "partition_index" / Int32 * "partition number, 0",
         ) * "partitions to describe; always 0 alone",
     ) * "topics to describe; always __cluster_metadata alone",
+)
+
+_Replica = Struct(
+    "replica_id" / BrokerId * "node id of the replica",
+    "replica_directory_id" / Uuid @ "2+" * "metadata directory id of the replica",
+    "log_end_offset" / Int64.of(OFFSET) * "log end offset of the replica as the leader knows it; -1 = unknown",
+    "last_fetch_timestamp" / Int64.of(TIMESTAMP_MS).default(-1) @ "1+" * "leader's time of the replica's last fetch, ms since 1970; -1 = unknown",
+    "last_caught_up_timestamp" / Int64.of(TIMESTAMP_MS).default(-1) @ "1+" * "leader's time when the replica last was caught up, ms since 1970; -1 = unknown",
 )
 
 DescribeQuorumResponse = Message(
@@ -32,20 +40,8 @@ DescribeQuorumResponse = Message(
             "leader_id" / BrokerId.of(LEADER_ID) * "node id of the quorum's leader; -1 = unknown",
             "leader_epoch" / Int32.of(LEADER_EPOCH) * "epoch of the leader",
             "high_watermark" / Int64.of(OFFSET) * "metadata offset up to which a majority has everything",
-            "current_voters" / Array(
-                "replica_id" / BrokerId * "node id of the voter",
-                "replica_directory_id" / Uuid @ "2+" * "metadata directory id of the voter",
-                "log_end_offset" / Int64.of(OFFSET) * "log end offset of the voter as the leader knows it; -1 = unknown",
-                "last_fetch_timestamp" / Int64.of(TIMESTAMP_MS).default(-1) @ "1+" * "leader's time of the voter's last fetch, ms since 1970; -1 = unknown",
-                "last_caught_up_timestamp" / Int64.of(TIMESTAMP_MS).default(-1) @ "1+" * "leader's time when the voter last was caught up, ms since 1970; -1 = unknown",
-            ) * "nodes that vote and count for the majority",
-            "observers" / Array(
-                "replica_id" / BrokerId * "node id of the observer",
-                "replica_directory_id" / Uuid @ "2+" * "metadata directory id of the observer",
-                "log_end_offset" / Int64.of(OFFSET) * "log end offset of the observer as the leader knows it; -1 = unknown",
-                "last_fetch_timestamp" / Int64.of(TIMESTAMP_MS).default(-1) @ "1+" * "leader's time of the observer's last fetch, ms since 1970; -1 = unknown",
-                "last_caught_up_timestamp" / Int64.of(TIMESTAMP_MS).default(-1) @ "1+" * "leader's time when the observer last was caught up, ms since 1970; -1 = unknown",
-            ) * "nodes that only follow the log: brokers and spare controllers",
+            "current_voters" / Array(_Replica) * "nodes that vote and count for the majority",
+            "observers" / Array(_Replica) * "nodes that only follow the log: brokers and spare controllers",
         ) * "state of each partition",
     ) * "state of each topic",
     "nodes" / Array(

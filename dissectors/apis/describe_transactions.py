@@ -4,8 +4,9 @@ Goes to the transaction coordinator of each transactional id.
 """
 
 from dissectors.domains import DURATION_MS, ERROR_CODE, PRODUCER_EPOCH, PRODUCER_ID, TIMESTAMP_MS
-from dissectors.entities import ProducerId, TopicName, TransactionalId
+from dissectors.entities import ProducerId, TransactionalId
 from dissectors.schema import Array, Int16, Int32, Int64, Message, String
+from dissectors.structs import TopicPartitions
 
 DescribeTransactionsRequest = Message(
     "DescribeTransactionsRequest", 65, "request", "0", "0+",
@@ -23,9 +24,6 @@ DescribeTransactionsResponse = Message(
         "transaction_start_time_ms" / Int64.of(TIMESTAMP_MS) * "time the transaction began, ms since 1970; -1 = none open",
         "producer_id" / ProducerId.of(PRODUCER_ID) * "producer id in use",
         "producer_epoch" / Int16.of(PRODUCER_EPOCH) * "current epoch of the producer",
-        "topics" / Array(
-            "topic" / TopicName * "topic name",
-            "partitions" / Array(Int32) * "partitions in the open transaction",
-        ) * "topics in the open transaction",
+        "topics" / Array(TopicPartitions) * "topics in the open transaction",
     ) * "result for each transactional id",
 )

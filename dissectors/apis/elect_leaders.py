@@ -7,14 +7,12 @@ with unclean elections (KIP-460); v2 is flexible.
 from dissectors.domains import DURATION_MS, ELECTION_TYPE, ERROR_CODE
 from dissectors.entities import TopicName
 from dissectors.schema import Array, Int8, Int16, Int32, Message, String
+from dissectors.structs import TopicPartitions
 
 ElectLeadersRequest = Message(
     "ElectLeadersRequest", 43, "request", "0-2", "2+",
     "election_type" / Int8.of(ELECTION_TYPE) @ "1+" * "0 preferred replica, 1 unclean (a replica out of sync may lead, data can be lost)",
-    "topic_partitions" / Array(
-        "topic" / TopicName * "topic name",
-        "partitions" / Array(Int32) * "partition numbers",
-    ).null() * "partitions to elect leaders for; null = all",
+    "topic_partitions" / Array(TopicPartitions).null() * "partitions to elect leaders for; null = all",
     "timeout_ms" / Int32.of(DURATION_MS).default(60000) * "longest time in ms to wait for the elections",
 )
 

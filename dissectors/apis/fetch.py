@@ -25,6 +25,7 @@ from dissectors.domains import (
 )
 from dissectors.entities import BrokerId, ClusterId, ProducerId, TopicName
 from dissectors.schema import Array, Int8, Int16, Int32, Int64, Message, Records, String, Struct, Uuid
+from dissectors.structs import NodeEndpoint
 
 FetchRequest = Message(
     "FetchRequest", 1, "request", "0-18", "12+",
@@ -96,10 +97,5 @@ FetchResponse = Message(
             ).tag(2) @ "12+" * "snapshot to load with FetchSnapshot since the offset is gone (KIP-630)",
         ) * "fetched data by partition",
     ) * "fetched data by topic; in an incremental session only partitions with news",
-    "node_endpoints" / Array(
-        "node_id" / BrokerId * "broker id",
-        "host" / String * "host name of the broker",
-        "port" / Int32 * "port of the broker",
-        "rack" / String.null().default(None) * "rack of the broker; null = none",
-    ).tag(0) @ "16+" * "addresses of the leaders named in current_leader (KIP-951)",
+    "node_endpoints" / Array(NodeEndpoint).tag(0) @ "16+" * "addresses of the leaders named in current_leader (KIP-951)",
 )

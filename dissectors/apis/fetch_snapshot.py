@@ -4,10 +4,10 @@ Follows a Fetch response that names a snapshot, because the log no longer reache
 v1 adds the directory id and the leader's address (KIP-853).
 """
 
-from dissectors.domains import DURATION_MS, ERROR_CODE, LEADER_EPOCH, LEADER_ID, MAX_BYTES, REPLICA_ID
+from dissectors.domains import DURATION_MS, ERROR_CODE, LEADER_EPOCH, MAX_BYTES, REPLICA_ID
 from dissectors.entities import BrokerId, ClusterId, TopicName
 from dissectors.schema import Array, Int16, Int32, Int64, Message, Records, Struct, Uuid
-from dissectors.structs import QuorumNode
+from dissectors.structs import CurrentLeader, QuorumNode
 
 FetchSnapshotRequest = Message(
     "FetchSnapshotRequest", 59, "request", "0-1", "0+",
@@ -45,10 +45,7 @@ FetchSnapshotResponse = Message(
             "size" / Int64 * "size of the whole snapshot in bytes",
             "position" / Int64 * "byte position in the snapshot where this piece starts",
             "unaligned_records" / Records.holds("unaligned_records") * "piece of the snapshot; can begin and end in the middle of a batch",
-            "current_leader" / Struct(
-                "leader_id" / BrokerId.of(LEADER_ID) * "node id of the leader; -1 = unknown",
-                "leader_epoch" / Int32.of(LEADER_EPOCH) * "epoch of the leader",
-            ).tag(0) * "leader the answering node knows",
+            "current_leader" / CurrentLeader.tag(0) * "leader the answering node knows",
         ) * "result for each partition",
     ) * "result for each topic",
     "node_endpoints" / Array(QuorumNode).tag(0) @ "1+" * "address of the leader named above",

@@ -3,8 +3,9 @@
 KIP-339. Unlike AlterConfigs it leaves settings that it does not name as they are. v1 is flexible.
 """
 
-from dissectors.domains import ALTER_CONFIG_OP, CONFIG_RESOURCE_TYPE, DURATION_MS, ERROR_CODE
-from dissectors.schema import Array, Bool, Int8, Int16, Int32, Message, String
+from dissectors.domains import ALTER_CONFIG_OP, CONFIG_RESOURCE_TYPE, DURATION_MS
+from dissectors.schema import Array, Bool, Int8, Int32, Message, String
+from dissectors.structs import ConfigResourceResult
 
 IncrementalAlterConfigsRequest = Message(
     "IncrementalAlterConfigsRequest", 44, "request", "0-1", "1+",
@@ -23,10 +24,5 @@ IncrementalAlterConfigsRequest = Message(
 IncrementalAlterConfigsResponse = Message(
     "IncrementalAlterConfigsResponse", 44, "response", "0-1", "1+",
     "throttle_time_ms" / Int32.of(DURATION_MS) * "ms the broker held the answer back because of a quota",
-    "responses" / Array(
-        "error_code" / Int16.of(ERROR_CODE) * "0 or why this resource was not changed",
-        "error_message" / String.null() * "explanation of error_code; null = none",
-        "resource_type" / Int8.of(CONFIG_RESOURCE_TYPE) * "2 topic, 4 broker, 8 broker logger, 16 client metrics, 32 group",
-        "resource_name" / String * "name or id of the resource",
-    ) * "result for each resource",
+    "responses" / Array(ConfigResourceResult) * "result for each resource",
 )

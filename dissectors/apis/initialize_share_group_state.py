@@ -4,9 +4,10 @@ Between brokers only: group coordinator to share coordinator (KIP-932), which st
 __share_group_state. Also sent when the offsets of a share group are altered.
 """
 
-from dissectors.domains import ERROR_CODE, SHARE_START_OFFSET
+from dissectors.domains import SHARE_START_OFFSET
 from dissectors.entities import GroupId
-from dissectors.schema import Array, Int16, Int32, Int64, Message, String, Uuid
+from dissectors.schema import Array, Int32, Int64, Message, Uuid
+from dissectors.structs import ShareStateResult
 
 InitializeShareGroupStateRequest = Message(
     "InitializeShareGroupStateRequest", 83, "request", "0", "0+",
@@ -23,12 +24,5 @@ InitializeShareGroupStateRequest = Message(
 
 InitializeShareGroupStateResponse = Message(
     "InitializeShareGroupStateResponse", 83, "response", "0", "0+",
-    "results" / Array(
-        "topic_id" / Uuid.holds("topic_id") * "topic id",
-        "partitions" / Array(
-            "partition" / Int32 * "partition index",
-            "error_code" / Int16.of(ERROR_CODE) * "0 or why the state of this partition was not initialized",
-            "error_message" / String.null().default(None) * "text for the error; null = none",
-        ) * "result for each partition",
-    ) * "result for each topic",
+    "results" / Array(ShareStateResult) * "result for each topic",
 )

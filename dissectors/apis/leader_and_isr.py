@@ -5,16 +5,10 @@ v2 groups by topic and adds the broker epoch (KIP-380), v3 reassignment (KIP-455
 (KIP-516), v6 leader recovery (KIP-704), v7 migration to KRaft (KIP-866).
 """
 
-from dissectors.domains import (
-    BROKER_EPOCH,
-    CONTROLLER_LEADER_EPOCH,
-    CONTROLLER_LEADER_ID,
-    CONTROLLER_REQUEST_TYPE,
-    ERROR_CODE,
-    LEADER_RECOVERY_STATE,
-)
+from dissectors.domains import BROKER_EPOCH, CONTROLLER_REQUEST_TYPE, ERROR_CODE, LEADER_RECOVERY_STATE
 from dissectors.entities import BrokerId, TopicName
 from dissectors.schema import Array, Bool, Int8, Int16, Int32, Int64, Message, String, Uuid
+from dissectors.structs import ControllerPartitionState
 
 LeaderAndIsrRequest = Message(
     "LeaderAndIsrRequest", 4, "request", "0-7", "4+",
@@ -23,11 +17,7 @@ LeaderAndIsrRequest = Message(
     "controller_epoch" / Int32 * "epoch of the sending controller; an older one is refused",
     "ungrouped_partition_states" / Array(
         "topic_name" / TopicName * "topic name",
-        "partition_index" / Int32 * "partition number",
-        "controller_epoch" / Int32 * "controller epoch in which the state was last changed",
-        "leader" / BrokerId.of(CONTROLLER_LEADER_ID) * "broker id of the leader; -1 = none, -2 = topic being deleted",
-        "leader_epoch" / Int32.of(CONTROLLER_LEADER_EPOCH) * "epoch of the leader",
-        "isr" / Array(BrokerId) * "broker ids of the in-sync replicas",
+        *ControllerPartitionState.fields,
         "partition_epoch" / Int32 * "version of the partition state in ZooKeeper, for conditional updates",
         "replicas" / Array(BrokerId) * "broker ids of all replicas, preferred leader first",
         "is_new" / Bool @ "1" * "true when the replica is new and its log is to be created",
@@ -38,11 +28,7 @@ LeaderAndIsrRequest = Message(
         "topic_name" / TopicName * "topic name",
         "topic_id" / Uuid.holds("topic_id") @ "5+" * "topic id; all-zero = none",
         "partition_states" / Array(
-            "partition_index" / Int32 * "partition number",
-            "controller_epoch" / Int32 * "controller epoch in which the state was last changed",
-            "leader" / BrokerId.of(CONTROLLER_LEADER_ID) * "broker id of the leader; -1 = none, -2 = topic being deleted",
-            "leader_epoch" / Int32.of(CONTROLLER_LEADER_EPOCH) * "epoch of the leader",
-            "isr" / Array(BrokerId) * "broker ids of the in-sync replicas",
+            *ControllerPartitionState.fields,
             "partition_epoch" / Int32 * "version of the partition state in ZooKeeper, for conditional updates",
             "replicas" / Array(BrokerId) * "broker ids of all replicas, preferred leader first",
             "adding_replicas" / Array(BrokerId) @ "3+" * "broker ids being added by a reassignment (KIP-455)",

@@ -10,6 +10,7 @@ Kafka 4 brokers announce v0 as minimum but only accept v3+ (KAFKA-18659).
 from dissectors.domains import ACKS, DURATION_MS, ERROR_CODE, LEADER_EPOCH, LEADER_ID, LOG_APPEND_TIME, OFFSET
 from dissectors.entities import BrokerId, TopicName, TransactionalId
 from dissectors.schema import Array, Int16, Int32, Int64, Message, Records, String, Struct, Uuid
+from dissectors.structs import NodeEndpoint
 
 ProduceRequest = Message(
     "ProduceRequest", 0, "request", "0-13", "9+",
@@ -49,10 +50,5 @@ ProduceResponse = Message(
         ) * "result by partition",
     ) * "result by topic",
     "throttle_time_ms" / Int32.of(DURATION_MS) @ "1+" * "quota delay in ms; brokers before 2.0 delay the answer, later ones the next request (KIP-219)",
-    "node_endpoints" / Array(
-        "node_id" / BrokerId * "broker id",
-        "host" / String * "host name of the broker",
-        "port" / Int32 * "port of the broker",
-        "rack" / String.null().default(None) * "rack of the broker; null = none",
-    ).tag(0) @ "10+" * "addresses of the leaders named in current_leader (KIP-951)",
+    "node_endpoints" / Array(NodeEndpoint).tag(0) @ "10+" * "addresses of the leaders named in current_leader (KIP-951)",
 )

@@ -4,16 +4,10 @@ Uses the same share session as ShareFetch, which can carry acknowledgements too.
 v0 exists only in the early access of 3.9-4.0; v2 (4.2) can renew the lock on records.
 """
 
-from dissectors.domains import (
-    ACKNOWLEDGE_TYPE,
-    DURATION_MS,
-    ERROR_CODE,
-    LEADER_EPOCH,
-    LEADER_ID,
-    SHARE_SESSION_EPOCH,
-)
-from dissectors.entities import BrokerId, GroupId
-from dissectors.schema import Array, Bool, Int8, Int16, Int32, Int64, Message, String, Struct, Uuid
+from dissectors.domains import DURATION_MS, ERROR_CODE, SHARE_SESSION_EPOCH
+from dissectors.entities import GroupId
+from dissectors.schema import Array, Bool, Int16, Int32, Message, String, Uuid
+from dissectors.structs import AcknowledgementBatch, CurrentLeader, NodeEndpoint
 
 ShareAcknowledgeRequest = Message(
     "ShareAcknowledgeRequest", 79, "request", "0-2", "0+",
@@ -25,11 +19,7 @@ ShareAcknowledgeRequest = Message(
         "topic_id" / Uuid.holds("topic_id") * "topic id",
         "partitions" / Array(
             "partition_index" / Int32 * "partition number",
-            "acknowledgement_batches" / Array(
-                "first_offset" / Int64 * "first offset acknowledged",
-                "last_offset" / Int64 * "last offset acknowledged (inclusive)",
-                "acknowledge_types" / Array(Int8.of(ACKNOWLEDGE_TYPE)) * "one per offset, or one for all: 0 gap, 1 accept, 2 release, 3 reject, 4 renew (v2+)",
-            ) * "acknowledgements of records delivered earlier",
+            "acknowledgement_batches" / Array(AcknowledgementBatch) * "acknowledgements of records delivered earlier",
         ) * "partitions to acknowledge records of",
     ) * "topics to acknowledge records of",
 )
@@ -46,16 +36,8 @@ ShareAcknowledgeResponse = Message(
             "partition_index" / Int32 * "partition number",
             "error_code" / Int16.of(ERROR_CODE) * "0 or why acknowledgements failed (121 = lock lost or bad state)",
             "error_message" / String.null().default(None) * "explanation of error_code; null = none",
-            "current_leader" / Struct(
-                "leader_id" / BrokerId.of(LEADER_ID) * "broker id of the leader; -1 = unknown",
-                "leader_epoch" / Int32.of(LEADER_EPOCH) * "leader epoch; -1 = unknown",
-            ) * "leader of the partition if this broker no longer is",
+            "current_leader" / CurrentLeader * "leader of the partition if this broker no longer is",
         ) * "result for each partition",
     ) * "result for each topic",
-    "node_endpoints" / Array(
-        "node_id" / BrokerId * "broker id",
-        "host" / String * "host name or address",
-        "port" / Int32 * "port",
-        "rack" / String.null().default(None) * "rack of the broker; null = none",
-    ) * "addresses of the leaders named in current_leader",
+    "node_endpoints" / Array(NodeEndpoint) * "addresses of the leaders named in current_leader",
 )

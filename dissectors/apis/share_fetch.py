@@ -6,18 +6,10 @@ drops the session when the connection closes. v0 exists only in 3.9-4.0; v1 (4.1
 records; v2 (4.2) adds the acquire mode and renewal of locks.
 """
 
-from dissectors.domains import (
-    ACKNOWLEDGE_TYPE,
-    DURATION_MS,
-    ERROR_CODE,
-    LEADER_EPOCH,
-    LEADER_ID,
-    MAX_BYTES,
-    SHARE_ACQUIRE_MODE,
-    SHARE_SESSION_EPOCH,
-)
-from dissectors.entities import BrokerId, GroupId
-from dissectors.schema import Array, Bool, Int8, Int16, Int32, Int64, Message, Records, String, Struct, Uuid
+from dissectors.domains import DURATION_MS, ERROR_CODE, MAX_BYTES, SHARE_ACQUIRE_MODE, SHARE_SESSION_EPOCH
+from dissectors.entities import GroupId
+from dissectors.schema import Array, Bool, Int8, Int16, Int32, Int64, Message, Records, String, Uuid
+from dissectors.structs import AcknowledgementBatch, CurrentLeader, NodeEndpoint
 
 ShareFetchRequest = Message(
     "ShareFetchRequest", 78, "request", "0-2", "0+",
@@ -36,11 +28,7 @@ ShareFetchRequest = Message(
         "partitions" / Array(
             "partition_index" / Int32 * "partition number",
             "partition_max_bytes" / Int32 @ "0" * "most bytes wanted from this partition",
-            "acknowledgement_batches" / Array(
-                "first_offset" / Int64 * "first offset acknowledged",
-                "last_offset" / Int64 * "last offset acknowledged (inclusive)",
-                "acknowledge_types" / Array(Int8.of(ACKNOWLEDGE_TYPE)) * "one per offset, or one for all: 0 gap, 1 accept, 2 release, 3 reject, 4 renew (v2+)",
-            ) * "acknowledgements of records delivered earlier",
+            "acknowledgement_batches" / Array(AcknowledgementBatch) * "acknowledgements of records delivered earlier",
         ) * "partitions to fetch from or acknowledge for",
     ) * "topics to fetch from or acknowledge for; only changes within a session",
     "forgotten_topics_data" / Array(
@@ -63,10 +51,7 @@ ShareFetchResponse = Message(
             "error_message" / String.null().default(None) * "explanation of error_code; null = none",
             "acknowledge_error_code" / Int16.of(ERROR_CODE) * "0 or why acknowledgements failed (121 = lock lost or bad state)",
             "acknowledge_error_message" / String.null().default(None) * "explanation of acknowledge_error_code; null = none",
-            "current_leader" / Struct(
-                "leader_id" / BrokerId.of(LEADER_ID) * "broker id of the leader; -1 = unknown",
-                "leader_epoch" / Int32.of(LEADER_EPOCH) * "leader epoch; -1 = unknown",
-            ) * "leader of the partition if this broker no longer is",
+            "current_leader" / CurrentLeader * "leader of the partition if this broker no longer is",
             "records" / Records.null("0") * "record batches; only offsets in acquired_records are for this member",
             "acquired_records" / Array(
                 "first_offset" / Int64 * "first offset of the range",
@@ -75,10 +60,5 @@ ShareFetchResponse = Message(
             ) * "offset ranges locked for this member",
         ) * "result for each partition",
     ) * "result for each topic",
-    "node_endpoints" / Array(
-        "node_id" / BrokerId * "broker id",
-        "host" / String * "host name or address",
-        "port" / Int32 * "port",
-        "rack" / String.null().default(None) * "rack of the broker; null = none",
-    ) * "addresses of the leaders named in current_leader",
+    "node_endpoints" / Array(NodeEndpoint) * "addresses of the leaders named in current_leader",
 )

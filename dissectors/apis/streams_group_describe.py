@@ -12,12 +12,13 @@ from dissectors.domains import (
     TOPOLOGY_DESCRIPTION_STATUS,
 )
 from dissectors.entities import GroupId, TopicName
-from dissectors.schema import Array, Bool, Int8, Int16, Int32, Int64, Message, String, Struct
+from dissectors.schema import Array, Bool, Int8, Int16, Int32, Message, String, Struct
 from dissectors.structs import (
     ChangelogTopic,
     ClientTag,
     RepartitionTopic,
     StreamsEndpoint,
+    StreamsTaskOffset,
     StreamsTasks,
     TopologyDescription,
 )
@@ -60,16 +61,8 @@ StreamsGroupDescribeResponse = Message(
             "process_id" / String * "id of the Streams instance, shared by its threads",
             "user_endpoint" / StreamsEndpoint.null().default(None) * "endpoint for interactive queries (application.server); null = none",
             "client_tags" / Array(ClientTag) * "client tags for rack-aware standby tasks",
-            "task_offsets" / Array(
-                "subtopology_id" / String * "subtopology of the task",
-                "partition" / Int32 * "partition of the task",
-                "offset" / Int64 * "sum of the changelog offsets that the task has reached",
-            ) * "changelog offsets of the member's stateful tasks",
-            "task_end_offsets" / Array(
-                "subtopology_id" / String * "subtopology of the task",
-                "partition" / Int32 * "partition of the task",
-                "offset" / Int64 * "sum of the end offsets of the task's changelogs",
-            ) * "changelog end offsets of the member's stateful tasks",
+            "task_offsets" / Array(StreamsTaskOffset) * "changelog offsets of the member's stateful tasks",
+            "task_end_offsets" / Array(StreamsTaskOffset) * "changelog end offsets of the member's stateful tasks",
             "assignment" / Struct(
                 "active_tasks" / Array(StreamsTasks) * "active tasks it runs",
                 "standby_tasks" / Array(StreamsTasks) * "standby tasks it keeps",

@@ -15,9 +15,16 @@ from dissectors.domains import (
     MEMBER_EPOCH_REACHED,
     STREAMS_STATUS,
 )
-from dissectors.entities import GroupId, TopicName
+from dissectors.entities import GroupId
 from dissectors.schema import Array, Bool, Int8, Int16, Int32, Int64, Message, String, Struct
-from dissectors.structs import ClientTag, StreamsEndpoint, StreamsTasks, Subtopology
+from dissectors.structs import (
+    ClientTag,
+    StreamsEndpoint,
+    StreamsTaskOffset,
+    StreamsTasks,
+    Subtopology,
+    TopicPartitions,
+)
 
 StreamsGroupHeartbeatRequest = Message(
     "StreamsGroupHeartbeatRequest", 88, "request", "0-1", "0+",
@@ -38,16 +45,8 @@ StreamsGroupHeartbeatRequest = Message(
     "process_id" / String.null().default(None) * "id of the Streams instance, shared by its threads; null = unchanged",
     "user_endpoint" / StreamsEndpoint.null().default(None) * "endpoint for interactive queries (application.server); null = none or unchanged",
     "client_tags" / Array(ClientTag).null().default(None) * "client tags for rack-aware standby tasks; null = unchanged",
-    "task_offsets" / Array(
-        "subtopology_id" / String * "subtopology of the task",
-        "partition" / Int32 * "partition of the task",
-        "offset" / Int64 * "sum of the changelog offsets that the task has reached",
-    ).null().default(None) * "changelog offsets of stateful tasks; null = unchanged; refused before 4.4",
-    "task_end_offsets" / Array(
-        "subtopology_id" / String * "subtopology of the task",
-        "partition" / Int32 * "partition of the task",
-        "offset" / Int64 * "sum of the end offsets of the task's changelogs",
-    ).null().default(None) * "changelog end offsets of stateful tasks; null = unchanged; refused before 4.4",
+    "task_offsets" / Array(StreamsTaskOffset).null().default(None) * "changelog offsets of stateful tasks; null = unchanged; refused before 4.4",
+    "task_end_offsets" / Array(StreamsTaskOffset).null().default(None) * "changelog end offsets of stateful tasks; null = unchanged; refused before 4.4",
     "shutdown_application" / Bool * "true = ask all members of the group to shut down",
 )
 
@@ -73,13 +72,7 @@ StreamsGroupHeartbeatResponse = Message(
     "endpoint_information_epoch" / Int32 * "epoch of the endpoint list, to send in the next heartbeat",
     "partitions_by_user_endpoint" / Array(
         "user_endpoint" / StreamsEndpoint * "endpoint of one Streams instance",
-        "active_partitions" / Array(
-            "topic" / TopicName * "topic name",
-            "partitions" / Array(Int32) * "partition indexes",
-        ) * "partitions of its active tasks",
-        "standby_partitions" / Array(
-            "topic" / TopicName * "topic name",
-            "partitions" / Array(Int32) * "partition indexes",
-        ) * "partitions of its standby tasks",
+        "active_partitions" / Array(TopicPartitions) * "partitions of its active tasks",
+        "standby_partitions" / Array(TopicPartitions) * "partitions of its standby tasks",
     ).null().default(None) * "which endpoint serves which partitions (interactive queries); null = unchanged",
 )

@@ -5,16 +5,10 @@ v1 several endpoints a broker, v2 racks (KIP-36), v3 listener names (KIP-103), v
 (KIP-112), v5 broker epoch (KIP-380), v7 topic ids (KIP-516), v8 migration to KRaft (KIP-866).
 """
 
-from dissectors.domains import (
-    BROKER_EPOCH,
-    CONTROLLER_LEADER_EPOCH,
-    CONTROLLER_LEADER_ID,
-    CONTROLLER_REQUEST_TYPE,
-    ERROR_CODE,
-    SECURITY_PROTOCOL,
-)
+from dissectors.domains import BROKER_EPOCH, CONTROLLER_REQUEST_TYPE, ERROR_CODE, SECURITY_PROTOCOL
 from dissectors.entities import BrokerId, TopicName
 from dissectors.schema import Array, Bool, Int8, Int16, Int32, Int64, Message, String, Uuid
+from dissectors.structs import ControllerPartitionState
 
 UpdateMetadataRequest = Message(
     "UpdateMetadataRequest", 6, "request", "0-8", "6+",
@@ -23,11 +17,7 @@ UpdateMetadataRequest = Message(
     "controller_epoch" / Int32 * "epoch of the sending controller; an older one is refused",
     "ungrouped_partition_states" / Array(
         "topic_name" / TopicName * "topic name",
-        "partition_index" / Int32 * "partition number",
-        "controller_epoch" / Int32 * "controller epoch in which the state was last changed",
-        "leader" / BrokerId.of(CONTROLLER_LEADER_ID) * "broker id of the leader; -1 = none, -2 = topic being deleted",
-        "leader_epoch" / Int32.of(CONTROLLER_LEADER_EPOCH) * "epoch of the leader",
-        "isr" / Array(BrokerId) * "broker ids of the in-sync replicas",
+        *ControllerPartitionState.fields,
         "zk_version" / Int32 * "version of the partition state in ZooKeeper",
         "replicas" / Array(BrokerId) * "broker ids of all replicas, preferred leader first",
         "offline_replicas" / Array(BrokerId) @ "4" * "broker ids of the replicas that are offline",
@@ -37,11 +27,7 @@ UpdateMetadataRequest = Message(
         "topic_name" / TopicName * "topic name",
         "topic_id" / Uuid.holds("topic_id") @ "7+" * "topic id; all-zero = none",
         "partition_states" / Array(
-            "partition_index" / Int32 * "partition number",
-            "controller_epoch" / Int32 * "controller epoch in which the state was last changed",
-            "leader" / BrokerId.of(CONTROLLER_LEADER_ID) * "broker id of the leader; -1 = none, -2 = topic being deleted",
-            "leader_epoch" / Int32.of(CONTROLLER_LEADER_EPOCH) * "epoch of the leader",
-            "isr" / Array(BrokerId) * "broker ids of the in-sync replicas",
+            *ControllerPartitionState.fields,
             "zk_version" / Int32 * "version of the partition state in ZooKeeper",
             "replicas" / Array(BrokerId) * "broker ids of all replicas, preferred leader first",
             "offline_replicas" / Array(BrokerId) * "broker ids of the replicas that are offline",

@@ -5,7 +5,8 @@ Sent between controllers only (KIP-853), when the leader's voter set differs fro
 
 from dissectors.domains import DURATION_MS, ERROR_CODE, LEADER_EPOCH, LEADER_ID
 from dissectors.entities import BrokerId, ClusterId
-from dissectors.schema import Array, Int16, Int32, Message, String, Struct, Uint16, Uuid
+from dissectors.schema import Array, Int16, Int32, Message, String, Struct, Uuid
+from dissectors.structs import QuorumListener
 
 UpdateRaftVoterRequest = Message(
     "UpdateRaftVoterRequest", 82, "request", "0", "0+",
@@ -13,11 +14,7 @@ UpdateRaftVoterRequest = Message(
     "current_leader_epoch" / Int32.of(LEADER_EPOCH) * "quorum leader epoch that the voter knows; an old one is refused",
     "voter_id" / BrokerId * "node id of the voter that sends its data",
     "voter_directory_id" / Uuid * "directory id of the voter's metadata log",
-    "listeners" / Array(
-        "name" / String * "listener name, e.g. CONTROLLER",
-        "host" / String * "host name or address of the listener",
-        "port" / Uint16 * "port of the listener",
-    ) * "listeners at which the voter can be reached now",
+    "listeners" / Array(QuorumListener) * "listeners at which the voter can be reached now",
     "kraft_version_feature" / Struct(
         "min_supported_version" / Int16 * "lowest kraft.version supported",
         "max_supported_version" / Int16 * "highest kraft.version supported",

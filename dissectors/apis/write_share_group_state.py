@@ -4,15 +4,10 @@ Between brokers only: partition leader to share coordinator (KIP-932), after ack
 v1 (4.2) adds delivery_complete_count, the basis of share group lag (KIP-1226).
 """
 
-from dissectors.domains import (
-    DELIVERY_COMPLETE_COUNT,
-    ERROR_CODE,
-    LEADER_EPOCH,
-    SHARE_START_OFFSET,
-)
+from dissectors.domains import DELIVERY_COMPLETE_COUNT, LEADER_EPOCH, SHARE_START_OFFSET
 from dissectors.entities import GroupId
-from dissectors.schema import Array, Int16, Int32, Int64, Message, String, Uuid
-from dissectors.structs import ShareStateBatch
+from dissectors.schema import Array, Int32, Int64, Message, Uuid
+from dissectors.structs import ShareStateBatch, ShareStateResult
 
 WriteShareGroupStateRequest = Message(
     "WriteShareGroupStateRequest", 85, "request", "0-1", "0+",
@@ -32,12 +27,5 @@ WriteShareGroupStateRequest = Message(
 
 WriteShareGroupStateResponse = Message(
     "WriteShareGroupStateResponse", 85, "response", "0-1", "0+",
-    "results" / Array(
-        "topic_id" / Uuid.holds("topic_id") * "topic id",
-        "partitions" / Array(
-            "partition" / Int32 * "partition index",
-            "error_code" / Int16.of(ERROR_CODE) * "0 or why the state of this partition was not written",
-            "error_message" / String.null().default(None) * "text for the error; null = none",
-        ) * "result for each partition",
-    ) * "result for each topic",
+    "results" / Array(ShareStateResult) * "result for each topic",
 )

@@ -1,8 +1,6 @@
 """Records of ``__cluster_metadata``, the log of a KRaft cluster's controllers."""
 
 from dissectors.domains import (
-    ACL_OPERATION,
-    ACL_PERMISSION,
     BROKER_EPOCH,
     BROKER_FENCING_CHANGE,
     CONFIG_RESOURCE_TYPE,
@@ -15,7 +13,6 @@ from dissectors.domains import (
     PRODUCER_ID,
     RESOURCE_TYPE,
     SCRAM_MECHANISM,
-    SECURITY_PROTOCOL,
     TIMESTAMP_MS,
     ZK_MIGRATION_STATE,
 )
@@ -32,23 +29,9 @@ from dissectors.schema import (
     Int64,
     Message,
     String,
-    Struct,
-    Uint16,
     Uuid,
 )
-
-_Listener = Struct(
-    "name" / String * "listener name",
-    "host" / String * "host name or address",
-    "port" / Uint16 * "port",
-    "security_protocol" / Int16.of(SECURITY_PROTOCOL) * "0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT, 3 SASL_SSL",
-)
-
-_Feature = Struct(
-    "name" / String * "feature, e.g. metadata.version",
-    "min_supported_version" / Int16 * "lowest level supported",
-    "max_supported_version" / Int16 * "highest level supported",
-)
+from dissectors.structs import AclRule, Listener, QuotaEntity, SupportedFeature
 
 RegisterBrokerRecord = Message(
     "RegisterBrokerRecord", 0, "data", "0-4", "0+",
@@ -56,8 +39,8 @@ RegisterBrokerRecord = Message(
     "is_migrating_zk_broker" / Bool @ "2+" * "true = a ZooKeeper-mode broker in a migration (KIP-866)",
     "incarnation_id" / Uuid * "random id of this run of the broker process",
     "broker_epoch" / Int64.of(BROKER_EPOCH) * "epoch that the controller gave to this registration",
-    "end_points" / Array(_Listener) * "listeners",
-    "features" / Array(_Feature) * "features that the node supports",
+    "end_points" / Array(Listener) * "listeners",
+    "features" / Array(SupportedFeature) * "features that the node supports",
     "rack" / String.null() * "broker.rack; null = none",
     "fenced" / Bool.default(True) * "true = fenced: no partition leader, hidden from clients",
     "in_controlled_shutdown" / Bool @ "1+" * "true = broker is in controlled shutdown",
@@ -132,10 +115,7 @@ AccessControlRecord = Message(
     "resource_type" / Int8.of(RESOURCE_TYPE) * "2 topic, 3 group, 4 cluster, 5 transactional id, 6 delegation token, 7 user",
     "resource_name" / String.null() * "name or prefix of the resource; null = none",
     "pattern_type" / Int8.of(PATTERN_TYPE) * "3 literal, 4 prefixed",
-    "principal" / String * "who the rule is for, e.g. User:alice, User:* = all",
-    "host" / String * "client host that the rule is for, * = all",
-    "operation" / Int8.of(ACL_OPERATION) * "2 all, 3 read, 4 write, 5 create, 6 delete, 7 alter, 8 describe, 9 cluster action, and more",
-    "permission_type" / Int8.of(ACL_PERMISSION) * "2 deny, 3 allow",
+    *AclRule.fields,
 )
 
 FenceBrokerRecord = Message(
@@ -210,10 +190,7 @@ FeatureLevelRecord = Message(
 
 ClientQuotaRecord = Message(
     "ClientQuotaRecord", 14, "data", "0", "0+",
-    "entity" / Array(
-        "entity_type" / String * "user, client-id or ip",
-        "entity_name" / String.null() * "name of the entity; null = default",
-    ) * "who the quota is for, one entry for each part",
+    "entity" / Array(QuotaEntity) * "who the quota is for, one entry for each part",
     "key" / String * "quota, e.g. producer_byte_rate, consumer_byte_rate, request_percentage",
     "value" / Float64 * "limit in the unit of the key",
     "remove" / Bool * "true = the quota was removed, value does not count",
@@ -247,10 +224,7 @@ AccessControlEntryRecord = Message(
     "resource_type" / Int8.of(RESOURCE_TYPE) * "2 topic, 3 group, 4 cluster, 5 transactional id, 6 delegation token, 7 user",
     "resource_name" / String * "name or prefix of the resource, * = all",
     "pattern_type" / Int8.of(PATTERN_TYPE) * "3 literal, 4 prefixed",
-    "principal" / String * "who the rule is for, e.g. User:alice, User:* = all",
-    "host" / String * "client host that the rule is for, * = all",
-    "operation" / Int8.of(ACL_OPERATION) * "2 all, 3 read, 4 write, 5 create, 6 delete, 7 alter, 8 describe, 9 cluster action, and more",
-    "permission_type" / Int8.of(ACL_PERMISSION) * "2 deny, 3 allow",
+    *AclRule.fields,
 )
 
 RemoveAccessControlEntryRecord = Message(
@@ -299,8 +273,8 @@ RegisterControllerRecord = Message(
     "controller_id" / BrokerId * "node id of the controller",
     "incarnation_id" / Uuid * "random id of this run of the controller process",
     "zk_migration_ready" / Bool * "true = ready for the migration from ZooKeeper (KIP-866)",
-    "end_points" / Array(_Listener) * "listeners",
-    "features" / Array(_Feature) * "features that the node supports",
+    "end_points" / Array(Listener) * "listeners",
+    "features" / Array(SupportedFeature) * "features that the node supports",
 )
 
 ClearElrRecord = Message(

@@ -164,12 +164,13 @@ ConsumerGroupMemberMetadataValue = Message(
     ),
 )
 
-ConsumerGroupTargetAssignmentMetadataKey = _group_key("ConsumerGroupTargetAssignmentMetadataKey", 6, "consumer group (KIP-848)")
-ConsumerGroupTargetAssignmentMetadataValue = Message(
-    "ConsumerGroupTargetAssignmentMetadataValue", 6, "data", "0", "0+",
+_TargetAssignment = Struct(
     "assignment_epoch" / Int32 * "group epoch for which the target assignment was made",
     "assignment_timestamp" / Int64.of(TIMESTAMP_MS).tag(0) * "when the assignment was made, ms since 1970; 0 = not stored",
 )
+
+ConsumerGroupTargetAssignmentMetadataKey = _group_key("ConsumerGroupTargetAssignmentMetadataKey", 6, "consumer group (KIP-848)")
+ConsumerGroupTargetAssignmentMetadataValue = Message("ConsumerGroupTargetAssignmentMetadataValue", 6, "data", "0", "0+", *_TargetAssignment.fields)
 
 ConsumerGroupTargetAssignmentMemberKey = _member_key("ConsumerGroupTargetAssignmentMemberKey", 7, "consumer group (KIP-848)")
 
@@ -263,11 +264,7 @@ ShareGroupMetadataValue = Message(
 )
 
 ShareGroupTargetAssignmentMetadataKey = _group_key("ShareGroupTargetAssignmentMetadataKey", 12, "share group")
-ShareGroupTargetAssignmentMetadataValue = Message(
-    "ShareGroupTargetAssignmentMetadataValue", 12, "data", "0", "0+",
-    "assignment_epoch" / Int32 * "group epoch for which the target assignment was made",
-    "assignment_timestamp" / Int64.of(TIMESTAMP_MS).tag(0) * "when the assignment was made, ms since 1970; 0 = not stored",
-)
+ShareGroupTargetAssignmentMetadataValue = Message("ShareGroupTargetAssignmentMetadataValue", 12, "data", "0", "0+", *_TargetAssignment.fields)
 
 ShareGroupTargetAssignmentMemberKey = _member_key("ShareGroupTargetAssignmentMemberKey", 13, "share group")
 ShareGroupTargetAssignmentMemberValue = Message(
@@ -339,11 +336,7 @@ StreamsGroupMemberMetadataValue = Message(
 )
 
 StreamsGroupTargetAssignmentMetadataKey = _group_key("StreamsGroupTargetAssignmentMetadataKey", 20, "streams group (application.id)")
-StreamsGroupTargetAssignmentMetadataValue = Message(
-    "StreamsGroupTargetAssignmentMetadataValue", 20, "data", "0", "0+",
-    "assignment_epoch" / Int32 * "group epoch for which the target assignment was made",
-    "assignment_timestamp" / Int64.of(TIMESTAMP_MS).tag(0) * "when the assignment was made, ms since 1970; 0 = not stored",
-)
+StreamsGroupTargetAssignmentMetadataValue = Message("StreamsGroupTargetAssignmentMetadataValue", 20, "data", "0", "0+", *_TargetAssignment.fields)
 
 StreamsGroupTargetAssignmentMemberKey = _member_key("StreamsGroupTargetAssignmentMemberKey", 21, "streams group (application.id)")
 StreamsGroupTargetAssignmentMemberValue = Message(

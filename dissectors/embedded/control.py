@@ -11,7 +11,8 @@ from dissectors.domains import LEADER_ID, TIMESTAMP_MS
 from dissectors.embedded.layout import Layout, embedded, exact
 from dissectors.embedded.model import EmbeddedValue
 from dissectors.entities import BrokerId
-from dissectors.schema import Array, EarlierLayout, Int16, Int32, Int64, Message, String, Struct, Uint16, Uuid
+from dissectors.schema import Array, EarlierLayout, Int16, Int32, Int64, Message, Struct, Uuid
+from dissectors.structs import QuorumListener
 
 # fmt: off
 EndTxnMarker = Message(
@@ -65,11 +66,7 @@ VotersRecord = Message(
     "voters" / Array(
         "voter_id" / BrokerId * "node id of the voter",
         "voter_directory_id" / Uuid * "directory id of the voter's metadata log",
-        "endpoints" / Array(
-            "name" / String * "listener name, e.g. CONTROLLER",
-            "host" / String * "host name or address",
-            "port" / Uint16 * "port",
-        ) * "listeners of the voter",
+        "endpoints" / Array(QuorumListener) * "listeners of the voter",
         "kraft_version_feature" / Struct(
             "min_supported_version" / Int16 * "lowest kraft.version supported",
             "max_supported_version" / Int16 * "highest kraft.version supported",

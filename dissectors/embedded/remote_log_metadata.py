@@ -37,9 +37,7 @@ _LeaderEpochStart = Struct(
     "offset" / Int64 * "first offset of this epoch",
 )
 
-RemoteLogSegmentMetadataRecord = Message(
-    "RemoteLogSegmentMetadataRecord", 0, "data", "0", "0+",
-    "remote_log_segment_id" / _RemoteLogSegmentId * "which segment in remote storage",
+_Segment = Struct(
     "start_offset" / Int64 * "first offset of the segment",
     "end_offset" / Int64 * "last offset of the segment (included)",
     "broker_id" / BrokerId * "broker that wrote this record",
@@ -50,6 +48,12 @@ RemoteLogSegmentMetadataRecord = Message(
     "custom_metadata" / Bytes.null().default(None) * "data of the remote storage plugin (KIP-917); null = none",
     "remote_log_segment_state" / Int8.of(REMOTE_LOG_SEGMENT_STATE) * "0 copy started, 1 copy finished, 2 delete started, 3 delete finished",
     "txn_index_empty" / Bool.tag(0) * "true = the segment has no aborted transactions (no .txnindex to fetch)",
+)
+
+RemoteLogSegmentMetadataRecord = Message(
+    "RemoteLogSegmentMetadataRecord", 0, "data", "0", "0+",
+    "remote_log_segment_id" / _RemoteLogSegmentId * "which segment in remote storage",
+    *_Segment.fields,
     older=(EarlierLayout("0", "0+", without=("custom_metadata", "txn_index_empty")),),
 )
 
@@ -74,15 +78,6 @@ RemotePartitionDeleteMetadataRecord = Message(
 RemoteLogSegmentMetadataSnapshotRecord = Message(
     "RemoteLogSegmentMetadataSnapshotRecord", 3, "data", "0", "0+",
     "segment_id" / Uuid * "id of the remote segment",
-    "start_offset" / Int64 * "first offset of the segment",
-    "end_offset" / Int64 * "last offset of the segment (included)",
-    "broker_id" / BrokerId * "broker that wrote this record",
-    "max_timestamp_ms" / Int64.of(TIMESTAMP_MS) * "largest record timestamp of the segment, ms since 1970",
-    "event_timestamp_ms" / Int64.of(TIMESTAMP_MS) * "when this happened, ms since 1970",
-    "segment_leader_epochs" / Array(_LeaderEpochStart) * "leader epochs of the records in the segment",
-    "segment_size_in_bytes" / Int32 * "size of the segment in bytes",
-    "custom_metadata" / Bytes.null().default(None) * "data of the remote storage plugin (KIP-917); null = none",
-    "remote_log_segment_state" / Int8.of(REMOTE_LOG_SEGMENT_STATE) * "0 copy started, 1 copy finished, 2 delete started, 3 delete finished",
-    "txn_index_empty" / Bool.tag(0) * "true = the segment has no aborted transactions (no .txnindex to fetch)",
+    *_Segment.fields,
     older=(EarlierLayout("0", "0+", without=("custom_metadata", "txn_index_empty")),),
 )

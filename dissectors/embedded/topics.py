@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
+from types import ModuleType
 from typing import Any
 
 from dissectors import wire
@@ -19,102 +20,49 @@ from dissectors.embedded import consumer_offsets as offsets
 from dissectors.embedded import groups
 from dissectors.embedded import remote_log_metadata as remote
 from dissectors.embedded import share_group_state as share
+from dissectors.embedded import transaction_state as transactions
 from dissectors.embedded.layout import Layout, embedded
 from dissectors.embedded.model import EmbeddedProblem, EmbeddedValue, Hints, inside, join
 from dissectors.embedded.secrets import may_hold_secrets
-from dissectors.embedded.transaction_state import TransactionLogKey, TransactionLogValue
 from dissectors.errors import DecodeError
 from dissectors.masks import UNDECODED
-from dissectors.schema import Array, Bool, Float64, Message, String
+from dissectors.schema import Message
 
 RecordTypes = dict[int, tuple[Message, Message]]
 
-#: record type -> key and value. Type 0 is the first form of the offset commit's key, with the same bytes.
+
+def _declared(module: ModuleType, suffix: str) -> dict[int, Message]:
+    """Return a module's messages whose name ends with `suffix`, by record type."""
+    found = [
+        each for name, each in vars(module).items() if name.endswith(suffix) and not name.startswith("_")
+    ]
+    return {each.key: each for each in found if each.key is not None}
+
+
+def _pairs(module: ModuleType) -> RecordTypes:
+    """Return the declared keys and values by record type."""
+    values = _declared(module, "Value")
+    return {number: (key, values[number]) for number, key in _declared(module, "Key").items()}
+
+
+#: record type -> key and value. Type 0 is the first form of the offset commit's key, with the same bytes; type 9 was
+#: dropped before it got a number in Kafka's definitions.
 CONSUMER_OFFSETS: RecordTypes = {
     0: (offsets.OffsetCommitKey, offsets.OffsetCommitValue),
-    1: (offsets.OffsetCommitKey, offsets.OffsetCommitValue),
-    2: (offsets.GroupMetadataKey, offsets.GroupMetadataValue),
-    3: (offsets.ConsumerGroupMetadataKey, offsets.ConsumerGroupMetadataValue),
-    4: (offsets.ConsumerGroupPartitionMetadataKey, offsets.ConsumerGroupPartitionMetadataValue),
-    5: (offsets.ConsumerGroupMemberMetadataKey, offsets.ConsumerGroupMemberMetadataValue),
-    6: (offsets.ConsumerGroupTargetAssignmentMetadataKey, offsets.ConsumerGroupTargetAssignmentMetadataValue),
-    7: (offsets.ConsumerGroupTargetAssignmentMemberKey, offsets.ConsumerGroupTargetAssignmentMemberValue),
-    8: (offsets.ConsumerGroupCurrentMemberAssignmentKey, offsets.ConsumerGroupCurrentMemberAssignmentValue),
+    **_pairs(offsets),
     9: (offsets.ShareGroupPartitionMetadataKey, offsets.ShareGroupPartitionMetadataValue),
-    10: (offsets.ShareGroupMemberMetadataKey, offsets.ShareGroupMemberMetadataValue),
-    11: (offsets.ShareGroupMetadataKey, offsets.ShareGroupMetadataValue),
-    12: (offsets.ShareGroupTargetAssignmentMetadataKey, offsets.ShareGroupTargetAssignmentMetadataValue),
-    13: (offsets.ShareGroupTargetAssignmentMemberKey, offsets.ShareGroupTargetAssignmentMemberValue),
-    14: (offsets.ShareGroupCurrentMemberAssignmentKey, offsets.ShareGroupCurrentMemberAssignmentValue),
-    15: (offsets.ShareGroupStatePartitionMetadataKey, offsets.ShareGroupStatePartitionMetadataValue),
-    16: (offsets.ConsumerGroupRegularExpressionKey, offsets.ConsumerGroupRegularExpressionValue),
-    17: (offsets.StreamsGroupMetadataKey, offsets.StreamsGroupMetadataValue),
-    19: (offsets.StreamsGroupMemberMetadataKey, offsets.StreamsGroupMemberMetadataValue),
-    20: (offsets.StreamsGroupTargetAssignmentMetadataKey, offsets.StreamsGroupTargetAssignmentMetadataValue),
-    21: (offsets.StreamsGroupTargetAssignmentMemberKey, offsets.StreamsGroupTargetAssignmentMemberValue),
-    22: (offsets.StreamsGroupCurrentMemberAssignmentKey, offsets.StreamsGroupCurrentMemberAssignmentValue),
-    23: (offsets.StreamsGroupTopologyKey, offsets.StreamsGroupTopologyValue),
 }
-
-TRANSACTION_STATE: RecordTypes = {0: (TransactionLogKey, TransactionLogValue)}
-
-SHARE_GROUP_STATE: RecordTypes = {
-    0: (share.ShareSnapshotKey, share.ShareSnapshotValue),
-    1: (share.ShareUpdateKey, share.ShareUpdateValue),
-}
+TRANSACTION_STATE: RecordTypes = _pairs(transactions)
+SHARE_GROUP_STATE: RecordTypes = _pairs(share)
 
 # 2.8's form of ClientQuotaRecord, under another name (metadata/.../QuotaRecord.json of 2.8)
-QuotaRecord = Message(
-    "QuotaRecord", 14, "data", "0", "none",
-    "entity" / Array(
-        "entity_type" / String * "user, client-id or ip",
-        "entity_name" / String.null() * "name of the entity; null = default",
-    ) * "who the quota is for, one entry for each part",
-    "key" / String * "quota, e.g. producer_byte_rate, consumer_byte_rate, request_percentage",
-    "value" / Float64 * "limit in the unit of the key",
-    "remove" / Bool * "true = the quota was removed, value does not count",
-)  # fmt: skip
+QuotaRecord = Message("QuotaRecord", 14, "data", "0", "none", *cluster.ClientQuotaRecord.fields)
 
 #: record type -> record, of a KRaft cluster's metadata log. 13 was never used, 14 is QuotaRecord in frame version 0.
-CLUSTER_METADATA: dict[int, Message] = {
-    0: cluster.RegisterBrokerRecord,
-    1: cluster.UnregisterBrokerRecord,
-    2: cluster.TopicRecord,
-    3: cluster.PartitionRecord,
-    4: cluster.ConfigRecord,
-    5: cluster.PartitionChangeRecord,
-    6: cluster.AccessControlRecord,
-    7: cluster.FenceBrokerRecord,
-    8: cluster.UnfenceBrokerRecord,
-    9: cluster.RemoveTopicRecord,
-    10: cluster.DelegationTokenRecord,
-    11: cluster.UserScramCredentialRecord,
-    12: cluster.FeatureLevelRecord,
-    14: cluster.ClientQuotaRecord,
-    15: cluster.ProducerIdsRecord,
-    16: cluster.RemoveFeatureLevelRecord,
-    17: cluster.BrokerRegistrationChangeRecord,
-    18: cluster.AccessControlEntryRecord,
-    19: cluster.RemoveAccessControlEntryRecord,
-    20: cluster.NoOpRecord,
-    21: cluster.ZkMigrationStateRecord,
-    22: cluster.RemoveUserScramCredentialRecord,
-    23: cluster.BeginTransactionRecord,
-    24: cluster.EndTransactionRecord,
-    25: cluster.AbortTransactionRecord,
-    26: cluster.RemoveDelegationTokenRecord,
-    27: cluster.RegisterControllerRecord,
-    28: cluster.ClearElrRecord,
-    29: cluster.UnregisterControllerRecord,
-}
+CLUSTER_METADATA: dict[int, Message] = _declared(cluster, "Record")
 
 #: record type -> record, of the default remote log metadata manager (KIP-405)
-REMOTE_LOG_METADATA: dict[int, Message] = {
-    0: remote.RemoteLogSegmentMetadataRecord,
-    1: remote.RemoteLogSegmentMetadataUpdateRecord,
-    2: remote.RemotePartitionDeleteMetadataRecord,
-    3: remote.RemoteLogSegmentMetadataSnapshotRecord,
-}
+REMOTE_LOG_METADATA: dict[int, Message] = _declared(remote, "Record")
 
 COORDINATOR_TOPICS: dict[str, RecordTypes] = {
     "__consumer_offsets": CONSUMER_OFFSETS,
