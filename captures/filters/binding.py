@@ -266,7 +266,7 @@ def header(name: str) -> Field:
         Kind.BYTES,
         Availability.REQUEST,
         f"value of the record header {key}",
-        lambda x, c: reads.header_named(x, c, key),
+        lambda x, c: (value for held, value in reads.headers(x, c) if held == key and value is not None),
         many=True,
         mentions="records",
     )

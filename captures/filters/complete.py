@@ -80,10 +80,8 @@ def complete(
     found = _PARTIAL.search(before)
     assert found is not None
     word, start = found[0], found.start()
-    candidates: list[Candidate] = []
-    for text_, kind, doc in _expected(text, before[:start], word, known or {}):
-        candidates.append(Candidate(text_, kind, doc, start))
-    return _fitting(candidates, word)
+    offers = _expected(text, before[:start], word, known or {})
+    return _fitting([Candidate(*offer, start) for offer in offers], word)
 
 
 def _fitting(candidates: list[Candidate], word: str) -> list[Candidate]:
@@ -108,9 +106,7 @@ def _expected(text: str, prefix: str, word: str, known: Mapping[str, Iterable[st
                 values = _values(error.field, known)
                 return values if error.expected == "value" else [("{", "operator", "list of values")]
             case "operator":
-                return [
-                    (name, "operator", _MEANINGS[name]) for name in ("contains", "in") if name in _MEANINGS
-                ]
+                return [(name, "operator", _MEANINGS[name]) for name in ("contains", "in")]
             case "term":
                 return _terms(text, word)
         # complete inside an open parenthesis too
@@ -118,9 +114,7 @@ def _expected(text: str, prefix: str, word: str, known: Mapping[str, Iterable[st
             return _expected(text, prefix[: error.position] + " " + prefix[error.position + 1 :], word, known)
         return []
     last = _last(tree)
-    offers: list[_Offer] = []
-    if isinstance(last, nodes.Bare):
-        offers += _operators(last.name.text)
+    offers = _operators(last.name.text) if isinstance(last, nodes.Bare) else []
     return [*offers, *((name, "connective", _MEANINGS[name]) for name in ("and", "or"))]
 
 
@@ -175,9 +169,8 @@ def _apis_named(text: str) -> list[int] | None:
 
 def _operators(name: str) -> list[_Offer]:
     field = BY_NAME.get(name)
-    if field is not None:
-        return [(operator, "operator", _MEANINGS[operator]) for operator in _OPERATORS[field.kind]]
-    return [(operator, "operator", _MEANINGS[operator]) for operator in _ALL_OPERATORS]
+    operators = _ALL_OPERATORS if field is None else _OPERATORS[field.kind]
+    return [(operator, "operator", _MEANINGS[operator]) for operator in operators]
 
 
 def _values(name: str, known: Mapping[str, Iterable[str]]) -> list[_Offer]:

@@ -165,7 +165,8 @@ class _Parser:
             return self._short(short)
         selector = self.scan.take(lexer.SELECTOR, "selector")
         if selector:
-            return self._selector(selector)
+            text = selector.text[1:]
+            return Everything() if text == "all" else Selector(text, selector.position)
         plain = self._plain()
         if plain is not None:
             return plain
@@ -206,11 +207,7 @@ class _Parser:
                 name is not None and self.text[name.end() : name.end() + 1] not in tuple(":/+*")
             ):
                 return None
-        return self._plain_of(self._value("", regex=True))
-
-    @staticmethod
-    def _plain_of(value: Value) -> Node:
-        return shortforms.plain(value)
+        return shortforms.plain(self._value("", regex=True))
 
     def _short(self, token: Token) -> Node:
         letter = token.text[1:]
@@ -221,7 +218,7 @@ class _Parser:
         value = None
         if form.argument and not (form.optional and self._value_is_absent()):
             value = self._value(token.text, regex=True)
-        return form.expand(token.position, value)
+        return form.make(token.position, value)
 
     def _value_is_absent(self) -> bool:
         """Return whether no value follows a short form whose value is optional."""
@@ -230,11 +227,6 @@ class _Parser:
             return True
         return bool(scan.peek(lexer.AND) or scan.peek(lexer.OR) or scan.peek(lexer.NOT))
 
-    @staticmethod
-    def _selector(token: Token) -> Node:
-        text = token.text[1:]
-        return Everything() if text == "all" else Selector(text, token.position)
-
     def _test(self, name: Name) -> Node:
         mistake = self.scan.peek(_MISTAKE)
         if mistake and mistake[0] != "==":
@@ -242,7 +234,7 @@ class _Parser:
                 f"there is no operator {mistake[0]}", mistake.start(), len(mistake[0]), _MISTAKES[mistake[0]]
             )
         if self.scan.peek(lexer.SHORT) and not self._is_field(name):
-            return self._plain_of(Value(name.text, False, name.position, name.length))
+            return shortforms.plain(Value(name.text, False, name.position, name.length))
         sign = self.scan.take(lexer.OPERATOR, "operator")
         if sign:
             return self._compare(name, sign, sign.text)
@@ -263,7 +255,7 @@ class _Parser:
         return (
             Bare(name)
             if self._is_field(name)
-            else self._plain_of(Value(name.text, False, name.position, name.length))
+            else shortforms.plain(Value(name.text, False, name.position, name.length))
         )
 
     def _is_field(self, name: Name) -> bool:

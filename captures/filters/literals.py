@@ -68,9 +68,17 @@ def of_field(field: Field, operator: str, value: Value, zone: tzinfo | None) -> 
     if operator in (MATCHES, CONTAINS):
         if kind not in _SEARCHABLE:
             hint = "compare it: ==, <, >, in {a, b}" if kind in _ORDERED else "write the field alone, or not"
-            raise BadValueError(f"{field.name} is a {_noun(kind)}, not a text to search", hint, at=None)
+            raise BadValueError(
+                f"{field.name} is a {'condition' if kind is Kind.BOOL else kind}, not a text to search",
+                hint,
+                at=None,
+            )
     elif operator != EQUAL and kind not in _ORDERED:
-        raise BadValueError(f"{field.name} is {_an(kind)}, which has no order", "use ==, != or ~", at=None)
+        raise BadValueError(
+            f"{field.name} is a{'n' * (kind[0] in 'aeioAE')} {kind}, which has no order",
+            "use ==, != or ~",
+            at=None,
+        )
     match kind:
         case Kind.NUMBER:
             return predicates.integers(predicates.compare(operator, _number(field, value)))
@@ -95,14 +103,6 @@ def of_field(field: Field, operator: str, value: Value, zone: tzinfo | None) -> 
             return _address(kind, value)
         case _:
             return _text(operator, value)
-
-
-def _an(kind: Kind) -> str:
-    return f"an {kind}" if kind[0] in "aeioAE" else f"a {kind}"
-
-
-def _noun(kind: Kind) -> str:
-    return "condition" if kind is Kind.BOOL else kind.value
 
 
 def _number(field: Field, value: Value) -> Fraction:

@@ -66,11 +66,6 @@ def groups(exchange: Exchange, context: Context) -> list[str]:
     return [] if group is None else [group]
 
 
-def group_inferred(exchange: Exchange, context: Context) -> bool:
-    """Return whether the group was inferred."""
-    return context.groups is not None and context.groups.group_of(exchange)[1]
-
-
 def _named(find: Callable[[int, int, Any, Side], list[Any]]) -> Callable[[Exchange, Context], list[Any]]:
     def both(exchange: Exchange, context: Context) -> list[Any]:
         return [
@@ -106,16 +101,6 @@ def unexpected_errors(exchange: Exchange, context: Context) -> list[int]:
         return [error.code for error in exchange.errors]
     expected = {error.path for error in exchange.expected}
     return [error.code for error in exchange.errors if error.path not in expected]
-
-
-def all_errors(exchange: Exchange, context: Context) -> list[int]:
-    """Return the codes of all errors."""
-    return [error.code for error in exchange.errors]
-
-
-def error_messages(exchange: Exchange, context: Context) -> list[str]:
-    """Return the broker's texts about its errors."""
-    return [error.message for error in exchange.errors if error.message]
 
 
 # ---------------------------------------------------------------- single values
@@ -219,7 +204,7 @@ def batches(exchange: Exchange, context: Context) -> Iterator[dict[str, Any]]:
             yield from _headers_of(value, context)
 
 
-def _total(exchange: Exchange, context: Context, one: Callable[[dict[str, Any]], int]) -> int | None:
+def total(exchange: Exchange, context: Context, one: Callable[[dict[str, Any]], int]) -> int | None:
     """Sum a value over all batches; None if the messages carry no records, or a request log leaves these out."""
     logged = exchange.broker_log
     if logged is not None and (logged.request_left_out or logged.response_left_out):
@@ -233,33 +218,14 @@ def _total(exchange: Exchange, context: Context, one: Callable[[dict[str, Any]],
     return total
 
 
-def _announced(batch: dict[str, Any]) -> int:
+def announced(batch: dict[str, Any]) -> int:
+    """Return the number of records that a batch header announces."""
     # a compressed message of magic 0 or 1 has no count, unless it was decompressed
     untold = batch["control"] or (batch["magic"] < 2 and batch["codec"] != "none")
     return 0 if untold else int(batch["count"])
 
 
-def record_count(exchange: Exchange, context: Context) -> int | None:
-    """Return the number of records announced by batch headers."""
-    return _total(exchange, context, _announced)
-
-
-def batch_count(exchange: Exchange, context: Context) -> int | None:
-    """Return the number of complete record batches."""
-    return _total(exchange, context, lambda _: 1)
-
-
-def record_bytes(exchange: Exchange, context: Context) -> int | None:
-    """Return the bytes of the complete record batches."""
-    return _total(exchange, context, lambda batch: int(batch["size"]))
-
-
-def codecs(exchange: Exchange, context: Context) -> Iterator[str]:
-    """Yield the codecs of the record batches."""
-    return (batch["codec"] for batch in batches(exchange, context))
-
-
-def _records(exchange: Exchange, context: Context) -> Iterator[Record]:
+def records(exchange: Exchange, context: Context) -> Iterator[Record]:
     """Yield the data records; keys of control records are types of markers.
 
     :raises LimitReached: at the end, if there are more records than were read
@@ -295,33 +261,9 @@ def _shown(value: Any) -> Iterator[Record]:
             yield Record(record["offset"], record["timestamp"], record["key"], record["value"], headers)
 
 
-def keys(exchange: Exchange, context: Context) -> Iterator[bytes]:
-    """Yield the keys of records."""
-    return (record.key for record in _records(exchange, context) if record.key is not None)
-
-
-def record_values(exchange: Exchange, context: Context) -> Iterator[bytes]:
-    """Yield the values of records."""
-    return (record.value for record in _records(exchange, context) if record.value is not None)
-
-
-def _headers(exchange: Exchange, context: Context) -> Iterable[tuple[str, bytes | None]]:
-    return (header for record in _records(exchange, context) for header in record.headers)
-
-
-def header_names(exchange: Exchange, context: Context) -> Iterator[str]:
-    """Yield the names of record headers."""
-    return (name for name, _ in _headers(exchange, context))
-
-
-def header_values(exchange: Exchange, context: Context) -> Iterator[bytes]:
-    """Yield the values of record headers."""
-    return (value for _, value in _headers(exchange, context) if value is not None)
-
-
-def header_named(exchange: Exchange, context: Context, name: str) -> Iterator[bytes]:
-    """Yield the values of the record headers called `name`."""
-    return (value for held, value in _headers(exchange, context) if held == name and value is not None)
+def headers(exchange: Exchange, context: Context) -> Iterable[tuple[str, bytes | None]]:
+    """Return names and values of the record headers."""
+    return (header for record in records(exchange, context) for header in record.headers)
 
 
 # ---------------------------------------------------------------- bodies by path

@@ -49,10 +49,6 @@ class Form:
     optional: bool = False
     completes: str = ""
 
-    def expand(self, position: int, value: Value | None) -> Node:
-        """Return the tree that the form abbreviates."""
-        return self.make(position, value)
-
 
 def _bare(field: str) -> Callable[[int, Value | None], Node]:
     return lambda position, _: Bare(Name(field, position))
