@@ -39,28 +39,32 @@ _UNSET: dict[str, Value] = {
     "group.protocol": "classic",
     "security.protocol": "PLAINTEXT",
 }
-_JAVA: dict[str, Value] = _UNSET | {
+_COMMON: dict[str, Value] = _UNSET | {
     "heartbeat.interval.ms": 3000,
-    "max.poll.interval.ms": 5 * _MINUTES,
-    "enable.auto.commit": "true",
-    "auto.commit.interval.ms": 5000,
     "fetch.min.bytes": 1,
-    "fetch.max.wait.ms": 500,
     "fetch.max.bytes": 50 * MIB,
     "max.partition.fetch.bytes": MIB,
     "isolation.level": "read_uncommitted",
     "allow.auto.create.topics": "true",
-    "request.timeout.ms": 30_000,
     "transaction.timeout.ms": _MINUTES,
     "compression.type": "none",
-    "batch.size": 16_384,
     "metadata.max.age.ms": 5 * _MINUTES,
+}
+"""Defaults that most libraries share; those that differ name theirs."""
+
+_JAVA = _COMMON | {
+    "max.poll.interval.ms": 5 * _MINUTES,
+    "enable.auto.commit": "true",
+    "auto.commit.interval.ms": 5000,
+    "fetch.max.wait.ms": 500,
+    "request.timeout.ms": 30_000,
+    "batch.size": 16_384,
     "retry.backoff.ms": 100,
     "reconnect.backoff.ms": 50,
     "connections.max.idle.ms": 9 * _MINUTES,
 }
 _JAVA_ASSIGNORS = "range,cooperative-sticky"
-_PYTHON = _JAVA | {"partition.assignment.strategy": "range,roundrobin"}
+_RANGE = _JAVA | {"partition.assignment.strategy": "range,roundrobin"}
 
 _DEFAULTS: dict[str, tuple[_Since, ...]] = {
     libraries.JAVA: (
@@ -76,25 +80,12 @@ _DEFAULTS: dict[str, tuple[_Since, ...]] = {
     libraries.LIBRDKAFKA: (
         _Since(
             (2, 0),
-            _UNSET
+            _RANGE
             | {
-                "heartbeat.interval.ms": 3000,
-                "max.poll.interval.ms": 5 * _MINUTES,
-                "partition.assignment.strategy": "range,roundrobin",
-                "enable.auto.commit": "true",
-                "auto.commit.interval.ms": 5000,
-                "fetch.min.bytes": 1,
-                "fetch.max.wait.ms": 500,
-                "fetch.max.bytes": 50 * MIB,
-                "max.partition.fetch.bytes": MIB,
                 "isolation.level": "read_committed",
                 "acks": "all",
                 "enable.idempotence": "false",
-                "transaction.timeout.ms": _MINUTES,
-                "compression.type": "none",
                 "batch.size": 1_000_000,
-                "metadata.max.age.ms": 5 * _MINUTES,
-                "retry.backoff.ms": 100,
                 "reconnect.backoff.ms": 100,
                 "connections.max.idle.ms": 0,
             },
@@ -103,10 +94,9 @@ _DEFAULTS: dict[str, tuple[_Since, ...]] = {
         _Since((1, 5), {"linger.ms": 5}),
         _Since((1, 6), {"allow.auto.create.topics": "false"}),
         _Since((1, 7), {"session.timeout.ms": 45_000}),
-        _Since((2, 0), {"request.timeout.ms": 30_000}),
     ),
     libraries.KAFKA_PYTHON: (
-        _Since((1, 4), _PYTHON | {"linger.ms": 0}),
+        _Since((1, 4), _RANGE | {"linger.ms": 0}),
         _Since((1, 4), {"acks": "1", "session.timeout.ms": 10_000}, (2, 1)),
         _Since((3, 0), {"acks": "all", "session.timeout.ms": 45_000, "enable.idempotence": "true"}),
     ),
@@ -128,26 +118,18 @@ _DEFAULTS: dict[str, tuple[_Since, ...]] = {
     libraries.SARAMA: (
         _Since(
             (1, 40),
-            _UNSET
+            _COMMON
             | {
                 "session.timeout.ms": 10_000,
-                "heartbeat.interval.ms": 3000,
                 "max.poll.interval.ms": _MINUTES,
                 "partition.assignment.strategy": "range",
                 "enable.auto.commit": "true",
                 "auto.commit.interval.ms": 1000,
-                "fetch.min.bytes": 1,
                 "fetch.max.wait.ms": 500,
-                "fetch.max.bytes": 50 * MIB,
-                "max.partition.fetch.bytes": MIB,
-                "isolation.level": "read_uncommitted",
-                "allow.auto.create.topics": "true",
                 "acks": "1",
                 "enable.idempotence": "false",
                 "linger.ms": 0,
                 "request.timeout.ms": 10_000,
-                "transaction.timeout.ms": _MINUTES,
-                "compression.type": "none",
                 "metadata.max.age.ms": 10 * _MINUTES,
             },
         ),
@@ -155,26 +137,20 @@ _DEFAULTS: dict[str, tuple[_Since, ...]] = {
     libraries.FRANZ_GO: (
         _Since(
             (1, 15),
-            _UNSET
+            _COMMON
             | {
                 "session.timeout.ms": 45_000,
-                "heartbeat.interval.ms": 3000,
                 "max.poll.interval.ms": _MINUTES,
                 "partition.assignment.strategy": "cooperative-sticky",
                 "enable.auto.commit": "true",
                 "auto.commit.interval.ms": 5000,
-                "fetch.min.bytes": 1,
                 "fetch.max.wait.ms": 5000,
-                "fetch.max.bytes": 50 * MIB,
-                "max.partition.fetch.bytes": MIB,
-                "isolation.level": "read_uncommitted",
                 "allow.auto.create.topics": "false",
                 "acks": "all",
                 "enable.idempotence": "true",
                 "request.timeout.ms": 10_000,
                 "transaction.timeout.ms": 40_000,
                 "compression.type": "snappy",
-                "metadata.max.age.ms": 5 * _MINUTES,
                 "retry.backoff.ms": 250,
             },
         ),
@@ -182,24 +158,17 @@ _DEFAULTS: dict[str, tuple[_Since, ...]] = {
     libraries.KAFKAJS: (
         _Since(
             (2, 0),
-            _UNSET
+            _COMMON
             | {
                 "session.timeout.ms": 30_000,
-                "heartbeat.interval.ms": 3000,
                 "max.poll.interval.ms": _MINUTES,
                 "partition.assignment.strategy": "RoundRobinAssigner",
-                "fetch.min.bytes": 1,
                 "fetch.max.wait.ms": 5000,
                 "fetch.max.bytes": 10 * MIB,
-                "max.partition.fetch.bytes": MIB,
                 "isolation.level": "read_committed",
-                "allow.auto.create.topics": "true",
                 "acks": "all",
                 "enable.idempotence": "false",
                 "request.timeout.ms": 30_000,
-                "transaction.timeout.ms": _MINUTES,
-                "compression.type": "none",
-                "metadata.max.age.ms": 5 * _MINUTES,
             },
         ),
     ),

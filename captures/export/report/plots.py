@@ -101,18 +101,10 @@ def stacked(
         )
         shapes.append(tag("path", d=path, class_=one.colour))
         low = high
-    names = [(one.name, one.values) for one in reversed(series)]
-    hover = [
-        _hover(
-            axis,
-            slices.covered(each),
-            _HEIGHT,
-            _hover_text(
-                axis, each, [(name, shown(values[each])) for name, values in names if each in values]
-            ),
-        )
-        for each in begins
-    ]
+    hover = []
+    for each in begins:
+        figures = [(one.name, shown(one.values[each])) for one in reversed(series) if each in one.values]
+        hover.append(_hover(axis, each, slices.covered(each), _HEIGHT, figures))
     ticks = [(y(at * step), shown(at * step)) for at in range(round(top / step) + 1)]
     return _framed(axis, _HEIGHT, ticks, [*shapes, *hover], about)
 
@@ -140,17 +132,10 @@ def lines(axis: TimeAxis, slices: Slices, series: Sequence[Series], *, about: st
         for at, one in enumerate(series)
     ]
     begins = [each for each in slices.begins if any(each in one.values for one in series)]
-    hover = [
-        _hover(
-            axis,
-            (each, each + slices.width),
-            _HEIGHT,
-            _hover_text(
-                axis, each, [(one.name, latency(one.values[each])) for one in series if each in one.values]
-            ),
-        )
-        for each in begins
-    ]
+    hover = []
+    for each in begins:
+        figures = [(one.name, latency(one.values[each])) for one in series if each in one.values]
+        hover.append(_hover(axis, each, (each, each + slices.width), _HEIGHT, figures))
     ticks = [(y(each), latency(each)) for each in logarithmic_ticks(low, high)]
     return _framed(axis, _HEIGHT, ticks, [*shapes, *hover], about)
 
@@ -181,13 +166,8 @@ def heat(
         columns[begin] = columns.get(begin, 0) + count
     shapes = [tag("path", d="".join(boxes[at]), class_=f"heat{at}") for at in sorted(boxes)]
     hover = [
-        _hover(
-            axis,
-            slices.covered(each),
-            _HEAT_HEIGHT,
-            _hover_text(axis, each, [("exchanges", f"{columns[each]:,}")]),
-        )
-        for each in sorted(columns)
+        _hover(axis, each, slices.covered(each), _HEAT_HEIGHT, [("exchanges", f"{count:,}")])
+        for each, count in sorted(columns.items())
     ]
     ticks = [(y(each), latency(each)) for each in logarithmic_ticks(low, high)]
     return _framed(axis, _HEAT_HEIGHT, ticks, [*shapes, *hover], about)
@@ -270,14 +250,18 @@ def _box(axis: TimeAxis, covered: tuple[int, int], top: float, bottom: float) ->
     return f"M{x:.1f} {top:.1f}H{right:.1f}V{bottom:.1f}H{x:.1f}z"
 
 
-def _hover(axis: TimeAxis, covered: tuple[int, int], height: float, title: str) -> Markup:
+def _hover(
+    axis: TimeAxis,
+    begin: int,
+    covered: tuple[int, int],
+    height: float,
+    figures: Iterable[tuple[str, str]],
+) -> Markup:
+    """Return a transparent box that shows the figures of the slice that starts at `begin`."""
     x, right = (LEFT + axis.x(each) for each in covered)
+    title = on_lines([axis.named(begin), *[f"{name}: {figure}" for name, figure in figures]])
     width = max(right - x, 0.1)
     return tag("rect", tag("title", title), x=x, y=_TOP, width=width, height=height, class_="hover")
-
-
-def _hover_text(axis: TimeAxis, begin: int, parts: Iterable[tuple[str, str]]) -> str:
-    return on_lines([axis.named(begin), *[f"{name}: {value}" for name, value in parts]])
 
 
 def _bounds(values: Sequence[float]) -> tuple[float, float]:
