@@ -33,6 +33,8 @@ from captures.exchanges.columns.builders import (
     ColumnBuilder,
     Errors,
     FetchLimits,
+    Groups,
+    Members,
     ProblemsColumn,
     Records,
     Replica,
@@ -41,12 +43,10 @@ from captures.exchanges.columns.builders import (
     TopicNames,
     Topics,
     Waits,
-    groups,
-    members,
 )
 from captures.exchanges.columns.partition_builders import BatchHeaders, Flows, Offsets
 from captures.exchanges.parallel import in_processes, jobs_for
-from captures.exchanges.projected_reader import BATCH_HEADERS, BLOCK_ROWS, PROBLEMS, ProjectedReader, paths_of
+from captures.exchanges.projected_reader import BLOCK_ROWS, PROBLEMS, ProjectedReader, paths_of
 from captures.meaning.exchange import Names
 from dissectors.apis import api
 from dissectors.session_context import SessionContext
@@ -157,10 +157,6 @@ def reference() -> str:
     return "\n".join(lines)
 
 
-_BY_NAME = frozenset({"topics", "flows", "offsets"})
-"""Needs of columns with topic names, which other exchanges may contain."""
-
-
 class ExchangeColumns:
     """Columns of some exchanges of a capture.
 
@@ -264,18 +260,14 @@ class ExchangeColumns:
         return maker
 
     def _new_maker(self, need: str, knowledge: SessionContext) -> Builder:
-        match need:
-            case "topics":
-                return Topics(self._topic_name)
-            case "topic names":
-                return TopicNames(knowledge)
-            case "software":
-                table = self._capture.table
-                return Software(lambda row: table.column("connection")[row])
-            case "flows" | "offsets":
-                return (Flows if need == "flows" else Offsets)(self._topic_name)
-            case _:
-                return _MAKERS[need]()
+        if need in _BY_NAME:
+            return _BY_NAME[need](self._topic_name)
+        if need == TopicNames.need:
+            return TopicNames(knowledge)
+        if need == Software.need:
+            table = self._capture.table
+            return Software(lambda row: table.column("connection")[row])
+        return next(each for each in _PLAIN if each.need == need)()
 
     def _topic_name(self, topic_id: str) -> str | None:
         found = self._knowledge.topic_name(topic_id)
@@ -418,8 +410,7 @@ class _ColumnDemand:
 
 
 def _told(maker: Builder, key: int) -> bool:
-    apis = maker.apis()
-    return apis is None or key in apis
+    return maker.apis is None or key in maker.apis
 
 
 def _has(need: str, key: int, version: int) -> bool:
@@ -434,50 +425,21 @@ def _has(need: str, key: int, version: int) -> bool:
     )
 
 
-_MAKERS: Mapping[str, Callable[[], Builder]] = {
-    "errors": Errors,
-    "waits": Waits,
-    PROBLEMS: ProblemsColumn,
-    "throttle": Throttle,
-    "groups": groups,
-    "members": members,
-    "calls": Calls,
-    "records": Records,
-    "replica": Replica,
-    "acks": Acks,
-    BATCH_HEADERS: BatchHeaders,
-    "fetch limits": FetchLimits,
+_PLAIN: Sequence[type[ColumnBuilder]] = (
+    *(Errors, Waits, ProblemsColumn, Throttle, Groups, Members, Calls, Records, Replica, Acks, FetchLimits),
+    BatchHeaders,
+)
+_BY_NAME: Mapping[str, Callable[[Names], ColumnBuilder]] = {
+    each.need: each for each in (Topics, Flows, Offsets)
 }
+"""Builders of columns with topic names, which other exchanges may contain, by need."""
 
+_COLUMN_BUILDERS: Sequence[type[ColumnBuilder]] = (*_PLAIN, Topics, Flows, Offsets)
 _NEEDS: Mapping[str, str] = {
-    "error_codes": "errors",
-    "expected_error_codes": "errors",
-    "wait": "waits",
-    "wait_reason": "waits",
-    **dict.fromkeys(Flows.names(), "flows"),
-    **dict.fromkeys(Offsets.names(), "offsets"),
-    "undecoded": PROBLEMS,
-    "guessed": PROBLEMS,
-    "response_told": PROBLEMS,
-    "excess": "waits",
-    "throttle_time_ms": "throttle",
-    "topics": "topics",
-    "partitions": "topics",
-    "partition_topics": "topics",
-    "groups": "groups",
-    "members": "members",
-    **dict.fromkeys(("member", "call", "session_timeout_ms"), "calls"),
-    "records": "records",
-    "batches": "records",
-    "record_bytes": "records",
-    "replica_id": "replica",
-    "acks": "acks",
-    **dict.fromkeys(
-        ("batch_traits", "batch_earliest", "batch_latest", "transactional", "held_back"), BATCH_HEADERS
-    ),
-    **dict.fromkeys(("min_bytes", "max_bytes"), "fetch limits"),
-    "software_name": "software",
-    "software_version": "software",
+    **{name: each.need for each in _COLUMN_BUILDERS for name in each.names()},
+    "excess": Waits.need,
+    "software_name": Software.need,
+    "software_version": Software.need,
 }
 """Column -> the need that it is filled by."""
 

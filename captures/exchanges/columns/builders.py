@@ -7,8 +7,8 @@ it has no :data:`paths <captures.exchanges.projected_reader.NEEDS>`: their rows 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +34,6 @@ from dissectors.api_keys import ASKED_BY_REPLICAS, ApiKey
 from dissectors.session_context import TOPIC_NAMES, SessionContext, SessionFacts
 from dissectors.sides import SIDES, Side
 
-_PRODUCE, _FETCH = frozenset({ApiKey.PRODUCE}), frozenset({ApiKey.FETCH})
 Column = NDArray[Any] | RaggedArray
 
 
@@ -49,15 +48,13 @@ class Builder(ABC):
     """Receives exchanges, block by block.
 
     :ivar need: the need that selects its fields (:data:`captures.exchanges.projected_reader.NEEDS`)
+    :ivar apis: the APIs that it needs; None for all with its fields
     :ivar filled: number of its rows
     """
 
     need: str
+    apis: frozenset[int] | None = None
     filled = 0
-
-    def apis(self) -> frozenset[int] | None:
-        """Return the APIs that it needs; None for all with its fields."""
-        return None
 
     def begin(self, count: int) -> None:
         """Start a block of `count` rows."""
@@ -87,18 +84,40 @@ class Builder(ABC):
         """Append the results of another builder for the next rows."""
 
 
+_NUMBER = NO_VALUE, np.int64
+_CODE = -1, np.int32
+_FLAG = 0, np.int8
+
+
 class ColumnBuilder(Builder):
     """Fills columns that belong together.
 
+    :cvar flat: blank value and type of each column with one number per row
+    :cvar lists: type of each column with several numbers per row
+    :cvar coded: columns whose values are codes of texts, -1 for none
     :ivar dictionary: texts of the coded columns
     """
 
+    flat: ClassVar[Mapping[str, tuple[int, Any]]] = {}
+    lists: ClassVar[Mapping[str, Any]] = {}
     coded: frozenset[str] = frozenset()
-    """Columns whose values are codes of texts, -1 for none."""
 
-    def __init__(self, **columns: FlatBlocks | ListBlocks | TableBlocks) -> None:
-        self._columns = columns
+    def __init__(self, **tables: TableBlocks) -> None:
+        self._flat = {name: FlatBlocks(blank, dtype) for name, (blank, dtype) in self.flat.items()}
+        self._lists = {name: ListBlocks(dtype) for name, dtype in self.lists.items()}
+        self._columns: dict[str, FlatBlocks | ListBlocks | TableBlocks]
+        self._columns = {**self._flat, **self._lists, **tables}
         self.dictionary = Dictionary()
+
+    @classmethod
+    def names(cls) -> list[str]:
+        """Return the names of the columns."""
+        return [*cls.flat, *cls.lists]
+
+    def _set(self, index: Index, **values: Any) -> None:
+        """Set numbers of a row, or of several, by column."""
+        for name, value in values.items():
+            self._flat[name].block[index] = value
 
     def begin(self, count: int) -> None:
         super().begin(count)
@@ -146,10 +165,7 @@ class Errors(ColumnBuilder):
     """Error codes anywhere in a response."""
 
     need = "errors"
-
-    def __init__(self) -> None:
-        self._unexpected, self._expected = ListBlocks(np.int16), ListBlocks(np.int16)
-        super().__init__(error_codes=self._unexpected, expected_error_codes=self._expected)
+    lists: ClassVar = {"error_codes": np.int16, "expected_error_codes": np.int16}
 
     def add(self, index: Index, parts: Parts, latency: Index) -> None:
         response = parts.response
@@ -164,23 +180,21 @@ class Errors(ColumnBuilder):
         expected = (
             errors if parts.errors_of_kproxy else expected_errors(key, asked, request, response.value, errors)
         )
+        unexpected = self._lists["error_codes"]
         if not expected:
-            self._unexpected.add(index, [error.code for error in errors])
+            unexpected.add(index, [error.code for error in errors])
             return
         routine = {error.path for error in expected}
-        self._expected.add(index, [error.code for error in expected])
-        self._unexpected.add(index, [error.code for error in errors if error.path not in routine])
+        self._lists["expected_error_codes"].add(index, [error.code for error in expected])
+        unexpected.add(index, [error.code for error in errors if error.path not in routine])
 
 
 class Waits(ColumnBuilder):
     """Designed waits."""
 
     need = "waits"
+    flat: ClassVar = {"wait": (0, np.int64), "wait_reason": _CODE}
     coded = frozenset({"wait_reason"})
-
-    def __init__(self) -> None:
-        self._wait, self._reason = FlatBlocks(0), FlatBlocks(-1, np.int32)
-        super().__init__(wait=self._wait, wait_reason=self._reason)
 
     def add(self, index: Index, parts: Parts, latency: Index) -> None:
         response = parts.response
@@ -191,13 +205,12 @@ class Waits(ColumnBuilder):
         if isinstance(index, int):
             assert isinstance(latency, int)
             wait, reason = designed_wait_ns(parts.key, version, request, response.value, latency)
-            self._wait.block[index], self._reason.block[index] = wait, self._code(reason)
+            self._set(index, wait=wait, wait_reason=self._code(reason))
             return
         assert not isinstance(latency, int)
         waits = designed_waits(parts.key, version, request, response.value, latency, response.tallies)
         for chosen, waited, reason in waits:
-            self._wait.block[index[chosen]] = waited
-            self._reason.block[index[chosen]] = self._code(reason)
+            self._set(index[chosen], wait=waited, wait_reason=self._code(reason))
 
     def _code(self, reason: str) -> int:
         return self.dictionary[reason] if reason else -1
@@ -207,22 +220,16 @@ class Calls(ColumnBuilder):
     """Calls of group members to their coordinators."""
 
     need = "calls"
+    apis = CALLS
+    flat: ClassVar = {"member": _CODE, "call": _CODE, "session_timeout_ms": _NUMBER}
     coded = frozenset({"member", "call"})
-
-    def __init__(self) -> None:
-        self._member, self._call = FlatBlocks(-1, np.int32), FlatBlocks(-1, np.int32)
-        self._session = FlatBlocks()
-        super().__init__(member=self._member, call=self._call, session_timeout_ms=self._session)
-
-    def apis(self) -> frozenset[int] | None:
-        return CALLS
 
     def add(self, index: Index, parts: Parts, latency: Index) -> None:
         request, response = ((part and part.value) or {} for part in (parts.request, parts.response))
         member = text(request, "member_id") or text(response, "member_id")
         if member:
-            self._member.block[index] = self.dictionary[member]
-        self._session.block[index] = number(request, "session_timeout_ms", NO_VALUE)
+            self._set(index, member=self.dictionary[member])
+        self._set(index, session_timeout_ms=number(request, "session_timeout_ms", NO_VALUE))
         part = parts.response
         if (
             parts.key not in REPEATED_CALLS
@@ -236,158 +243,130 @@ class Calls(ColumnBuilder):
             sides = request, {} if parts.key == ApiKey.OFFSET_COMMIT else response
             # of some messages more was read than is wanted here
             said = [{name: side[name] for name in side if name not in NOT_OF_CALLS} for side in sides]
-            self._call.block[index] = self.dictionary[repr((parts.key, *said))]
+            self._set(index, call=self.dictionary[repr((parts.key, *said))])
 
 
 class Throttle(ColumnBuilder):
     """Throttle times of responses."""
 
     need = "throttle"
-
-    def __init__(self) -> None:
-        self._throttle = FlatBlocks()
-        super().__init__(throttle_time_ms=self._throttle)
+    flat: ClassVar = {"throttle_time_ms": _NUMBER}
 
     def add(self, index: Index, parts: Parts, latency: Index) -> None:
         value = parts.response.value if parts.response is not None else None
         told = (value or {}).get("throttle_time_ms")
         if isinstance(told, int):
-            self._throttle.block[index] = told
+            self._set(index, throttle_time_ms=told)
 
 
 class Replica(ColumnBuilder):
     """The requester: the ID of a broker, or a negative number for a consumer (KIP-903 moved the field)."""
 
     need = "replica"
-
-    def __init__(self) -> None:
-        self._replica = FlatBlocks()
-        super().__init__(replica_id=self._replica)
-
-    def apis(self) -> frozenset[int] | None:
-        return ASKED_BY_REPLICAS
+    apis = ASKED_BY_REPLICAS
+    flat: ClassVar = {"replica_id": _NUMBER}
 
     def add(self, index: Index, parts: Parts, latency: Index) -> None:
         request = parts.request
         # a request without the field is a consumer's: since v15 only replicas send it
         if request is not None and request.value is not None and (request.value or not request.problem):
-            self._replica.block[index] = replica_of(request.value)
+            self._set(index, replica_id=replica_of(request.value))
 
 
 class Acks(ColumnBuilder):
     """Acks of Produce requests: the number of replicas that a producer waits for."""
 
     need = "acks"
-
-    def __init__(self) -> None:
-        self._acks = FlatBlocks()
-        super().__init__(acks=self._acks)
-
-    def apis(self) -> frozenset[int] | None:
-        return _PRODUCE
+    apis = frozenset({ApiKey.PRODUCE})
+    flat: ClassVar = {"acks": _NUMBER}
 
     def add(self, index: Index, parts: Parts, latency: Index) -> None:
         value = parts.request.value if parts.request is not None else None
         if value:
-            self._acks.block[index] = number(value, "acks")
+            self._set(index, acks=number(value, "acks"))
 
 
 class ProblemsColumn(ColumnBuilder):
     """Whether messages could be decoded."""
 
     need = PROBLEMS
-
-    def __init__(self) -> None:
-        self._undecoded, self._guessed, self._told = (
-            FlatBlocks(0, np.int8),
-            FlatBlocks(0, np.int8),
-            FlatBlocks(0, np.int8),
-        )
-        super().__init__(undecoded=self._undecoded, guessed=self._guessed, response_told=self._told)
+    flat: ClassVar = {"undecoded": _FLAG, "guessed": _FLAG, "response_told": _FLAG}
 
     def add(self, index: Index, parts: Parts, latency: Index) -> None:
         for side, part in enumerate((parts.request, parts.response)):
             if part is not None:
                 if part.problem:
-                    self._undecoded.block[index] |= 1 << side
+                    self._flat["undecoded"].block[index] |= 1 << side
                 if part.guess:
-                    self._guessed.block[index] = 1
+                    self._set(index, guessed=1)
         if parts.response is not None and parts.response.value:
-            self._told.block[index] = 1
+            self._set(index, response_told=1)
 
 
 class FetchLimits(ColumnBuilder):
     """The bytes that a Fetch waits for, and the bytes that it allows."""
 
     need = "fetch limits"
-
-    def __init__(self) -> None:
-        self._least, self._most = FlatBlocks(), FlatBlocks()
-        super().__init__(min_bytes=self._least, max_bytes=self._most)
-
-    def apis(self) -> frozenset[int] | None:
-        return _FETCH
+    apis = frozenset({ApiKey.FETCH})
+    flat: ClassVar = {"min_bytes": _NUMBER, "max_bytes": _NUMBER}
 
     def add(self, index: Index, parts: Parts, latency: Index) -> None:
         request = (parts.request and parts.request.value) or {}
-        self._least.block[index] = number(request, "min_bytes")
         allowed = [number(request, "max_bytes")] + [
             number(row, "partition_max_bytes")
             for topic in rows(request, "topics")
             for row in rows(topic, "partitions")
         ]
-        self._most.block[index] = min((size for size in allowed if size > 0), default=NO_VALUE)
+        least = min((size for size in allowed if size > 0), default=NO_VALUE)
+        self._set(index, min_bytes=number(request, "min_bytes"), max_bytes=least)
 
 
 class Records(ColumnBuilder):
     """Record counts from batch headers; nothing is decompressed."""
 
     need = "records"
-
-    def __init__(self) -> None:
-        self._records, self._batches, self._bytes = FlatBlocks(), FlatBlocks(), FlatBlocks()
-        super().__init__(records=self._records, batches=self._batches, record_bytes=self._bytes)
+    flat: ClassVar = {"records": _NUMBER, "batches": _NUMBER, "record_bytes": _NUMBER}
 
     def add(self, index: Index, parts: Parts, latency: Index) -> None:
         for version, value, side in bodies(parts):
             tallies = parts.tallies(side)
             if tallies is not None:
-                self._records.block[index] = tallies.records.sum(1)
-                self._batches.block[index] = tallies.batches.sum(1)
-                self._bytes.block[index] = tallies.batch_bytes.sum(1)
+                sums = (each.sum(1) for each in (tallies.records, tallies.batches, tallies.batch_bytes))
+                self._set(index, **dict(zip(self.flat, sums, strict=True)))
             elif record_paths(parts.key, version, side):
                 found = tally(record_fields(parts.key, version, value, side))
-                self._records.block[index] = found.records
-                self._batches.block[index] = found.batches
-                self._bytes.block[index] = found.size
+                self._set(index, records=found.records, batches=found.batches, record_bytes=found.size)
 
 
 class TextBuilder(ColumnBuilder):
     """Texts mentioned in the messages of an exchange, each once per row, as codes of a dictionary."""
 
-    def __init__(self, need: str, find: Callable[[int, int, Any, Side], list[str]]) -> None:
-        self.need = need
-        self.coded = frozenset({need})
-        self._find = find
-        self._codes = ListBlocks(np.int32)
-        super().__init__(**{need: self._codes})
+    find: Callable[[int, int, Any, Side], list[str]]
 
     def add(self, index: Index, parts: Parts, latency: Index) -> None:
         found: dict[str, None] = {}
         for version, value, side in bodies(parts):
-            found.update(dict.fromkeys(self._find(parts.key, version, value, side)))
+            found.update(dict.fromkeys(self.find(parts.key, version, value, side)))
         if found:
-            self._codes.add(index, [self.dictionary[text] for text in found])
+            self._lists[self.need].add(index, [self.dictionary[text] for text in found])
 
 
-def groups() -> TextBuilder:
-    """Return the builder of the groups mentioned in messages."""
-    return TextBuilder("groups", groups_in)
+class Groups(TextBuilder):
+    """The groups mentioned in messages."""
+
+    need = "groups"
+    lists: ClassVar = {"groups": np.int32}
+    coded = frozenset({"groups"})
+    find = staticmethod(groups_in)
 
 
-def members() -> TextBuilder:
-    """Return the builder of the member IDs mentioned in messages."""
-    return TextBuilder("members", members_in)
+class Members(TextBuilder):
+    """The member IDs mentioned in messages."""
+
+    need = "members"
+    lists: ClassVar = {"members": np.int32}
+    coded = frozenset({"members"})
+    find = staticmethod(members_in)
 
 
 def _unnamed(_: str) -> None:
@@ -401,14 +380,11 @@ class Topics(ColumnBuilder):
     """
 
     need = "topics"
+    lists: ClassVar = dict.fromkeys(("topics", "partitions", "partition_topics"), np.int32)
     coded = frozenset({"topics", "partition_topics"})
 
     def __init__(self, names: Names) -> None:
-        self._topics = ListBlocks(np.int32)
-        self._partitions, self._partition_topics = ListBlocks(np.int32), ListBlocks(np.int32)
-        super().__init__(
-            topics=self._topics, partitions=self._partitions, partition_topics=self._partition_topics
-        )
+        super().__init__()
         self._names = names
         self._resolved: tuple[list[str], dict[str, Column]] | None = None
 
@@ -428,9 +404,8 @@ class Topics(ColumnBuilder):
             codes.append(code)
             partitions += numbers
             of_partitions += [code] * len(numbers)
-        self._topics.add(index, codes)
-        self._partitions.add(index, partitions)
-        self._partition_topics.add(index, of_partitions)
+        for blocks, values in zip(self._lists.values(), (codes, partitions, of_partitions), strict=True):
+            blocks.add(index, values)
 
     def end(self) -> None:
         super().end()
@@ -493,12 +468,10 @@ class TopicNames(Builder):
     """Learns names of topic IDs from exchanges. It has no columns."""
 
     need = "topic names"
+    apis = frozenset(TOPIC_NAMES)
 
     def __init__(self, knowledge: SessionContext) -> None:
         self._knowledge = knowledge
-
-    def apis(self) -> frozenset[int] | None:
-        return frozenset(TOPIC_NAMES)
 
     def add(self, index: Index, parts: Parts, latency: Index) -> None:
         response = parts.response.value if parts.response is not None else None

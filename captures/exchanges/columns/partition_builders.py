@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from captures.arrays import Int64s
-from captures.exchanges.columns.arrays import NO_VALUE, FlatBlocks, Index, RaggedArray, TableBlocks
+from captures.exchanges.columns.arrays import NO_VALUE, Index, RaggedArray, TableBlocks
 from captures.exchanges.columns.builders import Column, ColumnBuilder
 from captures.exchanges.projected_reader import BATCH_HEADERS, Part, Parts
 from captures.exchanges.shapes import RecordTallies, header_facts, offset_behind
@@ -41,8 +41,10 @@ class PlaceBuilder(ColumnBuilder):
 
     @classmethod
     def names(cls) -> list[str]:
-        """Return the names of the columns."""
-        return [f"{table}_{column}" for table, columns in cls.TABLES.items() for column in columns]
+        return [
+            *super().names(),
+            *(f"{table}_{column}" for table, columns in cls.TABLES.items() for column in columns),
+        ]
 
     def _fill(self, table: str, index: Index, places: Sequence[Place], *numbers: Any) -> None:
         """Add the partitions of some exchanges, except those with unread fields.
@@ -80,12 +82,10 @@ class Flows(PlaceBuilder):
     """Record data by partition: carried by Produce requests and Fetch responses, and requested by a Fetch."""
 
     need = "flows"
+    apis = CARRIERS
     TABLES = MappingProxyType(
         {"flow": ("topics", "partitions", "bytes", "batches", "records", "uncounted", "markers", "codec")}
     )
-
-    def apis(self) -> frozenset[int] | None:
-        return CARRIERS
 
     def add(self, index: Index, parts: Parts, latency: Index) -> None:
         request, response = ((part and part.value) or {} for part in (parts.request, parts.response))
@@ -109,6 +109,7 @@ class Offsets(PlaceBuilder):
     """Positions of Produce, Fetch and OffsetCommit in each partition."""
 
     need = "offsets"
+    apis = frozenset({ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.OFFSET_COMMIT})
     TABLES = MappingProxyType(
         {
             "asked": ("topics", "partitions", "offsets"),
@@ -138,18 +139,7 @@ class Offsets(PlaceBuilder):
             "session_given": ("session_id", "response"),
         }
     )
-
-    def __init__(self, names: Names) -> None:
-        super().__init__(names)
-        self._flat = {name: FlatBlocks() for name in self._SESSION}
-        self._columns = {**self._columns, **self._flat}
-
-    @classmethod
-    def names(cls) -> list[str]:
-        return [*super().names(), *cls._SESSION]
-
-    def apis(self) -> frozenset[int] | None:
-        return frozenset(self._REQUEST)
+    flat: ClassVar = dict.fromkeys(_SESSION, (NO_VALUE, np.int64))
 
     def add(self, index: Index, parts: Parts, latency: Index) -> None:
         request, response = ((part and part.value) or {} for part in (parts.request, parts.response))
@@ -227,26 +217,20 @@ class BatchHeaders(ColumnBuilder):
     """Further facts from batch headers, and fields beside record data."""
 
     need = BATCH_HEADERS
-
-    def __init__(self) -> None:
-        self._traits, self._earliest, self._latest = FlatBlocks(0), FlatBlocks(), FlatBlocks()
-        self._begins, self._open = FlatBlocks(0, np.int8), FlatBlocks(0, np.int8)
-        super().__init__(
-            batch_traits=self._traits,
-            batch_earliest=self._earliest,
-            batch_latest=self._latest,
-            transactional=self._begins,
-            held_back=self._open,
-        )
-
-    def apis(self) -> frozenset[int] | None:
-        return CARRIERS
+    apis = CARRIERS
+    flat: ClassVar = {
+        "batch_traits": (0, np.int64),
+        "batch_earliest": (NO_VALUE, np.int64),
+        "batch_latest": (NO_VALUE, np.int64),
+        "transactional": (0, np.int8),
+        "held_back": (0, np.int8),
+    }
 
     def add(self, index: Index, parts: Parts, latency: Index) -> None:
         index = np.atleast_1d(index)
         request, response = ((part and part.value) or {} for part in (parts.request, parts.response))
         names = ("transactional_id", "v3_and_below_transactional_id")
-        self._begins.block[index] = any(text(request, name) for name in names)
+        begins = any(text(request, name) for name in names)
         partitions = [row for holder in rows(response, "responses") for row in rows(holder, "partitions")]
         fields = [data for _, _, data in carried(parts.key, request, response)]
         tallies = parts.tallies("request" if parts.key == ApiKey.PRODUCE else "response")
@@ -260,9 +244,13 @@ class BatchHeaders(ColumnBuilder):
         stable, end = (
             _numbers_of(parts.response, name, partitions) for name in ("last_stable_offset", "high_watermark")
         )
-        self._traits.block[index] = np.bitwise_or.reduce(traits, axis=1)
-        self._latest.block[index] = latest.max(1, initial=NO_VALUE)
         never = np.iinfo(np.int64).max
         least = np.where(earliest == NO_VALUE, never, earliest).min(1, initial=never)
-        self._earliest.block[index] = np.where(least == never, NO_VALUE, least)
-        self._open.block[index] = ((stable >= 0) & (stable < end)).any(1)
+        self._set(
+            index,
+            batch_traits=np.bitwise_or.reduce(traits, axis=1),
+            batch_earliest=np.where(least == never, NO_VALUE, least),
+            batch_latest=latest.max(1, initial=NO_VALUE),
+            transactional=begins,
+            held_back=((stable >= 0) & (stable < end)).any(1),
+        )
