@@ -103,10 +103,11 @@ class ColumnBuilder(Builder):
     coded: frozenset[str] = frozenset()
 
     def __init__(self, **tables: TableBlocks) -> None:
-        self._flat = {name: FlatBlocks(blank, dtype) for name, (blank, dtype) in self.flat.items()}
-        self._lists = {name: ListBlocks(dtype) for name, dtype in self.lists.items()}
-        self._columns: dict[str, FlatBlocks | ListBlocks | TableBlocks]
-        self._columns = {**self._flat, **self._lists, **tables}
+        self._columns: dict[str, FlatBlocks | ListBlocks | TableBlocks] = {
+            **{name: FlatBlocks(blank, dtype) for name, (blank, dtype) in self.flat.items()},
+            **{name: ListBlocks(dtype) for name, dtype in self.lists.items()},
+            **tables,
+        }
         self.dictionary = Dictionary()
 
     @classmethod
@@ -117,7 +118,16 @@ class ColumnBuilder(Builder):
     def _set(self, index: Index, **values: Any) -> None:
         """Set numbers of a row, or of several, by column."""
         for name, value in values.items():
-            self._flat[name].block[index] = value
+            column = self._columns[name]
+            assert isinstance(column, FlatBlocks)
+            column.block[index] = value
+
+    def _add(self, index: Index, **values: list[int]) -> None:
+        """Add all numbers of a row, or of several equal ones, by column."""
+        for name, numbers in values.items():
+            column = self._columns[name]
+            assert isinstance(column, ListBlocks)
+            column.add(index, numbers)
 
     def begin(self, count: int) -> None:
         super().begin(count)
@@ -180,13 +190,10 @@ class Errors(ColumnBuilder):
         expected = (
             errors if parts.errors_of_kproxy else expected_errors(key, asked, request, response.value, errors)
         )
-        unexpected = self._lists["error_codes"]
-        if not expected:
-            unexpected.add(index, [error.code for error in errors])
-            return
         routine = {error.path for error in expected}
-        self._lists["expected_error_codes"].add(index, [error.code for error in expected])
-        unexpected.add(index, [error.code for error in errors if error.path not in routine])
+        self._add(index, error_codes=[error.code for error in errors if error.path not in routine])
+        if expected:
+            self._add(index, expected_error_codes=[error.code for error in expected])
 
 
 class Waits(ColumnBuilder):
@@ -293,14 +300,11 @@ class ProblemsColumn(ColumnBuilder):
     flat: ClassVar = {"undecoded": _FLAG, "guessed": _FLAG, "response_told": _FLAG}
 
     def add(self, index: Index, parts: Parts, latency: Index) -> None:
-        for side, part in enumerate((parts.request, parts.response)):
-            if part is not None:
-                if part.problem:
-                    self._flat["undecoded"].block[index] |= 1 << side
-                if part.guess:
-                    self._set(index, guessed=1)
-        if parts.response is not None and parts.response.value:
-            self._set(index, response_told=1)
+        sides = parts.request, parts.response
+        undecoded = sum(1 << side for side, part in enumerate(sides) if part is not None and part.problem)
+        guessed = any(part is not None and part.guess for part in sides)
+        told = parts.response is not None and bool(parts.response.value)
+        self._set(index, undecoded=undecoded, guessed=guessed, response_told=told)
 
 
 class FetchLimits(ColumnBuilder):
@@ -348,7 +352,7 @@ class TextBuilder(ColumnBuilder):
         for version, value, side in bodies(parts):
             found.update(dict.fromkeys(self.find(parts.key, version, value, side)))
         if found:
-            self._lists[self.need].add(index, [self.dictionary[text] for text in found])
+            self._add(index, **{self.need: [self.dictionary[text] for text in found]})
 
 
 class Groups(TextBuilder):
@@ -404,8 +408,7 @@ class Topics(ColumnBuilder):
             codes.append(code)
             partitions += numbers
             of_partitions += [code] * len(numbers)
-        for blocks, values in zip(self._lists.values(), (codes, partitions, of_partitions), strict=True):
-            blocks.add(index, values)
+        self._add(index, topics=codes, partitions=partitions, partition_topics=of_partitions)
 
     def end(self) -> None:
         super().end()

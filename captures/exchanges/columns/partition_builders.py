@@ -147,9 +147,8 @@ class Offsets(PlaceBuilder):
             for name, (column, side) in self._SESSION.items():
                 part = parts.request if side == "request" else parts.response
                 if part is not None and column in (part.value or {}):
-                    self._flat[name].block[np.atleast_1d(index)] = _numbers_of(
-                        part, column, [part.value or {}]
-                    )[:, 0]
+                    found = _numbers_of(part, column, [part.value or {}])[:, 0]
+                    self._set(np.atleast_1d(index), **{name: found})
         outer, inner, field = self._REQUEST[parts.key]
         places, structs = _partitions(request, outer, inner)
         asked = _numbers_of(parts.request, field, structs)
@@ -174,10 +173,10 @@ class Offsets(PlaceBuilder):
         self._fill("forgotten", index, forgotten)
 
     def column(self, name: str) -> Column:
-        return self._flat[name].grown.array if name in self._flat else super().column(name)
+        return ColumnBuilder.column(self, name) if name in self.flat else super().column(name)
 
     def _recoded(self, name: str, values: NDArray[Any], codes: Int64s) -> NDArray[Any]:
-        return values if name in self._flat else super()._recoded(name, values, codes)
+        return values if name in self.flat else super()._recoded(name, values, codes)
 
 
 def _partitions(body: Body, outer: str, inner: str) -> tuple[list[Place], list[Body]]:
