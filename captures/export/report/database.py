@@ -6,6 +6,7 @@ are.
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
@@ -40,13 +41,18 @@ class DuckdbMissing(ImportError):  # noqa: N818  # says what is wrong
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A statement that runs in DuckDB and in Spark SQL.
-
-    :ivar needs: columns that it reads, by table
-    """
+    """A statement that runs in DuckDB and in Spark SQL."""
 
     sql: str
-    needs: Mapping[str, tuple[str, ...]]
+
+    @property
+    def needs(self) -> Mapping[str, tuple[str, ...]]:
+        """The columns that it reads, by table: those whose names occur in it."""
+        words = set(re.findall(r"\w+", re.sub("'[^']*'", "", self.sql)))
+        tables = [name for name in re.findall(r"(?:FROM|JOIN) (\w+)", self.sql) if name in TABLES]
+        return {
+            name: tuple(each.name for each in TABLES[name].columns if each.name in words) for name in tables
+        }
 
 
 class Tables:

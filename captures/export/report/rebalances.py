@@ -121,4 +121,6 @@ def _stories(context: Context) -> Markup:
     return block("The longest", statements.REBALANCE_STORIES, table(rows, columns), rest)
 
 
-REBALANCES = Section("Rebalances", "rebalances", statements.REBALANCE_BARS.needs, _rebalances)
+_STATEMENTS = statements.REBALANCE_GROUPS, statements.REBALANCE_BARS, statements.REBALANCE_STORIES
+_NEEDS = {"rebalances": tuple({name: 0 for each in _STATEMENTS for name in each.needs["rebalances"]})}
+REBALANCES = Section("Rebalances", "rebalances", _NEEDS, _rebalances)

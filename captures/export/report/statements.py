@@ -14,8 +14,6 @@ first rows of an order.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from captures.export.report.database import Statement
 from captures.export.report.section import COLOURS, OTHER
 
@@ -35,11 +33,10 @@ MOST_CONNECTIONS = 20
 _BYTES = "sum(CAST(request_size AS BIGINT) + response_size)"
 _ANSWERED = """latency_ns IS NOT NULL
     AND NOT (designed_wait_ns > 0 AND designed_wait_ns >= latency_ns)"""
-_TIMED = ("time_ns", "latency_ns", "designed_wait_ns")
 
 
-def _text(sql: str) -> str:
-    return sql.strip("\n")
+def _statement(sql: str) -> Statement:
+    return Statement(sql.strip("\n"))
 
 
 # ---------------------------------------------------------------- summary
@@ -49,11 +46,10 @@ def bounds(tables: list[str]) -> Statement:
         f"SELECT min(time_ns) AS first_ns, max(time_ns) AS last_ns FROM {table}"  # noqa: S608
         for table in tables
     ]
-    return Statement("\nUNION ALL\n".join(parts), dict.fromkeys(tables, ("time_ns",)))
+    return _statement("\nUNION ALL\n".join(parts))
 
 
-SUMMARY = Statement(
-    _text(f"""
+SUMMARY = _statement(f"""
 SELECT count(*) AS exchanges,
   min(time_ns) AS first_ns,
   max(time_ns) AS last_ns,
@@ -69,33 +65,18 @@ SELECT count(*) AS exchanges,
   count_if(array_contains(flags, 'orphan')) AS orphans,
   count_if(array_contains(flags, 'problem') AND NOT array_contains(flags, 'unanswered')) AS undecoded
 FROM exchanges
-"""),  # noqa: S608
-    {
-        "exchanges": (
-            *("time_ns", "run", "api", "broker", "client_id", "connection", "request_size", "response_size"),
-            *("records", "error_count", "flags"),
-        )
-    },
-)
+""")  # noqa: S608
 
-LOST = Statement("SELECT sum(lost) AS lost, sum(cut) AS cut FROM tcp_health", {"tcp_health": ("lost", "cut")})
+LOST = _statement("SELECT sum(lost) AS lost, sum(cut) AS cut FROM tcp_health")
 
-FINDINGS = Statement(
-    _text(f"""
+FINDINGS = _statement(f"""
 SELECT f.run, f.severity, f.certainty, f.rule, f.subject, f.sentence, f.advice, f.count AS seen,
   f.time_ns, f.last_ns, f.evidence, f.filter AS filter_text, count(*) OVER () AS of_all
 FROM findings f
 ORDER BY CASE f.severity WHEN 'high' THEN 1 WHEN 'medium' THEN 2 WHEN 'low' THEN 3 ELSE 4 END,
   f.time_ns, f.rule, f.subject, f.run
 LIMIT {MOST_FINDINGS}
-"""),  # noqa: S608
-    {
-        "findings": (
-            *("run", "severity", "certainty", "rule", "subject", "sentence", "advice", "count", "time_ns"),
-            *("last_ns", "evidence", "filter"),
-        )
-    },
-)
+""")  # noqa: S608
 
 
 # ---------------------------------------------------------------- over time
@@ -104,8 +85,7 @@ def traffic(width: int) -> Statement:
 
     :param width: of a slice, in ns
     """
-    return Statement(
-        _text(f"""
+    return _statement(f"""
 WITH busiest AS (
   SELECT api FROM exchanges GROUP BY api ORDER BY count(*) DESC, api LIMIT {COLOURS}
 )
@@ -116,9 +96,7 @@ SELECT e.time_ns - e.time_ns % {width} AS slice_ns,
 FROM exchanges e LEFT JOIN busiest b ON e.api = b.api
 GROUP BY 1, 2
 ORDER BY 1, 2
-"""),  # noqa: S608
-        {"exchanges": ("time_ns", "api", "request_size", "response_size")},
-    )
+""")  # noqa: S608
 
 
 def latency(width: int) -> Statement:
@@ -126,21 +104,19 @@ def latency(width: int) -> Statement:
 
     :param width: of a slice, in ns
     """
-    return _percentiles(f"time_ns - time_ns % {width}", "slice_ns", "slice_ns", {"exchanges": _TIMED})
+    return _percentiles(f"time_ns - time_ns % {width}", "slice_ns", "slice_ns")
 
 
 def latency_by_api() -> Statement:
     """Return the statement for percentiles of the latency by API, ordered by the time spent."""
-    needs = {"exchanges": (*_TIMED, "api")}
-    return _percentiles("api", "api", f"spent_ns DESC, api\nLIMIT {MOST_APIS}", needs)
+    return _percentiles("api", "api", f"spent_ns DESC, api\nLIMIT {MOST_APIS}")
 
 
-def _percentiles(key: str, name: str, order: str, needs: Mapping[str, tuple[str, ...]]) -> Statement:
+def _percentiles(key: str, name: str, order: str) -> Statement:
     def at(percent: int) -> str:
         return f"min(CASE WHEN up_to * 100 >= exchanges * {percent} THEN most_ns END) AS p{percent}_ns"
 
-    return Statement(
-        _text(f"""
+    return _statement(f"""
 WITH steps AS (
   SELECT {key} AS {name},
     CAST(floor(100 * log10(greatest(latency_ns - designed_wait_ns, 1))) AS INT) AS step,
@@ -168,9 +144,7 @@ SELECT {name},
 FROM ranked
 GROUP BY {name}
 ORDER BY {order}
-"""),  # noqa: S608
-        needs,
-    )
+""")  # noqa: S608
 
 
 def heat(width: int, steps: int) -> Statement:
@@ -179,8 +153,7 @@ def heat(width: int, steps: int) -> Statement:
     :param width: of a slice, in ns
     :param steps: number of steps per power of ten
     """
-    return Statement(
-        _text(f"""
+    return _statement(f"""
 SELECT time_ns - time_ns % {width} AS slice_ns,
   CAST(floor({steps} * log10(greatest(latency_ns - designed_wait_ns, 1))) AS INT) AS step,
   count(*) AS exchanges
@@ -188,9 +161,7 @@ FROM exchanges
 WHERE {_ANSWERED}
 GROUP BY 1, 2
 ORDER BY 1, 2
-"""),  # noqa: S608
-        {"exchanges": _TIMED},
-    )
+""")  # noqa: S608
 
 
 _UNEXPECTED = """errors AS (
@@ -198,10 +169,6 @@ _UNEXPECTED = """errors AS (
   FROM exchanges e, LATERAL unnest(e.errors) AS u(error)
   WHERE e.error_count > 0 AND NOT array_contains(e.expected_errors, u.error)
 )"""
-_ERROR_COLUMNS = (
-    *("run", "number", "time_ns", "api", "client_id", "client"),
-    *("errors", "expected_errors", "error_count"),
-)
 
 
 def errors(width: int) -> Statement:
@@ -209,8 +176,7 @@ def errors(width: int) -> Statement:
 
     :param width: of a slice, in ns
     """
-    return Statement(
-        _text(f"""
+    return _statement(f"""
 WITH {_UNEXPECTED}, busiest AS (
   SELECT error FROM errors GROUP BY error ORDER BY count(*) DESC, error LIMIT {COLOURS}
 )
@@ -220,13 +186,10 @@ SELECT e.time_ns - e.time_ns % {width} AS slice_ns,
 FROM errors e LEFT JOIN busiest b ON e.error = b.error
 GROUP BY 1, 2
 ORDER BY 1, 2
-"""),  # noqa: S608
-        {"exchanges": _ERROR_COLUMNS},
-    )
+""")  # noqa: S608
 
 
-ERROR_TABLE = Statement(
-    _text(f"""
+ERROR_TABLE = _statement(f"""
 WITH {_UNEXPECTED}
 SELECT error, api, count(*) AS exchanges, count(DISTINCT who) AS clients,
   min(time_ns) AS first_ns, max(time_ns) AS last_ns,
@@ -236,21 +199,12 @@ FROM errors
 GROUP BY error, api
 ORDER BY exchanges DESC, error, api
 LIMIT {MOST_ERRORS}
-"""),  # noqa: S608
-    {"exchanges": _ERROR_COLUMNS},
-)
+""")  # noqa: S608
 
 
 # ---------------------------------------------------------------- rebalances
-_REBALANCE_COLUMNS = {
-    "rebalances": (
-        *("run", "time_ns", "group", "kind", "duration_ns", "running", "trigger", "certainty", "generation"),
-        *("client_id", "size", "sentence", "stopped", "commit_failures", "evidence"),
-    )
-}
 
-REBALANCE_GROUPS = Statement(
-    _text(f"""
+REBALANCE_GROUPS = _statement(f"""
 WITH told AS (
   SELECT r.group AS group_id, min(r.kind) AS kind, count(*) AS rebalances,
     sum(r.duration_ns) AS total_ns, max(r.duration_ns) AS most_ns,
@@ -269,12 +223,9 @@ SELECT t.*, coalesce(s.partitions, 0) AS stopped, coalesce(f.commits, 0) AS comm
 FROM told t LEFT JOIN stopped s ON t.group_id = s.group_id LEFT JOIN failed f ON t.group_id = f.group_id
 ORDER BY rebalances DESC, t.group_id
 LIMIT {MOST_GROUPS}
-"""),  # noqa: S608
-    _REBALANCE_COLUMNS,
-)
+""")  # noqa: S608
 
-REBALANCE_BARS = Statement(
-    _text(f"""
+REBALANCE_BARS = _statement(f"""
 WITH busiest AS (
   SELECT r.group AS group_id FROM rebalances r GROUP BY r.group ORDER BY count(*) DESC, group_id
   LIMIT {MOST_GROUPS}
@@ -284,20 +235,15 @@ SELECT b.group_id, r.time_ns, r.duration_ns, r.running, r.trigger, r.certainty, 
 FROM rebalances r JOIN busiest b ON r.group = b.group_id
 ORDER BY coalesce(r.duration_ns, 0) DESC, r.time_ns, b.group_id
 LIMIT {MOST_BARS}
-"""),  # noqa: S608
-    _REBALANCE_COLUMNS,
-)
+""")  # noqa: S608
 
-REBALANCE_STORIES = Statement(
-    _text(f"""
+REBALANCE_STORIES = _statement(f"""
 SELECT r.run, r.time_ns, r.group AS group_id, r.duration_ns, r.running, r.trigger, r.sentence,
   r.evidence, count(*) OVER () AS of_all
 FROM rebalances r
 ORDER BY r.running DESC, coalesce(r.duration_ns, 0) DESC, r.time_ns, group_id
 LIMIT {MOST_STORIES}
-"""),  # noqa: S608
-    _REBALANCE_COLUMNS,
-)
+""")  # noqa: S608
 
 # ---------------------------------------------------------------- talkers
 _TALK = f"""count(*) AS exchanges,
@@ -307,41 +253,31 @@ _TALK = f"""count(*) AS exchanges,
 _TALK_ORDER = f"""
 ORDER BY total_bytes DESC, 1
 LIMIT {TOP}"""
-_TALK_COLUMNS = ("request_size", "response_size", "error_count")
 
-CLIENTS = Statement(
-    _text(f"""
+CLIENTS = _statement(f"""
 SELECT coalesce(client_id, regexp_replace(client, ':[0-9]+$', '')) AS who,
   count(DISTINCT regexp_replace(client, ':[0-9]+$', '')) AS hosts,
   {_TALK}, count(*) OVER () AS of_all
 FROM exchanges
 GROUP BY 1{_TALK_ORDER}
-"""),  # noqa: S608
-    {"exchanges": ("client_id", "client", *_TALK_COLUMNS)},
-)
+""")  # noqa: S608
 
-BROKERS = Statement(
-    _text(f"""
+BROKERS = _statement(f"""
 SELECT broker AS who, max(broker_name) AS called,
   count(DISTINCT (run, connection)) AS connections,
   {_TALK}, count(*) OVER () AS of_all
 FROM exchanges
 GROUP BY 1{_TALK_ORDER}
-"""),  # noqa: S608
-    {"exchanges": ("broker", "broker_name", "run", "connection", *_TALK_COLUMNS)},
-)
+""")  # noqa: S608
 
-CONNECTIONS = Statement(
-    _text(f"""
+CONNECTIONS = _statement(f"""
 SELECT connection, run, client, broker, max(client_id) AS client_id,
   {_TALK}, count(*) OVER () AS of_all, max(run) OVER () AS last_run
 FROM exchanges
 GROUP BY connection, run, client, broker
 ORDER BY total_bytes DESC, run, connection
 LIMIT {TOP}
-"""),  # noqa: S608
-    {"exchanges": ("connection", "run", "client", "broker", "client_id", *_TALK_COLUMNS)},
-)
+""")  # noqa: S608
 
 _FLOW = """sum(p.bytes) AS total_bytes,
   sum(CASE WHEN api = 'Produce' THEN p.bytes ELSE 0 END) AS produced,
@@ -349,10 +285,8 @@ _FLOW = """sum(p.bytes) AS total_bytes,
   sum(CASE WHEN replica_id IS NOT NULL THEN p.bytes ELSE 0 END) AS replicated,
   sum(CASE WHEN api = 'Produce' THEN p.records ELSE 0 END) AS records_produced,
   sum(CASE WHEN api <> 'Produce' AND replica_id IS NULL THEN p.records ELSE 0 END) AS records_fetched"""
-_FLOW_COLUMNS = ("api", "topic", "replica_id", "bytes", "records")
 
-TOPICS = Statement(
-    _text(f"""
+TOPICS = _statement(f"""
 SELECT topic AS who, count(DISTINCT p.partition) AS partitions,
   {_FLOW}, count(*) OVER () AS of_all
 FROM topic_partitions p
@@ -360,12 +294,9 @@ WHERE p.bytes IS NOT NULL
 GROUP BY 1
 ORDER BY total_bytes DESC, 1
 LIMIT {TOP}
-"""),  # noqa: S608
-    {"topic_partitions": (*_FLOW_COLUMNS, "partition")},
-)
+""")  # noqa: S608
 
-PARTITIONS = Statement(
-    _text(f"""
+PARTITIONS = _statement(f"""
 SELECT topic AS who, p.partition AS part,
   {_FLOW}, count(*) OVER () AS of_all
 FROM topic_partitions p
@@ -373,13 +304,10 @@ WHERE p.bytes IS NOT NULL
 GROUP BY 1, 2
 ORDER BY total_bytes DESC, 1, 2
 LIMIT {TOP}
-"""),  # noqa: S608
-    {"topic_partitions": (*_FLOW_COLUMNS, "partition")},
-)
+""")  # noqa: S608
 
 # ---------------------------------------------------------------- versions
-LIBRARIES = Statement(
-    _text(f"""
+LIBRARIES = _statement(f"""
 SELECT coalesce(v.library, 'not known') AS library_name, coalesce(v.release, '') AS release_name,
   v.is_broker, count(DISTINCT v.client) AS clients, min(v.client) AS client_example,
   sum(v.exchanges) AS exchanges, count(*) OVER () AS of_all
@@ -388,12 +316,9 @@ WHERE v.client IS NOT NULL
 GROUP BY 1, 2, 3
 ORDER BY clients DESC, exchanges DESC, 1, 2, 3
 LIMIT {MOST_LIBRARIES}
-"""),  # noqa: S608
-    {"client_versions": ("library", "release", "is_broker", "client", "exchanges")},
-)
+""")  # noqa: S608
 
-VERSIONS = Statement(
-    _text(f"""
+VERSIONS = _statement(f"""
 SELECT v.api, v.version, count(DISTINCT v.client) AS clients, sum(v.exchanges) AS exchanges,
   min(v.offered_min) AS offered_min, max(v.offered_max) AS offered_max
 FROM client_versions v
@@ -401,12 +326,9 @@ WHERE v.client IS NOT NULL AND v.version IS NOT NULL
 GROUP BY v.api, v.version
 ORDER BY v.api, v.version
 LIMIT {MOST_VERSIONS}
-"""),  # noqa: S608
-    {"client_versions": ("api", "version", "client", "exchanges", "offered_min", "offered_max")},
-)
+""")  # noqa: S608
 
-WARNINGS = Statement(
-    _text(f"""
+WARNINGS = _statement(f"""
 SELECT w.warning, count(DISTINCT v.client) AS clients, min(v.client) AS client_example,
   min(v.api) AS api_example, sum(v.exchanges) AS exchanges, count(*) OVER () AS of_all
 FROM client_versions v, LATERAL unnest(v.warnings) AS w(warning)
@@ -414,9 +336,7 @@ WHERE v.client IS NOT NULL
 GROUP BY w.warning
 ORDER BY clients DESC, exchanges DESC, w.warning
 LIMIT {MOST_WARNINGS}
-"""),  # noqa: S608
-    {"client_versions": ("client", "api", "exchanges", "warnings")},
-)
+""")  # noqa: S608
 
 
 # ---------------------------------------------------------------- TCP
@@ -425,36 +345,24 @@ def openings(width: int) -> Statement:
 
     :param width: of a slice, in ns
     """
-    return Statement(
-        _text(f"""
+    return _statement(f"""
 SELECT time_ns - time_ns % {width} AS slice_ns, ended, count(*) AS connections
 FROM connections
 GROUP BY 1, 2
 ORDER BY 1, 2
-"""),  # noqa: S608
-        {"connections": ("time_ns", "ended")},
-    )
+""")  # noqa: S608
 
 
-DIRECTIONS = Statement(
-    _text("""
+DIRECTIONS = _statement("""
 SELECT direction, count(*) AS connections, sum(packets) AS packets, sum(t.bytes) AS payload,
   sum(retransmitted) AS retransmitted, sum(reordered) AS reordered, sum(lost) AS lost, sum(cut) AS cut,
   sum(conflicting) AS conflicting, sum(zero_windows) AS zero_windows, count(reset_ns) AS resets
 FROM tcp_health t
 GROUP BY direction
 ORDER BY direction DESC
-"""),
-    {
-        "tcp_health": (
-            *("direction", "packets", "bytes", "retransmitted", "reordered", "lost", "cut", "conflicting"),
-            *("zero_windows", "reset_ns"),
-        )
-    },
-)
+""")
 
-TROUBLED = Statement(
-    _text(f"""
+TROUBLED = _statement(f"""
 SELECT run, connection, direction, sender, receiver, t.bytes AS payload, retransmitted, reordered, lost,
   cut, conflicting, zero_windows, count(*) OVER () AS of_all
 FROM tcp_health t
@@ -462,17 +370,9 @@ WHERE retransmitted + reordered + lost + cut + conflicting + zero_windows > 0
 ORDER BY lost + cut + conflicting + retransmitted DESC, zero_windows DESC, reordered DESC, run, connection,
   direction
 LIMIT {MOST_CONNECTIONS}
-"""),  # noqa: S608
-    {
-        "tcp_health": (
-            *("run", "connection", "direction", "sender", "receiver", "bytes", "retransmitted", "reordered"),
-            *("lost", "cut", "conflicting", "zero_windows"),
-        )
-    },
-)
+""")  # noqa: S608
 
-ROUND_TRIPS = Statement(
-    _text(f"""
+ROUND_TRIPS = _statement(f"""
 SELECT sender AS broker, count(*) AS connections,
   percentile_disc(0.5) WITHIN GROUP (ORDER BY rtt_ns) AS p50_ns,
   percentile_disc(0.95) WITHIN GROUP (ORDER BY rtt_ns) AS p95_ns,
@@ -482,6 +382,4 @@ WHERE direction = 'broker' AND rtt_ns IS NOT NULL
 GROUP BY sender
 ORDER BY p50_ns DESC, sender
 LIMIT {MOST_CONNECTIONS}
-"""),  # noqa: S608
-    {"tcp_health": ("direction", "sender", "rtt_ns")},
-)
+""")  # noqa: S608

@@ -61,7 +61,7 @@ def _ends(row: Row) -> Markup:
     return PARTS.joined(ends, PARTS.styled("dim", called(row["client_id"] or "")))
 
 
-CLIENTS = Section("Top talkers", "talkers", {"exchanges": statements.CLIENTS.needs["exchanges"]}, _talkers)
+CLIENTS = Section("Top talkers", "talkers", statements.CLIENTS.needs, _talkers)
 
 
 # ---------------------------------------------------------------- topics
