@@ -29,30 +29,18 @@ class _Case(NamedTuple):
 
 
 class ExpectedError(NamedTuple):
-    """Why an error is expected, and when."""
+    """Why an error is expected, and when.
+
+    :ivar reads: field of the request that decides, if one does; a missing request is no evidence of an error
+    """
 
     reason: str
-    holds: Callable[[_Case], bool]
+    holds: Callable[[_Case], bool] = lambda _: True
+    reads: str = ""
 
 
-def _always(_: _Case) -> bool:
-    return True
-
-
-def _newer_than_first(case: _Case) -> bool:
-    return case.version > 0
-
-
-def _first_join(case: _Case) -> bool:
-    # a missing request is no evidence of an error
-    return not case.request.get("member_id")
-
-
-def _in_session(field: str) -> Callable[[_Case], bool]:
-    def holds(case: _Case) -> bool:
-        return number(case.request, field, 1) > 0
-
-    return holds
+def _in_session(case: _Case, field: str) -> bool:
+    return number(case.request, field, 1) > 0
 
 
 def _being_created(case: _Case) -> bool:
@@ -61,40 +49,39 @@ def _being_created(case: _Case) -> bool:
     return bool(allowed) and len(case.error.holders) == 2 and not topic.get("partitions")
 
 
-def _wants_stable(case: _Case) -> bool:
-    return bool(case.request.get("require_stable", True))
-
-
 _CONCURRENT = ExpectedError(
-    "The markers of this producer's previous transaction are still being written; the client asks again (KIP-98).",
-    _always,
+    "The markers of this producer's previous transaction are still being written; the client asks again (KIP-98)."
 )
 _STALE_EPOCH = ExpectedError(
     "A heartbeat moved the member epoch while the request was under way; the member repeats it with the new one"
-    " (KIP-848).",
-    _always,
+    " (KIP-848)."
 )
 _SHARE_SESSION = ExpectedError(
     "Brokers keep share sessions only as long as the connection; the client opens a new one (KIP-932).",
-    _in_session("share_session_epoch"),
+    lambda case: _in_session(case, "share_session_epoch"),
+    "share_session_epoch",
 )
 
 EXPECTED: dict[tuple[int, int], ExpectedError] = {
     (ApiKey.API_VERSIONS, ErrorCode.UNSUPPORTED_VERSION): ExpectedError(
         "The broker does not know this version of ApiVersions; the client falls back to one it does (KIP-511).",
-        _newer_than_first,
+        lambda case: case.version > 0,
     ),
     (ApiKey.JOIN_GROUP, ErrorCode.MEMBER_ID_REQUIRED): ExpectedError(
-        "The coordinator gives a new member its ID, with which it joins again (KIP-394).", _first_join
+        "The coordinator gives a new member its ID, with which it joins again (KIP-394).",
+        lambda case: not case.request.get("member_id"),
+        "member_id",
     ),
     (ApiKey.METADATA, ErrorCode.LEADER_NOT_AVAILABLE): ExpectedError(
         "The topic is being created by this very request; partitions have no leader yet"
         " (auto.create.topics.enable).",
         _being_created,
+        "allow_auto_topic_creation",
     ),
     (ApiKey.FETCH, ErrorCode.FETCH_SESSION_ID_NOT_FOUND): ExpectedError(
         "Brokers evict fetch sessions from a cache of limited size; the client opens a new one (KIP-227).",
-        _in_session("session_id"),
+        lambda case: _in_session(case, "session_id"),
+        "session_id",
     ),
     (ApiKey.SHARE_FETCH, ErrorCode.SHARE_SESSION_NOT_FOUND): _SHARE_SESSION,
     (ApiKey.SHARE_ACKNOWLEDGE, ErrorCode.SHARE_SESSION_NOT_FOUND): _SHARE_SESSION,
@@ -102,38 +89,29 @@ EXPECTED: dict[tuple[int, int], ExpectedError] = {
     (ApiKey.OFFSET_FETCH, ErrorCode.STALE_MEMBER_EPOCH): _STALE_EPOCH,
     (ApiKey.OFFSET_FETCH, ErrorCode.UNSTABLE_OFFSET_COMMIT): ExpectedError(
         "A transaction on these offsets is not decided yet; the consumer asked for this error, and retries (KIP-447).",
-        _wants_stable,
+        lambda case: bool(case.request.get("require_stable", True)),
+        "require_stable",
     ),
     **{(key, ErrorCode.CONCURRENT_TRANSACTIONS): _CONCURRENT for key in PRODUCER_APIS},
     (ApiKey.CONSUMER_GROUP_DESCRIBE, ErrorCode.GROUP_ID_NOT_FOUND): ExpectedError(
         "The admin client asks for a new-protocol group first and, if there is none, describes it as a classic"
-        " group (KIP-848).",
-        _always,
+        " group (KIP-848)."
     ),
     (ApiKey.ELECT_LEADERS, ErrorCode.ELECTION_NOT_NEEDED): ExpectedError(
-        "The partition is led by the replica that the election would choose: nothing to do (KIP-460).",
-        _always,
+        "The partition is led by the replica that the election would choose: nothing to do (KIP-460)."
     ),
     (ApiKey.PUSH_TELEMETRY, ErrorCode.UNKNOWN_SUBSCRIPTION_ID): ExpectedError(
-        "The broker's subscription has changed; the client fetches the new one (KIP-714).", _always
+        "The broker's subscription has changed; the client fetches the new one (KIP-714)."
     ),
 }
 """(API key, error code) -> why and when the error is part of a normal conversation."""
 
 
-_REQUEST_FIELDS: dict[int, frozenset[str]] = {
-    ApiKey.FETCH: frozenset({"session_id"}),
-    ApiKey.METADATA: frozenset({"allow_auto_topic_creation"}),
-    ApiKey.OFFSET_FETCH: frozenset({"require_stable"}),
-    ApiKey.JOIN_GROUP: frozenset({"member_id"}),
-    ApiKey.SHARE_FETCH: frozenset({"share_session_epoch"}),
-    ApiKey.SHARE_ACKNOWLEDGE: frozenset({"share_session_epoch"}),
-}
-
-
 def expected_paths(key: int, version: int, side: Side) -> frozenset[str]:
     """Return the paths that :func:`expected_errors` reads in a body, besides those of ``errors_in``."""
-    return _REQUEST_FIELDS.get(key, frozenset()) if side == "request" else frozenset()
+    if side == "response":
+        return frozenset()
+    return frozenset(each.reads for (api_key, _), each in EXPECTED.items() if api_key == key and each.reads)
 
 
 def expected_errors(
