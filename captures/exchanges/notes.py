@@ -377,11 +377,7 @@ class Notes:
         """The connections that kproxy closed, reset or let fall silent, for a rule or a user."""
         state = len(self._intervening), sum(map(len, self._places.values())) if self._intervening else 0
         if self._ended[0] != state:
-            ending = {
-                packet
-                for packet in self._intervening
-                if any(each.ended for each in self._interventions[packet])
-            }
+            ending = set(self.ending(self._intervening))
             found = {
                 stream >> 1
                 for stream, places in (self._places.items() if ending else ())

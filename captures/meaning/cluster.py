@@ -105,11 +105,7 @@ def _features_request(x: Bodies) -> str:
         said.append(
             f"{feature} to {level}"
             + (f" ({known})" if known else "")
-            + (
-                ""
-                if kind == _UPGRADE
-                else f" {(UPGRADE_TYPE.name_of(kind) or '?').lower().replace('_', ' ')}"
-            )
+            + ("" if kind == _UPGRADE else f" {words.value_name(UPGRADE_TYPE, kind)}")
         )
     return join(listed(said[: words.SHOWN]), only_check(x))
 

@@ -5,20 +5,13 @@ from __future__ import annotations
 from captures.meaning import words
 from captures.meaning.exchange import Bodies, Body, SummaryWriter, items, ok, rows, text
 from captures.meaning.topics import only_check
-from captures.meaning.words import join
+from captures.meaning.words import join, value_name
 from dissectors.api_keys import ApiKey
-from dissectors.domains import ALTER_CONFIG_OP, CONFIG_RESOURCE_TYPE, Domain
+from dissectors.domains import ALTER_CONFIG_OP, CONFIG_RESOURCE_TYPE
 from dissectors.embedded import sensitive_config
 
 _DEFAULT_ENTITY = "<default>"
 _VALUE_LENGTH = 40
-
-
-def value_name(domain: Domain, value: int | None) -> str:
-    """Return the name of an enumeration's value in lower case; the number if it has no name."""
-    if value is None:
-        return "?"
-    return (domain.name_of(value) or str(value)).lower().replace("_", " ")
 
 
 def resource(row: Body) -> str:

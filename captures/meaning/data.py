@@ -20,17 +20,10 @@ from captures.meaning.exchange import (
 from captures.meaning.payload import payload
 from captures.meaning.words import join, listed
 from dissectors.api_keys import ApiKey
+from dissectors.domains import LIST_OFFSETS_TIMESTAMP
 
 READ_COMMITTED = 1
 ACKS_ALL = -1
-_SPECIAL_TIMES = {
-    -1: "latest",
-    -2: "earliest",
-    -3: "max timestamp",
-    -4: "earliest local",
-    -5: "latest tiered",
-    -6: "earliest pending upload",
-}
 _LONG_POLL_SHARE = 0.8
 
 
@@ -163,7 +156,11 @@ def _list_offsets_request(x: Bodies) -> str:
     times = {
         row["timestamp"] for _, row in places.each(topics, x.names) if isinstance(row.get("timestamp"), int)
     }
-    said = [_SPECIAL_TIMES.get(time) or f"at {words.moment(time)}" for time in sorted(times, reverse=True)]
+    special = LIST_OFFSETS_TIMESTAMP
+    said = [
+        words.value_name(special, time) if time in special.values else f"at {words.moment(time)}"
+        for time in sorted(times, reverse=True)
+    ]
     level = number(x.request, "isolation_level", 0)
     return join(
         places.told(topics, x.names), words.some(said), "read_committed" if level == READ_COMMITTED else ""

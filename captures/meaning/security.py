@@ -7,9 +7,8 @@ tokens the owner.
 from __future__ import annotations
 
 from captures.meaning import words
-from captures.meaning.configs import value_name
 from captures.meaning.exchange import Bodies, Body, SummaryWriter, items, number, rows, text
-from captures.meaning.words import join, listed
+from captures.meaning.words import join, listed, value_name
 from dissectors.api_keys import ApiKey
 from dissectors.domains import ACL_OPERATION, ACL_PERMISSION, PATTERN_TYPE, RESOURCE_TYPE, SCRAM_MECHANISM
 from dissectors.embedded import sasl

@@ -6,8 +6,7 @@ from captures.meaning import places, words
 from captures.meaning.exchange import Bodies, SummaryWriter, items, number, ok, rows, text
 from captures.meaning.words import join, listed
 from dissectors.api_keys import ApiKey
-
-_ELECTIONS = {0: "preferred", 1: "unclean"}
+from dissectors.domains import ELECTION_TYPE
 
 
 def _named(x: Bodies, field: str) -> list[str]:
@@ -80,7 +79,7 @@ def _create_partitions_request(x: Bodies) -> str:
 # ---------------------------------------------------------------- replicas
 def _elect_request(x: Bodies) -> str:
     wanted = x.request.get("topic_partitions")
-    election = _ELECTIONS.get(number(x.request, "election_type", 0), "unknown")
+    election = words.value_name(ELECTION_TYPE, number(x.request, "election_type", 0))
     everywhere = "topic_partitions" in x.request and wanted is None
     return join(
         election,

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
+from dissectors.domains import Domain
 from dissectors.printable import printable
 
 SHOWN = 3
@@ -28,6 +29,13 @@ def join(*parts: str) -> str:
 def listed(parts: Iterable[str]) -> str:
     """Join the non-empty parts with commas."""
     return ", ".join([part for part in parts if part])
+
+
+def value_name(domain: Domain, value: int | None) -> str:
+    """Return the name of an enumeration's value in lower case; the number if it has no name."""
+    if value is None:
+        return "?"
+    return (domain.name_of(value) or str(value)).lower().replace("_", " ")
 
 
 def size(count: int) -> str:
