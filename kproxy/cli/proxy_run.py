@@ -34,7 +34,6 @@ from kproxy.cli.ui import opens_ui, pages_beside, run_ui
 from kproxy.output import notice
 from kproxy.proxy.control import CommandError, ControlClient
 from kproxy.proxy.modes import MODES
-from kproxy.proxy.recording import recorder_settings
 from kproxy.proxy.run_folder import RunFolder, leftovers
 from kproxy.proxy.tls.differences import what_differs
 from kproxy.signals import ended_by_signals
@@ -269,7 +268,7 @@ class ProxyRun:
             self._recorder = Recorder(folder.capture, limit, keep_dir, given.before, given.after, notice)
             self._recorder.start()
         capture = open_growing(
-            recorder_settings(recorded, folder.capture).capture,
+            settings.recording.capture,
             first=self._first_file,
             begin=self._begin,
             hosts=self._options.hosts,
