@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kproxy.cli.capture_run import CaptureRun, conclude_unread
-from kproxy.cli.command import command, option, options
+from kproxy.cli.command import option, options
 from kproxy.cli.options import JobsOption, ReadingOptions, ReportOptions
 
 if TYPE_CHECKING:
@@ -45,8 +45,9 @@ class CompatOptions(ReportOptions, ReadingOptions, JobsOption):
     as_json: bool = option("--json", help="Print one JSON object (docs/compat.md).")
 
 
-@command(CompatOptions, short_help="Show which clients a broker of another release would refuse.")
-def compat(options: CompatOptions) -> None:
+class Compat(
+    CaptureRun[CompatOptions], short_help="Show which clients a broker of another release would refuse."
+):
     """Show which clients in CAPTURE... a broker of another release would refuse, or serve with older versions.
 
     CAPTURE is a file, a folder, or - for standard input; several are one capture in the order of time.
@@ -54,14 +55,6 @@ def compat(options: CompatOptions) -> None:
     Clients that ask for the broker's versions (ApiVersions) would adapt; their behaviour is inferred. Others would send
     the same requests as before. Kafka 4.0 removed versions older than those of 2.1 (KIP-896). docs/compat.md explains
     the terms.
-    """
-    Compat(options).execute()
-
-
-class Compat(CaptureRun[CompatOptions]):
-    """One run of ``kproxy compat``.
-
-    :raises click.UsageError: if the options do not give one side to compare, or name an unknown release
     """
 
     def __init__(self, options: CompatOptions) -> None:

@@ -7,12 +7,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from functools import partial
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
 
 import click
 
 from kproxy.cli.capture_run import CaptureRun, tell_faults
-from kproxy.cli.command import Count, command, option, options
+from kproxy.cli.command import Count, option, options
 from kproxy.cli.common import (
     EXIT_UNREADABLE,
     filter_option,
@@ -106,8 +106,10 @@ class ExportOptions(UtcOption, ReadingOptions, JobsOption, TimeOptions):
     force: bool = option("--force", help="Overwrite OUT if it exists.")
 
 
-@command(ExportOptions, short_help="Write selected exchanges to a file: pcapng, JSON, CSV, Parquet, Mermaid.")
-def export(options: ExportOptions) -> None:
+class Export(
+    CaptureRun[ExportOptions],
+    short_help="Write selected exchanges to a file: pcapng, JSON, CSV, Parquet, Mermaid.",
+):
     """Write selected exchanges of CAPTURE... to OUT.
 
     CAPTURE is a file, a folder, or - for standard input; several are one capture in the order of time.
@@ -122,21 +124,6 @@ def export(options: ExportOptions) -> None:
     Secrets are masked in all formats but pcapng, which holds the original packets. To share a capture, add --scrub: it
     replaces user data, secrets and every byte that could not be decoded with filler. Names of topics, groups, clients
     and hosts stay.
-    """
-    from captures.export.parquet import ParquetMissing
-
-    try:
-        Export(options).execute()
-    except ParquetMissing as error:
-        echo(f"kproxy: {error}", err=True)
-        sys.exit(EXIT_UNREADABLE)
-
-
-class Export(CaptureRun[ExportOptions]):
-    """One run of ``kproxy export``.
-
-    :ivar exchanges: number of exchanges written
-    :ivar clean: whether there were any, and all files could be read
     """
 
     def __init__(self, options: ExportOptions) -> None:
@@ -190,6 +177,15 @@ class Export(CaptureRun[ExportOptions]):
             raise click.UsageError(f"--columns: {error}") from None
 
     # ------------------------------------------------------------ running
+    def execute(self) -> NoReturn:
+        from captures.export.parquet import ParquetMissing
+
+        try:
+            super().execute()
+        except ParquetMissing as error:
+            echo(f"kproxy: {error}", err=True)
+            sys.exit(EXIT_UNREADABLE)
+
     def concerned(self, error: OSError) -> object:
         return f"{self.options.output} could not be written"
 

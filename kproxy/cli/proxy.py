@@ -274,7 +274,8 @@ def _settings(options: ProxyOptions) -> Settings:
     from kproxy.proxy.address_map import AddressMap, MapError
     from kproxy.proxy.broker_policy import AllowedError, BrokerPolicy
     from kproxy.proxy.brokers import Ports, PortsError
-    from kproxy.proxy.settings import RecordingOptions, Settings
+    from kproxy.proxy.recorder import RecordingOptions
+    from kproxy.proxy.settings import Settings
     from kproxy.proxy.tls.sni import NodeNames, NodeNamesError
 
     bootstrap = options.bootstrap

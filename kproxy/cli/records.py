@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 import click
 
 from kproxy.cli.capture_run import CaptureRun
-from kproxy.cli.command import Count, command, option, options
+from kproxy.cli.command import Count, option, options
 from kproxy.cli.common import filter_option, read_all, with_progress
 from kproxy.cli.options import ColorOption, FilterString, JobsOption, ReadingOptions, TimeOptions, UtcOption
 from kproxy.cli.selection import ExchangeSelection
@@ -146,8 +146,7 @@ class RecordsOptions(UtcOption, ColorOption, ReadingOptions, JobsOption, TimeOpt
     )
 
 
-@command(RecordsOptions, short_help="Show the records: keys, values, headers.")
-def records(options: RecordsOptions) -> None:
+class Records(CaptureRun[RecordsOptions], short_help="Show the records: keys, values, headers."):
     """Show the records that Produce, Fetch and ShareFetch messages in CAPTURE... carry, one line each.
 
     CAPTURE is a file, a folder, or - for standard input; several are one capture in the order of time.
@@ -160,11 +159,6 @@ def records(options: RecordsOptions) -> None:
     Keys and values are shown as text, JSON or hexadecimal; as Avro or Protobuf with --value-schema or --registry.
     docs/records.md explains the columns and the formats.
     """
-    Records(options).execute()
-
-
-class Records(CaptureRun[RecordsOptions]):
-    """One run of ``kproxy records``."""
 
     def __init__(self, options: RecordsOptions) -> None:
         super().__init__(options)
