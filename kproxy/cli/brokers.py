@@ -8,6 +8,7 @@ import click
 
 from kproxy.addresses import Address, address, addresses
 from kproxy.cli.command import ExistingFile, option, options
+from kproxy.cli.common import usage_errors
 from kproxy.output import echo
 
 if TYPE_CHECKING:
@@ -75,10 +76,8 @@ def security_of(command_config: str | None) -> tuple[Security, str]:
         return PLAINTEXT, ""
     from kproxy.proxy.tls.properties import PropertiesError, client_config, read_properties
 
-    try:
+    with usage_errors(PropertiesError, before=f"{command_config}: "):
         config = client_config(read_properties(command_config))
-    except PropertiesError as error:
-        raise click.UsageError(f"{command_config}: {error}") from None
     for warning in config.warnings:
         echo(f"kproxy: {command_config}: {warning}", err=True)
     return config.security, config.bootstrap

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from datetime import tzinfo
 from pathlib import Path
@@ -47,6 +47,29 @@ def reported_endings(concerned: Callable[[OSError], object] = lambda error: erro
         sys.exit(EXIT_UNREADABLE)
 
 
+@contextmanager
+def usage_errors(*kinds: type[Exception], before: str = "") -> Iterator[None]:
+    """Report errors of some kinds as wrong usage, with their message.
+
+    :param before: text before the message
+    """
+    try:
+        yield
+    except kinds as error:
+        raise click.UsageError(f"{before}{error}") from None
+
+
+def refuse_contradictions(wrong: Mapping[str, object]) -> None:
+    """Raise the first sentence whose condition is met.
+
+    :param wrong: sentence -> condition
+    :raises click.UsageError: if there is one
+    """
+    for sentence, met in wrong.items():
+        if met:
+            raise click.UsageError(sentence)
+
+
 _MANY = 20_000  # exchanges: some seconds of work
 _STEPS = 500
 
@@ -81,9 +104,8 @@ def names_of(hosts: Sequence[str]) -> Names:
     from captures.names import NamesError, read_names
 
     try:
-        return read_names(hosts)
-    except NamesError as error:
-        raise click.UsageError(f"--hosts: {error}") from None
+        with usage_errors(NamesError, before="--hosts: "):
+            return read_names(hosts)
     except OSError as error:
         raise click.UsageError(f"--hosts: {error.filename} cannot be read: {error.strerror}") from None
 

@@ -10,6 +10,7 @@ import click
 
 from kproxy.cli.capture_run import CaptureRun, conclude_unread
 from kproxy.cli.command import option, options
+from kproxy.cli.common import usage_errors
 from kproxy.cli.options import JobsOption, ReadingOptions, ReportOptions
 
 if TYPE_CHECKING:
@@ -132,10 +133,8 @@ def _target(text: str, *, zookeeper: bool) -> Target:
         if not Path(text).exists():
             raise click.UsageError(f"{error}, and no file") from None
         return _target_of_file(text)
-    try:
+    with usage_errors(ValueError):
         return Target.of_release(BrokerRelease.of(text, zookeeper=True if zookeeper else None))
-    except ValueError as error:
-        raise click.UsageError(str(error)) from None
 
 
 def _target_of_file(path: str) -> Target:
@@ -148,10 +147,9 @@ def _target_of_file(path: str) -> Target:
     from captures.analysis.compat_model import Target
     from captures.meaning.exchange import number, rows
 
-    try:
+    wrong = f"{path} is not output of 'kproxy api-versions --json': "
+    with usage_errors(OSError, msgspec.DecodeError, before=wrong):
         told = msgspec.json.decode(Path(path).read_bytes())
-    except (OSError, msgspec.DecodeError) as error:
-        raise click.UsageError(f"{path} is not output of 'kproxy api-versions --json': {error}") from None
     brokers = rows(told, "brokers") if isinstance(told, dict) else []
     ranges = [
         {number(row, "api_key"): (number(row, "min"), number(row, "max")) for row in rows(broker, "apis")}
@@ -181,7 +179,5 @@ def _client(text: str) -> Line:
             f"the versions of {library} are not known; of {JAVA} they are, such as {JAVA}-4.0. What a recorded client "
             "of any library would do with a broker, use --broker-version"
         )
-    try:
+    with usage_errors(ValueError):
         return line_of(release)
-    except ValueError as error:
-        raise click.UsageError(str(error)) from None

@@ -17,8 +17,10 @@ from kproxy.cli.common import (
     EXIT_UNREADABLE,
     filter_option,
     progress_bar,
+    refuse_contradictions,
     refuse_to_overwrite,
     undecided_notes,
+    usage_errors,
     with_progress,
 )
 from kproxy.cli.options import FilterString, JobsOption, Payload, ReadingOptions, TimeOptions, UtcOption
@@ -160,9 +162,7 @@ class Export(
             "--columns: only csv and parquet have columns": given.columns and not tabular,
             "--text: it is for json": given.text and self.format != "json",
         }
-        for sentence, met in wrong.items():
-            if met:
-                raise click.UsageError(sentence)
+        refuse_contradictions(wrong)
 
     def _columns(self, columns: str | None) -> tuple[Column, ...]:
         from captures.export.columns import COLUMNS, choose
@@ -171,10 +171,8 @@ class Export(
             return columns_of(self.format)
         if columns == "all":
             return COLUMNS
-        try:
+        with usage_errors(ValueError, before="--columns: "):
             return choose(columns.replace(" ", "").split(","))
-        except ValueError as error:
-            raise click.UsageError(f"--columns: {error}") from None
 
     # ------------------------------------------------------------ running
     def execute(self) -> NoReturn:

@@ -10,6 +10,7 @@ from click.shell_completion import CompletionItem
 
 from kproxy.cli.brokers import ListenAddress
 from kproxy.cli.command import ConfigurationOptions, Count, argument, option, options
+from kproxy.cli.common import usage_errors
 from kproxy.output import use_color
 
 __all__ = ["Duration", "Moment"]
@@ -140,10 +141,8 @@ def _keep_to_limits(context: click.Context, _: click.Parameter, settings: tuple[
         return
     from dissectors.budget import ENVIRONMENT, LimitSettingError, configure, from_environment
 
-    try:
+    with usage_errors(LimitSettingError, before=f"the environment variable {ENVIRONMENT}: "):
         from_environment()
-    except LimitSettingError as error:
-        raise click.UsageError(f"the environment variable {ENVIRONMENT}: {error}") from None
     try:
         configure(settings)
     except LimitSettingError as error:

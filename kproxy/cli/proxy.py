@@ -12,7 +12,7 @@ from dissectors.units import SECOND
 from kproxy.addresses import Address
 from kproxy.cli.brokers import Brokers, CommandConfigOption, HostPort, ListenAddress, security_of
 from kproxy.cli.command import Count, ExistingFile, FileName, command, option, options
-from kproxy.cli.common import reported_endings
+from kproxy.cli.common import refuse_contradictions, reported_endings, usage_errors
 from kproxy.cli.options import (
     FILTER,
     FilterString,
@@ -282,14 +282,12 @@ def _settings(options: ProxyOptions) -> Settings:
     security, named = security_of(options.command_config)
     if named and not bootstrap:
         bootstrap = Brokers().convert(named, None, None)
-    try:
+    with usage_errors(PortsError, NodeNamesError, AllowedError, MapError):
         Ports.parse(options.ports, options.listen[1])
         if options.sni:
             NodeNames(options.sni)
         BrokerPolicy(options.allow_brokers)
         AddressMap(options.mapped)
-    except (PortsError, NodeNamesError, AllowedError, MapError) as error:
-        raise click.UsageError(str(error)) from None
     settings = Settings(
         run_folder="",
         bootstrap=bootstrap,
@@ -355,9 +353,7 @@ def _refuse_contradictions(options: ProxyOptions) -> None:
         "--stub answers, --no-forward closes: use one or the other": options.stub and options.no_forward,
         "--keep copies out of the spool; with -w everything is kept": options.keep is not None and written,
     }
-    for sentence, met in wrong.items():
-        if met:
-            raise click.UsageError(sentence)
+    refuse_contradictions(wrong)
 
 
 def _served(options: ProxyOptions) -> ClientTls | None:
@@ -377,10 +373,8 @@ def _served(options: ProxyOptions) -> ClientTls | None:
     authorities = None if client_ca is None else Path(client_ca).read_text()
     if cert is None or key is None:
         return ClientTls(None, "required" if authorities else "none", authorities)
-    try:
+    with usage_errors(StoreError, before=f"--cert {cert}, --cert-key {key}: "):
         identity = pem_identity(f"{Path(key).read_text()}\n{Path(cert).read_text()}")
-    except StoreError as error:
-        raise click.UsageError(f"--cert {cert}, --cert-key {key}: {error}") from None
     return ClientTls(identity, "required" if authorities else "none", authorities)
 
 

@@ -27,7 +27,7 @@ from captures.live.recorder import Match, Recorder
 from captures.packets.spool import DEFAULT_SPOOL
 from kproxy.addresses import address_text
 from kproxy.cli.command import arguments_of
-from kproxy.cli.common import EXIT_INCOMPLETE, EXIT_UNREADABLE
+from kproxy.cli.common import EXIT_INCOMPLETE, EXIT_UNREADABLE, usage_errors
 from kproxy.cli.live_output import LiveOutput, open_growing
 from kproxy.cli.options import LiveOptions
 from kproxy.cli.ui import opens_ui, pages_beside, run_ui
@@ -167,7 +167,12 @@ class ProxyRun:
             outlives="forwarding and recording go on, Ctrl-C ends them",
             may_be_empty=True,
         )
-        self._metrics = None if metrics is None else _metrics(self._output.topic_name, options.metrics_topics)
+        self._metrics: Metrics | None = None
+        if metrics is not None:
+            from kproxy.proxy.metrics import Metrics, MetricsError
+
+            with usage_errors(MetricsError):
+                self._metrics = Metrics(self._output.topic_name, topics=options.metrics_topics)
 
     def run(self) -> int:
         """Forward until the end; return the exit code.
@@ -387,12 +392,3 @@ def _make_writable(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     if not os.access(folder, os.W_OK | os.X_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(folder))
-
-
-def _metrics(names: Callable[[str], str | None], topics: int) -> Metrics:
-    from kproxy.proxy.metrics import Metrics, MetricsError
-
-    try:
-        return Metrics(names, topics=topics)
-    except MetricsError as error:
-        raise click.UsageError(str(error)) from None

@@ -16,7 +16,7 @@ import click
 
 from kproxy.cli.capture_run import CaptureRun
 from kproxy.cli.command import Count, option, options
-from kproxy.cli.common import filter_option, read_all, with_progress
+from kproxy.cli.common import filter_option, read_all, usage_errors, with_progress
 from kproxy.cli.options import ColorOption, FilterString, JobsOption, ReadingOptions, TimeOptions, UtcOption
 from kproxy.cli.selection import ExchangeSelection
 from kproxy.output import echo, echo_gated, flush, gated, gated_lines, json_line, json_output, terminal_width
@@ -394,7 +394,7 @@ def _decoding(options: RecordsOptions) -> PayloadDecoding:
     from captures.payloads.decoding import PayloadDecoding
     from captures.payloads.payload import SchemaError
 
-    try:
+    with usage_errors(SchemaError):
         return PayloadDecoding.of(
             {
                 "key": cast("PlainFormat", options.key_format),
@@ -403,8 +403,6 @@ def _decoding(options: RecordsOptions) -> PayloadDecoding:
             {"key": options.key_schemas, "value": options.value_schemas},
             options.registry,
         )
-    except SchemaError as error:
-        raise click.UsageError(str(error)) from None
 
 
 def _facts(capture: Capture) -> LogFacts:

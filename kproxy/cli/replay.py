@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from kproxy.addresses import Address
 from kproxy.cli.brokers import Brokers, CommandConfigOption, security_of
 from kproxy.cli.capture_run import CaptureInput, tell_faults
 from kproxy.cli.command import command, option, options
-from kproxy.cli.common import EXIT_UNREADABLE, filter_option, reported_endings, with_progress
+from kproxy.cli.common import EXIT_UNREADABLE, filter_option, reported_endings, usage_errors, with_progress
 from kproxy.cli.options import ColorOption, FilterString, ReadingOptions, Time, TimeOptions, UtcOption
 from kproxy.cli.selection import ExchangeSelection
 from kproxy.output import echo, echo_json, flush, terminal_width
@@ -118,7 +118,11 @@ class ReplayRun:
 
         self.options = options
         self.security, _ = security_of(options.command_config)
-        self.allowed = _allowed(options.allow)
+        from kproxy.replay.permission import NotAllowedError, allowed_keys
+
+        with usage_errors(NotAllowedError, before="--allow: "):
+            names = (name for text in options.allow for name in text.split(",") if name.strip())
+            self.allowed = allowed_keys(names)
         self.speed = None if options.speed == float("inf") else options.speed
         self.timeout = options.timeout / SECOND
         self.limit = None if options.show_all else _ROWS
@@ -302,15 +306,6 @@ class ReplayRun:
         table.most = self.limit
         for line in table.lines(terminal_width()):
             echo(line, wait=True)
-
-
-def _allowed(texts: Iterable[str]) -> frozenset[int]:
-    from kproxy.replay.permission import NotAllowedError, allowed_keys
-
-    try:
-        return allowed_keys(name for text in texts for name in text.split(",") if name.strip())
-    except NotAllowedError as error:
-        raise click.UsageError(f"--allow: {error}") from None
 
 
 def _telling_of_nodes(capture: Capture, reader: ExchangeReader) -> Iterator[Exchange]:
