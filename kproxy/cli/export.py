@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
 import click
 
 from kproxy.cli.capture_run import CaptureRun, tell_faults
-from kproxy.cli.command import Count, option, options
+from kproxy.cli.command import Count, Number, option, options
 from kproxy.cli.common import (
     EXIT_UNREADABLE,
     filter_option,
@@ -68,11 +68,8 @@ class ExportOptions(UtcOption, ReadingOptions, JobsOption, TimeOptions):
     wanted: FilterString | None = option(
         "-Y", "--filter", help="Write only exchanges that match, such as 'api == Fetch'."
     )
-    connections: tuple[int, ...] = option(
-        "--connection",
-        type=click.IntRange(0),
-        metavar="N",
-        help="Write only connection N, as numbered in JSON; may be given several times.",
+    connections: tuple[Number, ...] = option(
+        "--connection", help="Write only connection N, as numbered in JSON; may be given several times."
     )
     count: Count | None = option("-c", "--count", help="Stop after N exchanges.")
     payload: Payload | None = option(

@@ -38,7 +38,6 @@ class GroupsOptions(UtcOption, ReportOptions, ReadingOptions, JobsOption, TimeOp
     html: str | None = option(
         "--html",
         type=click.Path(allow_dash=True, dir_okay=False),
-        metavar="FILE",
         help="Write a page with a chart of members over time instead; - for standard output.",
     )
     mermaid: bool = option(

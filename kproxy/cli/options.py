@@ -9,7 +9,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from kproxy.cli.brokers import ListenAddress
-from kproxy.cli.command import ConfigurationOptions, Count, argument, option, options
+from kproxy.cli.command import AnyFile, ConfigurationOptions, Count, argument, option, options
 from kproxy.cli.common import usage_errors
 from kproxy.output import use_color
 
@@ -168,10 +168,8 @@ class HostsOption:
     """Names for addresses."""
 
     title = "Reading"
-    hosts: tuple[str, ...] = option(
+    hosts: tuple[AnyFile, ...] = option(
         "--hosts",
-        type=click.Path(),
-        metavar="FILE",
         help="Name addresses: a hosts file, or what 'kubectl get pods -A -o wide' prints; "
         "may be given several times.",
     )
@@ -183,12 +181,7 @@ class ReadingOptions(HostsOption):
 
     title = "Reading"
     files: tuple[str, ...] = argument("CAPTURE...", type=click.Path(allow_dash=True))
-    keylog: str | None = option(
-        "--keylog",
-        type=click.Path(),
-        metavar="FILE",
-        help="Decrypt TLS with the secrets in this NSS key log.",
-    )
+    keylog: AnyFile | None = option("--keylog", help="Decrypt TLS with the secrets in this NSS key log.")
     align_clocks: bool = option(
         "--align-clocks",
         help="Align the clocks of captures from several hosts, by the packets that they have in common.",

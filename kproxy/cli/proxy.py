@@ -11,7 +11,7 @@ import click
 from dissectors.units import SECOND
 from kproxy.addresses import Address
 from kproxy.cli.brokers import Brokers, CommandConfigOption, HostPort, ListenAddress, security_of
-from kproxy.cli.command import Count, ExistingFile, FileName, command, option, options
+from kproxy.cli.command import Count, ExistingFile, FileName, Number, command, option, options
 from kproxy.cli.common import refuse_contradictions, reported_endings, usage_errors
 from kproxy.cli.options import (
     FILTER,
@@ -188,13 +188,7 @@ class MetricsOptions:
 
     title = "Metrics"
     metrics: ListenAddress | None = option("--metrics", help="Prometheus metrics: docs/metrics.md.")
-    metrics_topics: int = option(
-        "--metrics-topics",
-        type=click.IntRange(0),
-        default=100,
-        metavar="N",
-        help="Topics with metrics of their own.",
-    )
+    metrics_topics: Number = option("--metrics-topics", default=100, help="Topics with metrics of their own.")
 
 
 @options

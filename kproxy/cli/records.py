@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 import click
 
 from kproxy.cli.capture_run import CaptureRun
-from kproxy.cli.command import Count, option, options
+from kproxy.cli.command import Count, Number, option, options
 from kproxy.cli.common import filter_option, read_all, usage_errors, with_progress
 from kproxy.cli.options import ColorOption, FilterString, JobsOption, ReadingOptions, TimeOptions, UtcOption
 from kproxy.cli.selection import ExchangeSelection
@@ -86,11 +86,8 @@ class RecordsOptions(UtcOption, ColorOption, ReadingOptions, JobsOption, TimeOpt
         metavar="TOPIC",
         help="Show only records of this topic, or of those that match 'orders-*'; may be given several times.",
     )
-    partitions: tuple[int, ...] = option(
-        "--partition",
-        type=click.IntRange(min=0),
-        metavar="N",
-        help="Show only records of this partition; may be given several times.",
+    partitions: tuple[Number, ...] = option(
+        "--partition", help="Show only records of this partition; may be given several times."
     )
     offsets: OffsetRange | None = option(
         "--offset", type=Offsets(), help="Show only these offsets: 120, 100..200, 100.. or ..200."
@@ -101,9 +98,9 @@ class RecordsOptions(UtcOption, ColorOption, ReadingOptions, JobsOption, TimeOpt
         help="Show only records with a timestamp between these times, which may be old: "
         "2026-11-21T09:00:00Z..2026-11-21T10:00:00Z; --from and --to select by when they were sent or fetched.",
     )
-    key: str | None = option("-k", "--key", metavar="TEXT", help="Show only records with exactly this key.")
+    key: str | None = option("-k", "--key", help="Show only records with exactly this key.")
     contains: str | None = option(
-        "--contains", metavar="TEXT", help="Show only records with this text in key, value or a header."
+        "--contains", help="Show only records with this text in key, value or a header."
     )
     once: bool = option(
         "--once", help="Show the record at an offset once, however often it was sent and fetched."

@@ -13,7 +13,7 @@ from dissectors.units import SECOND
 from kproxy.addresses import Address
 from kproxy.cli.brokers import Brokers, CommandConfigOption, security_of
 from kproxy.cli.capture_run import CaptureInput, tell_faults
-from kproxy.cli.command import command, option, options
+from kproxy.cli.command import Number, command, option, options
 from kproxy.cli.common import EXIT_UNREADABLE, filter_option, reported_endings, usage_errors, with_progress
 from kproxy.cli.options import ColorOption, FilterString, ReadingOptions, Time, TimeOptions, UtcOption
 from kproxy.cli.selection import ExchangeSelection
@@ -57,11 +57,8 @@ class ReplayOptions(UtcOption, ColorOption, ReadingOptions, TimeOptions, Command
     bootstrap: tuple[Address, ...] = option(
         "-b", "--bootstrap-server", multiple=False, type=Brokers(), required=True, help="The live cluster."
     )
-    connections: tuple[int, ...] = option(
-        "--connection",
-        type=click.IntRange(0),
-        metavar="N",
-        help="Send only requests of this connection; may be given several times.",
+    connections: tuple[Number, ...] = option(
+        "--connection", help="Send only requests of this connection; may be given several times."
     )
     wanted: FilterString | None = option("-Y", "--filter", help="Send only requests whose exchanges match.")
     allow: tuple[str, ...] = option(

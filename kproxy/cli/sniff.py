@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 
 from captures import private
-from kproxy.cli.command import Count, argument, command, option, options
+from kproxy.cli.command import AnyFile, Count, argument, command, option, options
 from kproxy.cli.common import EXIT_UNREADABLE, refuse_contradictions, refuse_to_overwrite, reported_endings
 from kproxy.cli.options import FilterString, LiveOptions, RecorderOptions, SpoolSize, WebOption
 from kproxy.output import echo
@@ -98,17 +98,14 @@ class SniffOptions(LiveOptions, WebOption, RecorderOptions, CaptureOptions):
         "--write",
         heading="Recording",
         type=click.Path(dir_okay=False, allow_dash=True),
-        metavar="FILE",
         help="Write all captured packets to a pcap file too; - is standard output, and implies -q.",
     )
     force: bool = option("--force", heading="Recording", help="With -w: overwrite FILE if it exists.")
     quiet: bool = option("-q", "--quiet", help="Only record (-w, --ring); show no exchanges.")
     count: Count | None = option("-c", "--count", help="Stop after N exchanges; with -q after N packets.")
-    keylog: str | None = option(
+    keylog: AnyFile | None = option(
         "--keylog",
         heading="Reading",
-        type=click.Path(),
-        metavar="FILE",
         help="Decrypt TLS with the secrets in this NSS key log, which may still grow.",
     )
     spool: SpoolSize | None = option(

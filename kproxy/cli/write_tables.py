@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 import click
 
-from kproxy.cli.command import Count, argument, command, option, options
+from kproxy.cli.command import AnyFile, Count, argument, command, option, options
 from kproxy.cli.common import (
     EXIT_INCOMPLETE,
     EXIT_UNREADABLE,
@@ -109,12 +109,7 @@ class TablesCommandOptions(HostsOption):
     overwrite: bool = option("--overwrite", help="Replace the tables in OUT.")
     follow: bool = option("-F", "--follow", help="Keep adding files that appear in a folder, until Ctrl-C.")
     strict: bool = option("--strict", help="Stop at the first file that is damaged or cannot be read.")
-    keylog: str | None = option(
-        "--keylog",
-        type=click.Path(),
-        metavar="FILE",
-        help="Decrypt TLS with the secrets in this NSS key log.",
-    )
+    keylog: AnyFile | None = option("--keylog", help="Decrypt TLS with the secrets in this NSS key log.")
     only: tuple[str, ...] = option(
         "--only", metavar="RULE", help="Findings: run only this rule (kproxy diagnose --list)."
     )
