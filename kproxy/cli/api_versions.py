@@ -47,7 +47,7 @@ class ApiVersions(
 
     def run(self) -> None:
         from kproxy.cli.results import Versions
-        from kproxy.text.formats import spaced
+        from kproxy.text.blocks import spaced
 
         capture = self.reading.capture()
         matrix = self._matrix(capture)

@@ -302,7 +302,7 @@ class CaptureRun(Generic[Options]):
 
     def show(self, blocks: Iterable[Block], *, prose: bool = False) -> None:
         """Print blocks as text or Markdown; internal errors in them are contained."""
-        from kproxy.text.formats import markdown_lines, text_lines
+        from kproxy.text.blocks import markdown_lines, text_lines
 
         shown = (
             markdown_lines(blocks) if self.as_markdown else text_lines(blocks, terminal_width(), prose=prose)

@@ -54,7 +54,7 @@ class Clients(CaptureRun[ClientsOptions], short_help="Show the clients, their li
         super().__init__(options)
 
     def run(self) -> None:
-        from kproxy.text.formats import spaced
+        from kproxy.text.blocks import spaced
 
         capture = self.reading.capture()
         found = self._clients(capture)

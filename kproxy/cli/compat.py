@@ -110,8 +110,7 @@ class Compat(
         )
 
     def _answer(self, result: object, sentence: str, *tables: Table) -> None:
-        from kproxy.text.blocks import Paragraph
-        from kproxy.text.formats import spaced
+        from kproxy.text.blocks import Paragraph, spaced
 
         shown = [each for each in tables if each.rows]
         for each in shown:

@@ -49,7 +49,7 @@ class Lag(CaptureRun[LagOptions], short_help="Show how far groups are behind, ov
         from captures.analysis.lag import FOLLOWING, LagStats, total
         from captures.analysis.position_columns import TAKEN
         from kproxy.cli.results import GroupLag, LagResult
-        from kproxy.text.formats import spaced
+        from kproxy.text.blocks import spaced
 
         capture = self.reading.capture()
         reader, tally = self.reading.reader(capture), self.reading.tally

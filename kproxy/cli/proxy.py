@@ -10,18 +10,22 @@ import click
 
 from dissectors.units import SECOND
 from kproxy.addresses import Address
-from kproxy.cli.brokers import Brokers, CommandConfigOption, HostPort, ListenAddress, security_of
 from kproxy.cli.command import Count, ExistingFile, FileName, Number, command, option, options
 from kproxy.cli.common import refuse_contradictions, reported_endings, usage_errors
 from kproxy.cli.options import (
     FILTER,
+    Brokers,
+    CommandConfigOption,
     FilterString,
+    HostPort,
+    ListenAddress,
     LiveOptions,
     RecorderOptions,
     Size,
     SpoolSize,
     Time,
     WebOption,
+    security_of,
 )
 from kproxy.proxy.modes import MODES
 

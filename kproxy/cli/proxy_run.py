@@ -37,7 +37,7 @@ from kproxy.proxy.modes import MODES
 from kproxy.proxy.run_folder import RunFolder, leftovers
 from kproxy.proxy.tls.differences import what_differs
 from kproxy.signals import ended_by_signals
-from kproxy.text.events import sentence_of
+from kproxy.text.control import sentence_of
 
 if TYPE_CHECKING:
     from captures.live.capture import GrowingCapture

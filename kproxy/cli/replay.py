@@ -11,11 +11,20 @@ import click
 
 from dissectors.units import SECOND
 from kproxy.addresses import Address
-from kproxy.cli.brokers import Brokers, CommandConfigOption, security_of
 from kproxy.cli.capture_run import CaptureInput, tell_faults
 from kproxy.cli.command import Number, command, option, options
 from kproxy.cli.common import EXIT_UNREADABLE, filter_option, reported_endings, usage_errors, with_progress
-from kproxy.cli.options import ColorOption, FilterString, ReadingOptions, Time, TimeOptions, UtcOption
+from kproxy.cli.options import (
+    Brokers,
+    ColorOption,
+    CommandConfigOption,
+    FilterString,
+    ReadingOptions,
+    Time,
+    TimeOptions,
+    UtcOption,
+    security_of,
+)
 from kproxy.cli.selection import ExchangeSelection
 from kproxy.output import echo, echo_json, flush, terminal_width
 

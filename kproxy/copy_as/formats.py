@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
 from functools import partial
@@ -11,7 +11,8 @@ from captures.exchanges import Capture, Exchange
 from captures.exchanges.broker_logs import Lack
 from captures.packets.joined_source import JoinedSource
 from dissectors.sides import SIDES, Side
-from kproxy.copy_as import dumps, kcat, python_source, texts, tools
+from kproxy.copy_as import kcat, python_source, texts, tools
+from kproxy.copy_as.frames import base64, hex_dump, raw_hex
 from kproxy.copy_as.request import CannotCopyError, rendered
 from kproxy.copy_as.shell import Command
 
@@ -91,6 +92,13 @@ def _has(side: Side, exchange: Exchange) -> bool:
     return bool(exchange.request_size if side == "request" else exchange.response_size)
 
 
+def _encoded(name: str, title: str, suffix: str, make: _OneFrame) -> Iterator[Format]:
+    """Yield the formats of a request's and of a response's bytes."""
+    for side in SIDES:
+        text = _frames(make, [side])
+        yield Format(f"{side}-{name}", f"{side} as {title}", suffix, text, partial(_has, side))
+
+
 def _has_message(side: Side, exchange: Exchange) -> bool:
     return (exchange.request if side == "request" else exchange.response) is not None
 
@@ -137,31 +145,9 @@ FORMATS = (
     Format("json", "JSON", ".jsonl", lambda each, _: texts.json_lines(each)),
     Format("tree", "tree of fields", ".txt", lambda each, context: texts.trees(each, context.zone)),
     Format("line", "line of the list", ".txt", lambda each, context: texts.lines(each, context.zone)),
-    Format("hexdump", "hex dump with text", ".txt", _frames(dumps.hex_dump, SIDES, "\n")),
-    Format(
-        "request-hex", "request as hex", ".hex", _frames(dumps.raw_hex, ["request"]), partial(_has, "request")
-    ),
-    Format(
-        "response-hex",
-        "response as hex",
-        ".hex",
-        _frames(dumps.raw_hex, ["response"]),
-        partial(_has, "response"),
-    ),
-    Format(
-        "request-base64",
-        "request as base64",
-        ".b64",
-        _frames(dumps.base64, ["request"]),
-        partial(_has, "request"),
-    ),
-    Format(
-        "response-base64",
-        "response as base64",
-        ".b64",
-        _frames(dumps.base64, ["response"]),
-        partial(_has, "response"),
-    ),
+    Format("hexdump", "hex dump with text", ".txt", _frames(hex_dump, SIDES, "\n")),
+    *_encoded("hex", "hex", ".hex", raw_hex),
+    *_encoded("base64", "base64", ".b64", base64),
     Format("filter", "filter that shows it", ".txt", lambda each, _: texts.filter_text(each)),
     Format("wireshark", "Wireshark filter of its packets", ".txt", _wireshark),
     Format("mermaid", "Mermaid diagram", ".mmd", lambda each, context: texts.mermaid(each, context.capture)),

@@ -14,7 +14,7 @@ from struct import Struct
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kproxy.proxy.treatments import Treatment
+    from kproxy.proxy.addresses import Treatment
     from kproxy.proxy.verdicts import Frame
 
 REQUEST_HEAD = Struct(">ihhi")

@@ -27,7 +27,7 @@ from kproxy.proxy.framing import NeedMore, TrackedRequest
 from kproxy.proxy.verdicts import UNCHANGED, Charge, Ending, Verdict
 
 if TYPE_CHECKING:
-    from kproxy.proxy.addresses import StreamedEndpoints
+    from kproxy.proxy.node_endpoints import StreamedEndpoints
     from kproxy.proxy.session import Session
     from kproxy.proxy.tee import Recording
 

@@ -33,7 +33,7 @@ from kproxy.addresses import Address, address_text
 from kproxy.proxy.acceptor import Acceptor
 from kproxy.proxy.address_map import AddressMap, Target
 from kproxy.proxy.address_watch import AddressWatch
-from kproxy.proxy.addresses import Broker
+from kproxy.proxy.addresses import Broker, Treatment, treatment_of
 from kproxy.proxy.broker_policy import BrokerPolicy, network
 from kproxy.proxy.brokers import Brokers, Place, Ports
 from kproxy.proxy.clock_steps import ClockSteps
@@ -61,7 +61,6 @@ from kproxy.proxy.tls import diagnosis
 from kproxy.proxy.tls.authority import AuthorityError
 from kproxy.proxy.tls.contexts import TlsConfigError
 from kproxy.proxy.tls.sni import NodeNames
-from kproxy.proxy.treatments import Treatment, treatment_of
 from kproxy.proxy.verdicts import Inspector, Peers
 
 _TICK = 0.1  # seconds

@@ -1,7 +1,7 @@
 """TLS and SASL of the proxy: Kafka's client properties, OpenSSL contexts, and explanations of failures.
 
     properties, jaas    Kafka's own client configuration (--command-config) -> :class:`security.Security`
-    stores, jks         PEM, PKCS #12, JKS and JCEKS files -> certificates and keys; certificates, ciphers
+    stores, jks         PEM, PKCS #12, JKS and JCEKS files -> certificates and keys; certificates
     security            what a client needs to reach brokers, as plain data that is sent to the data plane
     contexts            ``ssl.SSLContext`` for each side, key logs
     authority           the local certificate authority, certificates by name
