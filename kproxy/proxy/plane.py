@@ -58,7 +58,6 @@ from kproxy.proxy.session import Session
 from kproxy.proxy.settings import Settings
 from kproxy.proxy.tcp_info import Sampler, TcpInfo
 from kproxy.proxy.tls import diagnosis
-from kproxy.proxy.tls.authority import AuthorityError
 from kproxy.proxy.tls.contexts import TlsConfigError
 from kproxy.proxy.tls.sni import NodeNames
 from kproxy.proxy.verdicts import Inspector, Peers
@@ -614,7 +613,7 @@ def main() -> None:
     try:
         settings = msgspec.json.decode(line, type=Settings)
         uvloop.run(_main(settings, reports))
-    except (OSError, ValueError, TlsConfigError, AuthorityError) as error:
+    except (OSError, ValueError, TlsConfigError) as error:
         reports.event("failed", text=f"{error}{_occupant_hint(error, settings)}")
         sys.exit(1)
 

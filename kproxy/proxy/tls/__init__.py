@@ -11,6 +11,6 @@
 
 Files are read by the front process, which has time: ``properties`` and ``stores`` load the cryptographic library. The
 data plane imports ``security``, ``contexts``, ``sni``, ``diagnosis`` and ``certificates``, which need only the standard
-library and msgspec; the cryptographic library is loaded with the first certificate that ``authority`` makes, or that
-``diagnosis`` has to name.
+library and msgspec; the cryptographic library is loaded with ``authority``, which only TLS without a certificate of the
+user's needs, or with the first certificate that ``diagnosis`` has to name.
 """
