@@ -33,9 +33,10 @@ from dissectors.records import Batch, Record
 from dissectors.records.build import build_batch
 from kproxy.proxy.brokers import Brokers, Ports
 from kproxy.proxy.plane import Plane
+from kproxy.proxy.recorder import RecordingOptions
 from kproxy.proxy.reports import Reports
 from kproxy.proxy.session import Session
-from kproxy.proxy.settings import RecordingOptions, Settings
+from kproxy.proxy.settings import Settings
 from kproxy.proxy.verdicts import Peers
 from tests.batches import batches
 from tests.kproxy.frames import request_frame, response_frame
@@ -155,7 +156,7 @@ def _table(script: str, copies: int, size: int, *, lossy: bool = False) -> Prepa
 
 # ---------------------------------------------------------------- what is made of captures
 def _json(size: int) -> PreparedJob:
-    from kproxy.cli.read import read
+    from kproxy.cli.read import Read
 
     path = captured("mixed", size)
 
@@ -164,7 +165,7 @@ def _json(size: int) -> PreparedJob:
         with redirect_stdout(io.TextIOWrapper(written, write_through=True)):
             # what other processes do is not counted
             with suppress(SystemExit):
-                read.main(["--json", "--jobs", "1", path], standalone_mode=False)
+                Read.command.main(["--json", "--jobs", "1", path], standalone_mode=False)
             sys.stdout.flush()
             return written.getvalue()
 

@@ -6,6 +6,7 @@ import gc
 import os
 from functools import partial
 from importlib import import_module
+from operator import attrgetter
 from typing import Any
 
 import click
@@ -18,32 +19,32 @@ from kproxy.output import gate_tracebacks, gated_errors, use_color
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 COMMANDS = {
-    "api-versions": "api_versions",
+    "api-versions": "api_versions:ApiVersions.command",
     "attach": "attach",
-    "clients": "clients",
-    "compat": "compat",
+    "clients": "clients:Clients.command",
+    "compat": "compat:Compat.command",
     "completion": "completion",
     "config": "config",
     "ctl": "ctl",
-    "diagnose": "diagnose",
-    "diff": "diff",
+    "diagnose": "diagnose:Diagnose.command",
+    "diff": "diff:Diff.command",
     "doctor": "doctor",
-    "export": "export",
-    "follow": "follow",
-    "groups": "groups",
-    "incidents": "incidents",
-    "journey": "journey",
-    "lag": "lag",
+    "export": "export:Export.command",
+    "follow": "follow:Follow.command",
+    "groups": "groups:Groups.command",
+    "incidents": "incidents:Incidents.command",
+    "journey": "journey:Journey.command",
+    "lag": "lag:Lag.command",
     "mcp": "mcp",
     "open": "open:open_",
     "proxy": "proxy",
-    "read": "read",
-    "records": "records",
+    "read": "read:Read.command",
+    "records": "records:Records.command",
     "replay": "replay",
     "report": "report",
     "serve": "serve",
     "sniff": "sniff",
-    "stats": "stats",
+    "stats": "stats:Stats.command",
     "tables": "write_tables",
 }
 """Command -> its module, with its name there if that differs."""
@@ -99,7 +100,7 @@ class _Program(Group):
         if cmd_name not in COMMANDS:
             return None
         module, _, name = COMMANDS[cmd_name].partition(":")
-        found: click.Command = getattr(import_module(f"kproxy.cli.{module}"), name or module)
+        found: click.Command = attrgetter(name or module)(import_module(f"kproxy.cli.{module}"))
         return found
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kproxy.cli.capture_run import CaptureRun
-from kproxy.cli.command import command, option, options
+from kproxy.cli.command import option, options
 from kproxy.cli.options import ClientOption, JobsOption, ReadingOptions, ReportOptions
 from kproxy.cli.selection import chosen, there_are
 
@@ -32,8 +32,9 @@ class ApiVersionsOptions(ReportOptions, ReadingOptions, JobsOption, ClientOption
     as_json: bool = option("--json", help="Print one JSON object (docs/api-versions.md).")
 
 
-@command(ApiVersionsOptions, short_help="Show which API versions brokers offer and clients use.")
-def api_versions(options: ApiVersionsOptions) -> None:
+class ApiVersions(
+    CaptureRun[ApiVersionsOptions], short_help="Show which API versions brokers offer and clients use."
+):
     """Show which API versions the brokers in CAPTURE... offer, and which of them clients use and could use.
 
     CAPTURE is a file, a folder, or - for standard input; several are one capture in the order of time.
@@ -43,15 +44,10 @@ def api_versions(options: ApiVersionsOptions) -> None:
     that Kafka 4.0 brokers refuse (KIP-896), versions that are used but not offered, and clients that never ask for
     versions.
     """
-    ApiVersions(options).execute()
-
-
-class ApiVersions(CaptureRun[ApiVersionsOptions]):
-    """One run of ``kproxy api-versions``."""
 
     def run(self) -> None:
         from kproxy.cli.results import Versions
-        from kproxy.text.formats import spaced
+        from kproxy.text.blocks import spaced
 
         capture = self.reading.capture()
         matrix = self._matrix(capture)

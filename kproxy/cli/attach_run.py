@@ -17,7 +17,7 @@ from kproxy.output import notice
 from kproxy.proxy.control import ClosedError, CommandError, ControlClient
 from kproxy.proxy.run_folder import Run
 from kproxy.signals import ended_by_signals
-from kproxy.text.events import sentence_of
+from kproxy.text.control import sentence_of
 
 if TYPE_CHECKING:
     from kproxy.cli.attach import AttachOptions

@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, tzinfo
 from functools import cached_property
-from typing import TYPE_CHECKING, Generic, NoReturn, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Generic, NoReturn, TypeVar, get_args
 
 import click
 
+from kproxy.cli.command import Command, command
 from kproxy.cli.common import (
     EXIT_INCOMPLETE,
     keylog_option,
@@ -216,12 +217,21 @@ _FORMS = {"as_json": "--json", "as_markdown": "--markdown", "html": "--html", "m
 
 
 class CaptureRun(Generic[Options]):
-    """A run of a command about a capture.
+    """A run of a command about a capture. The module of a subclass has the command's name, its docstring is the help.
 
+    :cvar command: the command, which makes and executes a run
     :param files: the captures, if not all arguments are captures
     :raises click.UsageError: if the options are invalid
     :ivar clean: whether everything was read and decoded
     """
+
+    command: ClassVar[Command]
+
+    def __init_subclass__(cls, *, short_help: str) -> None:
+        name = cls.__module__.rpartition(".")[2].replace("_", "-")
+        (declared,) = get_args(cls.__orig_bases__[0])  # type: ignore[attr-defined]
+        made = command(declared, name, short_help=short_help, help=cls.__doc__)
+        cls.command = made(lambda options: cls(options).execute())
 
     def __init__(self, options: Options, files: tuple[str, ...] | None = None) -> None:
         self.options = options
@@ -292,7 +302,7 @@ class CaptureRun(Generic[Options]):
 
     def show(self, blocks: Iterable[Block], *, prose: bool = False) -> None:
         """Print blocks as text or Markdown; internal errors in them are contained."""
-        from kproxy.text.formats import markdown_lines, text_lines
+        from kproxy.text.blocks import markdown_lines, text_lines
 
         shown = (
             markdown_lines(blocks) if self.as_markdown else text_lines(blocks, terminal_width(), prose=prose)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kproxy.cli.capture_run import CaptureRun, conclude_unread
-from kproxy.cli.command import command, option, options
+from kproxy.cli.command import option, options
 from kproxy.cli.common import with_progress
 from kproxy.cli.options import ClientOption, ReadingOptions, ReportOptions
 from kproxy.cli.selection import chosen
@@ -35,8 +35,7 @@ class ClientsOptions(ReportOptions, ReadingOptions, ClientOption):
     as_json: bool = option("--json", help="Print one JSON object (docs/clients.md).")
 
 
-@command(ClientsOptions, short_help="Show the clients, their libraries and their settings.")
-def clients(options: ClientsOptions) -> None:
+class Clients(CaptureRun[ClientsOptions], short_help="Show the clients, their libraries and their settings."):
     """Show the clients in CAPTURE...: their library and release, addresses, principals and connections.
 
     CAPTURE is a file, a folder, or - for standard input; several are one capture in the order of time.
@@ -48,11 +47,6 @@ def clients(options: ClientsOptions) -> None:
     requests, or not seen. The output names the exchanges that show it and points out risky values. docs/clients.md
     explains where each setting comes from.
     """
-    Clients(options).execute()
-
-
-class Clients(CaptureRun[ClientsOptions]):
-    """One run of ``kproxy clients``."""
 
     def __init__(self, options: ClientsOptions) -> None:
         if options.changed and not options.settings:
@@ -60,7 +54,7 @@ class Clients(CaptureRun[ClientsOptions]):
         super().__init__(options)
 
     def run(self) -> None:
-        from kproxy.text.formats import spaced
+        from kproxy.text.blocks import spaced
 
         capture = self.reading.capture()
         found = self._clients(capture)

@@ -48,8 +48,19 @@ class _Number(click.IntRange):
         return "N"
 
 
+class _File(click.Path):
+    """A file of any kind, shown as FILE in help."""
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        return "FILE"
+
+
+Number = Annotated[int, _Number(0)]
+"""A whole number, such as that of a connection."""
 Count = Annotated[int, _Number(1)]
 """How many of something, at least one."""
+AnyFile = Annotated[str, _File()]
+"""A file, or anything else with a path."""
 FileName = Annotated[str, click.Path(dir_okay=False)]
 """A file, which may be new."""
 ExistingFile = Annotated[str, click.Path(exists=True, dir_okay=False)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from datetime import tzinfo
 from pathlib import Path
@@ -47,6 +47,29 @@ def reported_endings(concerned: Callable[[OSError], object] = lambda error: erro
         sys.exit(EXIT_UNREADABLE)
 
 
+@contextmanager
+def usage_errors(*kinds: type[Exception], before: str = "") -> Iterator[None]:
+    """Report errors of some kinds as wrong usage, with their message.
+
+    :param before: text before the message
+    """
+    try:
+        yield
+    except kinds as error:
+        raise click.UsageError(f"{before}{error}") from None
+
+
+def refuse_contradictions(wrong: Mapping[str, object]) -> None:
+    """Raise the first sentence whose condition is met.
+
+    :param wrong: sentence -> condition
+    :raises click.UsageError: if there is one
+    """
+    for sentence, met in wrong.items():
+        if met:
+            raise click.UsageError(sentence)
+
+
 _MANY = 20_000  # exchanges: some seconds of work
 _STEPS = 500
 
@@ -81,9 +104,8 @@ def names_of(hosts: Sequence[str]) -> Names:
     from captures.names import NamesError, read_names
 
     try:
-        return read_names(hosts)
-    except NamesError as error:
-        raise click.UsageError(f"--hosts: {error}") from None
+        with usage_errors(NamesError, before="--hosts: "):
+            return read_names(hosts)
     except OSError as error:
         raise click.UsageError(f"--hosts: {error.filename} cannot be read: {error.strerror}") from None
 
@@ -182,33 +204,30 @@ class RateBar:
         self._bar.__exit__(None, None, None)
 
 
-class progress_bar:  # noqa: N801  # a context manager, used like a function
-    """Shows the progress of reading a large capture, its rate and the remaining time.
+_LARGE = 64 << 20  # bytes
+
+
+@contextmanager
+def progress_bar(label: str) -> Iterator[Callable[[int, int | None], None] | None]:
+    """Show the progress of reading a large capture, its rate and the remaining time.
 
     Only on a terminal, and only if the size is known.
     """
+    from dissectors.printable import printable
 
-    LEAST = 64 << 20
+    bar: RateBar | None = None
 
-    def __init__(self, label: str) -> None:
-        self._label = label
-        self._bar: RateBar | None = None
+    def update(done: int, size: int | None) -> None:
+        nonlocal bar
+        if size is not None and size >= _LARGE:
+            bar = bar or RateBar(printable(label), size)
+            bar.update(done, size)  # the total of a compressed file is an estimate
 
-    def __enter__(self) -> Callable[[int, int | None], None] | None:
-        return self._update if sys.stderr.isatty() else None
-
-    def _update(self, done: int, size: int | None) -> None:
-        if size is None or size < self.LEAST:
-            return
-        if self._bar is None:
-            from dissectors.printable import printable
-
-            self._bar = RateBar(printable(self._label), size)
-        self._bar.update(done, size)  # the total of a compressed file is an estimate
-
-    def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.close()
+    try:
+        yield update if sys.stderr.isatty() else None
+    finally:
+        if bar is not None:
+            bar.close()
 
 
 # ---------------------------------------------------------------- files that commands write

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from kproxy.cli.capture_run import CaptureRun, conclude_unread
-from kproxy.cli.command import command, option, options
+from kproxy.cli.command import option, options
+from kproxy.cli.common import usage_errors
 from kproxy.cli.options import JobsOption, ReadingOptions, ReportOptions
 
 if TYPE_CHECKING:
@@ -45,8 +46,9 @@ class CompatOptions(ReportOptions, ReadingOptions, JobsOption):
     as_json: bool = option("--json", help="Print one JSON object (docs/compat.md).")
 
 
-@command(CompatOptions, short_help="Show which clients a broker of another release would refuse.")
-def compat(options: CompatOptions) -> None:
+class Compat(
+    CaptureRun[CompatOptions], short_help="Show which clients a broker of another release would refuse."
+):
     """Show which clients in CAPTURE... a broker of another release would refuse, or serve with older versions.
 
     CAPTURE is a file, a folder, or - for standard input; several are one capture in the order of time.
@@ -54,14 +56,6 @@ def compat(options: CompatOptions) -> None:
     Clients that ask for the broker's versions (ApiVersions) would adapt; their behaviour is inferred. Others would send
     the same requests as before. Kafka 4.0 removed versions older than those of 2.1 (KIP-896). docs/compat.md explains
     the terms.
-    """
-    Compat(options).execute()
-
-
-class Compat(CaptureRun[CompatOptions]):
-    """One run of ``kproxy compat``.
-
-    :raises click.UsageError: if the options do not give one side to compare, or name an unknown release
     """
 
     def __init__(self, options: CompatOptions) -> None:
@@ -116,8 +110,7 @@ class Compat(CaptureRun[CompatOptions]):
         )
 
     def _answer(self, result: object, sentence: str, *tables: Table) -> None:
-        from kproxy.text.blocks import Paragraph
-        from kproxy.text.formats import spaced
+        from kproxy.text.blocks import Paragraph, spaced
 
         shown = [each for each in tables if each.rows]
         for each in shown:
@@ -139,10 +132,8 @@ def _target(text: str, *, zookeeper: bool) -> Target:
         if not Path(text).exists():
             raise click.UsageError(f"{error}, and no file") from None
         return _target_of_file(text)
-    try:
+    with usage_errors(ValueError):
         return Target.of_release(BrokerRelease.of(text, zookeeper=True if zookeeper else None))
-    except ValueError as error:
-        raise click.UsageError(str(error)) from None
 
 
 def _target_of_file(path: str) -> Target:
@@ -155,10 +146,9 @@ def _target_of_file(path: str) -> Target:
     from captures.analysis.compat_model import Target
     from captures.meaning.exchange import number, rows
 
-    try:
+    wrong = f"{path} is not output of 'kproxy api-versions --json': "
+    with usage_errors(OSError, msgspec.DecodeError, before=wrong):
         told = msgspec.json.decode(Path(path).read_bytes())
-    except (OSError, msgspec.DecodeError) as error:
-        raise click.UsageError(f"{path} is not output of 'kproxy api-versions --json': {error}") from None
     brokers = rows(told, "brokers") if isinstance(told, dict) else []
     ranges = [
         {number(row, "api_key"): (number(row, "min"), number(row, "max")) for row in rows(broker, "apis")}
@@ -188,7 +178,5 @@ def _client(text: str) -> Line:
             f"the versions of {library} are not known; of {JAVA} they are, such as {JAVA}-4.0. What a recorded client "
             "of any library would do with a broker, use --broker-version"
         )
-    try:
+    with usage_errors(ValueError):
         return line_of(release)
-    except ValueError as error:
-        raise click.UsageError(str(error)) from None

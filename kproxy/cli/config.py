@@ -11,6 +11,7 @@ import click
 from click.core import ParameterSource
 
 from kproxy.cli.command import Option, argument, command, option, options, options_of, path_of
+from kproxy.cli.common import usage_errors
 from kproxy.configuration import Configuration, ConfigurationError, load
 from kproxy.output import echo, echo_json, terminal_width
 
@@ -52,17 +53,13 @@ def defaults(ctx: click.Context, file: str | None, profile: str | None) -> dict[
     configuration: Configuration = ctx.meta[_META]
     if configuration.path is None:
         return {}
-    try:
+    with usage_errors(ConfigurationError):
         return dict(_values(configuration, ctx))
-    except ConfigurationError as error:
-        raise click.UsageError(str(error)) from None
 
 
 def _loaded(file: str | Path | None, profile: str | None) -> Configuration:
-    try:
+    with usage_errors(ConfigurationError):
         configuration = load(None if file is None else Path(file), profile or "")
-    except ConfigurationError as error:
-        raise click.UsageError(str(error)) from None
     for note in configuration.notes:
         echo(f"kproxy: {note}", err=True)
     return configuration

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 import click
 
 from kproxy.cli.command import NoOptions, argument, command, group, option, options
+from kproxy.cli.common import usage_errors
 from kproxy.cli.options import FILTER
 from kproxy.cli.runs import RunOption, the_run, told_errors
 from kproxy.output import echo, echo_json
@@ -257,10 +258,8 @@ def edit(options: EditOptions) -> None:
     if options.changes:
         parameters["changes"] = dict(map(_change, options.changes))
     elif options.body is not None:
-        try:
+        with usage_errors(msgspec.MsgspecError, before="--body: "):
             parameters["body"] = msgspec.json.decode(options.body.read(), type=dict[str, Any])
-        except msgspec.MsgspecError as error:
-            raise click.UsageError(f"--body: {error}") from None
     elif options.frame is not None:
         parameters["frame"] = b64encode(options.frame.read()).decode()
     options.do("edit", control=True, number=options.number, **parameters)

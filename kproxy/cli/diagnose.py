@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from kproxy.cli.capture_run import CaptureRun
-from kproxy.cli.command import command, option, options
+from kproxy.cli.command import option, options
 from kproxy.cli.common import filter_option, read_all
 from kproxy.cli.options import FilterString, JobsOption, ReadingOptions, ReportOptions, TimeOptions, UtcOption
 from kproxy.cli.selection import ExchangeSelection
@@ -80,8 +80,7 @@ class DiagnoseOptions(UtcOption, ReportOptions, ReadingOptions, JobsOption, Time
     )
 
 
-@command(DiagnoseOptions, short_help="Report what is wrong in a capture, and what to do.")
-def diagnose(options: DiagnoseOptions) -> None:
+class Diagnose(CaptureRun[DiagnoseOptions], short_help="Report what is wrong in a capture, and what to do."):
     """Report what is wrong in the Kafka traffic in CAPTURE..., since when, and what to do.
 
     CAPTURE is a file, a folder, or - for standard input; several are one capture in the order of time.
@@ -95,11 +94,6 @@ def diagnose(options: DiagnoseOptions) -> None:
     been seen ten times as often; Ctrl-C ends with all of them. Exchanges are numbered in order of completion, as in
     kproxy read --follow.
     """
-    DiagnoseRun(options).execute()
-
-
-class DiagnoseRun(CaptureRun[DiagnoseOptions]):
-    """One run of ``kproxy diagnose``."""
 
     def __init__(self, options: DiagnoseOptions) -> None:
         from captures.analysis.findings.finding import Severity

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kproxy.cli.capture_run import CaptureInput, CaptureRun, conclude
-from kproxy.cli.command import argument, command, option, options
+from kproxy.cli.command import argument, option, options
 from kproxy.cli.common import with_progress
 from kproxy.cli.options import JobsOption, Moment, ReadingOptions, ReportOptions, UtcOption
 
@@ -64,8 +64,7 @@ class DiffOptions(UtcOption, ReportOptions, ReadingOptions, JobsOption):
     as_json: bool = option("--json", help="Print one JSON object (docs/diff.md).")
 
 
-@command(DiffOptions, short_help="Show what differs between two captures.")
-def diff(options: DiffOptions) -> None:
+class Diff(CaptureRun[DiffOptions], short_help="Show what differs between two captures."):
     """Show what differs between the captures GOOD and BAD, the largest differences first.
 
     GOOD and BAD are files or folders. With --window and --against, two stretches of time of CAPTURE... are compared,
@@ -75,14 +74,6 @@ def diff(options: DiffOptions) -> None:
     versions, and rates. Rates and latencies are reported as different only if the data prove it (99.9 %); possible
     differences follow after that. Each difference lists exchange numbers of both sides. docs/diff.md explains the
     method.
-    """
-    Diff(options).execute()
-
-
-class Diff(CaptureRun[DiffOptions]):
-    """One run of ``kproxy diff``.
-
-    :raises click.UsageError: unless the options give two captures or two time ranges
     """
 
     def __init__(self, options: DiffOptions) -> None:

@@ -7,18 +7,20 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from functools import partial
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
 
 import click
 
 from kproxy.cli.capture_run import CaptureRun, tell_faults
-from kproxy.cli.command import Count, command, option, options
+from kproxy.cli.command import Count, Number, option, options
 from kproxy.cli.common import (
     EXIT_UNREADABLE,
     filter_option,
     progress_bar,
+    refuse_contradictions,
     refuse_to_overwrite,
     undecided_notes,
+    usage_errors,
     with_progress,
 )
 from kproxy.cli.options import FilterString, JobsOption, Payload, ReadingOptions, TimeOptions, UtcOption
@@ -66,11 +68,8 @@ class ExportOptions(UtcOption, ReadingOptions, JobsOption, TimeOptions):
     wanted: FilterString | None = option(
         "-Y", "--filter", help="Write only exchanges that match, such as 'api == Fetch'."
     )
-    connections: tuple[int, ...] = option(
-        "--connection",
-        type=click.IntRange(0),
-        metavar="N",
-        help="Write only connection N, as numbered in JSON; may be given several times.",
+    connections: tuple[Number, ...] = option(
+        "--connection", help="Write only connection N, as numbered in JSON; may be given several times."
     )
     count: Count | None = option("-c", "--count", help="Stop after N exchanges.")
     payload: Payload | None = option(
@@ -106,8 +105,10 @@ class ExportOptions(UtcOption, ReadingOptions, JobsOption, TimeOptions):
     force: bool = option("--force", help="Overwrite OUT if it exists.")
 
 
-@command(ExportOptions, short_help="Write selected exchanges to a file: pcapng, JSON, CSV, Parquet, Mermaid.")
-def export(options: ExportOptions) -> None:
+class Export(
+    CaptureRun[ExportOptions],
+    short_help="Write selected exchanges to a file: pcapng, JSON, CSV, Parquet, Mermaid.",
+):
     """Write selected exchanges of CAPTURE... to OUT.
 
     CAPTURE is a file, a folder, or - for standard input; several are one capture in the order of time.
@@ -122,21 +123,6 @@ def export(options: ExportOptions) -> None:
     Secrets are masked in all formats but pcapng, which holds the original packets. To share a capture, add --scrub: it
     replaces user data, secrets and every byte that could not be decoded with filler. Names of topics, groups, clients
     and hosts stay.
-    """
-    from captures.export.parquet import ParquetMissing
-
-    try:
-        Export(options).execute()
-    except ParquetMissing as error:
-        echo(f"kproxy: {error}", err=True)
-        sys.exit(EXIT_UNREADABLE)
-
-
-class Export(CaptureRun[ExportOptions]):
-    """One run of ``kproxy export``.
-
-    :ivar exchanges: number of exchanges written
-    :ivar clean: whether there were any, and all files could be read
     """
 
     def __init__(self, options: ExportOptions) -> None:
@@ -173,9 +159,7 @@ class Export(CaptureRun[ExportOptions]):
             "--columns: only csv and parquet have columns": given.columns and not tabular,
             "--text: it is for json": given.text and self.format != "json",
         }
-        for sentence, met in wrong.items():
-            if met:
-                raise click.UsageError(sentence)
+        refuse_contradictions(wrong)
 
     def _columns(self, columns: str | None) -> tuple[Column, ...]:
         from captures.export.columns import COLUMNS, choose
@@ -184,12 +168,19 @@ class Export(CaptureRun[ExportOptions]):
             return columns_of(self.format)
         if columns == "all":
             return COLUMNS
-        try:
+        with usage_errors(ValueError, before="--columns: "):
             return choose(columns.replace(" ", "").split(","))
-        except ValueError as error:
-            raise click.UsageError(f"--columns: {error}") from None
 
     # ------------------------------------------------------------ running
+    def execute(self) -> NoReturn:
+        from captures.export.parquet import ParquetMissing
+
+        try:
+            super().execute()
+        except ParquetMissing as error:
+            echo(f"kproxy: {error}", err=True)
+            sys.exit(EXIT_UNREADABLE)
+
     def concerned(self, error: OSError) -> object:
         return f"{self.options.output} could not be written"
 

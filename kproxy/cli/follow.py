@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kproxy.cli.capture_run import CaptureRun
-from kproxy.cli.command import argument, command, option, options
+from kproxy.cli.command import argument, option, options
 from kproxy.cli.common import with_progress
 from kproxy.cli.options import ReadingOptions, ReportOptions, TimeOptions, UtcOption
 from kproxy.cli.selection import ExchangeSelection, there_are
@@ -37,8 +37,7 @@ class FollowOptions(UtcOption, ReportOptions, ReadingOptions, TimeOptions):
     mermaid: bool = option("--mermaid", help="Print a Mermaid sequence diagram instead.")
 
 
-@command(FollowOptions, short_help="Show everything that one client did, as a log.")
-def follow(options: FollowOptions) -> None:
+class Follow(CaptureRun[FollowOptions], short_help="Show everything that one client did, as a log."):
     """Show what one client in CAPTURE... did, over all its connections and brokers, as a log.
 
     CLIENT is a client ID, the instance ID of a static member, an address, or a pattern such as 'app-*'; omit it if you
@@ -52,11 +51,6 @@ def follow(options: FollowOptions) -> None:
 
     --from and --to choose what is shown; the whole capture is read in any case.
     """
-    Follow(options).execute()
-
-
-class Follow(CaptureRun[FollowOptions]):
-    """One run of ``kproxy follow``."""
 
     def __init__(self, options: FollowOptions) -> None:
         self.question, files = _question(options)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kproxy.cli.capture_run import CaptureRun
-from kproxy.cli.command import command, option, options
+from kproxy.cli.command import option, options
 from kproxy.cli.common import read_all, refuse_to_overwrite
 from kproxy.cli.options import GroupOption, JobsOption, ReadingOptions, ReportOptions, TimeOptions, UtcOption
 from kproxy.cli.selection import chosen, fits
@@ -38,7 +38,6 @@ class GroupsOptions(UtcOption, ReportOptions, ReadingOptions, JobsOption, TimeOp
     html: str | None = option(
         "--html",
         type=click.Path(allow_dash=True, dir_okay=False),
-        metavar="FILE",
         help="Write a page with a chart of members over time instead; - for standard output.",
     )
     mermaid: bool = option(
@@ -48,8 +47,7 @@ class GroupsOptions(UtcOption, ReportOptions, ReadingOptions, JobsOption, TimeOp
     force: bool = option("--force", help="Overwrite the FILE of --html if it exists.")
 
 
-@command(GroupsOptions, short_help="Show why groups rebalanced, and what it cost.")
-def groups(options: GroupsOptions) -> None:
+class Groups(CaptureRun[GroupsOptions], short_help="Show why groups rebalanced, and what it cost."):
     """Show the groups in CAPTURE... over time: members, generations, and why each rebalance happened.
 
     CAPTURE is a file, a folder, or - for standard input; several are one capture in the order of time.
@@ -64,11 +62,6 @@ def groups(options: GroupsOptions) -> None:
     --from and --to choose the rebalances that are shown. The whole capture is read in any case, because earlier traffic
     shows who was a member.
     """
-    Groups(options).execute()
-
-
-class Groups(CaptureRun[GroupsOptions]):
-    """One run of ``kproxy groups``."""
 
     def __init__(self, options: GroupsOptions) -> None:
         super().__init__(options)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kproxy.cli.capture_run import CaptureRun
-from kproxy.cli.command import command, option, options
+from kproxy.cli.command import option, options
 from kproxy.cli.common import read_all
 from kproxy.cli.options import JobsOption, ReadingOptions, ReportOptions, TimeOptions, UtcOption
 from kproxy.cli.selection import ExchangeSelection
@@ -32,8 +32,10 @@ class IncidentsOptions(UtcOption, ReportOptions, ReadingOptions, JobsOption, Tim
     show_all: bool = option("--all", help="Print all that followed from an incident.")
 
 
-@command(IncidentsOptions, short_help="Report what happened: outages, restarts, crashes, and what followed.")
-def incidents(options: IncidentsOptions) -> None:
+class Incidents(
+    CaptureRun[IncidentsOptions],
+    short_help="Report what happened: outages, restarts, crashes, and what followed.",
+):
     """Report what happened in CAPTURE..., each incident once: who, from when to when, how sure, and what followed.
 
     CAPTURE is a file, a folder, or - for standard input; several are one capture in the order of time.
@@ -48,11 +50,6 @@ def incidents(options: IncidentsOptions) -> None:
 
     --from and --to choose the incidents that are shown. The whole capture is read in any case.
     """
-    Incidents(options).execute()
-
-
-class Incidents(CaptureRun[IncidentsOptions]):
-    """One run of ``kproxy incidents``."""
 
     def __init__(self, options: IncidentsOptions) -> None:
         if options.follow and options.as_markdown:

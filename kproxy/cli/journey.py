@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kproxy.cli.capture_run import CaptureRun, conclude_unread
-from kproxy.cli.command import argument, command, option, options
+from kproxy.cli.command import Number, argument, option, options
 from kproxy.cli.common import with_progress
 from kproxy.cli.options import GroupOption, ReadingOptions, ReportOptions, UtcOption
 from kproxy.cli.selection import chosen
@@ -27,12 +27,9 @@ class JourneyOptions(UtcOption, ReportOptions, ReadingOptions, GroupOption):
     """Options of ``kproxy journey``."""
 
     files: tuple[str, ...] = argument("[RECORD] CAPTURE...", type=click.Path(allow_dash=True))
-    key: str | None = option("-k", "--key", metavar="TEXT", help="Follow the records with this key.")
+    key: str | None = option("-k", "--key", help="Follow the records with this key.")
     contains: str | None = option(
-        "--contains",
-        former=("-c",),
-        metavar="TEXT",
-        help="Follow the records with this text in key, value or a header.",
+        "--contains", former=("-c",), help="Follow the records with this text in key, value or a header."
     )
     topic: str | None = option(
         "-t",
@@ -40,19 +37,16 @@ class JourneyOptions(UtcOption, ReportOptions, ReadingOptions, GroupOption):
         metavar="TOPIC",
         help="Follow only records of this topic; alone, show how long all of them wait.",
     )
-    partition: int | None = option(
-        "--partition",
-        former=("-p",),
-        type=click.IntRange(min=0),
-        metavar="N",
-        help="Follow only records of this partition.",
+    partition: Number | None = option(
+        "--partition", former=("-p",), help="Follow only records of this partition."
     )
     show_all: bool = option("--all", help="Show every matching record, and every range.")
     as_json: bool = option("--json", help="Print one JSON object (docs/journey.md).")
 
 
-@command(JourneyOptions, short_help="Trace a record from its producer to the commits of its groups.")
-def journey(options: JourneyOptions) -> None:
+class Journey(
+    CaptureRun[JourneyOptions], short_help="Trace a record from its producer to the commits of its groups."
+):
     """Trace a RECORD, such as orders-3@120, through CAPTURE...
 
     RECORD is TOPIC-PARTITION@OFFSET. Instead, --key or --contains select records by content, and --topic alone selects
@@ -64,11 +58,6 @@ def journey(options: JourneyOptions) -> None:
     For all records of a topic: how long they wait at each hop, and which were delivered more than once or skipped.
     docs/journey.md explains what is seen and what is inferred.
     """
-    JourneyCommand(options).execute()
-
-
-class JourneyCommand(CaptureRun[JourneyOptions]):
-    """One run of ``kproxy journey``."""
 
     def __init__(self, options: JourneyOptions) -> None:
         self.sought, files = _sought(options)

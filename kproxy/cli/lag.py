@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from kproxy.cli.capture_run import CaptureRun
-from kproxy.cli.command import command, option, options
+from kproxy.cli.command import option, options
 from kproxy.cli.common import with_progress
 from kproxy.cli.options import GroupOption, JobsOption, ReadingOptions, ReportOptions, UtcOption
 from kproxy.cli.selection import chosen
@@ -32,8 +32,7 @@ class LagOptions(UtcOption, ReportOptions, ReadingOptions, JobsOption, GroupOpti
     as_json: bool = option("--json", help="Print one JSON object (docs/lag.md).")
 
 
-@command(LagOptions, short_help="Show how far groups are behind, over time.")
-def lag(options: LagOptions) -> None:
+class Lag(CaptureRun[LagOptions], short_help="Show how far groups are behind, over time."):
     """Show the lag of the groups in CAPTURE..., per partition and over time, without asking any broker.
 
     CAPTURE is a file, a folder, or - for standard input; several are one capture in the order of time.
@@ -42,11 +41,6 @@ def lag(options: LagOptions) -> None:
     minus the offset that it fetches if it commits nothing. Ends are known from Fetch and ListOffsets responses, and
     from records produced with acks=all. Unknown values are left open. docs/lag.md explains the columns.
     """
-    Lag(options).execute()
-
-
-class Lag(CaptureRun[LagOptions]):
-    """One run of ``kproxy lag``."""
 
     def run(self) -> None:
         import numpy as np
@@ -55,7 +49,7 @@ class Lag(CaptureRun[LagOptions]):
         from captures.analysis.lag import FOLLOWING, LagStats, total
         from captures.analysis.position_columns import TAKEN
         from kproxy.cli.results import GroupLag, LagResult
-        from kproxy.text.formats import spaced
+        from kproxy.text.blocks import spaced
 
         capture = self.reading.capture()
         reader, tally = self.reading.reader(capture), self.reading.tally

@@ -24,9 +24,8 @@ from dissectors.session_context import SessionContext
 from dissectors.units import SECOND
 from kproxy.output import echo, notice
 from kproxy.pace import Pace
-from kproxy.text.blocks import BLANK, Block, Paragraph
+from kproxy.text.blocks import BLANK, Block, Paragraph, text_lines
 from kproxy.text.findings import FindingsText, verdict
-from kproxy.text.formats import text_lines
 from kproxy.text.incidents import IncidentText
 
 _EVERY = 1.0  # seconds between checks for news

@@ -1,16 +1,21 @@
-"""Options that several commands share: how files are read, which exchanges are selected, and how they are shown."""
+"""Options that several commands share: how files are read, which exchanges are selected, and how they are shown;
+brokers, and security towards them by Kafka's own client properties."""
 
 from __future__ import annotations
 
 import os
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import click
 from click.shell_completion import CompletionItem
 
-from kproxy.cli.brokers import ListenAddress
-from kproxy.cli.command import ConfigurationOptions, Count, argument, option, options
-from kproxy.output import use_color
+from kproxy.addresses import Address, address, addresses
+from kproxy.cli.command import AnyFile, ConfigurationOptions, Count, ExistingFile, argument, option, options
+from kproxy.cli.common import usage_errors
+from kproxy.output import echo, use_color
+
+if TYPE_CHECKING:
+    from kproxy.proxy.tls.security import Security
 
 __all__ = ["Duration", "Moment"]
 
@@ -132,6 +137,74 @@ FilterString = Annotated[str, FILTER]
 """A filter, as text."""
 
 
+class HostPort(click.ParamType[Address]):
+    """``host:port``, ``host``, ``:port`` or ``[::1]:port``.
+
+    :param port_alone: a text without a colon is a port, not a host
+    """
+
+    def __init__(self, *, port_alone: bool = False) -> None:
+        self.name = "[HOST:]PORT" if port_alone else "HOST:PORT"
+        self._port_alone = port_alone
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Address:
+        if not isinstance(value, str):
+            return value  # type: ignore[no-any-return]  # a default
+        try:
+            return address(value, port_alone=self._port_alone)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+ListenAddress = Annotated[Address, HostPort(port_alone=True)]
+"""An address to listen at."""
+
+
+class Brokers(click.ParamType[tuple[Address, ...]]):
+    """A comma-separated list of broker addresses, as Kafka's own tools accept."""
+
+    name = "HOST:PORT,..."
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[Address, ...]:
+        if not isinstance(value, str):
+            return tuple(value)
+        try:
+            return addresses(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+@options
+class CommandConfigOption:
+    """Security towards brokers."""
+
+    title = "Brokers"
+    command_config: ExistingFile | None = option(
+        "--command-config",
+        help="Kafka client properties: security.protocol, ssl.*, sasl.*; JKS, PKCS12 and PEM stores.",
+    )
+
+
+def security_of(command_config: str | None) -> tuple[Security, str]:
+    """Return the security settings in the file of ``--command-config``, and the brokers that it names.
+
+    :raises click.UsageError: if the properties, or a store that they name, cannot be used
+    """
+    from kproxy.proxy.tls.security import PLAINTEXT
+
+    if command_config is None:
+        return PLAINTEXT, ""
+    from kproxy.proxy.tls.properties import PropertiesError, client_config, read_properties
+
+    with usage_errors(PropertiesError, before=f"{command_config}: "):
+        config = client_config(read_properties(command_config))
+    for warning in config.warnings:
+        echo(f"kproxy: {command_config}: {warning}", err=True)
+    return config.security, config.bootstrap
+
+
 # ---------------------------------------------------------------- limits
 def _keep_to_limits(context: click.Context, _: click.Parameter, settings: tuple[str, ...]) -> None:
     """Set limits for this process and its child processes."""
@@ -140,10 +213,8 @@ def _keep_to_limits(context: click.Context, _: click.Parameter, settings: tuple[
         return
     from dissectors.budget import ENVIRONMENT, LimitSettingError, configure, from_environment
 
-    try:
+    with usage_errors(LimitSettingError, before=f"the environment variable {ENVIRONMENT}: "):
         from_environment()
-    except LimitSettingError as error:
-        raise click.UsageError(f"the environment variable {ENVIRONMENT}: {error}") from None
     try:
         configure(settings)
     except LimitSettingError as error:
@@ -169,10 +240,8 @@ class HostsOption:
     """Names for addresses."""
 
     title = "Reading"
-    hosts: tuple[str, ...] = option(
+    hosts: tuple[AnyFile, ...] = option(
         "--hosts",
-        type=click.Path(),
-        metavar="FILE",
         help="Name addresses: a hosts file, or what 'kubectl get pods -A -o wide' prints; "
         "may be given several times.",
     )
@@ -184,12 +253,7 @@ class ReadingOptions(HostsOption):
 
     title = "Reading"
     files: tuple[str, ...] = argument("CAPTURE...", type=click.Path(allow_dash=True))
-    keylog: str | None = option(
-        "--keylog",
-        type=click.Path(),
-        metavar="FILE",
-        help="Decrypt TLS with the secrets in this NSS key log.",
-    )
+    keylog: AnyFile | None = option("--keylog", help="Decrypt TLS with the secrets in this NSS key log.")
     align_clocks: bool = option(
         "--align-clocks",
         help="Align the clocks of captures from several hosts, by the packets that they have in common.",

@@ -10,18 +10,22 @@ import click
 
 from dissectors.units import SECOND
 from kproxy.addresses import Address
-from kproxy.cli.brokers import Brokers, CommandConfigOption, HostPort, ListenAddress, security_of
-from kproxy.cli.command import Count, ExistingFile, FileName, command, option, options
-from kproxy.cli.common import reported_endings
+from kproxy.cli.command import Count, ExistingFile, FileName, Number, command, option, options
+from kproxy.cli.common import refuse_contradictions, reported_endings, usage_errors
 from kproxy.cli.options import (
     FILTER,
+    Brokers,
+    CommandConfigOption,
     FilterString,
+    HostPort,
+    ListenAddress,
     LiveOptions,
     RecorderOptions,
     Size,
     SpoolSize,
     Time,
     WebOption,
+    security_of,
 )
 from kproxy.proxy.modes import MODES
 
@@ -188,13 +192,7 @@ class MetricsOptions:
 
     title = "Metrics"
     metrics: ListenAddress | None = option("--metrics", help="Prometheus metrics: docs/metrics.md.")
-    metrics_topics: int = option(
-        "--metrics-topics",
-        type=click.IntRange(0),
-        default=100,
-        metavar="N",
-        help="Topics with metrics of their own.",
-    )
+    metrics_topics: Number = option("--metrics-topics", default=100, help="Topics with metrics of their own.")
 
 
 @options
@@ -274,21 +272,20 @@ def _settings(options: ProxyOptions) -> Settings:
     from kproxy.proxy.address_map import AddressMap, MapError
     from kproxy.proxy.broker_policy import AllowedError, BrokerPolicy
     from kproxy.proxy.brokers import Ports, PortsError
-    from kproxy.proxy.settings import RecordingOptions, Settings
+    from kproxy.proxy.recorder import RecordingOptions
+    from kproxy.proxy.settings import Settings
     from kproxy.proxy.tls.sni import NodeNames, NodeNamesError
 
     bootstrap = options.bootstrap
     security, named = security_of(options.command_config)
     if named and not bootstrap:
         bootstrap = Brokers().convert(named, None, None)
-    try:
+    with usage_errors(PortsError, NodeNamesError, AllowedError, MapError):
         Ports.parse(options.ports, options.listen[1])
         if options.sni:
             NodeNames(options.sni)
         BrokerPolicy(options.allow_brokers)
         AddressMap(options.mapped)
-    except (PortsError, NodeNamesError, AllowedError, MapError) as error:
-        raise click.UsageError(str(error)) from None
     settings = Settings(
         run_folder="",
         bootstrap=bootstrap,
@@ -354,9 +351,7 @@ def _refuse_contradictions(options: ProxyOptions) -> None:
         "--stub answers, --no-forward closes: use one or the other": options.stub and options.no_forward,
         "--keep copies out of the spool; with -w everything is kept": options.keep is not None and written,
     }
-    for sentence, met in wrong.items():
-        if met:
-            raise click.UsageError(sentence)
+    refuse_contradictions(wrong)
 
 
 def _served(options: ProxyOptions) -> ClientTls | None:
@@ -376,10 +371,8 @@ def _served(options: ProxyOptions) -> ClientTls | None:
     authorities = None if client_ca is None else Path(client_ca).read_text()
     if cert is None or key is None:
         return ClientTls(None, "required" if authorities else "none", authorities)
-    try:
+    with usage_errors(StoreError, before=f"--cert {cert}, --cert-key {key}: "):
         identity = pem_identity(f"{Path(key).read_text()}\n{Path(cert).read_text()}")
-    except StoreError as error:
-        raise click.UsageError(f"--cert {cert}, --cert-key {key}: {error}") from None
     return ClientTls(identity, "required" if authorities else "none", authorities)
 
 

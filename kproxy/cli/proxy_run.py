@@ -27,18 +27,17 @@ from captures.live.recorder import Match, Recorder
 from captures.packets.spool import DEFAULT_SPOOL
 from kproxy.addresses import address_text
 from kproxy.cli.command import arguments_of
-from kproxy.cli.common import EXIT_INCOMPLETE, EXIT_UNREADABLE
+from kproxy.cli.common import EXIT_INCOMPLETE, EXIT_UNREADABLE, usage_errors
 from kproxy.cli.live_output import LiveOutput, open_growing
 from kproxy.cli.options import LiveOptions
 from kproxy.cli.ui import opens_ui, pages_beside, run_ui
 from kproxy.output import notice
 from kproxy.proxy.control import CommandError, ControlClient
 from kproxy.proxy.modes import MODES
-from kproxy.proxy.recording import recorder_settings
 from kproxy.proxy.run_folder import RunFolder, leftovers
 from kproxy.proxy.tls.differences import what_differs
 from kproxy.signals import ended_by_signals
-from kproxy.text.events import sentence_of
+from kproxy.text.control import sentence_of
 
 if TYPE_CHECKING:
     from captures.live.capture import GrowingCapture
@@ -168,7 +167,12 @@ class ProxyRun:
             outlives="forwarding and recording go on, Ctrl-C ends them",
             may_be_empty=True,
         )
-        self._metrics = None if metrics is None else _metrics(self._output.topic_name, options.metrics_topics)
+        self._metrics: Metrics | None = None
+        if metrics is not None:
+            from kproxy.proxy.metrics import Metrics, MetricsError
+
+            with usage_errors(MetricsError):
+                self._metrics = Metrics(self._output.topic_name, topics=options.metrics_topics)
 
     def run(self) -> int:
         """Forward until the end; return the exit code.
@@ -269,7 +273,7 @@ class ProxyRun:
             self._recorder = Recorder(folder.capture, limit, keep_dir, given.before, given.after, notice)
             self._recorder.start()
         capture = open_growing(
-            recorder_settings(recorded, folder.capture).capture,
+            settings.recording.capture,
             first=self._first_file,
             begin=self._begin,
             hosts=self._options.hosts,
@@ -388,12 +392,3 @@ def _make_writable(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     if not os.access(folder, os.W_OK | os.X_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(folder))
-
-
-def _metrics(names: Callable[[str], str | None], topics: int) -> Metrics:
-    from kproxy.proxy.metrics import Metrics, MetricsError
-
-    try:
-        return Metrics(names, topics=topics)
-    except MetricsError as error:
-        raise click.UsageError(str(error)) from None

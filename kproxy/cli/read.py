@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from kproxy.cli.capture_run import CaptureRun, tell_faults
-from kproxy.cli.command import Count, argument, command, option, options
+from kproxy.cli.command import Count, argument, option, options
 from kproxy.cli.common import (
     filter_option,
     read_all,
@@ -53,8 +53,7 @@ class ReadOptions(ShowingOptions, ReadingOptions, JobsOption, TimeOptions):
     force: bool = option("--force", help="With --write: overwrite OUT if it exists.")
 
 
-@command(ReadOptions, short_help="Show the exchanges of a capture.")
-def read(options: ReadOptions) -> None:
+class Read(CaptureRun[ReadOptions], short_help="Show the exchanges of a capture."):
     """Show the Kafka exchanges in FILE..., one line each.
 
     FILE is a pcap or pcapng capture, plain or compressed with gzip or zstd, or a folder of captures; - reads standard
@@ -68,11 +67,6 @@ def read(options: ReadOptions) -> None:
     Responses without a request, requests without a response, lost bytes and undecodable messages are shown as such. The
     closing line counts them.
     """
-    ReadRun(options).execute()
-
-
-class ReadRun(CaptureRun[ReadOptions]):
-    """One run of ``kproxy read``: the options, and counts."""
 
     def __init__(self, options: ReadOptions) -> None:
         super().__init__(options)

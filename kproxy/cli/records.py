@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 import click
 
 from kproxy.cli.capture_run import CaptureRun
-from kproxy.cli.command import Count, command, option, options
-from kproxy.cli.common import filter_option, read_all, with_progress
+from kproxy.cli.command import Count, Number, option, options
+from kproxy.cli.common import filter_option, read_all, usage_errors, with_progress
 from kproxy.cli.options import ColorOption, FilterString, JobsOption, ReadingOptions, TimeOptions, UtcOption
 from kproxy.cli.selection import ExchangeSelection
 from kproxy.output import echo, echo_gated, flush, gated, gated_lines, json_line, json_output, terminal_width
@@ -86,11 +86,8 @@ class RecordsOptions(UtcOption, ColorOption, ReadingOptions, JobsOption, TimeOpt
         metavar="TOPIC",
         help="Show only records of this topic, or of those that match 'orders-*'; may be given several times.",
     )
-    partitions: tuple[int, ...] = option(
-        "--partition",
-        type=click.IntRange(min=0),
-        metavar="N",
-        help="Show only records of this partition; may be given several times.",
+    partitions: tuple[Number, ...] = option(
+        "--partition", help="Show only records of this partition; may be given several times."
     )
     offsets: OffsetRange | None = option(
         "--offset", type=Offsets(), help="Show only these offsets: 120, 100..200, 100.. or ..200."
@@ -101,9 +98,9 @@ class RecordsOptions(UtcOption, ColorOption, ReadingOptions, JobsOption, TimeOpt
         help="Show only records with a timestamp between these times, which may be old: "
         "2026-11-21T09:00:00Z..2026-11-21T10:00:00Z; --from and --to select by when they were sent or fetched.",
     )
-    key: str | None = option("-k", "--key", metavar="TEXT", help="Show only records with exactly this key.")
+    key: str | None = option("-k", "--key", help="Show only records with exactly this key.")
     contains: str | None = option(
-        "--contains", metavar="TEXT", help="Show only records with this text in key, value or a header."
+        "--contains", help="Show only records with this text in key, value or a header."
     )
     once: bool = option(
         "--once", help="Show the record at an offset once, however often it was sent and fetched."
@@ -146,8 +143,7 @@ class RecordsOptions(UtcOption, ColorOption, ReadingOptions, JobsOption, TimeOpt
     )
 
 
-@command(RecordsOptions, short_help="Show the records: keys, values, headers.")
-def records(options: RecordsOptions) -> None:
+class Records(CaptureRun[RecordsOptions], short_help="Show the records: keys, values, headers."):
     """Show the records that Produce, Fetch and ShareFetch messages in CAPTURE... carry, one line each.
 
     CAPTURE is a file, a folder, or - for standard input; several are one capture in the order of time.
@@ -160,11 +156,6 @@ def records(options: RecordsOptions) -> None:
     Keys and values are shown as text, JSON or hexadecimal; as Avro or Protobuf with --value-schema or --registry.
     docs/records.md explains the columns and the formats.
     """
-    Records(options).execute()
-
-
-class Records(CaptureRun[RecordsOptions]):
-    """One run of ``kproxy records``."""
 
     def __init__(self, options: RecordsOptions) -> None:
         super().__init__(options)
@@ -400,7 +391,7 @@ def _decoding(options: RecordsOptions) -> PayloadDecoding:
     from captures.payloads.decoding import PayloadDecoding
     from captures.payloads.payload import SchemaError
 
-    try:
+    with usage_errors(SchemaError):
         return PayloadDecoding.of(
             {
                 "key": cast("PlainFormat", options.key_format),
@@ -409,8 +400,6 @@ def _decoding(options: RecordsOptions) -> PayloadDecoding:
             {"key": options.key_schemas, "value": options.value_schemas},
             options.registry,
         )
-    except SchemaError as error:
-        raise click.UsageError(str(error)) from None
 
 
 def _facts(capture: Capture) -> LogFacts:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -11,11 +11,20 @@ import click
 
 from dissectors.units import SECOND
 from kproxy.addresses import Address
-from kproxy.cli.brokers import Brokers, CommandConfigOption, security_of
 from kproxy.cli.capture_run import CaptureInput, tell_faults
-from kproxy.cli.command import command, option, options
-from kproxy.cli.common import EXIT_UNREADABLE, filter_option, reported_endings, with_progress
-from kproxy.cli.options import ColorOption, FilterString, ReadingOptions, Time, TimeOptions, UtcOption
+from kproxy.cli.command import Number, command, option, options
+from kproxy.cli.common import EXIT_UNREADABLE, filter_option, reported_endings, usage_errors, with_progress
+from kproxy.cli.options import (
+    Brokers,
+    ColorOption,
+    CommandConfigOption,
+    FilterString,
+    ReadingOptions,
+    Time,
+    TimeOptions,
+    UtcOption,
+    security_of,
+)
 from kproxy.cli.selection import ExchangeSelection
 from kproxy.output import echo, echo_json, flush, terminal_width
 
@@ -57,11 +66,8 @@ class ReplayOptions(UtcOption, ColorOption, ReadingOptions, TimeOptions, Command
     bootstrap: tuple[Address, ...] = option(
         "-b", "--bootstrap-server", multiple=False, type=Brokers(), required=True, help="The live cluster."
     )
-    connections: tuple[int, ...] = option(
-        "--connection",
-        type=click.IntRange(0),
-        metavar="N",
-        help="Send only requests of this connection; may be given several times.",
+    connections: tuple[Number, ...] = option(
+        "--connection", help="Send only requests of this connection; may be given several times."
     )
     wanted: FilterString | None = option("-Y", "--filter", help="Send only requests whose exchanges match.")
     allow: tuple[str, ...] = option(
@@ -118,7 +124,11 @@ class ReplayRun:
 
         self.options = options
         self.security, _ = security_of(options.command_config)
-        self.allowed = _allowed(options.allow)
+        from kproxy.replay.permission import NotAllowedError, allowed_keys
+
+        with usage_errors(NotAllowedError, before="--allow: "):
+            names = (name for text in options.allow for name in text.split(",") if name.strip())
+            self.allowed = allowed_keys(names)
         self.speed = None if options.speed == float("inf") else options.speed
         self.timeout = options.timeout / SECOND
         self.limit = None if options.show_all else _ROWS
@@ -302,15 +312,6 @@ class ReplayRun:
         table.most = self.limit
         for line in table.lines(terminal_width()):
             echo(line, wait=True)
-
-
-def _allowed(texts: Iterable[str]) -> frozenset[int]:
-    from kproxy.replay.permission import NotAllowedError, allowed_keys
-
-    try:
-        return allowed_keys(name for text in texts for name in text.split(",") if name.strip())
-    except NotAllowedError as error:
-        raise click.UsageError(f"--allow: {error}") from None
 
 
 def _telling_of_nodes(capture: Capture, reader: ExchangeReader) -> Iterator[Exchange]:

@@ -32,10 +32,9 @@ class ReportOptions(UtcOption):
         "-o",
         "--output",
         type=click.Path(allow_dash=True, dir_okay=False),
-        metavar="FILE",
         help=f"Write the page to FILE; - for standard output. Default: OUT/{_NAME}.",
     )
-    name: str | None = option("--title", metavar="TEXT", help="Title of the page.")
+    name: str | None = option("--title", help="Title of the page.")
     opened: bool = option("--open", help="Show it in the browser.")
     force: bool = option("--force", help="Overwrite FILE even if it is not a report.")
 

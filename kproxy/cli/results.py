@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from msgspec import UNSET, UnsetType
 
@@ -57,16 +57,14 @@ class Statistics:
     JSON = "captures exchanges first last names apis errors clients topics connections throttling time_shares"
 
 
-@dataclass(frozen=True, slots=True)
-class Blind:
+class Blind(NamedTuple):
     """A rule that could not judge."""
 
     rule: str
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class DiagnosisResult:
+class DiagnosisResult(NamedTuple):
     """The output of ``kproxy diagnose``."""
 
     captures: Captures
@@ -91,16 +89,14 @@ class Versions:
     matrix: Matrix
 
 
-@dataclass(frozen=True, slots=True)
-class ClientsResult:
+class ClientsResult(NamedTuple):
     """The output of ``kproxy clients``."""
 
     captures: Captures
     clients: list[Client]
 
 
-@dataclass(frozen=True, slots=True)
-class TargetResult:
+class TargetResult(NamedTuple):
     """The output of ``kproxy compat --broker-version``."""
 
     captures: Captures
@@ -109,8 +105,7 @@ class TargetResult:
     brokers_left_out: list[str]
 
 
-@dataclass(frozen=True, slots=True)
-class BrokersResult:
+class BrokersResult(NamedTuple):
     """The output of ``kproxy compat --client-version``."""
 
     captures: Captures
@@ -162,8 +157,7 @@ class JourneysResult:
     result: JourneyResult
 
 
-@dataclass(frozen=True, slots=True)
-class GroupLag:
+class GroupLag(NamedTuple):
     """The lag of a group over all partitions whose lag is known."""
 
     group: str
@@ -171,8 +165,7 @@ class GroupLag:
     unknown_partitions: int
 
 
-@dataclass(frozen=True, slots=True)
-class LagResult:
+class LagResult(NamedTuple):
     """The output of ``kproxy lag``."""
 
     captures: Captures
@@ -182,8 +175,7 @@ class LagResult:
     partitions: list[LagRow]
 
 
-@dataclass(frozen=True, slots=True)
-class HeaderResult:
+class HeaderResult(NamedTuple):
     """A header of a record."""
 
     key: str
@@ -246,8 +238,7 @@ class DoctorResult:
         return [AreaCheck(area, check) for area, checks in self.found.areas.items() for check in checks]
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigurationResult:
+class ConfigurationResult(NamedTuple):
     """The output of ``kproxy config``."""
 
     file: str | None
@@ -295,8 +286,7 @@ class OutcomeResult:
         return self.outcome.same if self.outcome.comparable else None
 
 
-@dataclass(frozen=True, slots=True)
-class ExpectedDifference:
+class ExpectedDifference(NamedTuple):
     """A difference that is expected, and the number of exchanges with it."""
 
     exchanges: int

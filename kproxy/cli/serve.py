@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
-from kproxy.cli.brokers import ListenAddress
 from kproxy.cli.command import arguments_of, command, option, options
 from kproxy.cli.common import reported_endings
 from kproxy.cli.open import ViewOptions
+from kproxy.cli.options import ListenAddress
 from kproxy.cli.ui import serve_ui
 
 EPILOG = """\b

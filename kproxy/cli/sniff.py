@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 
 from captures import private
-from kproxy.cli.command import Count, argument, command, option, options
-from kproxy.cli.common import EXIT_UNREADABLE, refuse_to_overwrite, reported_endings
+from kproxy.cli.command import AnyFile, Count, argument, command, option, options
+from kproxy.cli.common import EXIT_UNREADABLE, refuse_contradictions, refuse_to_overwrite, reported_endings
 from kproxy.cli.options import FilterString, LiveOptions, RecorderOptions, SpoolSize, WebOption
 from kproxy.output import echo
 
@@ -98,17 +98,14 @@ class SniffOptions(LiveOptions, WebOption, RecorderOptions, CaptureOptions):
         "--write",
         heading="Recording",
         type=click.Path(dir_okay=False, allow_dash=True),
-        metavar="FILE",
         help="Write all captured packets to a pcap file too; - is standard output, and implies -q.",
     )
     force: bool = option("--force", heading="Recording", help="With -w: overwrite FILE if it exists.")
     quiet: bool = option("-q", "--quiet", help="Only record (-w, --ring); show no exchanges.")
     count: Count | None = option("-c", "--count", help="Stop after N exchanges; with -q after N packets.")
-    keylog: str | None = option(
+    keylog: AnyFile | None = option(
         "--keylog",
         heading="Reading",
-        type=click.Path(),
-        metavar="FILE",
         help="Decrypt TLS with the secrets in this NSS key log, which may still grow.",
     )
     spool: SpoolSize | None = option(
@@ -169,19 +166,20 @@ def sniff(options: SniffOptions) -> None:
 
 
 def _refuse_contradictions(options: SniffOptions) -> None:
-    written, ring = options.write is not None, options.ring is not None
-    if ring and written:
-        raise click.UsageError("--ring keeps the latest packets, -w all of them: use one or the other")
-    if options.keep is not None and not ring:
-        raise click.UsageError("--keep needs --ring SIZE: the space for packets until an exchange matches")
-    if options.quiet and not (written or ring or options.diagnose):
-        raise click.UsageError(
-            "-q shows nothing: say with -w or --ring what is to be recorded, or --diagnose"
-        )
-    if options.web is not None and not (ring or (written and options.write != "-")):
-        raise click.UsageError("--web shows what is recorded: say where with --ring SIZE or -w FILE")
-    if options.quiet and (options.as_json or options.verbose):
-        raise click.UsageError("-q shows nothing, but --json and -V do: use one or the other")
+    written, ring, quiet = options.write is not None, options.ring is not None, options.quiet
+    kept_on_disk = ring or (written and options.write != "-")
+    wrong = {
+        "--ring keeps the latest packets, -w all of them: use one or the other": ring and written,
+        "--keep needs --ring SIZE: the space for packets until an exchange matches": options.keep is not None
+        and not ring,
+        "-q shows nothing: say with -w or --ring what is to be recorded, or --diagnose": quiet
+        and not (written or ring or options.diagnose),
+        "--web shows what is recorded: say where with --ring SIZE or -w FILE": options.web is not None
+        and not kept_on_disk,
+        "-q shows nothing, but --json and -V do: use one or the other": quiet
+        and (options.as_json or options.verbose),
+    }
+    refuse_contradictions(wrong)
 
 
 def _list_interfaces() -> None:

@@ -11,7 +11,7 @@ import click
 
 from captures.time_format import clock, zone_name
 from kproxy.cli.capture_run import CaptureRun, print_notes
-from kproxy.cli.command import command, option, options
+from kproxy.cli.command import option, options
 from kproxy.cli.common import filter_option, with_progress
 from kproxy.cli.options import FilterString, JobsOption, ReadingOptions, ReportOptions, TimeOptions, UtcOption
 from kproxy.cli.selection import ExchangeSelection
@@ -64,8 +64,7 @@ class StatsOptions(UtcOption, ReportOptions, ReadingOptions, JobsOption, TimeOpt
     )
 
 
-@command(StatsOptions, short_help="Show statistics of a capture.")
-def stats(options: StatsOptions) -> None:
+class Stats(CaptureRun[StatsOptions], short_help="Show statistics of a capture."):
     """Show statistics of the Kafka traffic in CAPTURE...
 
     CAPTURE is a file, a folder, or - for standard input; several are one capture in the order of time.
@@ -82,11 +81,6 @@ def stats(options: StatsOptions) -> None:
     Latency is broker time plus network. Waits by design (a Fetch for records, a JoinGroup for members) are shown
     separately.
     """
-    Stats(options).execute()
-
-
-class Stats(CaptureRun[StatsOptions]):
-    """One run of ``kproxy stats``: the options, and the accumulators that they require."""
 
     def __init__(self, options: StatsOptions) -> None:
         from captures.analysis.api_stats import ApiStats

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 import click
 
-from kproxy.cli.command import Count, argument, command, option, options
+from kproxy.cli.command import AnyFile, Count, argument, command, option, options
 from kproxy.cli.common import (
     EXIT_INCOMPLETE,
     EXIT_UNREADABLE,
@@ -24,6 +24,7 @@ from kproxy.cli.common import (
     filter_option,
     keylog_option,
     names_of,
+    usage_errors,
 )
 from kproxy.cli.options import FilterString, HostsOption, Size
 from kproxy.output import echo, echo_json
@@ -108,12 +109,7 @@ class TablesCommandOptions(HostsOption):
     overwrite: bool = option("--overwrite", help="Replace the tables in OUT.")
     follow: bool = option("-F", "--follow", help="Keep adding files that appear in a folder, until Ctrl-C.")
     strict: bool = option("--strict", help="Stop at the first file that is damaged or cannot be read.")
-    keylog: str | None = option(
-        "--keylog",
-        type=click.Path(),
-        metavar="FILE",
-        help="Decrypt TLS with the secrets in this NSS key log.",
-    )
+    keylog: AnyFile | None = option("--keylog", help="Decrypt TLS with the secrets in this NSS key log.")
     only: tuple[str, ...] = option(
         "--only", metavar="RULE", help="Findings: run only this rule (kproxy diagnose --list)."
     )
@@ -271,17 +267,13 @@ def _check_names(
     from captures.tables.schema import TABLES, choose_tables
     from kproxy.cli.live_findings import rules_and_limits
 
-    try:
+    with usage_errors(ValueError, before="--table: "):
         chosen = choose_tables(tables or None)
-    except ValueError as error:
-        raise click.UsageError(f"--table: {error}") from None
     if columns is not None:
         if "exchanges" not in chosen:
             raise click.UsageError("--columns: the table exchanges is not written")
-        try:
+        with usage_errors(ValueError, before="--columns: "):
             TABLES["exchanges"].choose(columns.replace(" ", "").split(","))
-        except ValueError as error:
-            raise click.UsageError(f"--columns: {error}") from None
     if only or skip:
         rules_and_limits(only, skip, ())
 
@@ -308,10 +300,8 @@ def choose_engine(wanted: str, paths: Sequence[str], options: TablesOptions) -> 
     if wanted == "single":
         return Choice(_single, "one process, without Spark")
     if wanted == "spark" or place or options.follow:
-        try:
+        with usage_errors(SparkUnavailable):
             return Choice(_on_spark, _spark(place or "this machine"))
-        except SparkUnavailable as error:
-            raise click.UsageError(str(error)) from None
     if any(map(is_readable_once, paths)):
         return Choice(_single, "one process: standard input, or a connection, can be read only once")
     size = _size(paths)

@@ -1,19 +1,26 @@
-"""The table of formats."""
+"""The table of formats, and those in which kproxy itself shows exchanges: JSON, lines, trees, a filter, a diagram."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
 from functools import partial
+from io import BytesIO
 
 from captures.exchanges import Capture, Exchange
 from captures.exchanges.broker_logs import Lack
+from captures.export.jsonlines import write_json_lines
+from captures.export.mermaid import SequenceDiagram
+from captures.meaning import words
 from captures.packets.joined_source import JoinedSource
 from dissectors.sides import SIDES, Side
-from kproxy.copy_as import dumps, kcat, python_source, texts, tools
+from kproxy.copy_as import kcat, python_source, tools
+from kproxy.copy_as.frames import base64, hex_dump, raw_hex
 from kproxy.copy_as.request import CannotCopyError, rendered
 from kproxy.copy_as.shell import Command
+from kproxy.text.lines import Lines
+from kproxy.text.tree import exchange_tree
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +75,41 @@ def _subject(exchanges: Sequence[Exchange]) -> str:
     return f"{exchange.api}{version}"
 
 
+def _json_lines(exchanges: Sequence[Exchange], _: Context) -> str:
+    """Return an object per line, as ``kproxy read --json --text`` prints it."""
+    out = BytesIO()
+    write_json_lines(exchanges, out, text=True)
+    return out.getvalue().decode()
+
+
+def _lines(exchanges: Sequence[Exchange], context: Context, *, trees: bool = False) -> str:
+    """Return a line for each, as ``kproxy read`` prints it to a pipe, without column names.
+
+    :param trees: whether every field is below it, as with ``-V``
+    """
+    form = Lines(None, context.zone)
+    form.fit(list(exchanges))
+    lines: list[str] = []
+    for exchange in exchanges:
+        lines += [form.line(exchange), *(exchange_tree(exchange) if trees else ())]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _filter(exchanges: Sequence[Exchange], _: Context) -> str:
+    """Return the filter that shows these exchanges and no others."""
+    numbers = words.runs(exchange.number for exchange in exchanges)
+    if len(exchanges) == 1:
+        return f"number == {numbers[0]}\n"
+    return f"number in {{{', '.join(numbers).replace('-', '..')}}}\n"
+
+
+def _mermaid(exchanges: Sequence[Exchange], context: Context) -> str:
+    """Return a sequence diagram of the exchanges."""
+    diagram = SequenceDiagram()
+    diagram.add(context.capture, exchanges)
+    return "".join(f"{line}\n" for line in diagram.lines())
+
+
 _OneFrame = Callable[..., str]
 
 
@@ -89,6 +131,13 @@ def _frames(
 
 def _has(side: Side, exchange: Exchange) -> bool:
     return bool(exchange.request_size if side == "request" else exchange.response_size)
+
+
+def _encoded(name: str, title: str, suffix: str, make: _OneFrame) -> Iterator[Format]:
+    """Yield the formats of a request's and of a response's bytes."""
+    for side in SIDES:
+        text = _frames(make, [side])
+        yield Format(f"{side}-{name}", f"{side} as {title}", suffix, text, partial(_has, side))
 
 
 def _has_message(side: Side, exchange: Exchange) -> bool:
@@ -134,37 +183,15 @@ def _wireshark(exchanges: Sequence[Exchange], context: Context) -> str:
 
 
 FORMATS = (
-    Format("json", "JSON", ".jsonl", lambda each, _: texts.json_lines(each)),
-    Format("tree", "tree of fields", ".txt", lambda each, context: texts.trees(each, context.zone)),
-    Format("line", "line of the list", ".txt", lambda each, context: texts.lines(each, context.zone)),
-    Format("hexdump", "hex dump with text", ".txt", _frames(dumps.hex_dump, SIDES, "\n")),
-    Format(
-        "request-hex", "request as hex", ".hex", _frames(dumps.raw_hex, ["request"]), partial(_has, "request")
-    ),
-    Format(
-        "response-hex",
-        "response as hex",
-        ".hex",
-        _frames(dumps.raw_hex, ["response"]),
-        partial(_has, "response"),
-    ),
-    Format(
-        "request-base64",
-        "request as base64",
-        ".b64",
-        _frames(dumps.base64, ["request"]),
-        partial(_has, "request"),
-    ),
-    Format(
-        "response-base64",
-        "response as base64",
-        ".b64",
-        _frames(dumps.base64, ["response"]),
-        partial(_has, "response"),
-    ),
-    Format("filter", "filter that shows it", ".txt", lambda each, _: texts.filter_text(each)),
+    Format("json", "JSON", ".jsonl", _json_lines),
+    Format("tree", "tree of fields", ".txt", partial(_lines, trees=True)),
+    Format("line", "line of the list", ".txt", _lines),
+    Format("hexdump", "hex dump with text", ".txt", _frames(hex_dump, SIDES, "\n")),
+    *_encoded("hex", "hex", ".hex", raw_hex),
+    *_encoded("base64", "base64", ".b64", base64),
+    Format("filter", "filter that shows it", ".txt", _filter),
     Format("wireshark", "Wireshark filter of its packets", ".txt", _wireshark),
-    Format("mermaid", "Mermaid diagram", ".mmd", lambda each, context: texts.mermaid(each, context.capture)),
+    Format("mermaid", "Mermaid diagram", ".mmd", _mermaid),
     Format(
         "kcat",
         "kcat command",

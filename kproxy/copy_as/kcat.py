@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
 from captures.exchanges import Exchange
 from dissectors.api_keys import ApiKey
 from kproxy.copy_as.record_lines import Partition, RecordRun, producing
-from kproxy.copy_as.request import RequestToCopy, asked, unnamed
+from kproxy.copy_as.request import Makers, RequestToCopy, commands_of, unnamed
 from kproxy.copy_as.shell import Command
 
 TLS = "the connection was encrypted: add -X security.protocol=ssl, or sasl_ssl, and what belongs to it"
@@ -24,9 +24,7 @@ _MOST_PARTITION_BYTES = 1_000_000_000
 
 def commands(exchange: Exchange) -> list[Command]:
     """Return kcat commands that send the same request, none if kcat has no such command."""
-    request = asked(exchange)
-    make = None if request is None else _MAKERS.get(request.exchange.api_key or 0)
-    return [] if make is None or request is None else list(make(request))
+    return commands_of(exchange, _MAKERS)
 
 
 def _kcat(request: RequestToCopy, mode: str) -> list[str]:
@@ -149,7 +147,7 @@ def subscribed(request: RequestToCopy) -> list[str]:
     return []
 
 
-_MAKERS: Mapping[int, Callable[[RequestToCopy], Iterator[Command]]] = {
+_MAKERS: Makers = {
     ApiKey.PRODUCE: _produce,
     ApiKey.FETCH: _fetch,
     ApiKey.LIST_OFFSETS: _list_offsets,

@@ -1,8 +1,8 @@
-"""A request prepared for conversion to a command line."""
+"""A request prepared for conversion to a command line, and the common parts of such lines."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -93,3 +93,24 @@ def rendered(exchanges: Iterable[tuple[Exchange, Sequence[Command]]], *, tls: st
         if len(commands) > _MOST_COMMANDS:
             lines.append(comment(f"left out: {len(commands) - _MOST_COMMANDS:,} more commands"))
     return "".join(f"{line}\n" for line in lines)
+
+
+Maker = Callable[[RequestToCopy], Iterator[Command]]
+Makers = Mapping[int, Maker]
+
+
+def commands_of(exchange: Exchange, makers: Makers) -> list[Command]:
+    """Return the commands that send the same request, none if there is no maker for its API."""
+    request = asked(exchange)
+    make = None if request is None or exchange.api_key is None else makers.get(exchange.api_key)
+    return [] if make is None or request is None else list(make(request))
+
+
+def tool(request: RequestToCopy, name: str, *words: str) -> list[str]:
+    """Return the words of a tool: its name, the broker, and arguments."""
+    return [f"{name}.sh", "--bootstrap-server", request.broker, *words]
+
+
+def exactly(topic: str) -> str:
+    """Return a regular expression that matches only `topic`: an unescaped dot would match any character."""
+    return topic.replace(".", r"\.")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import Callable
 from time import time_ns
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,6 @@ from kproxy.proxy.listeners import Listener, peek
 from kproxy.proxy.session import RESET, Session
 from kproxy.proxy.settings import Settings
 from kproxy.proxy.tls import diagnosis
-from kproxy.proxy.tls.authority import Authority
 from kproxy.proxy.tls.contexts import ClientContexts, upstream_context
 from kproxy.proxy.tls.sni import NEED_MORE, NodeNames, Role, server_name
 from kproxy.proxy.transparent import NotRedirectedError, address_of
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from kproxy.proxy.brokers import Place
     from kproxy.proxy.outages import BrokerOutage
     from kproxy.proxy.plane import Plane
+    from kproxy.proxy.tls.security import Identity
 
 _ROLES: tuple[Role, ...] = ("broker", "controller")
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
@@ -267,16 +268,21 @@ class Acceptor:
 def _contexts(settings: Settings) -> ClientContexts | None:
     """Return the TLS contexts towards clients, None for plaintext.
 
-    :raises TlsConfigError: if OpenSSL rejects a certificate
-    :raises AuthorityError: if the local authority cannot be used
+    :raises TlsConfigError: if OpenSSL rejects a certificate, or the local authority cannot be used
     """
     tls = settings.client_tls
     if tls is None:
         return None
     return ClientContexts(
-        tls.identity or Authority.open().identity,
+        tls.identity or _local_authority(),
         own_names=[settings.advertised or settings.listen[0] or "localhost", *_LOOPBACK],
         client_auth=tls.client_auth,
         client_authorities=tls.client_authorities,
         keylog=settings.keylog,
     )
+
+
+def _local_authority() -> Callable[..., Identity]:
+    from kproxy.proxy.tls.authority import Authority  # loads the cryptographic library
+
+    return Authority.open().identity

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -30,18 +31,6 @@ from dissectors.locator import FieldLocation, FieldLocator, response_structs
 from dissectors.schema import Message
 from dissectors.splice import splice
 from kproxy.proxy.node_endpoints import StreamedEndpoints, free_of_endpoints, streams
-
-__all__ = [
-    "Advertise",
-    "Broker",
-    "RewriteResult",
-    "Rewriter",
-    "StreamedEndpoints",
-    "free_of_endpoints",
-    "rewriter",
-    "streams",
-    "unknown",
-]
 
 
 class Broker(NamedTuple):
@@ -99,7 +88,7 @@ _CONTROLLERS = 2  # endpoint_type
 _LONGEST_TRIED = 1 << 16
 """Bytes of the longest frame that is tried in other versions: each attempt decodes all of it."""
 
-_MOST_KEPT = 1024  # rewriters: versions are the client's choice
+_MOST_KEPT = 4096  # keys and versions are the client's choice
 _CORRELATION_ID = slice(SIZE_BYTES, 8)
 _ERROR_CODE = struct.Struct(">h")
 _ERROR_AT = 8  # in an ApiVersions response, whose header is always v0 (KIP-511)
@@ -276,3 +265,48 @@ class _OfferedVersions:
             Change("api_keys", f"in version {self._version}, which kproxy does not know", [entry]),
         )
         return RewriteResult(framed(answer), changes)
+
+
+_COLLECT = 1 << 16
+"""Bytes up to which a response that could also be streamed, such as a Fetch, is collected."""
+_COLLECT_ALL = 64 << 20
+"""Bytes up to which a response that cannot be streamed is collected."""
+_LOOK_AT = 1 << 20
+"""Bytes up to which a response of unknown layout is searched for addresses."""
+
+_OFTEN = frozenset({ApiKey.METADATA, ApiKey.FIND_COORDINATOR, ApiKey.API_VERSIONS, ApiKey.DESCRIBE_CLUSTER})
+"""APIs of which nearly every response has something to rewrite."""
+
+
+@dataclass(frozen=True, slots=True)
+class Treatment:
+    """The treatment of a response.
+
+    :ivar rewrite: rewrites a whole frame, None if its layout is not known
+    :ivar stream: makes an editor that removes addresses from a frame too large to be collected, None if there is none
+    :ivar limit: bytes up to which a frame is collected
+    :ivar is_seldom_needed: whether most responses stay unchanged
+    :ivar is_free: as :func:`~kproxy.proxy.node_endpoints.free_of_endpoints`; None if addresses can be anywhere
+    """
+
+    rewrite: Rewriter | None
+    stream: Callable[[], StreamedEndpoints] | None
+    limit: int
+    is_seldom_needed: bool
+    is_free: Callable[[bytes, int], bool] | None = None
+
+
+@lru_cache(maxsize=_MOST_KEPT)
+def treatment_of(api_key: int, version: int) -> Treatment | None:
+    """Return how responses are treated, None if they simply pass."""
+    rewrite = rewriter(api_key, version)
+    if rewrite is None:
+        return Treatment(None, None, _LOOK_AT, False) if unknown(api_key, version) else None
+    stream = streams(api_key, version)
+    return Treatment(
+        rewrite,
+        stream,
+        _COLLECT_ALL if stream is None else _COLLECT,
+        api_key not in _OFTEN,
+        free_of_endpoints(api_key, version),
+    )

@@ -11,6 +11,7 @@ wait, numpy makes their headers together: the same bytes (a property test compar
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from struct import Struct
 from typing import Any
@@ -48,6 +49,7 @@ _PER_CONNECTION = 4
 """Messages per connection below which it is faster."""
 
 
+@dataclass(slots=True, eq=False)
 class _Connection:
     """A connection of the tee.
 
@@ -55,13 +57,10 @@ class _Connection:
     :ivar ends: number of sides that have ended
     """
 
-    __slots__ = ("conversation", "ends", "opened", "shown")
-
-    def __init__(self, conversation: Conversation, opened: int, *, shown: bool) -> None:
-        self.conversation = conversation
-        self.opened = opened
-        self.shown = shown
-        self.ends = 0
+    conversation: Conversation
+    opened: int
+    shown: bool
+    ends: int = 0
 
 
 class BlockMaker:

@@ -3,73 +3,46 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from kproxy.addresses import address_text
-from kproxy.proxy.control import Command, parameters
+from kproxy.proxy.control import Command, command
 
 if TYPE_CHECKING:
     from kproxy.proxy.brokers import Place
     from kproxy.proxy.plane import Plane
     from kproxy.proxy.session import Session
 
-_OWN_CHANGING = frozenset({"forwarding", "keep", "detach", "drain"})
-
-
-class _ForwardingSwitch(msgspec.Struct):
-    on: bool
-
-
-class _Drain(msgspec.Struct):
-    seconds: float | None = None
-
-
-def changing(inspection_commands: Mapping[str, Command]) -> frozenset[str]:
-    """Return the names of the commands that change something."""
-    reading = {"rules", "holds", "held"}
-    return _OWN_CHANGING | (inspection_commands.keys() - reading)
-
 
 def commands(plane: Plane) -> dict[str, Command]:
-    """Return the commands of a data plane, except those for rules and holds."""
+    """Return the commands of a data plane that change nothing, except those for rules and holds."""
+    return {
+        "status": lambda _: _status(plane),
+        "connections": lambda _: [_connection(plane, session) for session in plane.sessions],
+        "brokers": lambda _: [_broker(plane, place) for place in plane.brokers],
+    }
 
-    def status(_: dict[str, Any]) -> dict[str, Any]:
-        return _status(plane)
 
-    def connections(_: dict[str, Any]) -> list[dict[str, Any]]:
-        return [_connection(plane, session) for session in plane.sessions]
+def changing_commands(plane: Plane) -> dict[str, Command]:
+    """Return the commands that change something in a data plane, except those for rules and holds."""
 
-    def brokers(_: dict[str, Any]) -> list[dict[str, Any]]:
-        return [_broker(plane, place) for place in plane.brokers]
-
-    def forwarding(values: dict[str, Any]) -> dict[str, Any]:
-        plane.set_forwarding(parameters(values, _ForwardingSwitch).on)
+    def forwarding(on: bool) -> dict[str, Any]:
+        plane.set_forwarding(on)
         return {"forwarding": plane.forwarding}
 
-    def keep(_: dict[str, Any]) -> dict[str, Any]:
+    def keep() -> dict[str, Any]:
         plane.reports.event("keep")
         return {}
 
-    def detach(_: dict[str, Any]) -> dict[str, Any]:
+    def detach() -> dict[str, Any]:
         plane.detached = True
         return {}
 
-    def drain(values: dict[str, Any]) -> dict[str, Any]:
-        plane.end(parameters(values, _Drain).seconds)
+    def drain(seconds: float | None = None) -> dict[str, Any]:
+        plane.end(seconds)
         return {"connections": len(plane.sessions)}
 
-    return {
-        "status": status,
-        "connections": connections,
-        "brokers": brokers,
-        "forwarding": forwarding,
-        "keep": keep,
-        "detach": detach,
-        "drain": drain,
-    }
+    return {each.__name__: command(each) for each in (forwarding, keep, detach, drain)}
 
 
 def _broker(plane: Plane, place: Place) -> dict[str, Any]:

@@ -23,10 +23,11 @@ import socket
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from inspect import signature
 from pathlib import Path
 from struct import Struct
 from types import TracebackType
-from typing import Any, TypeVar, cast
+from typing import Any, cast, get_type_hints
 
 import msgspec
 
@@ -58,18 +59,27 @@ class ClosedError(ConnectionError):
     """The data plane has closed the connection, or no longer runs."""
 
 
-T = TypeVar("T")
+def command(function: Callable[..., Any]) -> Command:
+    """Return the command that `function` carries out; its arguments are the command's parameters.
 
-
-def parameters(given: dict[str, Any], shape: type[T]) -> T:
-    """Return the parameters of a command as the struct `shape`.
-
-    :raises CommandError: if they do not match it
+    It raises CommandError if parameters are missing, unknown or of another type.
     """
-    try:
-        return msgspec.convert(given, shape)
-    except msgspec.ValidationError as error:
-        raise CommandError(str(error)) from None
+    types = get_type_hints(function)
+    given = signature(function).parameters.values()
+    fields = [
+        (each.name, types[each.name], *([] if each.default is each.empty else [each.default]))
+        for each in given
+    ]
+    shape = msgspec.defstruct(function.__name__, fields, forbid_unknown_fields=True)
+
+    def run(values: dict[str, Any]) -> Any:
+        try:
+            converted = msgspec.convert(values, shape)
+        except msgspec.ValidationError as error:
+            raise CommandError(str(error)) from None
+        return function(**msgspec.structs.asdict(converted))
+
+    return run
 
 
 class ControlServer:
@@ -133,11 +143,6 @@ class ControlServer:
     def controllers(self) -> int:
         """The number of lasting controllers."""
         return sum(connection.control and connection.lasting for connection in self._connections)
-
-    @property
-    def subscribers(self) -> int:
-        """The number of connections that get events."""
-        return len(self._subscribers)
 
     def publish(self, event: Mapping[str, Any]) -> None:
         """Send an event, ``{"event": "...", ...}``, to all subscribers that keep up with theirs."""

@@ -32,8 +32,8 @@ from kproxy.proxy.half import Half
 from kproxy.proxy.verdicts import UNCHANGED, Frame, Verdict
 
 if TYPE_CHECKING:
+    from kproxy.proxy.addresses import Treatment
     from kproxy.proxy.session import Session
-    from kproxy.proxy.treatments import Treatment
 
 CLIENT, BROKER = 0, 1
 

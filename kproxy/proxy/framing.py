@@ -9,11 +9,12 @@ confirms the pairing, because some requests are never answered: Produce with ``a
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass
 from struct import Struct
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kproxy.proxy.treatments import Treatment
+    from kproxy.proxy.addresses import Treatment
     from kproxy.proxy.verdicts import Frame
 
 REQUEST_HEAD = Struct(">ihhi")
@@ -35,6 +36,7 @@ class NeedMore(Exception):  # noqa: N818  # not an error
     """The bytes end before the field to be read."""
 
 
+@dataclass(slots=True, eq=False)
 class TrackedRequest:
     """A request whose response is of interest.
 
@@ -45,17 +47,14 @@ class TrackedRequest:
     :ivar void: no response will arrive, because the request was not forwarded
     """
 
-    __slots__ = ("answer", "api_key", "comment", "correlation_id", "request", "treatment", "version", "void")
-
-    def __init__(self, api_key: int, version: int, correlation_id: int, treatment: Treatment | None) -> None:
-        self.api_key = api_key
-        self.version = version
-        self.correlation_id = correlation_id
-        self.treatment = treatment
-        self.request: Frame | None = None
-        self.answer: bytes | None = None
-        self.comment = ""
-        self.void = False
+    api_key: int
+    version: int
+    correlation_id: int
+    treatment: Treatment | None
+    request: Frame | None = None
+    answer: bytes | None = None
+    comment: str = ""
+    void: bool = False
 
 
 Entry = int | TrackedRequest | None

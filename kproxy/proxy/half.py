@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import IntFlag
 from time import time_ns
 from typing import TYPE_CHECKING, Any
@@ -27,7 +27,7 @@ from kproxy.proxy.framing import NeedMore, TrackedRequest
 from kproxy.proxy.verdicts import UNCHANGED, Charge, Ending, Verdict
 
 if TYPE_CHECKING:
-    from kproxy.proxy.addresses import StreamedEndpoints
+    from kproxy.proxy.node_endpoints import StreamedEndpoints
     from kproxy.proxy.session import Session
     from kproxy.proxy.tee import Recording
 
@@ -52,6 +52,7 @@ class Pause(IntFlag):
     """The recorder is behind, and nothing may be lost (``lossless``)."""
 
 
+@dataclass(slots=True, eq=False)
 class _WaitingFrame:
     """A frame, a part of one or a run of frames that is sent when everything before it has been sent.
 
@@ -63,27 +64,14 @@ class _WaitingFrame:
     :ivar charge: what an inspected frame costs of the memory limit
     """
 
-    __slots__ = ("charge", "data", "due", "frames", "piece", "ready", "time", "verdict")
-
-    def __init__(
-        self,
-        data: bytes,
-        piece: bytes,
-        time: int,
-        verdict: Verdict,
-        *,
-        due: TrackedRequest | None = None,
-        frames: int = 1,
-        charge: Charge | None = None,
-    ) -> None:
-        self.charge = charge
-        self.data = data
-        self.piece = piece
-        self.time = time
-        self.verdict = verdict
-        self.due = due
-        self.frames = frames
-        self.ready = True
+    data: bytes
+    piece: bytes
+    time: int
+    verdict: Verdict
+    due: TrackedRequest | None = None
+    frames: int = 1
+    charge: Charge | None = None
+    ready: bool = True
 
     @property
     def age(self) -> int:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from kproxy.proxy.brokers import Place
 
-_BACKLOG = 1024
+_BACKLOG = 4096  # the default of net.core.somaxconn
 _AT_ONCE = 64  # connections accepted in one turn of the loop
 _NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _PAUSE = 1.0  # seconds without accepting after descriptors have run out
@@ -33,12 +33,10 @@ def bind(host: str, port: int) -> list[socket.socket]:
     found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     sockets: list[socket.socket] = []
     try:
-        for family, kind, protocol, _, address in dict.fromkeys(found):
-            made = socket.socket(family, kind, protocol)
-            sockets.append(made)
-            if port == 0 and len(sockets) > 1:
+        for family, _, _, _, address in dict.fromkeys(found):
+            if sockets:
                 address = (address[0], sockets[0].getsockname()[1], *address[2:])
-            _listen(made, address)
+            sockets.append(listening(family, address))
     except OSError as error:
         for made in sockets:
             made.close()
@@ -46,13 +44,32 @@ def bind(host: str, port: int) -> list[socket.socket]:
     return sockets
 
 
-def _listen(made: socket.socket, address: Any) -> None:
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    if made.family == socket.AF_INET6:
-        made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-    made.bind(address)
-    made.listen(_BACKLOG)
-    made.setblocking(False)
+def listening(
+    family: int,
+    address: Any,
+    *,
+    both: bool = False,
+    prepare: Callable[[socket.socket], None] = lambda _: None,
+) -> socket.socket:
+    """Return a listening, non-blocking socket.
+
+    :param both: whether a socket of IPv6 accepts IPv4 connections too
+    :param prepare: called before it is bound
+    :raises OSError: if it cannot be opened
+    """
+    made = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, not both)
+        prepare(made)
+        made.bind(address)
+        made.listen(_BACKLOG)
+        made.setblocking(False)
+    except BaseException:
+        made.close()
+        raise
+    return made
 
 
 class Listener:
@@ -106,12 +123,7 @@ class Listener:
             return
         try:
             for family, name in self._names[len(self._sockets) :]:
-                made = socket.socket(family)
-                try:
-                    _listen(made, name)
-                except OSError:
-                    made.close()
-                    raise
+                made = listening(family, name)
                 self._sockets.append(made)
                 self._loop.add_reader(made, self._ready, made)
         except OSError as error:

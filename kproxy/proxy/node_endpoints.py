@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 from captures.interventions import Change
@@ -38,13 +38,13 @@ _SIZE = struct.Struct(">i")
 _EMPTY_ARRAY = b"\x01"
 
 
-def streams(api_key: int, version: int) -> StreamedEndpoints | None:
-    """Return an editor for one response frame as it arrives.
+def streams(api_key: int, version: int) -> Callable[[], StreamedEndpoints] | None:
+    """Return a function that makes an editor for one response frame as it arrives.
 
     None if the version is not declared, or its responses are never both large and carrying addresses.
     """
     end = _end_of(api_key, version) if api_key in _LARGE else None
-    return None if end is None else StreamedEndpoints(end)
+    return None if end is None else partial(StreamedEndpoints, end)
 
 
 def free_of_endpoints(api_key: int, version: int) -> Callable[[bytes, int], bool] | None:

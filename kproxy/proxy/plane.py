@@ -33,11 +33,11 @@ from kproxy.addresses import Address, address_text
 from kproxy.proxy.acceptor import Acceptor
 from kproxy.proxy.address_map import AddressMap, Target
 from kproxy.proxy.address_watch import AddressWatch
-from kproxy.proxy.addresses import Broker
+from kproxy.proxy.addresses import Broker, Treatment, treatment_of
 from kproxy.proxy.broker_policy import BrokerPolicy, network
 from kproxy.proxy.brokers import Brokers, Place, Ports
 from kproxy.proxy.clock_steps import ClockSteps
-from kproxy.proxy.commands import changing, commands
+from kproxy.proxy.commands import changing_commands, commands
 from kproxy.proxy.control import ControlServer
 from kproxy.proxy.dialler import Dialler
 from kproxy.proxy.half import Pause
@@ -49,7 +49,7 @@ from kproxy.proxy.reachability import Reachability
 from kproxy.proxy.recording import Recordings
 from kproxy.proxy.reports import Reports
 from kproxy.proxy.rules import Inspection, prepare
-from kproxy.proxy.rules.commands import commands as rules_and_holds
+from kproxy.proxy.rules import commands as rule_commands
 from kproxy.proxy.rules.rules_file import RulesFile, RulesFileError
 from kproxy.proxy.rules.stubs import StubInspector
 from kproxy.proxy.run_folder import RunFolder, state_folder
@@ -58,10 +58,8 @@ from kproxy.proxy.session import Session
 from kproxy.proxy.settings import Settings
 from kproxy.proxy.tcp_info import Sampler, TcpInfo
 from kproxy.proxy.tls import diagnosis
-from kproxy.proxy.tls.authority import AuthorityError
 from kproxy.proxy.tls.contexts import TlsConfigError
 from kproxy.proxy.tls.sni import NodeNames
-from kproxy.proxy.treatments import Treatment, treatment_of
 from kproxy.proxy.verdicts import Inspector, Peers
 
 _TICK = 0.1  # seconds
@@ -128,7 +126,7 @@ class Plane:
         self.outages = Outages(self)
         self.inspected = Budget("inspected_bytes")
         self.inspector: Inspector = self.inspection
-        self.recordings = Recordings(settings.recorded, Path(settings.run_folder), reports)
+        self.recordings = Recordings(settings.recording, reports)
         self.listeners: list[Listener] = []
         self._mapped = AddressMap(settings.mapped)
         self.dialler = Dialler(refuses=self._own_address)
@@ -148,11 +146,11 @@ class Plane:
         self._ending = asyncio.Event()
         self._drain_seconds = settings.drain
         self._run = RunFolder(Path(settings.run_folder))
-        inspection_commands = rules_and_holds(self.inspection)
+        changing = changing_commands(self) | rule_commands.changing_commands(self.inspection)
         self._control = ControlServer(
             self._run.control_socket,
-            {**commands(self), **inspection_commands},
-            changing(inspection_commands),
+            commands(self) | rule_commands.commands(self.inspection) | changing,
+            frozenset(changing),
             self.inspection.release_all,
             prepare,
         )
@@ -615,7 +613,7 @@ def main() -> None:
     try:
         settings = msgspec.json.decode(line, type=Settings)
         uvloop.run(_main(settings, reports))
-    except (OSError, ValueError, TlsConfigError, AuthorityError) as error:
+    except (OSError, ValueError, TlsConfigError) as error:
         reports.event("failed", text=f"{error}{_occupant_hint(error, settings)}")
         sys.exit(1)
 

@@ -24,7 +24,6 @@ lossless it drops nothing: the queue fills up, and the data plane stops reading.
 from __future__ import annotations
 
 import glob
-import json
 import os
 import signal
 import socket
@@ -32,11 +31,13 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from captures.private import reason_of
+from dissectors.units import MIB
 from kproxy.proxy.shared_queue import Receiver
 
 if TYPE_CHECKING:
@@ -48,29 +49,34 @@ _RETRY = 2.0  # seconds between attempts to write again
 _COUNTS = 1.0  # seconds between two counts
 
 
-@dataclass(frozen=True, slots=True)
-class RecorderSettings:
-    """What is recorded where.
+class RecordingOptions(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Whether and where traffic is recorded.
 
-    :ivar path: file to append to, or from which the names of a series derive; None for the spool
-    :ivar folder: of the spool; None if there is a path
-    :ivar limit: bytes that the spool may hold, None for 8 GiB; at most half of the file system's free space
-    :ivar rotate_size: bytes after which another file begins
-    :ivar rotate_time: seconds after which another file begins
-    :ivar rotate_count: number of files of a series that are kept
+    :ivar on: whether it is recorded
+    :ivar path: file to append to, or from which the names of a series derive; "" for the spool
+    :ivar folder: of the spool
+    :ivar limit: bytes that the spool may hold, 0 for 8 GiB; at most half of the file system's free space
+    :ivar rotate_size: bytes after which another file is begun, 0 for never
+    :ivar rotate_time: seconds after which another file is begun, 0 for never
+    :ivar rotate_count: rotated files that are kept, 0 for all
+    :ivar queue: bytes of the queue between forwarding and recording
+    :ivar lossless: forwarding waits when the queue is full; otherwise recording of some connections is suspended
     """
 
-    path: str | None = None
-    folder: str | None = None
-    limit: int | None = None
-    rotate_size: int | None = None
-    rotate_time: float | None = None
-    rotate_count: int | None = None
+    on: bool = True
+    path: str = ""
+    folder: str = ""
+    limit: int = 0
+    rotate_size: int = 0
+    rotate_time: float = 0
+    rotate_count: int = 0
+    queue: int = 64 * MIB
+    lossless: bool = False
 
     @property
     def rotates(self) -> bool:
         """Whether the recording is a series of files."""
-        return self.path is not None and not (self.rotate_size is None and self.rotate_time is None)
+        return bool(self.path and (self.rotate_size or self.rotate_time))
 
     @property
     def capture(self) -> str:
@@ -78,31 +84,28 @@ class RecorderSettings:
 
         See :func:`captures.live.recording.open_recording`.
         """
-        if self.path is None:
-            return self.folder or ""
         if not self.rotates:
-            return self.path
+            return self.path or self.folder
         path = Path(self.path)
         name = f"{glob.escape(path.stem)}-[0-9]*{glob.escape(path.suffix)}"
         return str(Path(glob.escape(str(path.parent))) / name)
 
 
-@dataclass(frozen=True, slots=True)
-class _Start:
+class _Start(msgspec.Struct, frozen=True):
     """The message that starts the recorder."""
 
-    settings: dict[str, Any]
+    options: RecordingOptions
     memory: int
     bell: int
     salt: int
     lossless: bool
     locks: int
     held: int
-    connections: list[tuple[int, str]] = field(default_factory=list)
+    connections: list[tuple[int, str]]
 
 
 def start_recorder(
-    tee: Tee, settings: RecorderSettings, locks: int = -1, held: int = -1
+    tee: Tee, options: RecordingOptions, locks: int = -1, held: int = -1
 ) -> subprocess.Popen[bytes]:
     """Start the recorder of a tee, also to replace one that has ended unexpectedly.
 
@@ -115,7 +118,7 @@ def start_recorder(
     """
     memory, bell = tee.queue.fds
     live = [(number, recording.endpoints) for number, recording in tee.live.items()]
-    start = _Start(asdict(settings), memory, bell, tee.salt, tee.lossless, locks, held, live)
+    start = _Start(options, memory, bell, tee.salt, tee.lossless, locks, held, live)
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", "kproxy.proxy.recorder"],
         stdin=subprocess.PIPE,
@@ -124,7 +127,7 @@ def start_recorder(
     )
     assert process.stdin is not None
     with suppress(BrokenPipeError), process.stdin:
-        process.stdin.write(json.dumps(asdict(start)).encode())
+        process.stdin.write(msgspec.json.encode(start))
     process.stdin = None
     return process
 
@@ -225,20 +228,19 @@ class Recorder:
 def report(event: str, **what: object) -> None:
     """Print an event; it is dropped if nothing reads it."""
     with suppress(OSError):
-        os.write(1, json.dumps({"event": event, **what}).encode() + b"\n")
+        os.write(1, msgspec.json.encode({"event": event, **what}) + b"\n")
 
 
-def output_of(settings: RecorderSettings, begun: Begun) -> Output:
-    """Return the output that the settings ask for."""
+def output_of(options: RecordingOptions, begun: Begun) -> Output:
+    """Return the output that the options ask for."""
     from kproxy.proxy.rotation import ChunkFolder, Series, SingleFile
 
-    if settings.path is None:
-        assert settings.folder is not None
-        return ChunkFolder(Path(settings.folder), begun, limit=settings.limit)
-    path, size, seconds = Path(settings.path).absolute(), settings.rotate_size, settings.rotate_time
-    if not settings.rotates:
+    if not options.path:
+        return ChunkFolder(Path(options.folder), begun, limit=options.limit or None)
+    path, size, seconds = Path(options.path).absolute(), options.rotate_size, options.rotate_time
+    if not options.rotates:
         return SingleFile(path, begun)
-    return Series(path, begun, size=size, seconds=seconds, count=settings.rotate_count)
+    return Series(path, begun, size=size or None, seconds=seconds or None, count=options.rotate_count or None)
 
 
 def _lower_priority() -> None:
@@ -253,7 +255,7 @@ def main() -> int:
         signal.signal(each, signal.SIG_IGN)
     _lower_priority()
     os.set_blocking(1, False)
-    start = _Start(**json.loads(sys.stdin.buffer.read()))
+    start = msgspec.json.decode(sys.stdin.buffer.read(), type=_Start)
     receiver = Receiver(start.memory, start.bell)
     from kproxy.proxy.blocks import BlockMaker  # with numpy, which the data plane does not need
 
@@ -269,7 +271,7 @@ def main() -> int:
         report("file", path=str(path), begin=size)
 
     try:
-        output = output_of(RecorderSettings(**start.settings), begun)
+        output = output_of(start.options, begun)
         output.lock_fd = start.held
         output.open()
     except (OSError, ValueError) as error:

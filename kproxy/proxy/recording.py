@@ -5,19 +5,17 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from pathlib import Path
 from subprocess import Popen
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from kproxy.addresses import Address
-from kproxy.proxy.recorder import RecorderSettings, start_recorder
+from kproxy.proxy.recorder import RecordingOptions, start_recorder
 from kproxy.proxy.tee import Tee
 
 if TYPE_CHECKING:
     from kproxy.proxy.reports import Reports
-    from kproxy.proxy.settings import RecordingOptions
     from kproxy.proxy.tee import Recording
 
 _END_SECONDS = 10.0
@@ -27,21 +25,6 @@ _TAKE = 1 << 16
 _MOST_RESTARTS = 5
 
 
-def recorder_settings(recorded: RecordingOptions, spool: Path) -> RecorderSettings:
-    """Return the recorder's settings.
-
-    :param spool: folder of the spool, used if no path was given
-    """
-    return RecorderSettings(
-        path=recorded.path or None,
-        folder=None if recorded.path else str(spool),
-        limit=recorded.limit or None,
-        rotate_size=recorded.rotate_size or None,
-        rotate_time=recorded.rotate_time or None,
-        rotate_count=recorded.rotate_count or None,
-    )
-
-
 class Recordings:
     """The recording of forwarded bytes, which may be turned off.
 
@@ -49,8 +32,8 @@ class Recordings:
     :ivar tee: None if nothing is recorded
     """
 
-    def __init__(self, recorded: RecordingOptions, run_folder: Path, reports: Reports) -> None:
-        self._settings = recorder_settings(recorded, run_folder / "capture")
+    def __init__(self, recorded: RecordingOptions, reports: Reports) -> None:
+        self._options = recorded
         self._reports = reports
         self._process: Popen[bytes] | None = None
         self._rest = b""
@@ -66,7 +49,7 @@ class Recordings:
         self.path = ""
         if recorded.on:
             self.tee = Tee(recorded.queue, lossless=recorded.lossless)
-            self.path = self._settings.capture
+            self.path = self._options.capture
 
     def start(self) -> None:
         """Start the recorder.
@@ -77,7 +60,7 @@ class Recordings:
             return
         self._locks, its_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
         with its_end:
-            self._process = start_recorder(self.tee, self._settings, its_end.fileno(), self._held)
+            self._process = start_recorder(self.tee, self._options, its_end.fileno(), self._held)
         self._locks.setblocking(False)
         assert self._process.stdout is not None
         os.set_blocking(self._process.stdout.fileno(), False)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import msgspec
 
 from dissectors.units import MIB
 from kproxy.addresses import Address
 from kproxy.proxy.modes import MODES
+from kproxy.proxy.recorder import RecordingOptions
+from kproxy.proxy.run_folder import RunFolder
 from kproxy.proxy.tls.contexts import ClientAuth
 from kproxy.proxy.tls.security import PLAINTEXT, Identity, Security
 
@@ -22,29 +26,6 @@ class ClientTls(msgspec.Struct, frozen=True, omit_defaults=True):
     identity: Identity | None = None
     client_auth: ClientAuth = "none"
     client_authorities: str | None = None
-
-
-class RecordingOptions(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Whether and where traffic is recorded.
-
-    :ivar on: whether it is recorded
-    :ivar path: file to append to; "" for a bounded spool in the run folder
-    :ivar limit: bytes of the spool, 0 for the default
-    :ivar rotate_size: bytes after which another file is begun, 0 for never
-    :ivar rotate_time: seconds after which another file is begun, 0 for never
-    :ivar rotate_count: rotated files that are kept, 0 for all
-    :ivar queue: bytes of the queue between forwarding and recording
-    :ivar lossless: forwarding waits when the queue is full; otherwise recording of some connections is suspended
-    """
-
-    on: bool = True
-    path: str = ""
-    limit: int = 0
-    rotate_size: int = 0
-    rotate_time: float = 0
-    rotate_count: int = 0
-    queue: int = 64 * MIB
-    lossless: bool = False
 
 
 class Settings(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -117,3 +98,8 @@ class Settings(msgspec.Struct, frozen=True, omit_defaults=True):
     def __post_init__(self) -> None:
         if self.mode not in MODES:
             raise ValueError(f"there is no mode {self.mode!r}")
+
+    @property
+    def recording(self) -> RecordingOptions:
+        """:attr:`recorded`, with the spool in the run folder."""
+        return msgspec.structs.replace(self.recorded, folder=str(RunFolder(Path(self.run_folder)).capture))

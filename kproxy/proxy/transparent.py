@@ -32,7 +32,6 @@ _IPV6_TRANSPARENT = 75
 _SOCKADDR_IN = Struct("!2xH4s8x")
 _SOCKADDR_IN6 = Struct("!2xH4x16s4s")
 _DISCARD = 9  # RFC 863
-_BACKLOG = 4096  # the default of net.core.somaxconn
 
 
 Way = tuple[Address, Address]
@@ -105,24 +104,15 @@ def open_listener(host: str, port: int, tproxy: bool) -> socket.socket:
     :param tproxy: accept connections to any address, as rules with TPROXY require
     :raises TransparentError: if the address cannot be used, or the privilege for TPROXY is missing
     """
-    family = _family(host)
-    listener = socket.socket(family, socket.SOCK_STREAM)
+    from kproxy.proxy.listeners import listening  # asyncio, which the front process does without
+
+    prepare = _make_transparent if tproxy else lambda _: None
     try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if family == socket.AF_INET6:
-            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, host != "::")
-        if tproxy:
-            _make_transparent(listener)
-        try:
-            listener.bind((host, port))
-            listener.listen(_BACKLOG)
-        except OSError as error:
-            raise TransparentError(f"cannot listen on {address_text(host, port)}: {error.strerror}") from None
-        listener.setblocking(False)
-    except BaseException:
-        listener.close()
+        return listening(_family(host), (host, port), both=host == "::", prepare=prepare)
+    except TransparentError:
         raise
-    return listener
+    except OSError as error:
+        raise TransparentError(f"cannot listen on {address_text(host, port)}: {error.strerror}") from None
 
 
 def original_destination(

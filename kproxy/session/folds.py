@@ -1,4 +1,4 @@
-"""Counting for views: every shown exchange is added once, in the background, while a view is open."""
+"""Counting for views: each shown exchange is added once, in the background, while a view is open. Rates of new ones."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import numpy as np
 
 from captures.arrays import Int64s
 from captures.exchanges import Exchange
+from captures.exchanges.columns.arrays import GrowingArray
+from captures.filters import Filter
 from kproxy.session.access import Access
 from kproxy.session.engine import Priority, Steps
 from kproxy.session.published import Rate
@@ -172,3 +174,32 @@ class SessionFold(Generic[F]):
         self._session.tell_faults()  # folds may have recorded some themselves
         self.version += 1
         yield
+
+
+_MOST = 50_000
+"""Exchanges that are looked at, the latest, of a capture that is not read to its end when it begins."""
+
+
+class Activity:
+    """The moments of some exchanges; each is looked at once, as long as they come.
+
+    :param wanted: what they fit, None for all
+    :param everything: whatever is shown
+    """
+
+    def __init__(self, session: Session, wanted: Filter | None, *, everything: bool) -> None:
+        self._session = session
+        self._wanted = wanted
+        self._everything = everything
+        self._moments = GrowingArray(np.int64)
+        self._seen = np.empty(0, np.int64)
+
+    def renewed(self, _: Access) -> Steps[Int64s]:
+        """Return the moments, in ns since the epoch and in no order, with those that are new by now."""
+        numbers = self._session.countable(everything=self._everything)
+        new = np.setdiff1d(numbers, self._seen, assume_unique=True)
+        if not (len(self._seen) or self._session.status.finished):
+            new = new[-_MOST:]
+        self._seen = numbers
+        self._moments.append((yield from self._session.moments(self._wanted, new)))
+        return self._moments.array

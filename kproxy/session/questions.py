@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING
 from captures.names import Names
 from kproxy.session.access import Access
 from kproxy.session.engine import Steps
-from kproxy.text.blocks import BLANK, Block, Code, Line, Paragraph
-from kproxy.text.formats import spaced, text_lines
+from kproxy.text.blocks import BLANK, Block, Code, Line, Paragraph, spaced, text_lines
 
 if TYPE_CHECKING:
     from captures.analysis.comparison.side import Side

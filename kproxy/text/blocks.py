@@ -1,13 +1,13 @@
-"""Blocks of a command's output: headings, paragraphs and facts.
+"""Blocks of a command's output: headings, paragraphs and facts; and all blocks as lines of text or of Markdown.
 
-Tables are in :mod:`kproxy.text.tables`. :mod:`kproxy.text.formats` renders the same blocks as text and Markdown.
+Tables are in :mod:`kproxy.text.tables`.
 """
 
 from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, Self
 
@@ -211,3 +211,39 @@ def _longest_fence(text: str) -> int:
 _SPECIAL = re.compile(r"[\\`*\[\]<>|~&#$]|(?<!\w)_|_(?!\w)")
 """Markup of CommonMark and GitHub's dialect."""
 _LIST = re.compile(r"\A(\d*)((?<=\d)[.)]|(?<!\d)[+-])(?=\s|\Z)")
+
+
+_WIDEST = 110  # columns; longer lines are hard to read
+_NARROWEST = 40
+
+
+def text_lines(blocks: Iterable[Block], width: int | None, *, prose: bool = False) -> Iterator[str]:
+    """Yield blocks as lines of text.
+
+    :param width: columns of the terminal; None for a pipe
+    :param prose: whether to keep lines short enough for reading, also in a pipe
+    """
+    if prose:
+        width = WIDE if width is None else max(min(width, _WIDEST), _NARROWEST)
+    for each in blocks:
+        yield from each.lines(width)
+
+
+def spaced(blocks: Iterable[Block]) -> Iterator[Block]:
+    """Yield blocks separated by empty lines."""
+    for index, each in enumerate(blocks):
+        if index:
+            yield BLANK
+        yield each
+
+
+def markdown_lines(blocks: Iterable[Block]) -> Iterator[str]:
+    """Yield blocks as lines of Markdown (CommonMark with GitHub's tables); consecutive facts form one list."""
+    before: Block | None = None
+    for each in blocks:
+        if each is BLANK:
+            continue
+        if before is not None and not (isinstance(before, Fact) and isinstance(each, Fact)):
+            yield ""
+        yield from each.markdown()
+        before = each

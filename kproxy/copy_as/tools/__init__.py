@@ -6,9 +6,9 @@ One module per subject; each has a table from API keys to functions that yield t
 from __future__ import annotations
 
 from captures.exchanges import Exchange
-from kproxy.copy_as.request import asked
+from kproxy.copy_as.request import commands_of
 from kproxy.copy_as.shell import Command
-from kproxy.copy_as.tools import acls, cluster, configs, groups, records, topics
+from kproxy.copy_as.tools import acls, configs, groups, records, topics
 
 TLS = "the connection was encrypted: add --command-config FILE, with security.protocol and what belongs to it"
 
@@ -18,12 +18,9 @@ _MAKERS = {
     **groups.MAKERS,
     **configs.MAKERS,
     **acls.MAKERS,
-    **cluster.MAKERS,
 }
 
 
 def commands(exchange: Exchange) -> list[Command]:
     """Return commands of Kafka's tools that send the same request, none if no tool has such a command."""
-    request = asked(exchange)
-    make = None if request is None or exchange.api_key is None else _MAKERS.get(exchange.api_key)
-    return [] if make is None or request is None else list(make(request))
+    return commands_of(exchange, _MAKERS)

@@ -7,9 +7,8 @@ from typing import Any
 
 from dissectors.api_keys import ApiKey
 from dissectors.domains import ACL_OPERATION, PATTERN_TYPE
-from kproxy.copy_as.request import RequestToCopy, with_value
+from kproxy.copy_as.request import Makers, RequestToCopy, tool, with_value
 from kproxy.copy_as.shell import Command
-from kproxy.copy_as.tools.common import Makers, tool
 
 _ANY, _LITERAL = 1, 3
 _DENY, _ALLOW = 2, 3

@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from dissectors.api_keys import ApiKey
-from kproxy.copy_as.request import RequestToCopy, with_value
+from kproxy.copy_as.request import Makers, RequestToCopy, tool, with_value
 from kproxy.copy_as.shell import Command
-from kproxy.copy_as.tools.common import Makers, tool
 
 _ENTITY_TYPES = {2: "topics", 4: "brokers", 8: "broker-loggers", 16: "client-metrics", 32: "groups"}
 _QUOTA_TYPES = {"user": "users", "client-id": "clients", "ip": "ips"}

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from dissectors.api_keys import ApiKey
-from kproxy.copy_as.request import RequestToCopy, unnamed, with_value
+from kproxy.copy_as.request import Makers, RequestToCopy, tool, unnamed, with_value
 from kproxy.copy_as.shell import Command
-from kproxy.copy_as.tools.common import Makers, tool
 
 _GROUP, _TRANSACTION = 0, 1
 

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from dissectors.api_keys import ApiKey
 from kproxy.copy_as.kcat import subscribed
 from kproxy.copy_as.record_lines import Partition, RecordRun, producing
-from kproxy.copy_as.request import RequestToCopy, unnamed, with_value
+from kproxy.copy_as.request import Makers, RequestToCopy, exactly, tool, unnamed, with_value
 from kproxy.copy_as.shell import Command
-from kproxy.copy_as.tools.common import Makers, exactly, tool
 
 _NULL = "<null>"
 _IN_HEADERS = frozenset(",:\t")

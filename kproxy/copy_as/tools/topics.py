@@ -1,4 +1,4 @@
-"""Topics and partitions: kafka-topics, kafka-get-offsets, kafka-delete-records and the like."""
+"""Topics, partitions and the brokers that hold them: kafka-topics, kafka-get-offsets, kafka-cluster and the like."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from itertools import groupby
 from typing import Any
 
 from dissectors.api_keys import ApiKey
-from kproxy.copy_as.request import RequestToCopy, has_id, unnamed, with_value
+from kproxy.copy_as.request import Makers, RequestToCopy, exactly, has_id, tool, unnamed, with_value
 from kproxy.copy_as.shell import Command
-from kproxy.copy_as.tools.common import Makers, exactly, tool
 
 _MASKED = "secret settings are masked"
 _SIZES = (("--partitions", "num_partitions"), ("--replication-factor", "replication_factor"))
@@ -169,6 +168,35 @@ def _list_reassignments(request: RequestToCopy) -> Iterator[Command]:
     yield Command(tool(request, "kafka-reassign-partitions", "--list"))
 
 
+_CONTROLLERS = 2
+
+
+def _api_versions(request: RequestToCopy) -> Iterator[Command]:
+    yield Command(tool(request, "kafka-broker-api-versions"))
+
+
+def _describe_cluster(request: RequestToCopy) -> Iterator[Command]:
+    where = "--bootstrap-server"
+    if request.value.get("endpoint_type") == _CONTROLLERS:
+        where = "--bootstrap-controller"
+    words = ["kafka-cluster.sh", "list-endpoints", where, request.broker]
+    if request.value.get("include_fenced_brokers"):
+        words.append("--include-fenced-brokers")
+    yield Command(words)
+
+
+def _describe_log_dirs(request: RequestToCopy) -> Iterator[Command]:
+    words = tool(request, "kafka-log-dirs", "--describe")
+    topics = request.value["topics"]
+    if topics:
+        words += with_value("--topic-list", ",".join(topic["topic"] for topic in topics))
+    yield Command(words, notes=["asks all brokers; the request asked this one"])
+
+
+def _describe_quorum(request: RequestToCopy) -> Iterator[Command]:
+    yield Command(tool(request, "kafka-metadata-quorum", "describe", "--replication"))
+
+
 MAKERS: Makers = {
     ApiKey.LIST_OFFSETS: _list_offsets,
     ApiKey.METADATA: _metadata,
@@ -180,4 +208,8 @@ MAKERS: Makers = {
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: _reassign,
     ApiKey.LIST_PARTITION_REASSIGNMENTS: _list_reassignments,
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: _describe_topic_partitions,
+    ApiKey.API_VERSIONS: _api_versions,
+    ApiKey.DESCRIBE_LOG_DIRS: _describe_log_dirs,
+    ApiKey.DESCRIBE_QUORUM: _describe_quorum,
+    ApiKey.DESCRIBE_CLUSTER: _describe_cluster,
 }

@@ -5,119 +5,80 @@ from __future__ import annotations
 import binascii
 from base64 import b64decode, b64encode
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
-
-import msgspec
 
 from captures.interventions import Change
 from dissectors.sides import Side
-from kproxy.proxy.control import MOST_LINE, Command, CommandError, parameters
-from kproxy.proxy.rules.errors import EditError
+from kproxy.proxy.control import MOST_LINE, Command, CommandError, command
 
 if TYPE_CHECKING:
-    from kproxy.proxy.rules.holds import Holds
     from kproxy.proxy.rules.inspection import Inspection
+    from kproxy.proxy.verdicts import Frame
 
 _MOST_SHOWN = MOST_LINE // 4 * 3 - 4096
 """Bytes of the largest held frame that is shown: its base64 has to fit into a line to return edited."""
 
 
-class _Rule(msgspec.Struct, forbid_unknown_fields=True):
-    rule: str
-    force: bool = False
-
-
-class _Which(msgspec.Struct, forbid_unknown_fields=True):
-    number: int | Literal["all"]
-
-
-class _WhichRule(msgspec.Struct, forbid_unknown_fields=True):
-    number: int | str
-
-
-class _Number(msgspec.Struct, forbid_unknown_fields=True):
-    number: int
-
-
-class _Filter(msgspec.Struct, forbid_unknown_fields=True):
-    filter: str | None
-    side: Side | None = None
-
-
-class _Edit(msgspec.Struct, forbid_unknown_fields=True):
-    number: int
-    changes: dict[str, Any] | None = None
-    body: dict[str, Any] | None = None
-    frame: str | None = None
-
-
 def commands(inspection: Inspection) -> dict[str, Command]:
-    """Return commands by name; each takes its parameters and raises :class:`CommandError`."""
-    rules, holds = inspection.rules, inspection.holds
+    """Return the commands that change nothing, by name."""
 
-    def list_rules(_: dict[str, Any]) -> dict[str, Any]:
-        return {"rules": rules.to_json()}
-
-    def add_rule(values: dict[str, Any]) -> dict[str, Any]:
-        given = parameters(values, _Rule)
-        return {"number": _tried(lambda: rules.add(given.rule, force=given.force))}
-
-    def remove_rule(values: dict[str, Any]) -> dict[str, Any]:
-        number = parameters(values, _WhichRule).number
-        if number == "all":
-            return {"removed": rules.clear()}
-        _tried(lambda: rules.remove(number))
-        return {"removed": 1}
-
-    def list_holds(_: dict[str, Any]) -> dict[str, Any]:
-        return holds.to_json()
-
-    def set_hold(values: dict[str, Any]) -> dict[str, Any]:
-        given = parameters(values, _Filter)
-        if given.filter is None:
-            holds.clear_filter(given.side)
-            return {"side": given.side}
-        text = given.filter if given.side is None else f"{given.side}: {given.filter}"
-        return {"side": _tried(lambda: holds.set_filter(text))}
-
-    def release(values: dict[str, Any]) -> dict[str, Any]:
-        number = parameters(values, _Which).number
-        if number == "all":
-            return {"released": holds.release_all()}
-        _tried(lambda: holds.release(number))
-        return {"released": 1}
-
-    def kill(values: dict[str, Any]) -> dict[str, Any]:
-        number = parameters(values, _Number).number
-        _tried(lambda: holds.kill(number))
-        return {"killed": 1}
-
-    def edit(values: dict[str, Any]) -> dict[str, Any]:
-        given = parameters(values, _Edit)
-        if sum(one is not None for one in (given.changes, given.body, given.frame)) != 1:
-            raise CommandError("give one of changes, body and frame")
-        data = None if given.frame is None else _bytes(given.frame)
-        changed = _tried(lambda: holds.edit(given.number, changes=given.changes, body=given.body, data=data))
-        return {"changed": [_change(change) for change in changed]}
+    def held(number: int) -> dict[str, Any]:
+        return _held(number, inspection.holds.frame(number))
 
     return {
-        "rules": list_rules,
-        "add_rule": add_rule,
-        "remove_rule": remove_rule,
-        "holds": list_holds,
-        "held": partial(_held, holds),
-        "set_hold": set_hold,
-        "release": release,
-        "kill": kill,
-        "edit": edit,
+        "rules": lambda _: {"rules": inspection.rules.to_json()},
+        "holds": lambda _: inspection.holds.to_json(),
+        "held": _reporting_mistakes(held),
     }
 
 
-def _held(holds: Holds, values: dict[str, Any]) -> dict[str, Any]:
+def changing_commands(inspection: Inspection) -> dict[str, Command]:
+    """Return the commands that change something, by name."""
+    rules, holds = inspection.rules, inspection.holds
+
+    def add_rule(rule: str, *, force: bool = False) -> dict[str, Any]:
+        return {"number": rules.add(rule, force=force)}
+
+    def remove_rule(number: int | str) -> dict[str, Any]:
+        if number == "all":
+            return {"removed": rules.clear()}
+        rules.remove(number)
+        return {"removed": 1}
+
+    def set_hold(filter: str | None, side: Side | None = None) -> dict[str, Any]:  # noqa: A002
+        if filter is None:
+            holds.clear_filter(side)
+            return {"side": side}
+        return {"side": holds.set_filter(filter if side is None else f"{side}: {filter}")}
+
+    def release(number: int | Literal["all"]) -> dict[str, Any]:
+        if number == "all":
+            return {"released": holds.release_all()}
+        holds.release(number)
+        return {"released": 1}
+
+    def kill(number: int) -> dict[str, Any]:
+        holds.kill(number)
+        return {"killed": 1}
+
+    def edit(
+        number: int,
+        changes: dict[str, Any] | None = None,
+        body: dict[str, Any] | None = None,
+        frame: str | None = None,
+    ) -> dict[str, Any]:
+        if sum(one is not None for one in (changes, body, frame)) != 1:
+            raise CommandError("give one of changes, body and frame")
+        data = None if frame is None else _bytes(frame)
+        changed = holds.edit(number, changes=changes, body=body, data=data)
+        return {"changed": [_change(change) for change in changed]}
+
+    made = (add_rule, remove_rule, set_hold, release, kill, edit)
+    return {each.__name__: _reporting_mistakes(each) for each in made}
+
+
+def _held(number: int, frame: Frame) -> dict[str, Any]:
     """Return a held frame, and the request if it is a response."""
-    number = parameters(values, _Number).number
-    frame = _tried(lambda: holds.frame(number))
     asked = frame.request
     size = len(frame.data) + (0 if asked is None else len(asked.data))
     if size > _MOST_SHOWN:
@@ -132,16 +93,19 @@ def _held(holds: Holds, values: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _tried(do: Callable[[], Any]) -> Any:
-    """Return the result of `do`; the user's mistakes become CommandErrors."""
-    try:
-        return do()
-    except (LookupError, EditError) as error:
-        raise CommandError(str(error)) from None
-    except ValueError as error:
-        # a FilterError renders its position; importing the class would import all code for rules
-        render = getattr(error, "render", None)
-        raise CommandError(str(error) if render is None else render()) from None
+def _reporting_mistakes(function: Callable[..., Any]) -> Command:
+    """Return the command that `function` carries out; the user's mistakes become CommandErrors."""
+    carried_out = command(function)
+
+    def run(values: dict[str, Any]) -> Any:
+        try:
+            return carried_out(values)
+        except (LookupError, ValueError) as error:
+            # a FilterError renders its position; importing the class would import all code for rules
+            render = getattr(error, "render", None)
+            raise CommandError(str(error) if render is None else render()) from None
+
+    return run
 
 
 def _bytes(text: str) -> bytes:

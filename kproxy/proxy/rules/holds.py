@@ -15,6 +15,8 @@ from dataclasses import replace
 from time import time_ns
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from captures.interventions import Change, Intervention, as_comment
 from dissectors.apis import api_name
 from dissectors.budget import LimitReached
@@ -206,8 +208,10 @@ class Holds:
         :raises LookupError: if no such frame is held
         """
         hold = self._removed(number)
-        said = self._comment(hold, "killed", not_forwarded=hold.frame.side == "request", ended=Ending.CLOSE)
-        hold.release(Verdict(data=b"", ending=Ending.CLOSE, comments=[said]))
+        said = Intervention(
+            released_by="killed", not_forwarded=hold.frame.side == "request", ended=Ending.CLOSE.value
+        )
+        hold.release(Verdict(data=b"", ending=Ending.CLOSE, comments=[self._comment(hold, said)]))
         self._held_changed(len(self._held))
 
     def release_all(self, by: str = "user") -> int:
@@ -256,37 +260,14 @@ class Holds:
             return
         frame = hold.frame if data is None else replace(hold.frame, data=data)
         verdict = self._then(frame)
-        verdict = Verdict(
-            data if verdict.data is None else verdict.data,
-            verdict.answer,
-            verdict.delay,
-            verdict.rate,
-            None,
-            verdict.ending,
-            [self._comment(hold, by, changed, altered=data is not None), *verdict.comments],
-        )
-        hold.release(verdict)
+        said = Intervention(changed=changed, released_by=by, altered=data is not None)
+        comments = [self._comment(hold, said), *verdict.comments]
+        data = data if verdict.data is None else verdict.data
+        hold.release(replace(verdict, data=data, hold=None, comments=comments))
 
-    def _comment(
-        self,
-        hold: Hold,
-        by: str,
-        changed: tuple[Change, ...] = (),
-        *,
-        not_forwarded: bool = False,
-        altered: bool = False,
-        ended: Ending = Ending.NONE,
-    ) -> str:
+    def _comment(self, hold: Hold, said: Intervention) -> str:
         held = max(self._clock() - hold.frame.time, 0)
-        said = Intervention(
-            changed=changed,
-            held_ns=held,
-            released_by=by,
-            not_forwarded=not_forwarded,
-            altered=altered,
-            ended=ended.value,
-        )
-        return as_comment(said)
+        return as_comment(msgspec.structs.replace(said, held_ns=held))
 
     # ------------------------------------------------------------ reports
     def to_json(self) -> dict[str, Any]:

@@ -7,8 +7,8 @@ It lives in ``$XDG_DATA_HOME/kproxy/authority`` (``~/.local/share`` by default):
     authority.p12   the same as a trust store for Java, with the password ``changeit``
 
 Host certificates are made in memory, by name, and signed by it: ECDSA on P-256 with SHA-256, 397 days, the longest
-lifetime that browsers accept (CA/Browser Forum Baseline Requirements, section 6.3.2). The cryptographic library is
-loaded when the authority is opened.
+lifetime that browsers accept (CA/Browser Forum Baseline Requirements, section 6.3.2). This module loads the
+cryptographic library: import it where the authority is needed.
 """
 
 from __future__ import annotations
@@ -19,15 +19,24 @@ import tempfile
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
+from cryptography.hazmat.primitives.serialization.pkcs12 import PKCS12Certificate, serialize_java_truststore
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from kproxy.proxy.tls.contexts import TlsConfigError
 from kproxy.proxy.tls.security import Identity
 from kproxy.proxy.tls.sni import host_name
 from kproxy.user_folders import user_folder
-
-if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
-    from cryptography.x509 import Certificate, GeneralName, KeyUsage, Name
 
 KEY, CERTIFICATE, TRUST_STORE = "authority.key", "authority.pem", "authority.p12"
 TRUST_STORE_PASSWORD = "changeit"  # Java's default; a trust store holds no secret  # noqa: S105
@@ -38,7 +47,7 @@ _CLOCKS_DIFFER = timedelta(days=1)
 _LONGEST_COMMON_NAME = 64  # RFC 5280, appendix A.1, ub-common-name
 
 
-class AuthorityError(Exception):
+class AuthorityError(TlsConfigError):
     """The authority cannot be used or created; the message says why."""
 
 
@@ -55,10 +64,13 @@ class Authority:
     """
 
     def __init__(
-        self, folder: Path, certificate: Certificate, key: EllipticCurvePrivateKey, *, made: bool = False
+        self,
+        folder: Path,
+        certificate: x509.Certificate,
+        key: ec.EllipticCurvePrivateKey,
+        *,
+        made: bool = False,
     ) -> None:
-        from cryptography.hazmat.primitives.asymmetric import ec
-
         self.folder = folder
         self.made = made
         self._certificate = certificate
@@ -83,17 +95,13 @@ class Authority:
 
     @classmethod
     def _read(cls, folder: Path, *, made: bool) -> Authority:
-        from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
-        from cryptography.hazmat.primitives.serialization import load_pem_private_key
-        from cryptography.x509 import load_pem_x509_certificate
-
         anew = f"remove {folder} to have a new one made, and give that to the clients"
         try:
-            certificate = load_pem_x509_certificate((folder / CERTIFICATE).read_bytes())
+            certificate = x509.load_pem_x509_certificate((folder / CERTIFICATE).read_bytes())
             key = load_pem_private_key((folder / KEY).read_bytes(), None)
         except (ValueError, TypeError) as error:
             raise AuthorityError(f"the authority for TLS in {folder} is damaged ({error}): {anew}") from None
-        if not isinstance(key, EllipticCurvePrivateKey) or key.public_key() != certificate.public_key():
+        if not isinstance(key, ec.EllipticCurvePrivateKey) or key.public_key() != certificate.public_key():
             raise AuthorityError(f"key and certificate in {folder} do not belong together: {anew}")
         if certificate.not_valid_after_utc <= datetime.now(UTC):
             raise AuthorityError(f"the authority for TLS in {folder} has expired: {anew}")
@@ -102,8 +110,6 @@ class Authority:
     @property
     def certificate(self) -> str:
         """The certificate, in PEM."""
-        from cryptography.hazmat.primitives.serialization import Encoding
-
         return self._certificate.public_bytes(Encoding.PEM).decode()
 
     def identity(self, *names: str) -> Identity:
@@ -112,11 +118,6 @@ class Authority:
         :param names: host names and IP addresses, at least one
         :raises ValueError: if one is neither
         """
-        from cryptography import x509
-        from cryptography.hazmat.primitives import hashes
-        from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-        from cryptography.x509.oid import ExtendedKeyUsageOID
-
         alternative = x509.SubjectAlternativeName(map(_general_name, dict.fromkeys(names)))
         begin = datetime.now(UTC) - _CLOCKS_DIFFER
         end = min(begin + timedelta(days=_HOST_DAYS, seconds=-1), self._certificate.not_valid_after_utc)
@@ -145,9 +146,7 @@ class Authority:
         return Identity(certificate.public_bytes(Encoding.PEM).decode(), key.decode())
 
 
-def _general_name(name: str) -> GeneralName:
-    from cryptography import x509
-
+def _general_name(name: str) -> x509.GeneralName:
     try:
         return x509.IPAddress(ip_address(name))
     except ValueError:
@@ -157,17 +156,12 @@ def _general_name(name: str) -> GeneralName:
         return x509.DNSName(host)
 
 
-def _subject(name: str) -> Name:
-    from cryptography.x509 import Name, NameAttribute
-    from cryptography.x509.oid import NameOID
-
-    return Name([NameAttribute(NameOID.COMMON_NAME, name)])
+def _subject(name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
 
 
-def _key_usage(*, digital_signature: bool = False, signs_certificates: bool = False) -> KeyUsage:
-    from cryptography.x509 import KeyUsage
-
-    return KeyUsage(
+def _key_usage(*, digital_signature: bool = False, signs_certificates: bool = False) -> x509.KeyUsage:
+    return x509.KeyUsage(
         digital_signature=digital_signature,
         content_commitment=False,
         key_encipherment=False,
@@ -206,20 +200,6 @@ def _make(folder: Path) -> bool:
 
 
 def _write(folder: Path) -> None:
-    from cryptography import x509
-    from cryptography.hazmat.primitives import hashes
-    from cryptography.hazmat.primitives.asymmetric import ec
-    from cryptography.hazmat.primitives.serialization import (
-        BestAvailableEncryption,
-        Encoding,
-        NoEncryption,
-        PrivateFormat,
-    )
-    from cryptography.hazmat.primitives.serialization.pkcs12 import (
-        PKCS12Certificate,
-        serialize_java_truststore,
-    )
-
     key = ec.generate_private_key(ec.SECP256R1())
     public = key.public_key()
     begin = datetime.now(UTC) - _CLOCKS_DIFFER

@@ -10,7 +10,6 @@ from ipaddress import ip_address
 
 from kproxy.proxy.modes import MODES
 from kproxy.proxy.settings import ClientTls, Settings
-from kproxy.proxy.tls.authority import CERTIFICATE, TRUST_STORE, default_folder
 from kproxy.proxy.tls.certificates import names_of, pem_blocks
 from kproxy.proxy.tls.security import Identity, Security
 
@@ -35,6 +34,8 @@ def what_differs(settings: Settings) -> list[str]:
     if mode.rewrites and tls is not None and tls.identity is not None:
         said += _misnamed(tls.identity, advertised)
     if tls is not None and tls.identity is None:
+        from kproxy.proxy.tls.authority import CERTIFICATE, TRUST_STORE, default_folder
+
         folder = default_folder()
         said.append(
             f"clients have to trust kproxy's own authority: its certificate is {folder / CERTIFICATE}, and "

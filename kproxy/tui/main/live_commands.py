@@ -9,7 +9,7 @@ from typing import Any, Concatenate, ParamSpec
 from textual.worker import Worker
 
 from captures.meaning import words
-from kproxy.text.events import sentence_of
+from kproxy.text.control import sentence_of
 from kproxy.tui.dialogs.replay import ReplayDialog
 from kproxy.tui.live.actions import LiveActions
 from kproxy.tui.live.state import LiveState

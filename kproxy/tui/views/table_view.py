@@ -23,9 +23,8 @@ from captures.filters import Filter, compile_filter
 from captures.filters.regex import TextRegex
 from dissectors.printable import printable
 from kproxy.session.access import Access
-from kproxy.session.activity import Activity
 from kproxy.session.engine import ClosedError
-from kproxy.session.folds import F, SessionFold
+from kproxy.session.folds import Activity, F, SessionFold
 from kproxy.text.tables import Column
 from kproxy.tui.views.base import Progress, View
 from kproxy.tui.widgets.activity_chart import LEAST_HEIGHT, ActivityChart, ActivityPicture

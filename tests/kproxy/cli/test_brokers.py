@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 import pytest
 
-from kproxy.cli.brokers import Brokers, HostPort
+from kproxy.cli.options import Brokers, HostPort
 
 
 def test_addresses() -> None:

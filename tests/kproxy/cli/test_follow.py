@@ -14,8 +14,8 @@ from captures.analysis.client_trace.model import Bond, Line, Party, Phase, Quest
 from captures.analysis.groups.vocabulary import Certainty
 from captures.names import Names
 from kproxy.cli import main
+from kproxy.text.blocks import text_lines
 from kproxy.text.follow import FollowText
-from kproxy.text.formats import text_lines
 
 ROOT = Path(__file__).parents[3]
 EAGER = ROOT / "tests" / "data" / "groups" / "21_k430_java_eager_range.pcap.zst"

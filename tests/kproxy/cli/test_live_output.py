@@ -283,7 +283,7 @@ def end(process: subprocess.Popen[str]) -> tuple[str, str]:
 @pytest.mark.slow
 def test_attach_shows_what_comes(plane: Plane, recorder: Recorder, attach: Attach) -> None:
     process = attach("--json")
-    plane.until(lambda: plane.server.subscribers == 1)
+    plane.until(lambda: len(plane.server._subscribers) == 1)
     recorder.exchange(2)
     assert process.stdout is not None
     shown = json.loads(process.stdout.readline())
@@ -319,7 +319,7 @@ def test_attach_says_what_the_proxy_tells_and_what_it_drops(
     plane: Plane, recorder: Recorder, attach: Attach
 ) -> None:
     process = attach("--json")
-    plane.until(lambda: plane.server.subscribers == 1)
+    plane.until(lambda: len(plane.server._subscribers) == 1)
     plane.do(lambda: plane.server.publish({"event": "warning", "text": "something is wrong"}))
     plane.do(lambda: plane.server.publish({"event": "of_a_later_version"}))
     assert process.stderr is not None
@@ -343,7 +343,7 @@ def test_only_with_control_somebody_is_there(
     plane: Plane, recorder: Recorder, attach: Attach, arguments: tuple[str, ...], controllers: int
 ) -> None:
     process = attach(*arguments)
-    plane.until(lambda: plane.server.subscribers == 1)
+    plane.until(lambda: len(plane.server._subscribers) == 1)
     assert plane.do(lambda: plane.server.controllers) == controllers
     process.send_signal(signal.SIGINT)
     end(process)

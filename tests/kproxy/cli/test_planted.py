@@ -19,7 +19,7 @@ from kproxy.cli.live_findings import LiveDiagnosis
 from kproxy.copy_as.formats import FORMATS, Context
 from kproxy.copy_as.request import CannotCopyError
 from kproxy.output import echo_lines, notice
-from kproxy.text.events import _SENTENCES, sentence_of
+from kproxy.text.control import _SENTENCES, sentence_of
 from kproxy.text.tree import problem_lines, traced_exchange
 from kproxy.tui.detail.field_formats import field_formats
 from kproxy.tui.detail.make import detail_of

@@ -7,7 +7,7 @@ from base64 import b64decode
 import pytest
 
 from kproxy.copy_as import CannotCopyError
-from kproxy.copy_as.dumps import base64, hex_dump, raw_hex
+from kproxy.copy_as.frames import base64, hex_dump, raw_hex
 from tests.kproxy.copy_as.kit import SCRAM, asked, recorded
 
 FIND_COORDINATOR = 10

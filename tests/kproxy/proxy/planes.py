@@ -14,9 +14,10 @@ import uvloop
 from dissectors.frames import decode_response
 from kproxy.addresses import Address
 from kproxy.proxy.plane import Plane
+from kproxy.proxy.recorder import RecordingOptions
 from kproxy.proxy.reports import Reports
 from kproxy.proxy.run_folder import RunFolder
-from kproxy.proxy.settings import RecordingOptions, Settings
+from kproxy.proxy.settings import Settings
 from tests.kproxy.frames import request_frame
 
 UNRECORDED = RecordingOptions(on=False)

@@ -12,7 +12,7 @@ from typing import Any
 
 from captures.exchanges import Capture
 from captures.exchanges.capture import open_capture
-from kproxy.proxy.recorder import RecorderSettings, start_recorder
+from kproxy.proxy.recorder import RecordingOptions, start_recorder
 from kproxy.proxy.tee import Tee
 
 CLIENT, BROKER = ("10.1.0.7", 50_001), ("10.9.0.1", 9092)
@@ -24,7 +24,7 @@ PATIENCE = 20.0  # seconds, on a busy machine
 class RecordedTee:
     """A tee, and a recorder that has begun."""
 
-    def __init__(self, settings: RecorderSettings, size: int = 1 << 20, *, lossless: bool = False) -> None:
+    def __init__(self, settings: RecordingOptions, size: int = 1 << 20, *, lossless: bool = False) -> None:
         self.tee = Tee(size, lossless=lossless)
         self.settings = settings
         self.events: list[dict[str, Any]] = []

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from kproxy.proxy.settings import ClientTls, RecordingOptions
+from kproxy.proxy.recorder import RecordingOptions
+from kproxy.proxy.settings import ClientTls
 from kproxy.proxy.tls.authority import Authority
 from kproxy.proxy.tls.contexts import server_context
 from kproxy.proxy.tls.security import Security, Tls

@@ -25,7 +25,8 @@ from dissectors.apis import NAMES
 from dissectors.errors import DecodeError
 from dissectors.locator import FieldLocator, response_structs
 from dissectors.splice import splice
-from kproxy.proxy.addresses import Broker, rewriter, streams, unknown
+from kproxy.proxy.addresses import Broker, rewriter, unknown
+from kproxy.proxy.node_endpoints import streams
 from tests.captures.recorded import CAPTURES, FOLDER
 from tests.dissectors.test_against_kafka_python import message_classes
 from tests.dissectors.test_against_kio import Converter

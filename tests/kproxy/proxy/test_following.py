@@ -16,7 +16,7 @@ from captures.live.recorder import Match, Recorder
 from captures.live.recording import is_being_recorded, newest_first, open_recording
 from captures.packets import JoinedSource
 from captures.packets.errors import CaptureError, SpoolDropped
-from kproxy.proxy.recorder import RecorderSettings
+from kproxy.proxy.recorder import RecordingOptions
 from tests.dissectors.conversation import streams
 from tests.kproxy.proxy.recordings import BROKER, MS, PATIENCE, T0, RecordedTee, read, until
 
@@ -67,10 +67,10 @@ class Client:
         self.connection.data(1, streams.response(self.asked, bytes(size)), now + MS // 2)
 
 
-KINDS: dict[str, Callable[[Path], RecorderSettings]] = {
-    "file": lambda folder: RecorderSettings(path=str(folder / "a.pcapng")),
-    "series": lambda folder: RecorderSettings(path=str(folder / "a.pcapng"), rotate_size=20_000),
-    "spool": lambda folder: RecorderSettings(folder=str(folder / "spool"), limit=4 << 20),
+KINDS: dict[str, Callable[[Path], RecordingOptions]] = {
+    "file": lambda folder: RecordingOptions(path=str(folder / "a.pcapng")),
+    "series": lambda folder: RecordingOptions(path=str(folder / "a.pcapng"), rotate_size=20_000),
+    "spool": lambda folder: RecordingOptions(folder=str(folder / "spool"), limit=4 << 20),
 }
 
 
@@ -105,7 +105,7 @@ def test_exchanges_come_as_they_are_recorded(kind: str, end: str, tmp_path: Path
 
 def test_the_oldest_chunks_vanish_while_it_is_followed(tmp_path: Path) -> None:
     """A reader that is slower than the traffic: it misses what was dropped, and goes on with what is there."""
-    settings = RecorderSettings(folder=str(tmp_path / "spool"), limit=1 << 20)
+    settings = RecordingOptions(folder=str(tmp_path / "spool"), limit=1 << 20)
     with RecordedTee(settings) as recorded, Follower(settings.capture) as follower:
         client = Client(recorded)
         follower.pause = 0.05
@@ -189,7 +189,7 @@ def test_following_can_be_stopped(tmp_path: Path) -> None:
 
 
 def test_the_flight_recorder_copies_from_the_spool(tmp_path: Path) -> None:
-    settings = RecorderSettings(folder=str(tmp_path / "spool"), limit=1 << 20)
+    settings = RecordingOptions(folder=str(tmp_path / "spool"), limit=1 << 20)
     with RecordedTee(settings) as recorded:
         client = Client(recorded)
         now, told = [T0], list[str]()

@@ -13,7 +13,7 @@ from captures.exchanges.payloads import payloads
 from captures.interventions import Change
 from dissectors import wire
 from kproxy.proxy import node_endpoints
-from kproxy.proxy.addresses import free_of_endpoints, streams
+from kproxy.proxy.node_endpoints import free_of_endpoints, streams
 from tests.captures.recorded import CAPTURES, FOLDER
 from tests.dissectors.test_against_kafka_python import message_classes
 from tests.kproxy.proxy.addressed import (
@@ -37,8 +37,9 @@ ROUNDS = 12
 
 
 def through(key: int, version: int, pieces: list[bytes]) -> tuple[bytes, tuple[Change, ...], str]:
-    stream = streams(key, version)
-    assert stream is not None
+    make = streams(key, version)
+    assert make is not None
+    stream = make()
     sent = b"".join(stream.feed(piece) for piece in pieces)
     return sent, stream.changes, stream.problem
 
@@ -199,8 +200,9 @@ def test_an_end_that_is_too_long_is_not_held(monkeypatch: pytest.MonkeyPatch) ->
 def test_records_are_passed_on_at_once_and_as_they_are() -> None:
     body = response(FETCH)[17].build({"responses": [{"partitions": [{"records": bytes(3_000_000)}]}]})
     frame = frame_of(FETCH, 17, body)
-    stream = streams(FETCH, 17)
-    assert stream is not None
+    make = streams(FETCH, 17)
+    assert make is not None
+    stream = make()
     pieces = [frame[start : start + 65536] for start in range(0, len(frame), 65536)]
     for piece in pieces[:-1]:
         assert stream.feed(piece) is piece

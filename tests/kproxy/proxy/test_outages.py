@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from captures.analysis.attempts import ended_by_brokers
-from kproxy.proxy.settings import RecordingOptions
+from kproxy.proxy.recorder import RecordingOptions
 from tests.kproxy.fake_broker import METADATA, FakeBroker
 from tests.kproxy.proxy.planes import Client, RunningPlane, run, running, until
 from tests.kproxy.proxy.recordings import read

@@ -16,8 +16,9 @@ import msgspec
 import pytest
 
 from kproxy.proxy.control import ControlClient
+from kproxy.proxy.recorder import RecordingOptions
 from kproxy.proxy.run_folder import RunFolder
-from kproxy.proxy.settings import RecordingOptions, Settings
+from kproxy.proxy.settings import Settings
 
 pytestmark = pytest.mark.slow
 

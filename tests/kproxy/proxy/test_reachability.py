@@ -10,7 +10,7 @@ import pytest
 from kproxy.proxy.tls.authority import Authority
 from kproxy.proxy.tls.contexts import server_context
 from kproxy.proxy.tls.security import Security, Tls
-from kproxy.text.events import sentence_of
+from kproxy.text.control import sentence_of
 from tests.kproxy.fake_broker import METADATA, FakeBroker
 from tests.kproxy.proxy.planes import Client, RunningPlane, run, running, until
 from tests.kproxy.proxy.talk import ALL_TOPICS, heard, heartbeat

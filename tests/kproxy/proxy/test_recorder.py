@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from captures.packets import open_source, read_packets
-from kproxy.proxy.recorder import RecorderSettings
+from kproxy.proxy.recorder import RecordingOptions
 from tests.captures.exchanges.talk import exchanges, random_talk
 from tests.kproxy.proxy.recordings import BROKER, CLIENT, MS, T0, RecordedTee, followed, read, streams, until
 
@@ -34,8 +34,8 @@ def comments(path: Path) -> list[str]:
     return [text for block in read_packets(open_source(str(path))) for text in block.comments.values()]
 
 
-def file(path: Path) -> RecorderSettings:
-    return RecorderSettings(path=str(path))
+def file(path: Path) -> RecordingOptions:
+    return RecordingOptions(path=str(path))
 
 
 @pytest.mark.parametrize("size", [1 << 12, 1 << 16])
@@ -132,7 +132,7 @@ def test_files_are_for_their_owner(tmp_path: Path) -> None:
     try:
         with (
             RecordedTee(file(tmp_path / "a.pcapng")),
-            RecordedTee(RecorderSettings(folder=str(tmp_path / "spool"))),
+            RecordedTee(RecordingOptions(folder=str(tmp_path / "spool"))),
         ):
             assert (tmp_path / "a.pcapng").stat().st_mode & 0o777 == 0o600
             assert (tmp_path / "spool").stat().st_mode & 0o777 == 0o700
@@ -244,10 +244,10 @@ def test_signals_do_not_end_it(tmp_path: Path) -> None:
 
 PRODUCER = """
 import os, signal, sys, time
-from kproxy.proxy.recorder import RecorderSettings, start_recorder
+from kproxy.proxy.recorder import RecordingOptions, start_recorder
 from kproxy.proxy.tee import Tee
 tee = Tee(1 << 20)
-recorder = start_recorder(tee, RecorderSettings(path=sys.argv[1]))
+recorder = start_recorder(tee, RecordingOptions(path=sys.argv[1]))
 recorder.stdout.readline()
 connection = tee.connection(("10.1.0.7", 50001), ("10.9.0.1", 9092), 1)
 for number in range(2000):

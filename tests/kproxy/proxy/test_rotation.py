@@ -12,7 +12,7 @@ import pytest
 from captures.export.pcapng_writer import open_for_append
 from captures.packets import open_files, read_packets
 from kproxy.proxy import rotation
-from kproxy.proxy.recorder import RecorderSettings
+from kproxy.proxy.recorder import RecordingOptions
 from kproxy.proxy.rotation import ChunkFolder, Output, Series, SingleFile
 from tests.captures.packets import kit
 from tests.kproxy.proxy.recordings import read
@@ -169,10 +169,10 @@ def test_one_writer_at_a_time(tmp_path: Path) -> None:
 
 
 def test_what_readers_open() -> None:
-    assert RecorderSettings(folder="/run/x/capture").capture == "/run/x/capture"
-    assert RecorderSettings(path="a[1].pcapng").capture == "a[1].pcapng"
-    assert RecorderSettings(path="/d/a.pcapng", rotate_time=60).capture == "/d/a-[0-9]*.pcapng"
-    assert RecorderSettings(path="/d[1]/a*.pcapng", rotate_size=1).capture == "/d[[]1]/a[*]-[0-9]*.pcapng"
+    assert RecordingOptions(folder="/run/x/capture").capture == "/run/x/capture"
+    assert RecordingOptions(path="a[1].pcapng").capture == "a[1].pcapng"
+    assert RecordingOptions(path="/d/a.pcapng", rotate_time=60).capture == "/d/a-[0-9]*.pcapng"
+    assert RecordingOptions(path="/d[1]/a*.pcapng", rotate_size=1).capture == "/d[[]1]/a[*]-[0-9]*.pcapng"
 
 
 def test_half_a_block_at_the_end_of_a_large_file_is_cut_off(tmp_path: Path) -> None:

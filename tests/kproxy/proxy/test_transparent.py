@@ -167,7 +167,7 @@ def test_an_address_of_the_other_family() -> None:
 @needs_linux
 def test_without_the_privilege() -> None:
     code = (
-        "import os; from kproxy.proxy.transparent import *\n"
+        "import os, kproxy.proxy.listeners; from kproxy.proxy.transparent import *\n"
         "if os.geteuid() == 0: os.setuid(65534)\n"
         "try: open_listener('127.0.0.1', 0, True)\n"
         "except TransparentError as error: print(error)"

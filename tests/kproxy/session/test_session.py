@@ -17,7 +17,7 @@ from captures.packets import open_files
 from captures.packets.spool import DEFAULT_SPOOL
 from dissectors.api_keys import ApiKey
 from kproxy.session import Access, Order, Session, ShownExchanges, State, Steps
-from kproxy.session.activity import Activity
+from kproxy.session.folds import Activity
 from tests.conftest import DATA
 from tests.kproxy.tui.kit import REBALANCE, read_session, session_of, until
 

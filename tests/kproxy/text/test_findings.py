@@ -13,8 +13,8 @@ from captures.analysis.findings.rules.group_full import GroupFull
 from captures.analysis.findings.rules.session_timeouts import SessionTimeouts
 from captures.analysis.findings.rules.slow_polls import SlowPolls
 from captures.analysis.groups.vocabulary import Certainty
+from kproxy.text.blocks import markdown_lines, text_lines
 from kproxy.text.findings import FindingsText, by_reason, rule_lines, verdict
-from kproxy.text.formats import markdown_lines, text_lines
 
 SECOND = 1_000_000_000
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from kproxy.text.blocks import BLANK, WIDE, Fact, Heading, Paragraph
-from kproxy.text.formats import markdown_lines, spaced, text_lines
+from kproxy.text.blocks import BLANK, WIDE, Fact, Heading, Paragraph, markdown_lines, spaced, text_lines
 
 BLOCKS = [Heading(["orders"], 2), Fact("seen", "once"), Fact("do", "nothing"), BLANK, Paragraph("word " * 60)]
 

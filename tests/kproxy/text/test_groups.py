@@ -9,7 +9,7 @@ import pytest
 from captures.analysis.groups.model import CoordinatorSeen, GroupTimeline, Span, Stop, TopicPartition
 from captures.analysis.groups.vocabulary import Certainty, Phase, Trigger
 from captures.names import Names
-from kproxy.text.formats import text_lines
+from kproxy.text.blocks import text_lines
 from kproxy.text.groups import GroupText
 from tests.captures.analysis.groups.kit import SECOND, at, cause, member, places, rebalance, timeline
 

@@ -20,7 +20,10 @@ class Control:
 
     def __init__(self) -> None:
         self.inspection = Inspection(Clock())
-        self.commands: dict[str, Callable[[dict[str, Any]], Any]] = module.commands(self.inspection)
+        self.commands: dict[str, Callable[[dict[str, Any]], Any]] = {
+            **module.commands(self.inspection),
+            **module.changing_commands(self.inspection),
+        }
         self.released: list[Verdict] = []
 
     def __call__(self, name: str, **values: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from kproxy.proxy.tls.ciphers import sorted_out
+from kproxy.proxy.tls.properties import sorted_out
 from tests.kproxy.proxy.tls.kit import command, need
 
 

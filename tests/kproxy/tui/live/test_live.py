@@ -15,7 +15,6 @@ from textual.widgets import Input
 from captures.filters import compile_filter
 from kproxy.cli.live_output import open_growing
 from kproxy.cli.proxy_run import PlaneProcess
-from kproxy.proxy.recording import recorder_settings
 from kproxy.proxy.run_folder import RunFolder
 from kproxy.proxy.settings import Settings as PlaneSettings
 from kproxy.session import Session
@@ -65,7 +64,7 @@ async def proxied(folder: Path) -> AsyncIterator[tuple[FakeBroker, KproxyApp, Pi
             begun = next(event for event in told if event["event"] == "recorder_file")
             capture = await asyncio.to_thread(
                 open_growing,
-                recorder_settings(settings.recorded, run.capture).capture,
+                settings.recording.capture,
                 first=Path(begun["path"]).name,
                 begin=begun["begin"],
                 hosts=(),
