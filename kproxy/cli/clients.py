@@ -77,7 +77,7 @@ class Clients(CaptureRun[ClientsOptions]):
         reader = self.reading.reader(capture)
         clients = inventory.Clients(capture)
         looked_into = read_clients(reader, clients)
-        for _ in with_progress(looked_into, lambda each: each.number, len(reader), "getting to know clients"):
+        for _ in with_progress(looked_into, lambda number: number, len(reader), "getting to know clients"):
             pass
         return clients.result()
 
