@@ -71,7 +71,7 @@ class Clients(CaptureRun[ClientsOptions], short_help="Show the clients, their li
         reader = self.reading.reader(capture)
         clients = inventory.Clients(capture)
         looked_into = read_clients(reader, clients)
-        for _ in with_progress(looked_into, lambda each: each.number, len(reader), "getting to know clients"):
+        for _ in with_progress(looked_into, lambda number: number, len(reader), "getting to know clients"):
             pass
         return clients.result()
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
+from captures.analysis.client_identity import client_name
 from captures.analysis.clients.settings import Setting, Value, Values
 from captures.analysis.negotiation import BETWEEN_BROKERS
 from captures.exchanges import Exchange
@@ -34,6 +36,23 @@ _NEEDED = {
 }
 NEEDS = frozenset(f"request.{path}" for paths in _NEEDED.values() for path in paths)
 """The needed fields, for :class:`~captures.exchanges.projected_reader.ProjectedExchanges`."""
+
+
+class SentRequest(NamedTuple):
+    """A request, as far as it shows settings.
+
+    :ivar client: name of the client
+    :ivar body: its needed fields; empty if unknown, or none is needed
+    :ivar time: when it was sent, ns since the epoch
+    :ivar number: number of its exchange
+    """
+
+    client: str
+    api_key: int | None
+    body: Body
+    connection: int
+    time: int
+    number: int
 
 
 @dataclass(slots=True)
@@ -108,25 +127,30 @@ class Fields:
 
     def add(self, exchange: Exchange) -> None:
         """Learn from one exchange."""
-        request = exchange.request_body
-        key = exchange.api_key
         self._plays(exchange)
+        key, request = exchange.api_key, exchange.request_body
+        of = exchange.connection, exchange.time, exchange.number
+        self.read(SentRequest(client_name(exchange), key, request, *of))
+
+    def read(self, sent: SentRequest) -> None:
+        """Learn from the fields of a request."""
+        key, request = sent.api_key, sent.body
         if not request:
             return
         if key == ApiKey.PRODUCE:
-            self._produced(exchange, request)
+            self._produced(sent, request)
         elif key == ApiKey.FETCH:
-            self._fetched(exchange, request)
+            self._fetched(sent, request)
         elif key == ApiKey.METADATA:
-            self._asked(exchange, request)
+            self._asked(sent, request)
         elif key == ApiKey.JOIN_GROUP:
-            self._joined(exchange, request)
+            self._joined(sent, request)
         elif key in GROUP_HEARTBEATS:
-            self._member(exchange, request)
+            self._member(sent, request)
         elif key == ApiKey.SHARE_FETCH:
-            self._limits(exchange, request)
+            self._limits(sent, request)
         elif key == ApiKey.INIT_PRODUCER_ID:
-            self._init(exchange, request)
+            self._init(sent, request)
 
     def settings(self) -> Iterator[Setting]:
         """Yield the settings found."""
@@ -151,28 +175,28 @@ class Fields:
         elif key in _ADMIN:
             roles.administers = True
 
-    def _see(self, key: str, value: Value, exchange: Exchange) -> None:
+    def _see(self, key: str, value: Value, sent: SentRequest) -> None:
         values = self._values.get(key)
         if values is None:
             values = self._values[key] = Values()
-        values.add(value, exchange.number)
+        values.add(value, sent.number)
 
-    def _number(self, key: str, request: Body, name: str, exchange: Exchange) -> None:
+    def _number(self, key: str, request: Body, name: str, sent: SentRequest) -> None:
         value = number(request, name)
         if value >= 0:
-            self._see(key, value, exchange)
+            self._see(key, value, sent)
 
-    def _text(self, key: str, request: Body, name: str, exchange: Exchange) -> None:
+    def _text(self, key: str, request: Body, name: str, sent: SentRequest) -> None:
         if name in request:
-            self._see(key, text(request, name) or None, exchange)
+            self._see(key, text(request, name) or None, sent)
 
     # ------------------------------------------------------------ producers
-    def _produced(self, exchange: Exchange, request: Body) -> None:
+    def _produced(self, sent: SentRequest, request: Body) -> None:
         acks = request.get("acks")
         if isinstance(acks, int):
-            self._see("acks", _ACKS.get(acks, str(acks)), exchange)
-        self._number("request.timeout.ms", request, "timeout_ms", exchange)
-        self._text("transactional.id", request, "transactional_id", exchange)
+            self._see("acks", _ACKS.get(acks, str(acks)), sent)
+        self._number("request.timeout.ms", request, "timeout_ms", sent)
+        self._text("transactional.id", request, "transactional_id", sent)
         found = [
             batch
             for topic in rows(request, "topic_data")
@@ -183,80 +207,80 @@ class Fields:
             return
         codecs = {CODEC_LABELS[batch.attributes & CODEC_MASK] for batch in found}
         for codec in sorted(codecs - {"none"}) or ["none"]:
-            self._see("compression.type", codec, exchange)
+            self._see("compression.type", codec, sent)
         if found[0].magic >= _MAGIC_2:
             idempotent = any(batch.producer_id >= 0 for batch in found)
-            self._see("enable.idempotence", "true" if idempotent else "false", exchange)
-        self._measure(exchange, found)
+            self._see("enable.idempotence", "true" if idempotent else "false", sent)
+        self._measure(sent, found)
 
-    def _measure(self, exchange: Exchange, found: list[Batch]) -> None:
+    def _measure(self, sent: SentRequest, found: list[Batch]) -> None:
         seen = self.batches
         seen.count += len(found)
-        seen.largest = max(seen.largest, *((batch.end - batch.start, -exchange.number) for batch in found))
+        seen.largest = max(seen.largest, *((batch.end - batch.start, -sent.number) for batch in found))
         made = [batch.base_timestamp for batch in found if batch.base_timestamp > 0]
         if made and len(seen.ages) < MOST_AGES:
-            seen.ages.append((exchange.time - min(made) * 1_000_000, exchange.number))
+            seen.ages.append((sent.time - min(made) * 1_000_000, sent.number))
 
-    def _init(self, exchange: Exchange, request: Body) -> None:
-        self._see("enable.idempotence", "true", exchange)
+    def _init(self, sent: SentRequest, request: Body) -> None:
+        self._see("enable.idempotence", "true", sent)
         if text(request, "transactional_id"):
-            self._text("transactional.id", request, "transactional_id", exchange)
-            self._number("transaction.timeout.ms", request, "transaction_timeout_ms", exchange)
+            self._text("transactional.id", request, "transactional_id", sent)
+            self._number("transaction.timeout.ms", request, "transaction_timeout_ms", sent)
 
     # ------------------------------------------------------------ consumers
-    def _fetched(self, exchange: Exchange, request: Body) -> None:
+    def _fetched(self, sent: SentRequest, request: Body) -> None:
         if replica_of(request) >= 0:
             self.roles.replicates = True
             return
         self.roles.fetches = True
         if number(request, "session_epoch", 0) == _CLOSES and number(request, "session_id", 0) > 0:
             return  # closes a session (KIP-227), with whatever limits
-        self._limits(exchange, request)
+        self._limits(sent, request)
         level = request.get("isolation_level")
         if level in _ISOLATION:
-            self._see("isolation.level", _ISOLATION[level], exchange)
-        self._text("client.rack", request, "rack_id", exchange)
+            self._see("isolation.level", _ISOLATION[level], sent)
+        self._text("client.rack", request, "rack_id", sent)
         for topic in rows(request, "topics"):
             for row in rows(topic, "partitions"):
-                self._number("max.partition.fetch.bytes", row, "partition_max_bytes", exchange)
+                self._number("max.partition.fetch.bytes", row, "partition_max_bytes", sent)
                 return
 
-    def _limits(self, exchange: Exchange, request: Body) -> None:
-        self._number("fetch.max.wait.ms", request, "max_wait_ms", exchange)
-        self._number("fetch.min.bytes", request, "min_bytes", exchange)
-        self._number("fetch.max.bytes", request, "max_bytes", exchange)
+    def _limits(self, sent: SentRequest, request: Body) -> None:
+        self._number("fetch.max.wait.ms", request, "max_wait_ms", sent)
+        self._number("fetch.min.bytes", request, "min_bytes", sent)
+        self._number("fetch.max.bytes", request, "max_bytes", sent)
 
-    def _asked(self, exchange: Exchange, request: Body) -> None:
+    def _asked(self, sent: SentRequest, request: Body) -> None:
         allowed = request.get("allow_auto_topic_creation")
         if isinstance(allowed, bool) and rows(request, "topics"):
-            self._auto_create.add("true" if allowed else "false", exchange.number)
+            self._auto_create.add("true" if allowed else "false", sent.number)
             self._asked_to_create = True
 
-    def _joined(self, exchange: Exchange, request: Body) -> None:
+    def _joined(self, sent: SentRequest, request: Body) -> None:
         kind = text(request, "protocol_type") or None
         self.roles.protocol_type = kind or self.roles.protocol_type
-        self._see("group.protocol", "classic", exchange)
-        self._text("group.id", request, "group_id", exchange)
-        self._number("session.timeout.ms", request, "session_timeout_ms", exchange)
-        self._number("max.poll.interval.ms", request, "rebalance_timeout_ms", exchange)
-        self._text("group.instance.id", request, "group_instance_id", exchange)
+        self._see("group.protocol", "classic", sent)
+        self._text("group.id", request, "group_id", sent)
+        self._number("session.timeout.ms", request, "session_timeout_ms", sent)
+        self._number("max.poll.interval.ms", request, "rebalance_timeout_ms", sent)
+        self._text("group.instance.id", request, "group_instance_id", sent)
         names = [text(row, "name") for row in rows(request, "protocols") if row.get("name")]
         if names and kind in (None, "consumer"):
-            self._see("partition.assignment.strategy", ",".join(names), exchange)
+            self._see("partition.assignment.strategy", ",".join(names), sent)
             self.roles.streams_assignor |= names == [_STREAMS_ASSIGNOR]
 
-    def _member(self, exchange: Exchange, request: Body) -> None:
+    def _member(self, sent: SentRequest, request: Body) -> None:
         protocol = self.roles.group_protocol
         if protocol != "share":  # share consumers have no choice
-            self._see("group.protocol", protocol, exchange)
-        self._text("group.id", request, "group_id", exchange)
+            self._see("group.protocol", protocol, sent)
+        self._text("group.id", request, "group_id", sent)
         if number(request, "member_epoch", 1) != 0:  # later ones omit unchanged fields (KIP-848)
             return
-        self._number("max.poll.interval.ms", request, "rebalance_timeout_ms", exchange)
-        self._text("group.instance.id", request, "instance_id", exchange)
-        self._text("client.rack", request, "rack_id", exchange)
+        self._number("max.poll.interval.ms", request, "rebalance_timeout_ms", sent)
+        self._text("group.instance.id", request, "instance_id", sent)
+        self._text("client.rack", request, "rack_id", sent)
         if request.get("server_assignor"):
-            self._text("group.remote.assignor", request, "server_assignor", exchange)
+            self._text("group.remote.assignor", request, "server_assignor", sent)
 
 
 _ADMIN = frozenset(

@@ -16,11 +16,11 @@ from captures.analysis.client_identity import (
     connection_key,
 )
 from captures.analysis.clients import batch_settings
-from captures.analysis.clients.fields import Fields
+from captures.analysis.clients.fields import Fields, SentRequest
 from captures.analysis.clients.fingerprints import Fingerprints
 from captures.analysis.clients.libraries import Library, stated_library
 from captures.analysis.clients.links import Links, Presence, failed_attempts, idle_before_close
-from captures.analysis.clients.rhythm import Rhythm
+from captures.analysis.clients.rhythm import TIMED, Rhythm
 from captures.analysis.clients.setting_display import DisplayedSetting, displayed_settings
 from captures.analysis.clients.settings import How, Setting
 from captures.exchanges import Capture, Exchange, Flag
@@ -134,6 +134,20 @@ class Clients:
             self._fields[name], self._rhythms[name] = Fields(), Rhythm()
         self._fields[name].add(exchange)
         self._rhythms[name].add(exchange)
+
+    def repeat(self, sent: SentRequest) -> None:
+        """Learn from a request of a known client that repeats an earlier one; it is counted by :meth:`count`.
+
+        :param sent: a Produce, Fetch, Heartbeat or OffsetCommit
+        """
+        if sent.api_key in TIMED:
+            self._rhythms[sent.client].repeat(sent.api_key, sent.connection, sent.time, sent.number)
+        else:
+            self._fields[sent.client].read(sent)
+
+    def learn(self, exchange: Exchange) -> None:
+        """Learn from what a commit says that is not added."""
+        self._fingerprints.learn(exchange)
 
     def count(self, seen: Steady) -> None:
         """Count exchanges that are not decoded."""

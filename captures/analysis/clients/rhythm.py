@@ -45,6 +45,8 @@ RETRIABLE = frozenset({
 })  # fmt: skip
 """Unknown topic or partition, leader not available, not leader, coordinator loading, not available, not coordinator:
 errors after which clients retry after ``retry.backoff.ms``."""
+TIMED = frozenset({ApiKey.HEARTBEAT, ApiKey.OFFSET_COMMIT})
+"""APIs of which only the time matters."""
 _RETRIED = frozenset({ApiKey.METADATA, ApiKey.FIND_COORDINATOR, ApiKey.INIT_PRODUCER_ID, ApiKey.OFFSET_FETCH})
 
 
@@ -111,10 +113,8 @@ class Rhythm:
             self._opened[place] = exchange.time
             # it may be another client of the same name, whose intervals begin later
             self._asked.pop(exchange.client.rpartition(":")[0], None)
-        if key == ApiKey.HEARTBEAT:
-            self._since(self._heartbeats, (place, key), exchange)
-        elif key == ApiKey.OFFSET_COMMIT:
-            self._since(self._commits, (place, key), exchange)
+        if key in TIMED:
+            self.repeat(key, place, exchange.time, exchange.number)
         elif key in (ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.LEAVE_GROUP):
             # clients wait for a rebalance, and commit before it regardless of the interval
             self._last.pop((place, ApiKey.HEARTBEAT), None)
@@ -123,6 +123,14 @@ class Rhythm:
             self._refreshed(exchange)
         if key in _RETRIED:
             self._retry(key, exchange)
+
+    def repeat(self, key: int, connection: int, time: int, number: int) -> None:
+        """Learn from one exchange of the :data:`TIMED` APIs."""
+        before = self._last.get((connection, key))
+        if before is not None:
+            gaps = self._heartbeats if key == ApiKey.HEARTBEAT else self._commits
+            gaps.add(time - before, number)
+        self._last[connection, key] = time
 
     def settings(self, *, streams: bool = False) -> list[Setting]:
         """Return the settings that can be estimated.
@@ -148,12 +156,6 @@ class Rhythm:
             *self._committing(streams=streams),
         ]
         return [setting for setting in found if setting is not None]
-
-    def _since(self, gaps: Gaps, place: tuple[int, int], exchange: Exchange) -> None:
-        before = self._last.get(place)
-        if before is not None:
-            gaps.add(exchange.time - before, exchange.number)
-        self._last[place] = exchange.time
 
     def _refreshed(self, exchange: Exchange) -> None:
         host = exchange.client.rpartition(":")[0]

@@ -116,8 +116,7 @@ class Side:
             partial(self._introduce, columns, reader, indexes),
         ):
             self.faults.made(learn, _LEARNING, None)
-        for exchange in read_clients(reader, self._settings, indexes):
-            yield exchange.number
+        yield from read_clients(reader, self._settings, indexes)
         for exchange in self._diagnosis.add_all(reader, columns, indexes):
             yield exchange.number
 

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
+import numpy as np
 import pytest
 
+from benchmarks import traffic
 from captures.analysis.client_identity import ConnectionKey
+from captures.analysis.clients import client_reader
 from captures.analysis.clients.client_reader import read_clients
 from captures.analysis.clients.inventory import Clients, Steady
 from captures.analysis.clients.settings import How
@@ -170,6 +174,22 @@ def test_most_of_what_goes_on_and_on_is_only_counted() -> None:
     looked_into = list(read_clients(reader, Clients(capture)))
     assert 0 < len(looked_into) < len(reader)
     assert sum(client.exchanges for client in clients_of(RANGE).values()) == len(reader)
+
+
+@pytest.mark.parametrize("name", [RANGE, "tiny"])
+def test_requests_that_repeat_others_count_as_if_read_one_by_one(
+    name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    if name == "tiny":
+        traffic.write(tmp_path / name, traffic.tiny, 3)
+    capture = open_capture(str(tmp_path / name if name == "tiny" else DATA / name))
+    capture.read()
+    reader = ExchangeReader(capture, annotate=False, summary=False)
+    together, single = Clients(capture), Clients(capture)
+    numbers = list(read_clients(reader, together))
+    monkeypatch.setattr(client_reader, "_repeated", lambda _, rows, __: np.zeros(len(rows), np.bool_))
+    assert list(read_clients(reader, single)) == numbers
+    assert together.result() == single.result()
 
 
 def test_the_result_may_be_asked_for_again() -> None:
