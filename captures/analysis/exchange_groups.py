@@ -56,22 +56,26 @@ class Counts:
 
     def add(self, exchange: Exchange) -> None:
         """Count one exchange."""
-        self.exchanges += 1
+        self.add_kind(exchange, 1)
         self.request_bytes += exchange.request_size
         self.response_bytes += exchange.response_size
+
+    def add_kind(self, exchange: Exchange, count: int) -> None:
+        """Count exchanges that differ from `exchange` in nothing that is counted, but not their bytes."""
+        self.exchanges += count
         if flag := exchange.flag:  # nearly always 0, and testing an IntFlag is slow
-            self.unanswered += Flag.UNANSWERED in flag
-            self.no_response_expected += Flag.NO_RESPONSE_EXPECTED in flag
-            self.not_recorded += Flag.NOT_RECORDED in flag
-            self.orphans += Flag.ORPHAN in flag
+            self.unanswered += count * (Flag.UNANSWERED in flag)
+            self.no_response_expected += count * (Flag.NO_RESPONSE_EXPECTED in flag)
+            self.not_recorded += count * (Flag.NOT_RECORDED in flag)
+            self.orphans += count * (Flag.ORPHAN in flag)
         if exchange.errors:
             failed = len(exchange.errors) > len(exchange.expected)
-            self.errors += failed
-            self.expected_errors += not failed and not exchange.interventions.made_errors
-        self.undecoded += undecoded(exchange)
+            self.errors += count * failed
+            self.expected_errors += count * (not failed and not exchange.interventions.made_errors)
+        self.undecoded += count * undecoded(exchange)
         request, response = exchange.request, exchange.response
-        self.guessed += bool((request and request.guess) or (response and response.guess))
-        self.intervened += exchange.intervened
+        self.guessed += count * bool((request and request.guess) or (response and response.guess))
+        self.intervened += count * exchange.intervened
 
     def include(self, other: Counts) -> None:
         """Add other counts."""

@@ -25,9 +25,11 @@ import numpy as np
 from captures.arrays import Int64s
 from captures.exchanges.capture import Capture
 from captures.exchanges.exchange import Exchange, ExchangeReader
+from captures.exchanges.exchange_block import ExchangeBlock
 from captures.faults import Faults
 from captures.packets import CaptureError
 
+E = TypeVar("E", bound=Exchange | ExchangeBlock)
 S = TypeVar("S")
 T = TypeVar("T")
 
@@ -47,17 +49,18 @@ _EACH = 1024
 def in_parallel(
     reader: ExchangeReader,
     indexes: Int64s,
-    work: Callable[[Iterable[Exchange]], Iterable[T]],
-    several: Callable[[Sequence[int]], Iterable[Exchange]] | None = None,
+    work: Callable[[Iterable[E]], Iterable[T]],
+    several: Callable[[Sequence[int]], Iterable[E]] | None = None,
 ) -> Generator[T, None, None]:
     """Decode exchanges and yield what ``work`` returns for them, share by share, in order.
 
     :param indexes: indexes for :meth:`ExchangeReader.exchange`, increasing
-    :param several: decodes exchanges; default: :meth:`ExchangeReader.several`
+    :param several: decodes exchanges, one by one or in blocks; default: :meth:`ExchangeReader.several`
     :param work: called with the exchanges of one share; yields items, which must be picklable
     :raises CaptureError: if a process was killed; exceptions of ``work`` are raised here
     """
-    shares, decoded = shares_of(reader, indexes), several or reader.several
+    decoded: Callable[[Sequence[int]], Iterable[Any]] = several or reader.several
+    shares = shares_of(reader, indexes)
     return in_processes(reader.capture, shares, lambda share: work(decoded(share.tolist())))
 
 
