@@ -16,9 +16,7 @@ import pickle
 import signal
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Sequence
-from multiprocessing import get_all_start_methods, get_context
-from multiprocessing.connection import Connection, wait
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -30,6 +28,9 @@ from captures.faults import Faults
 from captures.packets import CaptureError
 
 E = TypeVar("E", bound=Exchange | ExchangeBlock)
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+
 S = TypeVar("S")
 T = TypeVar("T")
 
@@ -79,6 +80,8 @@ def in_processes(
         for share in shares:
             yield from work(share)
         return
+    from multiprocessing import get_context  # imported late, as one process does not need it
+
     context = get_context("fork")
     pipes = [context.Pipe(duplex=False) for _ in range(jobs)]
     workers = [
@@ -111,9 +114,7 @@ def in_processes(
 
 def jobs_for(capture: Capture, shares: int) -> int:
     """Return the number of processes for so many shares; 1 if this process does all the work."""
-    if "fork" not in get_all_start_methods():
-        return 1
-    return max(1, min(capture.jobs, shares // _WORTH_IT))
+    return max(1, min(capture.jobs, shares // _WORTH_IT)) if hasattr(os, "fork") else 1
 
 
 class _Results:
@@ -141,6 +142,8 @@ class _Results:
 
     def _receive(self, wanted: int) -> None:
         """Wait for a message of one process; also receive those of others."""
+        from multiprocessing.connection import wait
+
         asked = {
             pipe: number
             for number, pipe in enumerate(self._pipes)
