@@ -14,11 +14,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from io import TextIOWrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, cast
 
 if TYPE_CHECKING:
     from captures.arrays import Int64s
     from captures.exchanges import Capture, Exchange
+    from captures.exchanges.exchange_block import ExchangeBlock
     from captures.export.columns import Column
     from captures.faults import Faults
 
@@ -122,9 +123,12 @@ def write_exchanges(capture: Capture, exchanges: Iterable[Exchange], file: Binar
             raise ValueError(f"{layout.format} is written by packet_steps")
 
 
-def exchange_pieces(exchanges: Iterable[Exchange], layout: Layout, faults: Faults) -> Iterator[Any]:
+def exchange_pieces(
+    exchanges: Iterable[Exchange | ExchangeBlock], layout: Layout, faults: Faults
+) -> Iterator[Any]:
     """Yield pieces for :func:`write_pieces`, in JSON, CSV or Parquet; they may be made in other processes.
 
+    :param exchanges: in blocks only if they are not annotated
     :param faults: collects exchanges that could not be written because of a bug
     :raises ParquetMissing: if pyarrow is not installed
     """
@@ -132,7 +136,7 @@ def exchange_pieces(exchanges: Iterable[Exchange], layout: Layout, faults: Fault
         case "json":
             from captures.export.jsonlines import json_pieces
 
-            return json_pieces(exchanges, text=layout.text, faults=faults)
+            return json_pieces(cast("Iterable[Exchange]", exchanges), text=layout.text, faults=faults)
         case "csv":
             from captures.export.csv_export import csv_pieces
 

@@ -26,6 +26,9 @@ COUNTED = ("error_codes", "expected_error_codes", "undecoded", "guessed")
 _VERSIONS = 1 << 16
 """Number of int16 values."""
 
+_DENSE = 32
+"""Most values of a range for each one that exists, up to which ranks are counted."""
+
 _COUNTED_FLAGS = (Flag.UNANSWERED, Flag.NOT_RECORDED, Flag.NO_RESPONSE_EXPECTED, Flag.ORPHAN)
 
 
@@ -56,22 +59,26 @@ class Counts:
 
     def add(self, exchange: Exchange) -> None:
         """Count one exchange."""
-        self.exchanges += 1
+        self.add_kind(exchange, 1)
         self.request_bytes += exchange.request_size
         self.response_bytes += exchange.response_size
+
+    def add_kind(self, exchange: Exchange, count: int) -> None:
+        """Count exchanges that differ from `exchange` in nothing that is counted, but not their bytes."""
+        self.exchanges += count
         if flag := exchange.flag:  # nearly always 0, and testing an IntFlag is slow
-            self.unanswered += Flag.UNANSWERED in flag
-            self.no_response_expected += Flag.NO_RESPONSE_EXPECTED in flag
-            self.not_recorded += Flag.NOT_RECORDED in flag
-            self.orphans += Flag.ORPHAN in flag
+            self.unanswered += count * (Flag.UNANSWERED in flag)
+            self.no_response_expected += count * (Flag.NO_RESPONSE_EXPECTED in flag)
+            self.not_recorded += count * (Flag.NOT_RECORDED in flag)
+            self.orphans += count * (Flag.ORPHAN in flag)
         if exchange.errors:
             failed = len(exchange.errors) > len(exchange.expected)
-            self.errors += failed
-            self.expected_errors += not failed and not exchange.interventions.made_errors
-        self.undecoded += undecoded(exchange)
+            self.errors += count * failed
+            self.expected_errors += count * (not failed and not exchange.interventions.made_errors)
+        self.undecoded += count * undecoded(exchange)
         request, response = exchange.request, exchange.response
-        self.guessed += bool((request and request.guess) or (response and response.guess))
-        self.intervened += exchange.intervened
+        self.guessed += count * bool((request and request.guess) or (response and response.guess))
+        self.intervened += count * exchange.intervened
 
     def include(self, other: Counts) -> None:
         """Add other counts."""
@@ -165,16 +172,16 @@ class RowGroups:
 
         :param keys: arrays with one element per row; rows with equal elements in all of them form a group
         """
-        self.of = np.zeros(len(keys[0]), np.int64)
-        self.first = np.zeros(0, np.int64)
+        rows = np.arange(len(keys[0]))
+        codes = np.zeros(len(rows), np.int64)
         for key in keys:
-            _, codes = np.unique(key, return_inverse=True)
-            combined = self.of * (int(codes.max(initial=0)) + 1) + codes
-            _, first, which = np.unique(combined, return_index=True, return_inverse=True)
-            ranks = np.empty(len(first), np.int64)
-            order = np.argsort(first, kind="stable")
-            ranks[order] = np.arange(len(first))
-            self.first, self.of = first[order], ranks[which]
+            further = _ranks(key)
+            codes = _ranks(codes * (int(further.max(initial=0)) + 1) + further)
+        first = np.zeros(int(codes.max(initial=-1)) + 1, np.int64)
+        first[codes[::-1]] = rows[::-1]  # of several rows with a code, the one assigned last stays
+        order = np.argsort(first)
+        self.first = first[order]
+        self.of = _ranks(first[codes])
         self._order = np.argsort(self.of, kind="stable")
         self._begins = np.searchsorted(self.of[self._order], np.arange(len(self.first)))
 
@@ -202,6 +209,22 @@ class RowGroups:
             return []
         found: list[int] = function.reduceat(values[self._order], self._begins).tolist()
         return found
+
+
+def _ranks(values: NDArray[np.integer]) -> Int64s:
+    """Return the rank of each value among the distinct ones."""
+    if not len(values):
+        return np.zeros(0, np.int64)
+    least, greatest = int(values.min()), int(values.max())
+    if greatest - least > _DENSE * len(values):
+        ranks: Int64s = np.unique(values, return_inverse=True)[1]
+        return ranks
+    # counting is faster than sorting; the difference is right for large uint64 too, as both wrap around
+    places = values.astype(np.int64) - values.min().astype(np.int64)
+    there = np.zeros(greatest - least + 1, np.bool_)
+    there[places] = True
+    found: Int64s = (np.cumsum(there) - 1)[places]
+    return found
 
 
 def api_grouping(columns: ExchangeColumns, *keys: NDArray[np.integer]) -> RowGroups:

@@ -212,6 +212,10 @@ class Notes:
         self._ended: tuple[tuple[int, int], set[int]] = (-1, -1), set()
         """Cache of :attr:`ended_connections`, with the number of packets and places that it was made from."""
 
+    def __bool__(self) -> bool:
+        """Whether there are any notes or interventions."""
+        return bool(self._own or self._comments or self._interventions)
+
     # ------------------------------------------------------------ out and in
     def content(self) -> NotesContent:
         """Return what packets have told, for :meth:`restore`."""

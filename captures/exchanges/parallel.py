@@ -16,17 +16,20 @@ import pickle
 import signal
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Sequence
-from multiprocessing import get_all_start_methods, get_context
-from multiprocessing.connection import Connection, wait
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from captures.arrays import Int64s
 from captures.exchanges.capture import Capture
 from captures.exchanges.exchange import Exchange, ExchangeReader
+from captures.exchanges.exchange_block import ExchangeBlock
 from captures.faults import Faults
 from captures.packets import CaptureError
+
+E = TypeVar("E", bound=Exchange | ExchangeBlock)
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -47,17 +50,18 @@ _EACH = 1024
 def in_parallel(
     reader: ExchangeReader,
     indexes: Int64s,
-    work: Callable[[Iterable[Exchange]], Iterable[T]],
-    several: Callable[[Sequence[int]], Iterable[Exchange]] | None = None,
+    work: Callable[[Iterable[E]], Iterable[T]],
+    several: Callable[[Sequence[int]], Iterable[E]] | None = None,
 ) -> Generator[T, None, None]:
     """Decode exchanges and yield what ``work`` returns for them, share by share, in order.
 
     :param indexes: indexes for :meth:`ExchangeReader.exchange`, increasing
-    :param several: decodes exchanges; default: :meth:`ExchangeReader.several`
+    :param several: decodes exchanges, one by one or in blocks; default: :meth:`ExchangeReader.several`
     :param work: called with the exchanges of one share; yields items, which must be picklable
     :raises CaptureError: if a process was killed; exceptions of ``work`` are raised here
     """
-    shares, decoded = shares_of(reader, indexes), several or reader.several
+    decoded: Callable[[Sequence[int]], Iterable[Any]] = several or reader.several
+    shares = shares_of(reader, indexes)
     return in_processes(reader.capture, shares, lambda share: work(decoded(share.tolist())))
 
 
@@ -76,6 +80,8 @@ def in_processes(
         for share in shares:
             yield from work(share)
         return
+    from multiprocessing import get_context  # imported late, as one process does not need it
+
     context = get_context("fork")
     pipes = [context.Pipe(duplex=False) for _ in range(jobs)]
     workers = [
@@ -108,9 +114,7 @@ def in_processes(
 
 def jobs_for(capture: Capture, shares: int) -> int:
     """Return the number of processes for so many shares; 1 if this process does all the work."""
-    if "fork" not in get_all_start_methods():
-        return 1
-    return max(1, min(capture.jobs, shares // _WORTH_IT))
+    return max(1, min(capture.jobs, shares // _WORTH_IT)) if hasattr(os, "fork") else 1
 
 
 class _Results:
@@ -138,6 +142,8 @@ class _Results:
 
     def _receive(self, wanted: int) -> None:
         """Wait for a message of one process; also receive those of others."""
+        from multiprocessing.connection import wait
+
         asked = {
             pipe: number
             for number, pipe in enumerate(self._pipes)

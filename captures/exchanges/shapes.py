@@ -16,7 +16,6 @@ from collections.abc import Hashable, Mapping, Sequence
 from enum import IntFlag
 from typing import Any, NamedTuple
 
-import crc32c
 import numpy as np
 
 from captures.arrays import Bools, Bytes, Int64s
@@ -591,6 +590,8 @@ def _tally(
 
 def _add_headers(more: HeaderTallies, data: Bytes, fields: Int64s, at: Int64s, end: Int64s) -> None:
     """Add a batch of magic 2, from `at` to `end`, to each of `fields`."""
+    import crc32c  # not at the start of the program: it asks for its own version
+
     attributes = data[at + _ATTRIBUTES_AT + 1]
     view = data.data
     places = zip((at + CRC_START).tolist(), end.tolist(), strict=True)

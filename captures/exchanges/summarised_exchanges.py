@@ -1,4 +1,4 @@
-"""Exchanges with their summaries, but without their bodies, for lines and tables of exchanges.
+"""Exchanges with their summaries, but without the fields of their bodies, for lines and tables of exchanges.
 
 Equal messages are decoded and summarised once (:mod:`captures.exchanges.shapes`, :mod:`captures.meaning.templates`).
 All other exchanges are decoded by the :class:`ExchangeReader`, one by one.
@@ -6,14 +6,19 @@ All other exchanges are decoded by the :class:`ExchangeReader`, one by one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from captures.arrays import Bools, Int64s
 from captures.exchanges.columns.waits import designed_waits
 from captures.exchanges.exchange import Exchange, ExchangeReader
+from captures.exchanges.exchange_block import ExchangeBlock
+from captures.exchanges.notes import NO_NOTE
 from captures.exchanges.projected_reader import PROBLEMS, Part, Parts, ProjectedReader, body_of
+from captures.interventions import UNTOUCHED
 from captures.meaning import ErrorFound, Names, errors_in, expected_errors
 from captures.meaning.templates import InsertedValues, SummaryTemplate
 from captures.meaning.waits import LEAST_WAIT_NS
@@ -37,38 +42,65 @@ class SummarisedExchanges:
         needs = _NEEDS | {"waits"} if waits else _NEEDS
         self._projected = ProjectedReader(reader.capture, lambda _: needs)
         self._pairs: dict[tuple[int, int], _Pair] = {}
+        self._parties: dict[int, Exchange] = {}
 
     def several(self, indexes: Sequence[int]) -> Iterator[Exchange]:
         """Yield the exchanges at increasing `indexes`, as :meth:`ExchangeReader.several` does."""
+        for block in self.blocks(indexes):
+            yield from block.exchanges()
+
+    def blocks(self, indexes: Sequence[int]) -> Iterator[ExchangeBlock]:
+        """Yield the exchanges at increasing `indexes`, some thousands at a time."""
         rows = self._reader.rows[np.asarray(indexes, np.int64)]
         begin = 0
         while begin < len(rows):
             block = self._projected.next_block(rows[begin:])
-            yield from self._block(indexes[begin : begin + len(block)], block)
+            yield self._block(indexes[begin : begin + len(block)], block)
             begin += len(block)
 
-    def _block(self, indexes: Sequence[int], rows: Int64s) -> Iterator[Exchange]:
-        plain = self._plain(rows)
-        group_of: list[tuple[_Group, int] | None] = [None] * len(rows)
-        chosen = np.flatnonzero(plain)
-        latencies, _ = self._reader.capture.table.latency(rows)
+    def _block(self, indexes: Sequence[int], rows: Int64s) -> ExchangeBlock:
+        reader = self._reader
+        block = ExchangeBlock(reader, indexes, rows, self._parties)
+        group_of: dict[int, tuple[_Group, int]] = {}
+        filled = np.zeros(len(rows), np.bool_)
+        chosen = np.flatnonzero(self._plain(rows))
+        latencies, _ = reader.capture.table.latency(rows)
         for at, parts in self._projected.groups(rows[chosen], alone=False):
             members = chosen[np.atleast_1d(at)]
             group = self._group(parts, latencies[members])
-            if group is not None:
-                for place, member in enumerate(members.tolist()):
-                    group_of[member] = group, place
-        places = list(zip(indexes, group_of, strict=True))
-        others = self._reader.several([index for index, found in places if found is None])
-        bares = self._reader.bares([index for index, found in places if found is not None])
-        names = self._reader.knowledge.topic_name
-        for index, found in places:
-            if found is None:
-                yield next(others)
+            if group is None:
                 continue
-            self._reader.learn(index)
-            bare = next(bares)
-            yield bare if found[0].fill(bare, found[1], names) else self._reader.exchange(index)
+            if group.depends_on_names:  # which exchanges in between may tell
+                group_of |= {member: (group, place) for place, member in enumerate(members.tolist())}
+            else:
+                group.fill(block, members, range(len(members)), reader)
+                filled[members] = True
+        others = reader.several(
+            [indexes[at] for at in np.flatnonzero(~filled).tolist() if at not in group_of]
+        )
+        for at in np.flatnonzero(~filled).tolist():
+            if at not in group_of:
+                block.put(at, next(others))
+                continue
+            reader.learn(indexes[at])
+            group, place = group_of[at]
+            filled[at] = group.prepare(reader.knowledge.topic_name)
+            if filled[at]:
+                group.fill(block, np.array([at]), range(place, place + 1), reader)
+            else:
+                block.put(at, reader.exchange(indexes[at]))
+        self._annotate(block, rows, np.flatnonzero(filled))
+        return block
+
+    def _annotate(self, block: ExchangeBlock, rows: Int64s, filled: Int64s) -> None:
+        """Add notes, and rewritten addresses, to exchanges that were not read one by one."""
+        notes = self._reader.capture.notes
+        if not notes:
+            return
+        for at, row in zip(filled.tolist(), rows[filled].tolist(), strict=True):
+            note, done = notes.of(row), notes.interventions(row)
+            if note or done:
+                block.set_kind(at, replace(block.kinds[block.kind[at]], note=note, interventions=done))
 
     def _plain(self, rows: Int64s) -> Bools:
         """Return a mask of the exchanges that may equal others, and add nothing to the session context."""
@@ -119,6 +151,19 @@ class _Pair:
         self.expected: list[ErrorFound] = []
         self.template: SummaryTemplate | None = None
         self._alone = False
+        self._examples: dict[bool, Exchange] = {}
+
+    def example(self, bare: Callable[[], Exchange], *, waited: bool) -> Exchange:
+        """Return an exchange with everything that all with this pair have in common.
+
+        :param bare: returns one of them
+        """
+        if waited not in self._examples:
+            self._examples[waited] = made = bare()
+            made.request, made.response = self.bodies
+            made.errors, made.expected = self.errors, self.expected
+            made.note, made.interventions, made.wait = NO_NOTE, UNTOUCHED, int(waited)
+        return self._examples[waited]
 
     def prepare(self, names: Names) -> bool:
         """Make the template, or remake it if topic names have changed; return whether there is one."""
@@ -150,23 +195,41 @@ class _Group:
         self._texts: list[tuple[str, str]] = []
         self.waits: dict[int, tuple[int, str]] = {}
 
-    def fill(self, made: Exchange, place: int, names: Names) -> bool:
-        """Fill in what an exchange shares with others; return whether that was possible."""
-        pair = self._pair
-        template = pair.template if pair.prepare(names) else None
-        if template is None:
-            return False
+    @property
+    def depends_on_names(self) -> bool:
+        """Whether the summaries contain names of topic IDs."""
+        return self._pair.template is None or self._pair.template.depends_on_names
+
+    def prepare(self, names: Names) -> bool:
+        """Bring the summaries up to date with the names of topics; return whether there are any."""
+        return self._pair.prepare(names)
+
+    def fill(self, block: ExchangeBlock, members: Int64s, places: range, reader: ExchangeReader) -> None:
+        """Set exchanges of a block.
+
+        :param members: their indexes in the block
+        :param places: their indexes in the group
+        """
+        template, names = self._pair.template, reader.knowledge.topic_name
+        assert template is not None, "it was prepared"
         if self._template is not template:
             self._template, self._texts = template, template.texts(self._inserted, self._count)
-        made.request, made.response = pair.bodies
-        made.errors, made.expected = pair.errors, pair.expected
-        made.summary = self._texts[place]
+        requests, responses = block.summary
+        indexes = members.tolist()
+        for at, place in zip(indexes, places, strict=True):
+            requests[at], responses[at] = self._texts[place]
         if template.by_latency:
-            latency = -1 if made.latency is None else made.latency
-            made.summary = made.summary[0], template.response(latency, names)
-        if place in self.waits:
-            made.wait, made.wait_reason = self.waits[place]
-        return True
+            for at in indexes:
+                latency = block.latency[at]
+                responses[at] = template.response(-1 if latency is None else latency, names)
+        bare = partial(reader.bare, block.number[indexes[0]] - reader.first)
+        block.set_kind(members, self._pair.example(bare, waited=False))
+        if self.waits:
+            waited = [at for at, place in zip(indexes, places, strict=True) if place in self.waits]
+            for at, place in zip(indexes, places, strict=True):
+                if place in self.waits:
+                    block.wait[at], block.wait_reason[at] = self.waits[place]
+            block.set_kind(np.array(waited, np.int64), self._pair.example(bare, waited=True))
 
 
 def _inserted(part: Part) -> InsertedValues:

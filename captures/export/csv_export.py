@@ -15,6 +15,7 @@ from io import StringIO
 from typing import Any, TextIO
 
 from captures.exchanges import Exchange, rfc3339
+from captures.exchanges.exchange_block import ExchangeBlock
 from captures.export.columns import PLAIN, Column, Kind, choose
 from captures.faults import Faults, RaisedFaults
 from dissectors.printable import printable, printable_json
@@ -28,7 +29,7 @@ _FORMULA = re.compile("[\\s\"'\0]*[=+\\-@\uff1d\uff0b\uff0d\uff20]|[\t\r]")
 
 
 def write_csv(
-    exchanges: Iterable[Exchange],
+    exchanges: Iterable[Exchange | ExchangeBlock],
     file: TextIO,
     columns: Iterable[Column] = choose(PLAIN),
     faults: Faults | None = None,
@@ -55,7 +56,7 @@ def csv_header(columns: Iterable[Column]) -> str:
 
 
 def csv_pieces(
-    exchanges: Iterable[Exchange], columns: Iterable[Column], faults: Faults | None = None
+    exchanges: Iterable[Exchange | ExchangeBlock], columns: Iterable[Column], faults: Faults | None = None
 ) -> Iterator[tuple[str, int]]:
     """Yield CSV text and the number of exchanges that it completes: several lines at a time, or a part of a long one.
 
@@ -64,15 +65,25 @@ def csv_pieces(
     faults = RaisedFaults() if faults is None else faults
     chosen = tuple(columns)
     bodies = [place for place, column in enumerate(chosen) if column.kind == "json"]
-    cells = [(column.value, _SHOWN.get(column.kind)) for column in chosen]
+    cells = [(column, _SHOWN.get(column.kind)) for column in chosen]
     text = StringIO(newline="")
     lines = csv.writer(text)
     count = 0
     for exchange in exchanges:
+        if isinstance(exchange, ExchangeBlock):
+            try:
+                values = [column.values(exchange, shown) for column, shown in cells]
+            except Exception:  # one by one, so that only the exchange that fails is left out
+                yield from csv_pieces(exchange.exchanges(), chosen, faults)
+                continue
+            block = StringIO(newline="")
+            csv.writer(block).writerows(zip(*values, strict=True))
+            yield block.getvalue(), len(exchange)
+            continue
         try:
             row = [
-                "" if (value := get(exchange)) is None else value if shown is None else shown(value)
-                for get, shown in cells
+                column.value(exchange) if shown is None else shown(column.value(exchange))
+                for column, shown in cells
             ]
         except Exception as error:
             faults.note(error, "writing it as CSV", exchange.number)
@@ -111,8 +122,10 @@ def _long_row(row: Iterable[Any]) -> Iterator[str]:
     yield "\r\n"
 
 
-def _text(text: str) -> str:
-    """Return the text on one line, such that no spreadsheet takes it for a formula."""
+def _text(text: str | None) -> str:
+    """Return the text on one line, such that no spreadsheet takes it for a formula; empty for None."""
+    if not text:
+        return ""
     return _known_text(text) if len(text) <= _SHORT else _one_line(text)
 
 
@@ -129,6 +142,6 @@ _SHOWN: dict[Kind, Callable[[Any], str]] = {
     "bool": lambda value: "true" if value else "false",
     "texts": lambda value: _text(" ".join(value)) if value else "",
     "text": _text,
-    "json": printable_json,
+    "json": lambda value: "" if value is None else printable_json(value),
 }
 """How values are rendered, for the kinds that are not written as they are."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from captures.exchanges import Exchange
+from captures.exchanges.exchange_block import ExchangeBlock
 from captures.export.arrow import record_batch
 from captures.export.columns import COLUMNS, Column
 from captures.faults import Faults, RaisedFaults
@@ -51,7 +52,7 @@ def schema(columns: Iterable[Column] = COLUMNS) -> pa.Schema:
 
 
 def write_parquet(
-    exchanges: Iterable[Exchange],
+    exchanges: Iterable[Exchange | ExchangeBlock],
     file: BinaryIO,
     columns: Iterable[Column] = COLUMNS,
     faults: Faults | None = None,
@@ -66,7 +67,7 @@ def write_parquet(
 
 
 def parquet_batches(
-    exchanges: Iterable[Exchange], columns: tuple[Column, ...], faults: Faults | None = None
+    exchanges: Iterable[Exchange | ExchangeBlock], columns: tuple[Column, ...], faults: Faults | None = None
 ) -> Iterator[pa.RecordBatch]:
     """Yield exchanges as record batches, for :func:`write_batches`.
 
@@ -75,8 +76,8 @@ def parquet_batches(
     """
     made = schema(columns)
     faults = RaisedFaults() if faults is None else faults
-    for numbers, rows in _steps(exchanges, columns, faults):
-        yield record_batch(made, zip(*rows, strict=True), numbers, faults, WRITING)
+    for numbers, values in _steps(exchanges, columns, faults):
+        yield record_batch(made, values, numbers, faults, WRITING)
 
 
 def write_batches(batches: Iterable[pa.RecordBatch], file: BinaryIO, columns: tuple[Column, ...]) -> int:
@@ -107,9 +108,9 @@ def write_batches(batches: Iterable[pa.RecordBatch], file: BinaryIO, columns: tu
 
 
 def _steps(
-    exchanges: Iterable[Exchange], columns: tuple[Column, ...], faults: Faults
-) -> Iterator[tuple[list[int], list[list[Any]]]]:
-    """Yield some rows at a time, with the numbers of their exchanges.
+    exchanges: Iterable[Exchange | ExchangeBlock], columns: tuple[Column, ...], faults: Faults
+) -> Iterator[tuple[list[int], Iterable[Sequence[Any]]]]:
+    """Yield the columns of some exchanges at a time, with their numbers.
 
     Exchanges are not kept: one of them may have a million records.
     """
@@ -117,18 +118,29 @@ def _steps(
     rows: list[list[Any]] = []
     size = 0
 
-    def numbered(exchange: Exchange) -> tuple[int, list[Any]]:
+    def numbered(exchange: Exchange | ExchangeBlock) -> tuple[int, list[Any]] | ExchangeBlock:
+        if isinstance(exchange, ExchangeBlock):
+            return exchange
         return exchange.number, _row(exchange, columns, faults)
 
-    for number, row in map(numbered, exchanges):
+    for each in map(numbered, exchanges):
+        if isinstance(each, ExchangeBlock):
+            try:
+                values = [column.values(each) for column in columns]
+            except Exception:  # one by one, so that only the value that fails is left out
+                yield from _steps(each.exchanges(), columns, faults)
+            else:
+                yield each.number, values
+            continue
+        number, row = each
         size += sum(len(value) for value in row if isinstance(value, str))
         numbers.append(number)
         rows.append(row)
         if len(rows) >= _ROWS_PER_STEP or size >= _STEP_BYTES:
-            yield numbers, rows
+            yield numbers, zip(*rows, strict=True)
             numbers, rows, size = [], [], 0
     if rows:
-        yield numbers, rows
+        yield numbers, zip(*rows, strict=True)
 
 
 def _row(exchange: Exchange, columns: tuple[Column, ...], faults: Faults) -> list[Any]:

@@ -92,6 +92,11 @@ class SummaryTemplate:
             if next(iter(self._filled(parts, of_example))) != text:
                 raise ValueError("the text of the example is another one")
 
+    @property
+    def depends_on_names(self) -> bool:
+        """Whether names of topic IDs were asked for."""
+        return bool(self._topics)
+
     def current(self, names: Names) -> bool:
         """Return whether topics still have the names that they had when the template was made."""
         return not self._topics or all(names(topic_id) == name for topic_id, name in self._topics.items())
@@ -127,16 +132,17 @@ class SummaryTemplate:
             mark = int(part)
             numbers, records = inserted[mark // _PER_SIDE]
             if mark in self._payloads:
-                like = self._payloads[mark]
-                columns.append(
-                    [
-                        replace(like, records=count, markers=markers, size=size).text()
-                        for count, markers, size in records
-                    ]
-                )
+                columns.append(_texts_of_records(self._payloads[mark], records))
             else:
                 columns.append([str(row[mark % _PER_SIDE]) for row in numbers])
         return map("".join, zip(*columns, strict=False))
+
+
+def _texts_of_records(example: Payload, records: Sequence[tuple[int, int, int]]) -> list[str]:
+    like, texts = replace(example), []
+    for like.records, like.markers, like.size in records:
+        texts.append(like.text())
+    return texts
 
 
 class _MarkedBody:

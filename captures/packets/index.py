@@ -25,6 +25,7 @@ _CHUNK_ROWS = 8192
 _UNPACKED_CHUNKS = 16
 
 _LOW_BITS, _COUNT_BITS = 22, 22
+_POSITION_BITS = 48
 
 _APART = 1 << 12
 """Distance in bytes from which two pieces are read separately."""
@@ -108,14 +109,6 @@ class _Runs:
         if len(cells) == 2:
             return 0 if cells[0] <= position else -1
         return bisect_right(range(len(cells) // 2), position, key=lambda at: cells[2 * at]) - 1
-
-    def find_many(self, positions: Int64s) -> tuple[Int64s, Int64s, Int64s]:
-        """Return the indexes of positions not before the first run, and for each the cells of the last run up to it."""
-        cells = np.array(self._cells, np.int64)  # a copy: an array whose buffer is in use cannot grow
-        at = np.searchsorted(cells[::2], positions, "right") - 1
-        known = np.flatnonzero(at >= 0)
-        at = at[known]
-        return known, cells[::2][at], cells[1::2][at]
 
     def forget(self, chunk: int) -> None:
         """Drop the runs in chunks before `chunk`."""
@@ -237,17 +230,16 @@ class SegmentIndex:
 
     def _runs_of(self, streams: Int64s, starts: Int64s) -> tuple[Int64s, NDArray[np.void]]:
         """Return the ranges that start in a run, by stream, and these runs."""
-        order = np.argsort(streams, kind="stable")
-        firsts = np.flatnonzero(np.diff(streams[order], prepend=-1)).tolist()
-        none = np.empty(0, np.int64)
-        found = [(none, none, none)]
-        for first, end in pairwise((*firsts, len(order))):
-            mine = order[first:end]
-            runs = self._runs.get(int(streams[mine[0]]))
-            if runs is not None:
-                at, position, place = runs.find_many(starts[mine])
-                found.append((mine[at], position, place))
-        ranges, position, place = (np.concatenate(columns) for columns in zip(*found, strict=True))
+        met, which = np.unique(streams, return_inverse=True)
+        known = [self._runs.get(stream) or _Runs() for stream in met.tolist()]
+        cells = np.concatenate([runs.cells for runs in known] or [np.empty(0, np.int64)])
+        position, place = cells[::2], cells[1::2]
+        of = np.repeat(np.arange(len(met)), [len(runs) for runs in known])
+        at = _key(of, position).searchsorted(_key(which, starts), "right") - 1
+        ranges = np.flatnonzero(at >= 0)
+        position, place, of = position[at[ranges]], place[at[ranges]], of[at[ranges]]
+        there = (of == which[ranges]) & (position <= starts[ranges])
+        ranges, position, place = ranges[there], position[there], place[there]
         made = np.empty(len(ranges), _RUN)
         made["position"] = position
         made["chunk"] = place >> _LOW_BITS + _COUNT_BITS
@@ -381,6 +373,12 @@ class SegmentIndex:
             hole = columns[2] if len(columns) > 2 else np.zeros(rows, np.int64)
             offset = np.cumsum(between + np.append(0, length[:-1]))
         return _Chunk(np.cumsum(hole + np.append(0, length[:-1])), length, offset)
+
+
+def _key(stream: Int64s, position: Int64s) -> Int64s:
+    """Return numbers that sort by stream and position; a position beyond the bits for it is found in no run."""
+    key: Int64s = stream << _POSITION_BITS | np.clip(position, 0, (1 << _POSITION_BITS) - 1)
+    return key
 
 
 def _pieces(

@@ -10,7 +10,6 @@ import struct
 from itertools import accumulate
 from typing import Literal, NamedTuple
 
-import crc32c
 from isal import isal_zlib
 
 from dissectors.budget import Budget, of_message
@@ -205,6 +204,8 @@ class Batch:
         if self._crc_valid is None:
             view = memoryview(self.data)
             if self.magic == 2:
+                import crc32c  # not at the start of the program: it asks for its own version
+
                 computed = crc32c.crc32c(view[self.start + CRC_START : self.end])
             else:
                 computed = isal_zlib.crc32(view[self.start + legacy.CRC_START : self.end])

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
-import crc32c
 from isal import isal_zlib
 
 from dissectors.codec import Codec
@@ -103,6 +102,8 @@ def build_batch(
         )
     )
     batch += payload
+    import crc32c  # not at the start of the program: it asks for its own version
+
     crc = crc32c.crc32c(memoryview(batch)[CRC_START:])
     batch[CRC_START - 4 : CRC_START] = crc.to_bytes(4, "big")
     return bytes(batch)

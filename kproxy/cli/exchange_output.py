@@ -7,13 +7,14 @@ import sys
 from collections.abc import Iterable, Iterator
 from datetime import UTC, tzinfo
 from itertools import chain, islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from kproxy.cli.options import ShowingOptions
 from kproxy.output import echo, echo_gated, gated_lines, json_output
 
 if TYPE_CHECKING:
     from captures.exchanges import Capture, Exchange, ExchangeReader
+    from captures.exchanges.exchange_block import ExchangeBlock
     from captures.faults import Faults
     from kproxy.session import Session
     from kproxy.text.lines import Lines
@@ -102,15 +103,18 @@ class ExchangeOutput:
         if sample:
             echo(self._lines.header(sample[0].time), wait=True)
 
-    def pieces(self, exchanges: Iterable[Exchange], faults: Faults) -> Iterator[str | bytearray]:
+    def pieces(
+        self, exchanges: Iterable[Exchange | ExchangeBlock], faults: Faults
+    ) -> Iterator[str | bytearray]:
         """Yield the output for :meth:`write`, the lines of several exchanges at a time.
 
+        :param exchanges: in blocks only for lines in a pipe
         :param faults: collects exchanges that could not be shown because of a bug
         """
         if self.as_json:
             from captures.export.jsonlines import json_pieces
 
-            return json_pieces(exchanges, text=self.text, faults=faults)
+            return json_pieces(cast("Iterable[Exchange]", exchanges), text=self.text, faults=faults)
         return gated_lines(self._lines_of(exchanges, faults))
 
     def write(self, piece: str | bytearray) -> None:
@@ -120,11 +124,19 @@ class ExchangeOutput:
         else:
             json_output().write(piece)
 
-    def _lines_of(self, exchanges: Iterable[Exchange], faults: Faults) -> Iterator[str]:
+    def _lines_of(self, exchanges: Iterable[Exchange | ExchangeBlock], faults: Faults) -> Iterator[str]:
         """Yield the line of each exchange, and with --verbose the lines of its fields."""
+        from captures.exchanges.exchange_block import ExchangeBlock
         from kproxy.text.tree import exchange_tree
 
         for exchange in exchanges:
+            if isinstance(exchange, ExchangeBlock):
+                try:
+                    lines: Iterable[str] = self._lines.block(exchange)
+                except Exception:  # one by one, so that only the line that fails is left out
+                    lines = self._lines_of(exchange.exchanges(), faults)
+                yield from lines
+                continue
             try:
                 yield self._lines.line(exchange)
                 if self.verbose:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
-from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
+from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn, TypeVar
 
 import click
 
@@ -43,7 +43,10 @@ from kproxy.output import echo, json_output
 if TYPE_CHECKING:
     from captures.arrays import Int64s
     from captures.exchanges import Capture, Exchange, ExchangeReader
+    from captures.exchanges.exchange_block import ExchangeBlock
     from captures.export.columns import Column
+
+E = TypeVar("E", bound="Exchange | ExchangeBlock")
 
 _EXCHANGES = ""  # key of the count of exchanges, beside the names of limits
 
@@ -233,7 +236,9 @@ class Export(
             write_exchanges(capture, _counting(_read(reader, indexes), counted), file, layout)
             self._count(counted)
         else:
-            several = SummarisedExchanges(reader, waits=True).several if not annotate else reader.several
+            several: Callable[[Sequence[int]], Iterable[Exchange | ExchangeBlock]] = reader.several
+            if not annotate:
+                several = SummarisedExchanges(reader, waits=True).blocks
             work = partial(self._share, capture, layout)
             with closing(in_parallel(reader, indexes, work, several)) as shares:
                 write_pieces(self._pieces(shares, len(indexes)), file, layout)
@@ -253,7 +258,7 @@ class Export(
                     progress(done, capture.source.size)
 
     def _share(
-        self, capture: Capture, layout: Layout, exchanges: Iterable[Exchange]
+        self, capture: Capture, layout: Layout, exchanges: Iterable[Exchange | ExchangeBlock]
     ) -> Iterator[tuple[Any, Counter[str]]]:
         """Yield pieces of output for some exchanges, and finally their counts."""
         counted: Counter[str] = Counter()
@@ -274,11 +279,15 @@ class Export(
         self.beyond += counted
 
 
-def _counting(exchanges: Iterable[Exchange], counted: Counter[str]) -> Iterator[Exchange]:
-    def count(exchange: Exchange) -> Exchange:
-        counted[_EXCHANGES] += 1
-        counted.update(exchange.limits)
-        return exchange
+def _counting(exchanges: Iterable[E], counted: Counter[str]) -> Iterator[E]:
+    from captures.exchanges.exchange_block import ExchangeBlock
+
+    def count(item: E) -> E:
+        kinds = item.counted_kinds() if isinstance(item, ExchangeBlock) else [(item, 1)]
+        for exchange, times in kinds:
+            counted[_EXCHANGES] += times
+            counted.update(exchange.limits)
+        return item
 
     return map(count, exchanges)
 

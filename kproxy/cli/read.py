@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
@@ -27,6 +27,7 @@ from kproxy.signals import ended_by_signals
 
 if TYPE_CHECKING:
     from captures.exchanges import Capture, Exchange
+    from captures.exchanges.exchange_block import ExchangeBlock
     from kproxy.text.summary import Tally
 
 T = TypeVar("T")
@@ -146,7 +147,11 @@ class Read(CaptureRun[ReadOptions], short_help="Show the exchanges of a capture.
         if colored():  # whether a cell is dimmed depends on the line above
             capture.jobs = 1
         bodies = showing.as_json or showing.verbose
-        several = reader.several if bodies else SummarisedExchanges(reader, waits=False).several
+        summarised = SummarisedExchanges(reader, waits=False)
+        by_block = not (showing.terminal or colored())
+        several: Callable[[Sequence[int]], Iterable[Exchange | ExchangeBlock]] = reader.several
+        if not bodies:
+            several = summarised.blocks if by_block else summarised.several
         if not showing.as_json:
             showing.begin(list(reader.bares(indexes[:SAMPLE].tolist())))
         with closing(in_parallel(reader, indexes, partial(self._share, capture), several)) as shares:
@@ -165,7 +170,7 @@ class Read(CaptureRun[ReadOptions], short_help="Show the exchanges of a capture.
         return with_progress(items, position, total, "decoding")
 
     def _share(
-        self, capture: Capture, exchanges: Iterable[Exchange]
+        self, capture: Capture, exchanges: Iterable[Exchange | ExchangeBlock]
     ) -> Iterator[tuple[str | bytearray, Tally | None]]:
         """Yield output for some exchanges, and finally their counts."""
         from kproxy.text.summary import Tally

@@ -9,6 +9,7 @@ from __future__ import annotations
 from datetime import tzinfo
 
 from captures.exchanges import Exchange, Flag
+from captures.exchanges.exchange_block import ExchangeBlock
 from captures.meaning import words
 from captures.time_format import clock, milliseconds, zone_name
 from kproxy.output import style
@@ -74,22 +75,46 @@ class Lines:
 
     def line(self, exchange: Exchange) -> str:
         """Return the line of one exchange."""
+        times = self._times(exchange.number, exchange.time, exchange.latency, marked=exchange.note.marked)
+        return f"{times}{GAP}{self._party(exchange)}{GAP}{self._summary(exchange)}".rstrip()
+
+    def block(self, block: ExchangeBlock) -> list[str]:
+        """Return the lines of many exchanges, for a pipe."""
+        parties = [self._party(party) for party in block.parties]
+        texts: dict[tuple[int, str, str], str] = {}
+        lines = []
+        for number, time, latency, kind, party, request, response in zip(
+            block.number, block.time, block.latency, block.kind.tolist(), block.party.tolist(), *block.summary,
+            strict=True,
+        ):  # fmt: skip
+            text = texts.get((kind, request, response))
+            if text is None:
+                block.kinds[kind].summary = request, response
+                text = texts[kind, request, response] = self._summary(block.kinds[kind])
+            times = self._times(number, time, latency, marked=block.kinds[kind].note.marked)
+            lines.append(f"{times}{GAP}{parties[party]}{GAP}{text}".rstrip())
+        return lines
+
+    def _times(self, number: int, time: int, latency: int | None, *, marked: bool) -> str:
         columns = self._columns
-        client, broker = shown_client(exchange), exchange.shown_broker
-        latency = "-" if exchange.latency is None else milliseconds(exchange.latency)
+        first = f"{'*' if marked else ''}{number}".rjust(columns["#"])
+        last = ("-" if latency is None else milliseconds(latency)).rjust(columns["ms"])
+        return f"{first}{GAP}{clock(time, self._zone)}{GAP}{last}"
+
+    def _party(self, exchange: Exchange) -> str:
+        columns, (client_above, broker_above) = self._columns, self._last
+        client, broker = self._last = shown_client(exchange), exchange.shown_broker
+        return GAP.join(
+            (
+                self._repeated(self._cell(client, columns["client"]), client == client_above),
+                self._repeated(self._cell(broker, columns["broker"]), broker == broker_above),
+            )
+        )
+
+    def _summary(self, exchange: Exchange) -> str:
         request, response, colour = request_text(exchange), *response_text(exchange)
-        cells = [
-            f"{'*' if exchange.note.marked else ''}{exchange.number}".rjust(columns["#"]),
-            clock(exchange.time, self._zone),
-            f"{latency:>{columns['ms']}}",
-            self._repeated(self._cell(client, columns["client"]), client == self._last[0]),
-            self._repeated(self._cell(broker, columns["broker"]), broker == self._last[1]),
-            self._cell(request, self._texts[0]),
-        ]
         last = response if self._width is None else cut(response, self._texts[1])
-        cells.append(style(last, fg=colour) if colour else last)
-        self._last = (client, broker)
-        return GAP.join(cells).rstrip()
+        return f"{self._cell(request, self._texts[0])}{GAP}{style(last, fg=colour) if colour else last}"
 
     def _cell(self, text: str, width: int) -> str:
         if self._width is not None:

@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from captures.analysis.exchange_groups import Counts, ExchangeGroup, exchange_groups
 from captures.exchanges import Capture, Exchange
 from captures.exchanges.columns import ExchangeColumns
+from captures.exchanges.exchange_block import ExchangeBlock
 from captures.filters import Filter
 from captures.meaning import words
 from captures.packets import CaptureError, JoinedSource
 from captures.packets.clock_offsets import ClockOffset
 from captures.packets.files import CaptureFile
 from captures.time_format import latency, span
+
+E = TypeVar("E", bound=Exchange | ExchangeBlock)
 
 _MOST_CLOCKS = 20
 _MOST_OPAQUE = 20
@@ -32,6 +36,16 @@ class Tally(Counts):
         Counts.add(self, exchange)
         self._met(exchange.client_id or exchange.client, exchange.time, exchange.time)
 
+    def add_block(self, block: ExchangeBlock) -> None:
+        """Count the exchanges of a block."""
+        for kind, count in block.counted_kinds():
+            self.add_kind(kind, count)
+        self.request_bytes += sum(block.request_size)
+        self.response_bytes += sum(block.response_size)
+        first, last = min(block.time), max(block.time)
+        for party in block.parties:
+            self._met(party.client_id or party.client, first, last)
+
     def add_columns(self, columns: ExchangeColumns) -> None:
         """Count exchanges by their columns (:data:`captures.analysis.exchange_groups.COUNTED`)."""
         for group in exchange_groups(columns):
@@ -47,12 +61,15 @@ class Tally(Counts):
         self.first = first if self.first is None else min(self.first, first)
         self.last = max(self.last, last)
 
-    def counting(self, exchanges: Iterable[Exchange]) -> Iterator[Exchange]:
-        """Count exchanges and pass them on, keeping none while the next one is decoded."""
+    def counting(self, exchanges: Iterable[E]) -> Iterator[E]:
+        """Count exchanges, or blocks of them, and pass them on, keeping none while the next one is decoded."""
 
-        def count(exchange: Exchange) -> Exchange:
-            self.add(exchange)
-            return exchange
+        def count(item: E) -> E:
+            if isinstance(item, ExchangeBlock):
+                self.add_block(item)
+            else:
+                self.add(item)
+            return item
 
         return map(count, exchanges)
 

@@ -7,6 +7,7 @@ import io
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
+from datetime import UTC
 from pathlib import Path
 from weakref import ref
 
@@ -15,14 +16,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from captures.exchanges import Exchange, ExchangeReader
+from captures.exchanges import Exchange, ExchangeReader, projected_reader, shapes
+from captures.exchanges.summarised_exchanges import SummarisedExchanges
 from captures.export import csv_export, parquet
 from captures.export.columns import COLUMNS, PLAIN, choose
-from captures.export.csv_export import write_csv
+from captures.export.csv_export import csv_pieces, write_csv
 from captures.export.jsonlines import write_json_lines
-from captures.export.parquet import ParquetMissing, write_parquet
+from captures.export.parquet import ParquetMissing, parquet_batches, write_parquet
 from captures.json_objects import to_json
+from kproxy.text.lines import Lines
 from tests.captures.export.files import ROOT, SAMPLE, opened
+from tests.captures.recorded import CAPTURES, FOLDER
 
 
 @pytest.fixture(scope="module")
@@ -136,6 +140,32 @@ def test_texts_in_csv_are_no_formulas(exchanges: list[Exchange], said: str, cell
     write_csv([replace(exchanges[0], client_id=said, latency=-5)], file, choose(["client_id", "latency_ns"]))
     file.seek(0)
     assert next(csv.DictReader(file)) == {"client_id": cell, "latency_ns": "-5"}
+
+
+@pytest.mark.sample(3)
+@pytest.mark.parametrize("name", CAPTURES)
+def test_blocks_are_written_like_their_exchanges(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    # small captures have few messages that are alike: one is enough
+    monkeypatch.setattr(projected_reader, "_WORTH_SHARING", 1)
+    monkeypatch.setattr(shapes, "_WORTH_A_SHAPE", 1)
+    capture = opened(FOLDER / name)
+    for row in range(0, len(capture.table), 7):
+        capture.notes.comment(row, f"row {row}, =1")
+    reader = ExchangeReader(capture, annotate=False)
+    every = range(len(reader))
+    blocks = list(SummarisedExchanges(reader, waits=True).blocks(every))
+    one_by_one = list(SummarisedExchanges(ExchangeReader(capture, annotate=False), waits=True).several(every))
+    columns = choose(PLAIN)
+    texts = ["".join(text for text, _ in csv_pieces(each, columns)) for each in (blocks, one_by_one)]
+    assert texts[0] == texts[1]
+    assert len(list(csv.reader(io.StringIO(texts[0], newline="")))) == len(every)
+    tables = [
+        pa.Table.from_batches(parquet_batches(each, columns), parquet.schema(columns))
+        for each in (blocks, one_by_one)
+    ]
+    assert tables[0].equals(tables[1])
+    lines, other = Lines(None, UTC), Lines(None, UTC)
+    assert [line for block in blocks for line in lines.block(block)] == list(map(other.line, one_by_one))
 
 
 def test_parquet(exchanges: list[Exchange], tmp_path: Path) -> None:

@@ -229,11 +229,19 @@ def at(number: int) -> Callable[[Exchange], bool]:
     return lambda exchange: exchange.number == number
 
 
-def plant(monkeypatch: pytest.MonkeyPatch, where: str, number: int = 17) -> None:
-    """Let a method fail with an exchange, which is its first argument."""
+def plant(
+    monkeypatch: pytest.MonkeyPatch,
+    where: str,
+    number: int = 17,
+    on: Callable[[Exchange], bool] | None = None,
+) -> None:
+    """Let a method fail with an exchange, which is its first argument.
+
+    :param on: with which; that of `number` by default
+    """
     module, name, method = where.rsplit(".", 2)
     kind = getattr(__import__(module, fromlist=[name]), name)
-    monkeypatch.setattr(kind, method, failing(at(number), getattr(kind, method)))
+    monkeypatch.setattr(kind, method, failing(on or at(number), getattr(kind, method)))
 
 
 COMMANDS: list[tuple[list[str], str, str]] = [
@@ -253,9 +261,26 @@ COMMANDS: list[tuple[list[str], str, str]] = [
         "learning versions",
     ),
     (["diff", str(SAMPLE)], "captures.analysis.negotiation.Negotiation.learn", "learning what to compare"),
-    (["read"], "kproxy.text.lines.Lines.line", "showing it"),
+    (["read", "--color", "always"], "kproxy.text.lines.Lines.line", "showing it"),
     (["read", "-V"], "kproxy.text.lines.Lines.line", "showing it"),
 ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "where"),
+    [
+        (["read"], "kproxy.text.lines.Lines.block"),
+        (["export", "--format", "csv", "-o", "-"], "captures.export.columns.Column.values"),
+    ],
+    ids=["read", "export"],
+)
+def test_a_block_that_fails_is_shown_one_by_one(
+    arguments: list[str], where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = run(*arguments, SAMPLE)
+    plant(monkeypatch, where, on=lambda _: True)
+    found = run(*arguments, SAMPLE)
+    assert (found.exit_code, found.stdout) == (whole.exit_code, whole.stdout)
 
 
 @pytest.mark.slow
