@@ -103,6 +103,11 @@ class RangeExchanges:
         return len(self._order.rows)
 
     @property
+    def number(self) -> int:
+        """The number of the range."""
+        return self._context.part.number
+
+    @property
     def numbers(self) -> Int64s:
         """The numbers of the exchanges."""
         return self._order.numbers

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from captures.analysis.decision_columns import TAKEN, DecisionColumns
-from captures.analysis.exchange_groups import COUNTED, undecoded
+from captures.analysis.exchange_groups import COUNTED, ExchangeGroup, exchange_groups, undecoded
 from captures.analysis.findings.keys import buckets
 from captures.analysis.groups.components import Components, links
 from captures.analysis.groups.history import HISTORIES
@@ -254,10 +254,17 @@ def header_rows(
 LOCATED_SHARES = f"share int not null, {LOCATED}, shown boolean, collected binary"
 """Rows of exchanges, each for a share; those that are not shown to rules have no frames.
 
-The first rows of a share, with number 0, are no exchanges. They may hold the packed groups and faults that other
-shares have collected.
+The first rows of a share, numbered up to 0, are no exchanges. They may hold a packed :class:`_Collected`.
 """
 _MET = "met string, one string, other string"
+
+
+class _Collected(NamedTuple):
+    """What others have collected for a share: arguments of :meth:`WholeTables.merge`."""
+
+    histories: IncidentHistories | None
+    counted: Sequence[ExchangeGroup]
+    faults: Faults
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -289,6 +296,7 @@ class JudgeSettings:
             limits=self.limits,
             has=share.has,
             follow=not self.collects,
+            count=self.task.filter is not None,
         )
 
     def deciding(self, part: RangeExchanges, elsewhere: Mapping[str, bool]) -> DecisionColumns:
@@ -316,8 +324,6 @@ class JudgeSettings:
 
 class _Collector:
     """Collects the histories of groups, in place of :class:`~captures.tables.whole_rows.WholeTables`."""
-
-    tables = ()
 
     def __init__(self, capture: Any, names: TopicNames) -> None:
         self.faults: Faults = capture.faults
@@ -369,22 +375,40 @@ class Locate:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for part, context in columns_of(batch, "part", "context"):
-                if not part:
-                    yield _first_rows(len(self._judging.shares))
+            for (context,) in columns_of(batch, "context"):
                 yield from self._located(self._judging.task.read(unpack(context)))
 
     def _located(self, part: RangeExchanges) -> Iterator[pa.RecordBatch]:
+        yield from self._first_rows(part)
         shown, held = self._shown(part), self._held(part)
         for begin in range(0, len(part), _ROWS):
             some = np.arange(begin, min(begin + _ROWS, len(part)))
             rows = located(part, some)
             for number, share in enumerate(self._judging.shares):
                 mine, seen = held[number][some], shown[number][some]
-                if not share.needs_headers:
+                if not share.follows_groups:
                     mine = mine & seen
                 if mine.any():
                     yield _dealt(rows, number, np.flatnonzero(mine), seen[mine])
+
+    def _first_rows(self, part: RangeExchanges) -> Iterator[pa.RecordBatch]:
+        """Yield the first row of each share, if this is the first range, and the counts of the exchanges of a range."""
+        judging = self._judging
+        if not part.number:
+            for share in range(len(judging.shares)):
+                yield _first_row(share)
+        counting = [
+            number for number, share in enumerate(judging.shares) if "client_versions" in share.tables
+        ]
+        if not counting or judging.task.filter is not None or not len(part):
+            return
+        counted = exchange_groups(ExchangeColumns(part.capture, part.rows), part.numbers, bodies=False)
+        for group in counted:
+            connection = int(part.connections[group.number - part.numbers[0]])
+            group.connection = group.connection._replace(connection=connection)
+        at = part.number - len(judging.task.given.plan.ranges)
+        for share in counting:
+            yield _first_row(share, at, _Collected(None, counted, Faults()))
 
     def _held(self, part: RangeExchanges) -> list[Bools]:
         """Return, for each share, a mask of the exchanges of a range that belong to it."""
@@ -430,13 +454,17 @@ def _dealt(rows: pa.RecordBatch, share: int, chosen: Int64s, shown: Bools) -> pa
     return pa.RecordBatch.from_pydict(columns)
 
 
-def _first_rows(shares: int) -> pa.RecordBatch:
+def _first_row(share: int, number: int = 0, collected: _Collected | None = None) -> pa.RecordBatch:
+    """Return a row of a share that is no exchange.
+
+    :param number: at most 0; rows are sorted by it
+    """
     import pyarrow as pa
 
-    columns = {"share": pa.array(range(shares), pa.int32())}
-    columns |= {field.name: pa.nulls(shares, field.type) for field in located_schema()}
-    columns |= {"number": pa.array([0] * shares, pa.int64()), "shown": pa.nulls(shares, pa.bool_())}
-    columns["collected"] = pa.nulls(shares, pa.binary())
+    columns = {"share": pa.array([share], pa.int32())}
+    columns |= {field.name: pa.nulls(1, field.type) for field in located_schema()}
+    columns |= {"number": pa.array([number], pa.int64()), "shown": pa.nulls(1, pa.bool_())}
+    columns["collected"] = pa.array([None if collected is None else pack(collected)], pa.binary())
     return pa.RecordBatch.from_pydict(columns)
 
 
@@ -469,7 +497,7 @@ class Judge:
                     number, capture = share, self._capture()
                     tables = self._judging.tables(self._judging.shares[share], capture)
                 assert tables is not None
-                first = rows.column("number").to_pylist().count(0)
+                first = int(np.searchsorted(rows.column("number").to_numpy(), 0, "right"))
                 for collected in filter(None, rows.column("collected")[:first].to_pylist()):
                     assert isinstance(tables, WholeTables)
                     tables.merge(*unpack(collected))
@@ -484,17 +512,13 @@ class Judge:
 
     def _show(self, rows: pa.RecordBatch, share: int, tables: WholeTables | _Collector, capture: Any) -> None:
         """Add the shown exchanges to the tables; headers of all exchanges are kept if the share follows groups."""
-        task, shown = self._judging.task, rows.column("shown").to_pylist()
+        task = self._judging.task
         here = LocatedCapture(capture.source, rows, task.names)
         if self._judging.shares[share].follows_groups:
             capture.take(here.table, np.arange(len(here.table)), here.table.column("connection"))
-        counted = task.filter is None and "client_versions" in tables.tables
-        chosen = [at for at, seen in enumerate(shown) if seen or counted]
-        for at, exchange in zip(chosen, here.exchanges(task.facts, chosen), strict=True):
-            if shown[at]:
-                tables.add(exchange)
-            elif isinstance(tables, WholeTables):
-                tables.pass_over(exchange)
+        shown = np.flatnonzero(rows.column("shown")).tolist()
+        for exchange in here.exchanges(task.facts, shown):
+            tables.add(exchange)
         for faults in (capture.faults, here.faults):
             faults.locate(here.file_of)
         capture.faults.merge(here.faults)
@@ -507,8 +531,6 @@ class Collect(Judge):
     """
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
-
         shares = self._judging.shares
         histories = next(number for number, share in enumerate(shares) if share.follows_groups)
         every = chain.from_iterable(map(_runs, batches))
@@ -516,12 +538,9 @@ class Collect(Judge):
             if not shares[share].collects:
                 yield from rows
                 continue
-            first = next(rows)
-            for _, made in self.judged(chain((first,), rows)):
+            for _, made in self.judged(rows):
                 assert isinstance(made, _Collector)
-                told = {"share": histories, "number": 0, "collected": pack((made.groups, made.faults))}
-                columns = [pa.array([told.get(field.name)], field.type) for field in first.schema]
-                yield pa.RecordBatch.from_arrays(columns, schema=first.schema)
+                yield _first_row(histories, collected=_Collected(made.groups, (), made.faults))
 
 
 def contexts_of(spark: SparkSession, contexts: Sequence[bytes]) -> DataFrame:

@@ -41,13 +41,8 @@ class Share(NamedTuple):
 
     @property
     def follows_groups(self) -> bool:
-        """Whether it makes the histories of groups, which depend on the times of all responses."""
+        """Whether it makes the histories of groups, which depend on the times of all responses: it gets all headers."""
         return bool(OF_GROUPS.intersection(self.tables)) or any(rule.of_groups for rule in self.rules)
-
-    @property
-    def needs_headers(self) -> bool:
-        """Whether it receives the headers of all its exchanges, including those that are not shown to rules."""
-        return self.follows_groups or "client_versions" in self.tables
 
     def has(self, connection: int) -> bool:
         """Return whether it makes the rows of a connection."""
@@ -79,7 +74,8 @@ def _divided(tables: Sequence[str], rules: Sequence[type[Rule]], count: int) -> 
     yield Share((*of_groups, *_findings(groups)), groups)
     for bucket in range(count) if of_groups or groups else ():
         yield Share((), (), Key.GROUP, bucket, count, collects=True)
-    yield Share(_findings(records), records)
+    for rule in records:  # one task for all of them would be the longest
+        yield Share(("findings",), (rule,))
     yield Share((*of_others, *_findings(others)), others)
     for key in (Key.CONNECTION, Key.CLIENT, Key.BROKER, Key.GROUP):
         mine = tuple(rule for rule in rules if rule.key is key)

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from captures.analysis.client_identity import client_name
 from captures.analysis.clients.libraries import stated_library
 from captures.analysis.connection_stats import ConnectionStats
 from captures.analysis.decision_columns import DecisionColumns
+from captures.analysis.exchange_groups import ExchangeGroup
 from captures.analysis.findings.all import RULES
 from captures.analysis.findings.diagnosis import Diagnosis
 from captures.analysis.findings.rule import Rule
@@ -41,7 +41,7 @@ from captures.analysis.negotiation import Negotiation
 from captures.analysis.round_trips import RoundTrips
 from captures.analysis.version_matrix import BrokerOffer, ClientVersions, Matrix, Use
 from captures.arrays import Bools
-from captures.exchanges import Capture, Exchange, Flag
+from captures.exchanges import Capture, Exchange
 from captures.export.arrow import record_batch
 from captures.faults import Faults
 from captures.json_objects import to_json
@@ -111,7 +111,8 @@ class WholeTables:
     :param rules: rules for the table of findings
     :param limits: thresholds of rules that differ from their defaults: ``rule.name`` -> value
     :param has: returns whether a connection has rows in the tables :data:`BY_CONNECTION`
-    :param follow: whether groups are followed by :meth:`add`; otherwise by :meth:`merge`
+    :param follow: whether :meth:`add` follows groups; otherwise their histories arrive by :meth:`merge`
+    :param count: whether :meth:`add` counts the versions in use; otherwise the counts arrive by :meth:`merge`
     :ivar faults: internal errors, those of the capture
     """
 
@@ -126,6 +127,7 @@ class WholeTables:
         limits: Mapping[str, float] | None = None,
         has: Callable[[int], bool] = lambda _: True,
         follow: bool = True,
+        count: bool = True,
     ) -> None:
         wanted = set(chosen)
         self.tables = tuple(name for name in OF_THE_WHOLE if name in wanted)
@@ -145,7 +147,8 @@ class WholeTables:
         if "connections" in wanted:
             self._adders.append((doing("connections"), self._connections.add))
         if "client_versions" in wanted:
-            self._adders.append((doing("client_versions"), self._versions.add))
+            add = self._versions.add if count else self._versions.learn
+            self._adders.append((doing("client_versions"), add))
 
     def add(self, exchange: Exchange) -> None:
         """Add one exchange; in the order of numbers, at least those of the APIs that :func:`needs` returns.
@@ -158,18 +161,24 @@ class WholeTables:
             except Exception as error:
                 self.faults.note(error, what, exchange.number)
 
-    def merge(self, groups: IncidentHistories, faults: Faults) -> None:
-        """Add histories of some groups, and the internal errors that occurred while collecting them."""
-        self._diagnosis.groups.merge(groups)
+    def merge(
+        self, histories: IncidentHistories | None, counted: Sequence[ExchangeGroup], faults: Faults
+    ) -> None:
+        """Add what others have collected.
+
+        :param histories: histories of some groups
+        :param counted: the exchanges that follow those of earlier calls, before any of them is added
+        :param faults: internal errors that occurred meanwhile
+        """
+        if histories is not None:
+            self._diagnosis.groups.merge(histories)
+        count = self.faults.guarded(self._versions.count, doing("client_versions"))
+        for group in counted:
+            count(group)
         self.faults.merge(faults)
 
-    def pass_over(self, exchange: Exchange) -> None:
-        """Count an exchange that :meth:`wanted` excludes by its header alone; it may lack bodies."""
-        if "client_versions" in self.tables:
-            self.faults.guarded(self._versions.add, doing("client_versions"))(exchange)
-
     def wanted(self, rows: DecisionColumns) -> Bools:
-        """Return a mask of the exchanges that have to be added; the others are passed over, in the common order."""
+        """Return a mask of the exchanges that have to be added, if :meth:`merge` adds the counts of all."""
         if "connections" in self.tables:
             return ~rows.nothing
         wanted: Bools = np.logical_or.reduce(self._diagnosis.wanted(rows), axis=0)
@@ -431,34 +440,24 @@ def _incident(told: Incident) -> Row:
 
 
 # ---------------------------------------------------------------- versions
-class _VersionUse:
-    """First and last use of a version."""
-
-    __slots__ = ("first", "last", "time")
-
-    def __init__(self, exchange: Exchange) -> None:
-        self.first = exchange.number
-        self.time = self.last = exchange.time
-
-
 class _Versions:
     """The versions that clients use and brokers offer, with their times."""
 
     def __init__(self, capture: Capture) -> None:
         self._negotiation = Negotiation(capture)
-        self._used: dict[tuple[str, str, int, int], _VersionUse] = {}
+        self._used: dict[tuple[str, str, int, int], ExchangeGroup] = {}
+        self.learn = self._negotiation.learn
 
     def add(self, exchange: Exchange) -> None:
-        self._negotiation.add(exchange)
-        key, version = exchange.api_key, exchange.version
-        if key is None or version is None or Flag.ORPHAN in exchange.flag:
-            return
-        place = client_name(exchange), exchange.broker, key, version
-        known = self._used.get(place)
-        if known is None:
-            self._used[place] = _VersionUse(exchange)
-        else:
-            known.last = max(known.last, exchange.time)
+        self.count(ExchangeGroup.of(exchange))
+        self.learn(exchange)
+
+    def count(self, group: ExchangeGroup) -> None:
+        self._negotiation.count(group)
+        if group.api_key is not None and group.version is not None:
+            place = group.client_name, group.connection.broker, group.api_key, group.version
+            known = self._used.setdefault(place, group)
+            known.last = max(known.last, group.last)
 
     def rows(self) -> Iterator[Row]:
         """Yield rows of versions that clients use, then of versions that brokers offer."""
@@ -480,8 +479,8 @@ class _Versions:
         for version, count in use.used.items():
             used = self._used[client.name, use.broker, use.key, version]
             yield {
-                **_moment("time", used.time),
-                "first": used.first,
+                **_moment("time", used.first),
+                "first": used.number,
                 **_moment("last", used.last),
                 "client": client.name,
                 "software": client.software,
