@@ -9,7 +9,6 @@ from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.screen import Screen
-from textual.widget import Widget
 from textual.widgets import ContentSwitcher, Static
 
 from kproxy.session import Session, Status
@@ -130,10 +129,6 @@ class MainScreen(Screen[None]):
         self._show(Exchanges.view_name)
         if not self.exchanges.list.go_to(number):
             self.tell(f"exchange {number:,} is not shown")
-
-    def target_of(self, command: Command) -> Widget | None:
-        """Return the widget that can run a command now, None if there is none."""
-        return self.typing.target_of(command)
 
     def perform(self, command: Command, argument: str = "") -> None:
         """Run a command, as if its key was pressed.

@@ -267,17 +267,6 @@ async def test_apis_that_tell_nothing_are_left_out_of_a_count() -> None:
         assert {"Fetch", "Produce"}.isdisjoint(found)
 
 
-async def test_observers_see_every_exchange_whatever_is_shown() -> None:
-    seen: list[int] = []
-    session = session_of()
-    session.observe(lambda _: lambda exchange: seen.append(exchange.number))
-    session.start()
-    await session.set_filter(compile_filter("api == Heartbeat"))
-    await session.idle()
-    session.close()
-    assert sorted(seen) == list(range(1, 403))
-
-
 async def test_values_that_were_met_are_known() -> None:
     async with read_session() as session:
         assert "r2-java_eager_range" in await session.known("topic")
@@ -353,7 +342,7 @@ async def test_what_comes_is_listed_and_requests_in_flight_too(
         await asyncio.sleep(0.01)
     growing.write(size)
     await until(lambda: followed.status.exchanges == 402)
-    followed.stop_reading()
+    followed._capture.source.stop()
     await until(lambda: followed.status.finished)
     assert followed.status.in_flight == 0
 
@@ -389,7 +378,7 @@ async def test_order_filter_and_marks_stay_consistent_while_rows_arrive(
         for index in rng.sample(range(len(numbers)), min(len(numbers), 20)):
             assert shown.index_of(numbers[index]) == index
     await until(lambda: followed.status.exchanges == 402)
-    followed.stop_reading()
+    followed._capture.source.stop()
     await until(lambda: followed.status.finished)
     await followed.set_filter(wanted)
     await followed.set_order(None)
@@ -419,7 +408,7 @@ async def test_the_oldest_are_forgotten_and_numbers_stay(growing: GrowingFile) -
             await asyncio.sleep(0.02)
         growing.write(size)
         await until(lambda: session.status.first + session.status.exchanges == 403)
-        session.stop_reading()
+        session._capture.source.stop()
         await until(lambda: session.status.finished)
         assert session.status.exchanges <= 200
         first = session.status.first
