@@ -40,6 +40,7 @@ class SessionFold(Generic[F]):
 
     :param name: name of its view
     :param make: creates the fold, in the engine's thread
+    :param annotated: whether to decode exchanges for display, with summaries; takes twice the time
     :param everything: add all exchanges, whatever is shown
     :param without: API keys whose exchanges are left out
     :ivar version: changes when something was added, or the fold restarted
@@ -52,6 +53,7 @@ class SessionFold(Generic[F]):
         name: str,
         make: Callable[[Access], F],
         *,
+        annotated: bool = False,
         everything: bool = False,
         without: Collection[int] = (),
     ) -> None:
@@ -59,6 +61,7 @@ class SessionFold(Generic[F]):
         self._without = list(without)
         self._doing = f"counting it for {name}"
         self._make = make
+        self._annotated = annotated
         self.everything = everything
         self._fold: F | None = None
         self._waiting: deque[Int64s] = deque()
@@ -152,7 +155,7 @@ class SessionFold(Generic[F]):
             self._waiting.popleft()
         self._left -= len(part)
         began = perf_counter()
-        for exchange in access.exchanges(part.tolist()):
+        for exchange in access.exchanges(part.tolist(), annotated=self._annotated):
             try:
                 fold.add(exchange)
             except Exception as error:

@@ -669,17 +669,26 @@ class Session:
         name: str,
         make: Callable[[Access], F],
         *,
+        annotated: bool = False,
         everything: bool = False,
         without: Collection[int] = (),
     ) -> SessionFold[F]:
         """Return the fold of this name; it is created on first use."""
         known = self._folds.get(name)
         if known is None:
-            known = SessionFold(self, name, make, everything=everything, without=without)
+            known = SessionFold(self, name, make, annotated=annotated, everything=everything, without=without)
             self._folds[name] = known
             begun = known
             self.do(lambda _: begun.begin_anew(self.countable(everything=everything)))
         return known
+
+    def observe(self, begin: Callable[[Access], Callable[[Exchange], None]]) -> None:
+        """Call a function with every exchange once it is complete, whatever is shown.
+
+        :param begin: called once; both it and the function that it returns are called in the engine's thread
+        """
+        name = f"observer {len(self._folds)}"
+        self.fold(name, lambda access: _Observer(begin(access)), annotated=True, everything=True).want(True)
 
     def countable(self, *, everything: bool) -> Int64s:
         """Return the numbers of the complete exchanges, only shown ones unless everything is wanted."""
@@ -706,3 +715,10 @@ class Session:
             return await self.run(lambda access: access.known(field), Priority.ASKED)
         except ClosedError:
             return ()
+
+
+class _Observer:
+    """A fold that passes exchanges to a function."""
+
+    def __init__(self, look: Callable[[Exchange], None]) -> None:
+        self.add = look

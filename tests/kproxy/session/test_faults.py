@@ -40,6 +40,22 @@ async def test_what_is_counted_goes_on() -> None:
         assert not session.status.failure
 
 
+@pytest.mark.slow
+async def test_an_observer_that_fails_is_shown_the_rest() -> None:
+    seen: list[int] = []
+
+    def look(exchange: Exchange) -> None:
+        if exchange.number == 17:
+            raise KeyError("planted")
+        seen.append(exchange.number)
+
+    async with read_session() as session:
+        session.observe(lambda _: look)
+        await session.idle()
+        assert len(seen) == 401
+        assert session.faults.count == 1
+
+
 async def test_a_line_that_cannot_be_made_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     made = Summaries._summary
 

@@ -267,6 +267,17 @@ async def test_apis_that_tell_nothing_are_left_out_of_a_count() -> None:
         assert {"Fetch", "Produce"}.isdisjoint(found)
 
 
+async def test_observers_see_every_exchange_whatever_is_shown() -> None:
+    seen: list[int] = []
+    session = session_of()
+    session.observe(lambda _: lambda exchange: seen.append(exchange.number))
+    session.start()
+    await session.set_filter(compile_filter("api == Heartbeat"))
+    await session.idle()
+    session.close()
+    assert sorted(seen) == list(range(1, 403))
+
+
 async def test_values_that_were_met_are_known() -> None:
     async with read_session() as session:
         assert "r2-java_eager_range" in await session.known("topic")
