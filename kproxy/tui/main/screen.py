@@ -138,7 +138,7 @@ class MainScreen(Screen[None]):
         self.typing.perform(command, argument)
 
     # ------------------------------------------------------------ messages of widgets, and the parts that handle them
-    @on(FilterBar.Applied, "#filter")
+    @on(FilterBar.Applied)
     def _filter_typed(self, message: FilterBar.Applied) -> None:
         self.list.filter_typed(message)
 

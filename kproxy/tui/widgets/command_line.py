@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from captures.filters import Candidate, FilterError
 from captures.filters.errors import did_you_mean
 from dissectors.printable import printable
 from kproxy.tui.commands import BY_LINE, Command
+from kproxy.tui.files import completions_here
 from kproxy.tui.history import History
 from kproxy.tui.widgets.filter_bar import SAVED
 from kproxy.tui.widgets.typing_line import TypingLine
@@ -22,8 +22,6 @@ from kproxy.tui.widgets.verdict import Validity, Verdict, objection
 
 GOTO = "goto"
 """The command for a number alone."""
-
-_MOST_FILES = 500
 
 
 class Argument(Protocol):
@@ -144,22 +142,11 @@ class OtherCapture(FilePath):
 
 
 def _files(text: str) -> list[Candidate]:
-    directory, _, beginning = text.rpartition("/")
-    start = len(text) - len(beginning)
-    try:
-        where = Path(f"{directory}/" if start else ".").expanduser()
-        with os.scandir(where) as entries:
-            found = [
-                (f"{entry.name}/", "directory", "") if entry.is_dir() else (entry.name, "file", "")
-                for entry in entries
-                if entry.name.startswith(beginning) and (beginning or not entry.name.startswith("."))
-            ]
-    except (OSError, RuntimeError, ValueError):  # no such directory, no such user, a NUL
-        return []
+    start = text.rfind("/") + 1
     return [
-        Candidate(name, kind, doc, start)
-        for name, kind, doc in sorted(found)[:_MOST_FILES]
-        if printable(name) == name
+        Candidate(found[start:], "directory" if found.endswith("/") else "file", "", start)
+        for found in completions_here(text)
+        if printable(found) == found
     ]
 
 
@@ -199,14 +186,8 @@ class CommandLine(TypingLine):
         :ivar argument: its argument, empty if there is none
         """
 
-        line: CommandLine
         command: Command
         argument: str
-
-        @property
-        def control(self) -> CommandLine:
-            """The line, for selectors of :func:`textual.on`."""
-            return self.line
 
     def __init__(
         self,
@@ -244,11 +225,8 @@ class CommandLine(TypingLine):
         return Verdict(text, Validity.VALID, f"{usage}: {command.doc}", value=(command, argument))
 
     def submit(self, verdict: Verdict) -> None:
-        if verdict.value is None:
-            self.post_message(self.Cancelled(self))
-            return
-        command, argument = verdict.value
-        self.post_message(self.Submitted(self, command, argument))
+        if verdict.value is not None:
+            self.post_message(self.Submitted(*verdict.value))
 
     async def candidates(self, text: str, cursor: int) -> Sequence[Candidate]:
         name, _, offset = _split(text)

@@ -61,15 +61,6 @@ class ExchangeList(ExchangeView, can_focus=True, inherit_bindings=False):
         order: str
 
     @dataclass
-    class FollowingChanged(Message):
-        """Following has started or stopped.
-
-        :ivar following: whether the cursor follows now
-        """
-
-        following: bool
-
-    @dataclass
     class ProfileChanged(Message):
         """The columns have changed, or the width of one was dragged.
 
@@ -230,10 +221,9 @@ class ExchangeList(ExchangeView, can_focus=True, inherit_bindings=False):
             self.post_message(self.Selected(self.number, held))
 
     def watch_following(self, following: bool) -> None:
-        """Move to the newest exchange, and post :class:`FollowingChanged`."""
+        """Move to the newest exchange."""
         if following:
             self._go(len(self._position.shown) - 1)
-        self.post_message(self.FollowingChanged(following))
 
     # ------------------------------------------------------------ scrolling
     @contextmanager

@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from rich.segment import Segment
 from rich.style import Style
-from rich.text import Text
-from textual.geometry import Region, Size
-from textual.scroll_view import ScrollView
+from textual.geometry import Offset, Region, Size
 from textual.selection import Selection
 from textual.strip import Strip
 
@@ -21,27 +19,25 @@ from kproxy.text.cells import fit
 from kproxy.tui.column_layout import Layout, lay_out
 from kproxy.tui.columns import Clock, as_summary
 from kproxy.tui.list_position import Position, Window
-from kproxy.tui.profiles import Profile
+from kproxy.tui.profiles import WIDEST, Profile
 from kproxy.tui.row_colors import COLORS
 from kproxy.tui.states import ROLES
 from kproxy.tui.widgets.exchange_lines import MARGIN, LinePainter, LineStyles
+from kproxy.tui.widgets.selectable import SelectableLines
 
 if TYPE_CHECKING:
     from kproxy.session import Session
 
 _TICK = 0.2  # seconds between two updates of running times
 _DAY = 86_400 * SECOND
-_MOST_SELECTED = 10_000  # most lines that are copied
 
 
-class ExchangeView(ScrollView, inherit_bindings=False):
+class ExchangeView(SelectableLines, inherit_bindings=False):
     """The shown exchanges of a session, one per line, below a line of titles and above the held messages.
 
     :param session: the session
     :param profile: the columns
     """
-
-    ALLOW_SELECT = True
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         "exchange-list--header",
@@ -285,9 +281,9 @@ class ExchangeView(ScrollView, inherit_bindings=False):
             nothing = self._nothing() if y == 1 and not window.exchanges else ""
             return Strip([Segment(fit(nothing, window.width), painter.styles.repeated)], window.width)
         strip = self._row(row, at, y)
-        selection = self.text_selection
-        if selection is not None:
-            strip = self._highlighted(strip, selection, row)
+        span = None if self.text_selection is None else self.text_selection.get_span(row)
+        if span is not None:
+            strip = self.highlighted(strip, *span)
         return strip.crop_extend(
             left, right, painter.styles.cursor if row == self._position.row else painter.styles.plain
         )
@@ -336,24 +332,16 @@ class ExchangeView(ScrollView, inherit_bindings=False):
         return "   no exchanges" if status.finished else "   no exchanges yet"
 
     # ------------------------------------------------------------ selecting text
-    def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        """Return the selected text, as far as its summaries exist."""
-        window, at = self._window(), self._clock()
-        first = window.top if selection.start is None else selection.start.y
-        last = window.top + window.body - 1 if selection.end is None else selection.end.y
-        lines = []
-        for row in range(max(first, 0), min(last + 1, self._position.rows, first + _MOST_SELECTED)):
-            span = selection.get_span(row)
-            if span is not None:
-                text = self._row(row, at).text
-                lines.append(text[span[0] : None if span[1] < 0 else span[1]].rstrip())
-        return ("\n".join(lines), "\n") if lines else None
+    def line_count(self) -> int:
+        return self._position.rows
 
-    def _highlighted(self, strip: Strip, selection: Selection, row: int) -> Strip:
-        span = selection.get_span(row)
-        if span is None:
-            return strip
-        text = Text.assemble(*((segment.text, segment.style or "") for segment in strip), end="")
-        style = self.screen.get_component_rich_style("screen--selection")
-        text.stylize(style, span[0], len(text) if span[1] < 0 else span[1])
-        return Strip(text.render(self.app.console), strip.cell_length)
+    def line_text(self, y: int) -> str:
+        return self._row(y, self._clock()).text
+
+    def get_selection(self, selection: Selection) -> tuple[str, str] | None:
+        """Return the selected text, as far as its summaries exist; without an end, of visible lines."""
+        window = self._window()
+        start = selection.start or Offset(0, window.top)
+        end = selection.end or Offset(WIDEST, window.top + window.body - 1)
+        found = super().get_selection(Selection(start, end))
+        return found if found is not None and found[0] else None
