@@ -120,8 +120,6 @@ class Prompt(Dialog[str | None]):
     :param validate: returns what is wrong with a text, empty if it is valid; invalid texts are not accepted
     :param completions: returns completions of the typed text; the first is suggested, and the right arrow accepts it
     :param title: of the box
-    :param placeholder: shown while the line is empty
-    :param password: whether the text is hidden
     """
 
     DEFAULT_CSS = """
@@ -144,8 +142,6 @@ class Prompt(Dialog[str | None]):
         validate: Callable[[str], str] | None = None,
         completions: Callable[[str], Sequence[str]] | None = None,
         title: str = "",
-        placeholder: str = "",
-        password: bool = False,
     ) -> None:
         super().__init__()
         self._prompt = lines(prompt)
@@ -153,8 +149,6 @@ class Prompt(Dialog[str | None]):
         self._validator = _TextValidator(validate) if validate is not None else None
         self._suggester = TextSuggester(completions) if completions is not None else None
         self._title = plain(title)
-        self._placeholder = placeholder
-        self._password = password
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="box") as box:
@@ -163,8 +157,6 @@ class Prompt(Dialog[str | None]):
             yield Static(self._prompt, id="prompt")
             yield Input(
                 self._initial,
-                self._placeholder,
-                password=self._password,
                 suggester=self._suggester,
                 validators=self._validator,
                 validate_on=["changed", "submitted"],

@@ -308,13 +308,12 @@ class LiveActions:
         await self._app.push_screen_wait(BrokersDialog(answer))
 
     # ------------------------------------------------------------ leaving
-    async def leave(self, *, ends: bool, may_leave: bool = False, run: str = "") -> Leaving | None:
+    async def leave(self, *, ends: bool, run: str = "") -> Leaving | None:
         """Return whether the proxy ends or continues when the UI ends; None if the user stays.
 
         The proxy is told if it has to continue.
 
         :param ends: whether the proxy ends with the UI, unless the user decides otherwise
-        :param may_leave: whether it could continue without the UI
         :param run: name by which it is found again
         """
         link = self._link
@@ -326,9 +325,7 @@ class LiveActions:
             return "end"  # the proxy is gone, so there is nothing to ask
         held = len(link.state.held) if link.state.controls else 0
         if ends and (connections or held):
-            leaving = await self._app.push_screen_wait(
-                Leave(connections, may_leave=may_leave, held=held, run=run)
-            )
+            leaving = await self._app.push_screen_wait(Leave(connections, held=held, run=run))
             try:
                 if leaving == "background":
                     await link.detach()

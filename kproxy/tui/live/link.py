@@ -278,13 +278,6 @@ class Link:
         """Make the proxy survive the end of the process that started it."""
         await self.call("detach")
 
-    async def drain(self, seconds: float | None = None) -> int:
-        """Make the proxy end once requests in flight are answered; return the number of open connections.
-
-        :param seconds: time limit, None for the proxy's own
-        """
-        return int((await self.call("drain", seconds=seconds))["connections"])
-
     async def brokers(self) -> list[dict[str, Any]]:
         """Return the brokers in the proxy's answer (docs/ctl.md)."""
         answer: list[dict[str, Any]] = await self.call("brokers")

@@ -23,6 +23,7 @@ from kproxy.tui.profiles import WIDEST, Profile
 from kproxy.tui.row_colors import COLORS
 from kproxy.tui.states import ROLES
 from kproxy.tui.widgets.exchange_lines import MARGIN, LinePainter, LineStyles
+from kproxy.tui.widgets.line_styles import style_class, style_classes, style_rules
 from kproxy.tui.widgets.selectable import SelectableLines
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 _TICK = 0.2  # seconds between two updates of running times
 _DAY = 86_400 * SECOND
+_STYLES = ("title", "sorted", "cursor", "repeated", "accent", *ROLES, *COLORS)
 
 
 class ExchangeView(SelectableLines, inherit_bindings=False):
@@ -39,73 +41,18 @@ class ExchangeView(SelectableLines, inherit_bindings=False):
     :param profile: the columns
     """
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {
-        "exchange-list--header",
-        "exchange-list--sorted",
-        "exchange-list--cursor",
-        "exchange-list--repeated",
-        "exchange-list--mark",
-        "exchange-list--comment",
-        *(f"exchange-list--{role}" for role in ROLES),
-        *(f"exchange-list--row-{color}" for color in COLORS),
-    }
-    """
-    | Class | Content |
-    |---|---|
-    | `exchange-list--header` | The titles of the columns. |
-    | `exchange-list--sorted` | The title of the column that the list is sorted by. |
-    | `exchange-list--cursor` | The line under the cursor. |
-    | `exchange-list--repeated` | Texts equal to those of the line above. |
-    | `exchange-list--mark`, `exchange-list--comment` | The signs for marks and comments. |
-    | `exchange-list--row-COLOR` | Lines coloured by a rule, see :mod:`kproxy.tui.row_colors`. |
-    | `exchange-list--ROLE` | States by their role, see :data:`kproxy.tui.states.LOOKS`. |
-    """
-
-    DEFAULT_CSS = """
+    COMPONENT_CLASSES: ClassVar[set[str]] = style_classes(_STYLES)
+    DEFAULT_CSS = (
+        style_rules("ExchangeView", _STYLES)
+        + """
     ExchangeView {
-        height: 1fr;
-        scrollbar-size-vertical: 1;
-        scrollbar-size-horizontal: 1;
-        scrollbar-gutter: stable;
-        background: $background;
-        color: $foreground;
-        & > .exchange-list--header { text-style: bold; background: $panel; color: $foreground; }
-        & > .exchange-list--sorted { text-style: bold; background: $panel; color: $text-accent; }
-        & > .exchange-list--cursor {
-            background: $block-cursor-blurred-background;
-            color: $block-cursor-blurred-foreground;
-            text-style: $block-cursor-blurred-text-style;
-        }
-        &:focus > .exchange-list--cursor {
-            background: $block-cursor-background;
-            color: $block-cursor-foreground;
-            text-style: $block-cursor-text-style;
-        }
-        & > .exchange-list--repeated { color: $text-disabled; }
-        & > .exchange-list--mark { color: $text-accent; text-style: bold; }
-        & > .exchange-list--comment { color: $text-accent; }
-        & > .exchange-list--quiet { color: $text-muted; }
-        & > .exchange-list--error { color: $text-error; }
-        & > .exchange-list--warning { color: $text-warning; }
-        & > .exchange-list--slow { color: $text-warning; }
-        & > .exchange-list--running { color: $text-primary; }
-        & > .exchange-list--held { color: $text-warning; text-style: bold; }
-        & > .exchange-list--damaged { color: $text-error; text-style: italic; }
-        & > .exchange-list--changed { color: $text-secondary; }
-        & > .exchange-list--row-error { color: $text-error; }
-        & > .exchange-list--row-warning { color: $text-warning; }
-        & > .exchange-list--row-success { color: $text-success; }
-        & > .exchange-list--row-primary { color: $text-primary; }
-        & > .exchange-list--row-secondary { color: $text-secondary; }
-        & > .exchange-list--row-accent { color: $text-accent; }
-        & > .exchange-list--row-muted { color: $text-muted; }
-        &:nocolor > .exchange-list--error { text-style: bold; }
-        &:ansi > .exchange-list--repeated { text-style: dim; }
-        &:ansi > .exchange-list--quiet { text-style: dim; }
-        &:ansi > .exchange-list--header { background: ansi_default; text-style: bold underline; }
-        &:ansi > .exchange-list--sorted { background: ansi_default; text-style: bold underline reverse; }
+        &:nocolor > .drawn--error { text-style: bold; }
+        &:ansi > .drawn--repeated { text-style: dim; }
+        &:ansi > .drawn--muted { text-style: dim; }
+        &:ansi > .drawn--sorted { background: ansi_default; text-style: bold underline reverse; }
     }
     """
+    )
 
     def __init__(
         self,
@@ -207,18 +154,17 @@ class ExchangeView(SelectableLines, inherit_bindings=False):
         self.refresh()
 
     def _styles(self) -> LineStyles:
-        def style(name: str) -> Style:
-            return self.get_component_rich_style(f"exchange-list--{name}")
+        def style(role: str) -> Style:
+            return self.get_component_rich_style(style_class(role))
 
         return LineStyles(
             plain=self.rich_style,
             repeated=style("repeated"),
             roles={role: style(role) for role in ROLES},
-            rows={color: style(f"row-{color}") for color in COLORS},
-            mark=style("mark"),
-            comment=style("comment"),
+            rows={color: style(color) for color in COLORS},
+            accent=style("accent"),
             cursor=style("cursor"),
-            header=style("header"),
+            header=style("title"),
             sorted_header=style("sorted"),
         )
 
