@@ -180,7 +180,7 @@ class LiveActions:
         """Close the connection of the selected held message."""
         held = self._chosen(link)
         if held is not None:
-            await link.kill(held.number)
+            await link.call("kill", number=held.number)
             self._tell(f"Closed: the connection of {held_words(held)}", "information")
 
     @_on_proxy
@@ -243,14 +243,14 @@ class LiveActions:
         question = "Switch forwarding off for {}? What clients send is recorded and goes nowhere."
         if not on and not await self._agreed(link, question, yes="switch off"):
             return
-        await link.forward(on)
+        await link.call("forwarding", on=on)
         off = "Forwarding is off: what clients send is recorded and goes nowhere."
         self._tell("Forwarding is on; clients connect again." if on else off, "information")
 
     @_on_proxy
     async def keep(self, link: Link) -> None:
         """Make the flight recorder keep this moment."""
-        await link.keep()
+        await link.call("keep")
         self._tell("The flight recorder, if there is one (--keep), keeps this moment.", "information")
 
     # ------------------------------------------------------------ fault rules
@@ -290,7 +290,7 @@ class LiveActions:
         if number is None:
             self._tell("Select a fault rule first.", "warning")
             return
-        await link.remove_rule(number)
+        await link.call("remove_rule", number=number)
         self._tell(f"Rule {number} is removed.", "information")
 
     # ------------------------------------------------------------ brokers
@@ -301,7 +301,7 @@ class LiveActions:
             self._tell(NOT_LIVE if link is None else link.state.gone, "warning")
             return
         try:
-            answer = await link.brokers()
+            answer = await link.call("brokers")
         except LinkError as error:
             self._tell(str(error), "error")
             return
@@ -328,7 +328,7 @@ class LiveActions:
             leaving = await self._app.push_screen_wait(Leave(connections, held=held, run=run))
             try:
                 if leaving == "background":
-                    await link.detach()
+                    await link.call("detach")
             except LinkError as error:
                 self._tell(str(error), "error")
                 return None

@@ -222,7 +222,7 @@ class MainScreen(Screen[None]):
         with ContentSwitcher(initial=Exchanges.view_name, id="views"):
             yield Exchanges(self.session, self.kproxy.settings.profile, self.kproxy.link)
             yield from views(self.session, self.kproxy.link)
-        yield SearchBar(id="search")
+        yield SearchBar()
         yield self.typing.line()
         yield StatusLine()
         yield KeyLine(show_command_palette=False)
@@ -265,7 +265,7 @@ class MainScreen(Screen[None]):
                 self.kproxy.settled()
             self._show_status(status)
             if isinstance(self.view, Exchanges):
-                self.exchanges.refresh_rows()
+                self.exchanges.list.refresh_rows()
         if self._ticks % _VIEW_TICKS == 0:
             self._renew_view()
             if session.live or self.view.counting != self._counting:
@@ -344,7 +344,7 @@ class MainScreen(Screen[None]):
         self.view.take_focus()
         self._tell_place()
         if isinstance(self.view, Exchanges):
-            self.exchanges.refresh_rows()
+            self.exchanges.list.refresh_rows()
         else:
             self._renew_view()
 

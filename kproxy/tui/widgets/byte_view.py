@@ -106,8 +106,8 @@ class ByteView(SelectableLines, can_focus=True):
     class ShowField(Message):
         """A request to show the field of the byte in the tree."""
 
-    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002  # as Textual calls it
-        super().__init__(id=id)
+    def __init__(self) -> None:
+        super().__init__()
         self._detail: SideDetail | None = None
         self._buffer = 0
         self._cursor = 0

@@ -51,7 +51,7 @@ class Number(FreeText):
 
     def check(self, text: str) -> None:
         """Raise :class:`~captures.filters.FilterError` if it is not such a number."""
-        if not _number(text):
+        if not number_of(text):
             raise FilterError(f"{text!r} is no number", text, 0, len(text), "such as 17 or 120,412")
 
 
@@ -157,7 +157,7 @@ def fitting(offers: Iterable[tuple[str, str]], kind: str, word: str, start: int)
     return sorted(met, key=lambda one: not one.text.lower().startswith(wanted))
 
 
-def _number(text: str) -> int:
+def number_of(text: str) -> int:
     """Return a number from 1, 0 if the text is not one."""
     digits = text.strip().replace(",", "").replace("_", "")
     return int(digits) if digits.isascii() and digits.isdigit() and len(digits) <= 18 else 0
@@ -193,10 +193,8 @@ class CommandLine(TypingLine):
         self,
         arguments: Mapping[str, Argument] | None = None,
         commands: Mapping[str, Command] = BY_LINE,
-        *,
-        id: str | None = None,  # noqa: A002  # as every widget calls it
     ) -> None:
-        super().__init__(":", History("command"), "command, or a number to go to", id=id)
+        super().__init__(":", History("command"), "command, or a number to go to")
         self._arguments = dict(arguments or {})
         self._commands = commands
 
@@ -204,9 +202,9 @@ class CommandLine(TypingLine):
         name, argument, offset = _split(text)
         if not name:
             return Verdict(text, Validity.EMPTY, "a command, or the number of an exchange · tab: commands")
-        if _number(name) and not argument and GOTO in self._commands:
+        if number_of(name) and not argument and GOTO in self._commands:
             goto = self._commands[GOTO]
-            return Verdict(text, Validity.VALID, goto.doc, value=(goto, str(_number(name))))
+            return Verdict(text, Validity.VALID, goto.doc, value=(goto, str(number_of(name))))
         command = command_named(name, self._commands)
         position = text.index(name)
         if command is None:

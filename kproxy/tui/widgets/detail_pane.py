@@ -74,8 +74,8 @@ class DetailPane(Widget):
     }
     """
 
-    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002  # as Textual calls it
-        super().__init__(id=id)
+    def __init__(self) -> None:
+        super().__init__()
         self._detail: Detail | None = None
         self._wished: Side = "response"
         """The side that was looked at last; shown where there is one."""

@@ -75,11 +75,8 @@ class ExchangeList(ExchangeView, can_focus=True, inherit_bindings=False):
         self,
         session: Session,
         profile: Profile = DEFAULT,
-        *,
-        id: str | None = None,  # noqa: A002  # as all widgets call it
-        classes: str | None = None,
     ) -> None:
-        super().__init__(session, profile, id=id, classes=classes)
+        super().__init__(session, profile)
         self._told: tuple[int | None, int | None] = (None, None)
         self._is_settling = False
         self._in_sight = True

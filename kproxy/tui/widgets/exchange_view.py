@@ -58,11 +58,8 @@ class ExchangeView(SelectableLines, inherit_bindings=False):
         self,
         session: Session,
         profile: Profile,
-        *,
-        id: str | None = None,  # noqa: A002  # as all widgets call it
-        classes: str | None = None,
     ) -> None:
-        super().__init__(id=id, classes=classes)
+        super().__init__()
         self.session = session
         self._profile = profile
         self._position = Position()
@@ -275,7 +272,11 @@ class ExchangeView(SelectableLines, inherit_bindings=False):
             return "   nothing is marked, of what the filter shows"
         if status.exchanges and status.filter is not None:
             return f"   nothing fits{wanted}"
-        return "   no exchanges" if status.finished else "   no exchanges yet"
+        if status.finished:
+            return "   no exchanges"
+        return (
+            "   no exchanges yet" if self.session.live else "   no exchanges so far: the file is being read"
+        )
 
     # ------------------------------------------------------------ selecting text
     def line_count(self) -> int:

@@ -51,9 +51,8 @@ class FilterBar(TypingLine):
         saved: Mapping[str, str] | None = None,
         *,
         check: Callable[[str], Filter] = compile_filter,
-        id: str | None = None,  # noqa: A002  # as every widget calls it
     ) -> None:
-        super().__init__("filter", History("filter"), _EXAMPLE, id=id)
+        super().__init__("filter", History("filter"), _EXAMPLE)
         self.saved: Mapping[str, str] = saved or {}
         self._known = known
         self._check = check

@@ -42,8 +42,8 @@ class SearchBar(TypingLine):
         forward: bool
         deep: bool
 
-    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002  # as every widget calls it
-        super().__init__("search", History("search"), "text, /expression/ or 0xHEX", id=id)
+    def __init__(self) -> None:
+        super().__init__("search", History("search"), "text, /expression/ or 0xHEX")
         self.deep = False
         self._forward = True
         self._can_be_deep = True

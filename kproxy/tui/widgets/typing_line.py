@@ -118,10 +118,8 @@ class TypingLine(Widget):
         sign: str,
         history: History,
         placeholder: str = "",
-        *,
-        id: str | None = None,  # noqa: A002  # as every widget calls it
     ) -> None:
-        super().__init__(id=id)
+        super().__init__()
         self.history = history
         self.verdict = Verdict("", Validity.EMPTY)
         self._sign = sign
