@@ -244,7 +244,6 @@ async def _follow(path: str) -> Figures:
                 "the event loop is late by": _distribution(late),
                 "updates": _distribution(screen.updates),
             }
-            session.stop_reading()
         writer.kill()
         writer.wait()
     return {"rate": rate, "times": found}

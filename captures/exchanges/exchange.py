@@ -33,7 +33,7 @@ from dissectors.embedded import identity
 from dissectors.frames import Body, Problem, decode_request, decode_response
 from dissectors.headers import SIZE_BYTES
 from dissectors.record_values import Payload
-from dissectors.session_context import OBSERVED_APIS, SessionContext
+from dissectors.session_context import OBSERVED_APIS, TOPIC_NAMES, SessionContext
 from dissectors.sides import SIDES, Side
 
 UNKNOWN_API = -1
@@ -267,6 +267,8 @@ class ExchangeReader:
         self._order = array("q", () if live else capture.table.order().tolist())
         self._ahead = FramePrefetch(capture)
         self._learned = 0
+        self._naming: set[tuple[int, int, bytes]] = set()
+        """API key, version and content of responses that named topics."""
 
     def __len__(self) -> int:
         return len(self._order)
@@ -354,14 +356,27 @@ class ExchangeReader:
             end = begin + self._ahead.fetch(telling[begin : begin + MOST_ROWS])
             for row in telling[begin:end]:
                 values, request, response = self._ahead[row]
-                made = self._bare(row, values, 0)
-                try:
-                    self._decode(made, request, response)
-                    self._observe(made)
-                except Exception as error:
-                    self.capture.faults.note(error, LEARNING)
+                if response is None or not self._repeats(values, response):
+                    made = self._bare(row, values, 0)
+                    try:
+                        self._decode(made, request, response)
+                        self._observe(made)
+                    except Exception as error:
+                        self.capture.faults.note(error, LEARNING)
                 yield
             begin = end
+
+    def _repeats(self, row: dict[str, Any], response: FrameBytes) -> bool:
+        """Return whether a response names the same topics as an earlier one: clients ask whenever they connect."""
+        if row["api_key"] not in TOPIC_NAMES:
+            return False
+        content = row["api_key"], row["version"], response.payload[_BEHIND_ID:]
+        if content in self._naming:
+            return True
+        if len(self._naming) == _MOST_NAMING:
+            self._naming.clear()
+        self._naming.add(content)
+        return False
 
     def pass_over(self, rows: Iterable[int]) -> None:
         """Number rows as :meth:`take` does, but only learn from them."""
@@ -580,3 +595,7 @@ _SASL_TOKEN = int(Flag.SASL_TOKEN)
 _TELLING = sorted(OBSERVED_APIS)
 _MANY = 64
 """Exchanges from which on numpy finds the telling ones faster."""
+_BEHIND_ID = 4
+"""Offset behind the correlation ID of a response."""
+_MOST_NAMING = 64
+"""Most responses that are kept to recognise equal ones."""

@@ -157,10 +157,6 @@ class Session:
         self._engine.start()
         self._reading.start()
 
-    def stop_reading(self) -> None:
-        """Accept no more packets; those read stay."""
-        self._capture.source.stop()
-
     def close(self) -> None:
         """End everything; the rest of a file that is still being read is left unread."""
         self._closing = True

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from time import time_ns
-from typing import Any, ClassVar, Literal, TypedDict, Unpack
+from typing import Any, Literal, TypedDict, Unpack
 
 from textual import events, work
 from textual.actions import ActionParseResult
-from textual.app import App
+from textual.app import App, SystemCommand
 from textual.dom import DOMNode
 from textual.driver import Driver
 from textual.filter import LineFilter
+from textual.screen import Screen
 from textual.worker import WorkerFailed
 
 from captures.filters import Filter
@@ -23,7 +24,7 @@ from kproxy.tui.commands import BY_ACTION, Command
 from kproxy.tui.live.link import Link
 from kproxy.tui.main.screen import MainScreen
 from kproxy.tui.manual import about_sections
-from kproxy.tui.palette import Commands
+from kproxy.tui.palette import offers
 from kproxy.tui.row_colors import RowColors
 from kproxy.tui.safe import EXPLICIT_DIRECTION, IMPLICIT_DIRECTION, plain
 from kproxy.tui.settings import Settings, SettingsError
@@ -79,7 +80,6 @@ class KproxyApp(App[Leaving]):
 
     TITLE = "kproxy"
     ENABLE_COMMAND_PALETTE = True
-    COMMANDS: ClassVar = {Commands}
 
     def __init__(
         self,
@@ -239,6 +239,9 @@ class KproxyApp(App[Leaving]):
         summaries = self.session.summaries
         summaries.color = RowColors.of(self.settings.config.row_colors).color if on else no_color
         summaries.clear()
+
+    def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
+        return offers(screen) if isinstance(screen, MainScreen) else ()
 
     def choose_theme(self, name: str = "") -> None:
         """Switch to a theme; without a name ask for one."""

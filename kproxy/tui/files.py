@@ -41,8 +41,6 @@ def problem_here(name: str) -> str:
 
 def completions_here(name: str) -> Sequence[str]:
     """Return the completions of a path: existing folders with a slash, then files."""
-    if not name:
-        return ()
     typed, start = os.path.split(name)
     folders, files = [], []
     with suppress(OSError, RuntimeError, ValueError), os.scandir(Path(typed or ".").expanduser()) as entries:

@@ -1,13 +1,12 @@
-"""The command palette: every command that is available now, and the filters, profiles and themes."""
+"""The content of the command palette: every command that is available now, and the filters, profiles and themes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
-from textual.command import DiscoveryHit, Hit, Hits, Provider
+from textual.app import SystemCommand
 
 from kproxy.tui.commands import BY_NAME, COMMANDS, Command
 from kproxy.tui.keymap import keys_of
@@ -16,77 +15,28 @@ from kproxy.tui.safe import plain
 from kproxy.tui.themes import all_themes
 
 if TYPE_CHECKING:
-    from kproxy.tui.app import KproxyApp
     from kproxy.tui.main.screen import MainScreen
 
 LIVE = "Live: "
 """Start of the explanation of commands that need a proxy, in the table of commands."""
 
 
-@dataclass(frozen=True, slots=True)
-class Offer:
-    """An entry of the palette. The palette parses its texts as markup, so they are escaped.
-
-    :ivar text: searched, and shown
-    :ivar help: explanation, and keys
-    """
-
-    text: str
-    help: str
-    carry_out: Callable[[], None]
-
-
-class Commands(Provider):
-    """The palette's provider of commands for the main screen."""
-
-    async def discover(self) -> Hits:
-        """Offer every command, in the order of help."""
-        for offer in self._commands():
-            yield DiscoveryHit(offer.text, offer.carry_out, help=offer.help)
-
-    async def search(self, query: str) -> Hits:
-        """Offer entries that contain the letters of the query in this order."""
-        matcher = self.matcher(query)
-        for offer in (*self._commands(), *self._named()):
-            score = matcher.match(offer.text)
-            if score > 0:
-                yield Hit(score, matcher.highlight(offer.text), offer.carry_out, help=offer.help)
-
-    @property
-    def _main(self) -> MainScreen | None:
-        from kproxy.tui.main.screen import MainScreen
-
-        return self.screen if isinstance(self.screen, MainScreen) else None
-
-    def _commands(self) -> Iterator[Offer]:
-        main = self._main
-        if main is None:
-            return
-        keymap = main.kproxy.settings.keymap
-        for command in COMMANDS:
-            if not _possible(main, command):
-                continue
-            keys = " ".join(spelled(key) for key in keys_of(command, keymap))
+def offers(main: MainScreen) -> Iterator[SystemCommand]:
+    """Yield the entries of the palette, escaped, because it parses markup. Entries with an argument are only found."""
+    settings = main.kproxy.settings
+    for command in COMMANDS:
+        if _possible(main, command):
+            keys = " ".join(spelled(key) for key in keys_of(command, settings.keymap))
             help_text = f"{command.doc}  {keys}" if keys else command.doc
-            yield Offer(title_of(command), plain(help_text).markup, partial(main.perform, command))
-
-    def _named(self) -> Iterator[Offer]:
-        main = self._main
-        if main is None:
-            return
-        app = cast("KproxyApp", self.app)
-        for name, text in app.settings.filters.items():
-            yield self._with_argument(main, "filter.edit", text, f"Filter: @{name}", text)
-        for name in app.settings.profiles:
-            yield self._with_argument(main, "columns.profile", name, f"Profile: {name}", "Use these columns.")
-        for name in all_themes():
-            yield self._with_argument(main, "app.theme", name, f"Theme: {name}", "Use these colours.")
-
-    @staticmethod
-    def _with_argument(main: MainScreen, command: str, argument: str, text: str, help_text: str) -> Offer:
-        return Offer(
-            plain(text).markup, plain(help_text).markup, partial(main.perform, BY_NAME[command], argument)
-        )
+            yield SystemCommand(title_of(command), plain(help_text).markup, partial(main.perform, command))
+    named = [
+        *(("filter.edit", text, f"Filter: @{name}", text) for name, text in settings.filters.items()),
+        *(("columns.profile", name, f"Profile: {name}", "Use these columns.") for name in settings.profiles),
+        *(("app.theme", name, f"Theme: {name}", "Use these colours.") for name in all_themes()),
+    ]
+    for known, argument, title, help_text in named:
+        perform = partial(main.perform, BY_NAME[known], argument)
+        yield SystemCommand(plain(title).markup, plain(help_text).markup, perform, discover=False)
 
 
 def _possible(main: MainScreen, command: Command) -> bool:
@@ -95,7 +45,7 @@ def _possible(main: MainScreen, command: Command) -> bool:
     running = app.link is not None or (command.group == "recorder" and app.recorder is not None)
     if (command.doc.startswith(LIVE) and not running) or app.leaves_out(command):
         return False
-    target = main.target_of(command)
+    target = main.typing.target_of(command)
     return target is not None and bool(target.check_action(command.action, ()))
 
 

@@ -1,6 +1,6 @@
 """The appearance of exchange states: a symbol, a word and a role, so that nothing depends on colour alone.
 
-A role names a kind of text; each widget has a component class of the same name that gives it its colour.
+A role names the style of a text.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Look:
     """The appearance of a state.
 
     :ivar symbol: one cell
-    :ivar role: ``quiet``, ``error``, ``warning``, ``slow``, ``running``, ``held``, ``damaged`` or ``changed``
+    :ivar role: see :mod:`kproxy.tui.widgets.line_styles`
     """
 
     symbol: str
@@ -29,19 +29,19 @@ class Look:
 
 LOOKS: Mapping[State, Look] = {
     State.HELD: Look("‖", "held"),
-    State.IN_FLIGHT: Look("…", "running"),
+    State.IN_FLIGHT: Look("…", "primary"),
     State.UNDECODED: Look("?", "damaged"),
     State.DAMAGED: Look("░", "damaged"),
     State.ORPHAN: Look("←", "damaged"),
-    State.INTERVENED: Look("¤", "changed"),
+    State.INTERVENED: Look("¤", "secondary"),
     State.UNANSWERED: Look("∅", "warning"),
     State.NOT_RECORDED: Look("▒", "damaged"),
     State.ERROR: Look("✗", "error"),
-    State.SLOW: Look("◷", "slow"),
-    State.CHANGED: Look("±", "changed"),
-    State.EXPECTED: Look("~", "quiet"),
-    State.ONE_WAY: Look("→", "quiet"),
-    State.OK: Look("✓", "quiet"),
+    State.SLOW: Look("◷", "warning"),
+    State.CHANGED: Look("±", "secondary"),
+    State.EXPECTED: Look("~", "muted"),
+    State.ONE_WAY: Look("→", "muted"),
+    State.OK: Look("✓", "muted"),
 }
 """Every symbol takes one cell in every terminal: none is an emoji, and none is of ambiguous width in practice."""
 

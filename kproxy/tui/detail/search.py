@@ -3,28 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from kproxy.tui.detail.lines import searched
 from kproxy.tui.detail.nodes import FieldNode, SideDetail
+from kproxy.tui.search import Search
 
 _WINDOW = 1 << 20
 """Bytes searched at once; other threads run in between."""
 _OVERLAP = 1 << 12
 """Longest match in bytes that is found across the end of a window."""
-
-
-class TextPattern(Protocol):
-    """A search, such as :class:`kproxy.tui.search.Search`."""
-
-    def in_text(self, text: str) -> tuple[int, int] | None:
-        """Return start and end of the first match in a text."""
-
-    def in_bytes(self, data: bytes, at: int = 0) -> tuple[int, int] | None:
-        """Return start and end of the first match in bytes from offset `at`."""
-
-    def before(self, data: bytes, at: int) -> tuple[int, int] | None:
-        """Return start and end of the last match in bytes that starts before offset `at`."""
 
 
 class ByteMatch(NamedTuple):
@@ -39,7 +27,7 @@ class ByteMatch(NamedTuple):
 
 
 def next_field(
-    wanted: TextPattern, sides: list[SideDetail], after: FieldNode | None, *, forward: bool
+    wanted: Search, sides: list[SideDetail], after: FieldNode | None, *, forward: bool
 ) -> tuple[SideDetail, FieldNode] | None:
     """Return the next matching field with its side, None if there is none; wraps around.
 
@@ -58,7 +46,7 @@ def next_field(
 
 
 def next_bytes(
-    wanted: TextPattern, side: SideDetail, buffer: int, offset: int, *, forward: bool
+    wanted: Search, side: SideDetail, buffer: int, offset: int, *, forward: bool
 ) -> ByteMatch | None:
     """Return the next match in the bytes, None if there is none; continues in the next buffers and wraps around.
 
@@ -86,7 +74,7 @@ def _windows(begin: int, end: int) -> Iterator[tuple[int, int]]:
         yield start, min(start + _WINDOW, end)
 
 
-def _forward(wanted: TextPattern, data: bytes, begin: int, end: int) -> tuple[int, int] | None:
+def _forward(wanted: Search, data: bytes, begin: int, end: int) -> tuple[int, int] | None:
     """Return the first match that starts in a range."""
     for start, stop in _windows(begin, end):
         found = wanted.in_bytes(data[start : stop + _OVERLAP])
@@ -95,7 +83,7 @@ def _forward(wanted: TextPattern, data: bytes, begin: int, end: int) -> tuple[in
     return None
 
 
-def _backward(wanted: TextPattern, data: bytes, begin: int, end: int) -> tuple[int, int] | None:
+def _backward(wanted: Search, data: bytes, begin: int, end: int) -> tuple[int, int] | None:
     """Return the last match that starts in a range."""
     for start, stop in reversed(list(_windows(begin, end))):
         found = wanted.before(data[start : stop + _OVERLAP], stop - start)

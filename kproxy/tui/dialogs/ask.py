@@ -7,18 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Generic, TypeVar
+from pathlib import Path
+from typing import Any, ClassVar, Generic, TypeVar
 
 from textual import events
-from textual.app import ComposeResult
+from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
+from textual.screen import Screen
 from textual.suggester import Suggester
 from textual.validation import ValidationResult, Validator
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
+from captures.meaning import words
 from kproxy.tui.dialogs.base import Dialog, lines
 from kproxy.tui.safe import plain
 
@@ -117,8 +120,6 @@ class Prompt(Dialog[str | None]):
     :param validate: returns what is wrong with a text, empty if it is valid; invalid texts are not accepted
     :param completions: returns completions of the typed text; the first is suggested, and the right arrow accepts it
     :param title: of the box
-    :param placeholder: shown while the line is empty
-    :param password: whether the text is hidden
     """
 
     DEFAULT_CSS = """
@@ -141,17 +142,13 @@ class Prompt(Dialog[str | None]):
         validate: Callable[[str], str] | None = None,
         completions: Callable[[str], Sequence[str]] | None = None,
         title: str = "",
-        placeholder: str = "",
-        password: bool = False,
     ) -> None:
         super().__init__()
         self._prompt = lines(prompt)
         self._initial = initial
         self._validator = _TextValidator(validate) if validate is not None else None
-        self._suggester = _TextSuggester(completions) if completions is not None else None
+        self._suggester = TextSuggester(completions) if completions is not None else None
         self._title = plain(title)
-        self._placeholder = placeholder
-        self._password = password
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="box") as box:
@@ -160,8 +157,6 @@ class Prompt(Dialog[str | None]):
             yield Static(self._prompt, id="prompt")
             yield Input(
                 self._initial,
-                self._placeholder,
-                password=self._password,
                 suggester=self._suggester,
                 validators=self._validator,
                 validate_on=["changed", "submitted"],
@@ -204,7 +199,16 @@ class _TextValidator(Validator):
         return self.failure(problem) if problem else self.success()
 
 
-class _TextSuggester(Suggester):
+async def may_write(app: App[Any], path: Path) -> bool:
+    """Return whether the user wants a file to be written; asks if it exists. In a browser it is downloaded."""
+    if app.is_web or not path.exists():
+        return True
+    question = f"{path} exists, with {words.size(path.stat().st_size)}."
+    asked: Screen[Any] = confirmation(question, yes="overwrite it", no="keep it", title="write")
+    return bool(await app.push_screen_wait(asked))
+
+
+class TextSuggester(Suggester):
     """Suggests the first text that continues the typed text."""
 
     def __init__(self, completions: Callable[[str], Sequence[str]]) -> None:

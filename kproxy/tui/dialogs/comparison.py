@@ -116,17 +116,12 @@ class FieldComparison(Dialog[None]):
         table.select((beyond or self._places[::step])[0])
 
 
-class Comparison(FieldComparison):
-    """The recorded and the new response to a replayed request.
-
-    :param answered: the replayed request
-    """
-
-    def __init__(self, answered: ReplayedExchange) -> None:
-        outcome = answered.outcome
-        heading = f"exchange {outcome.number}: {outcome.api} {outcome.asked}".rstrip()
-        about = _verdict_lines(answered)
-        super().__init__(heading, about, ("recorded", "new"), partial(side_by_side, answered))
+def replayed_comparison(answered: ReplayedExchange) -> FieldComparison:
+    """Return the dialog for the recorded and the new response to a replayed request."""
+    outcome = answered.outcome
+    heading = f"exchange {outcome.number}: {outcome.api} {outcome.asked}".rstrip()
+    lines = partial(side_by_side, answered)
+    return FieldComparison(heading, _verdict_lines(answered), ("recorded", "new"), lines)
 
 
 def recorded_comparison(pair: ResponsePair, zone: tzinfo | None) -> FieldComparison:

@@ -27,7 +27,7 @@ from kproxy.session.access import Access
 from kproxy.session.engine import Priority
 from kproxy.text.cells import cut
 from kproxy.tui import clipboard
-from kproxy.tui.dialogs.ask import Prompt, confirmation
+from kproxy.tui.dialogs.ask import Prompt, may_write
 from kproxy.tui.dialogs.base import Dialog, fault_of
 from kproxy.tui.files import completions, problem_of, written_for_user
 from kproxy.tui.safe import plain
@@ -199,13 +199,7 @@ class CopyDialog(Dialog[str | None]):
         if name is None:
             return
         path = Path(name).expanduser()
-        if (
-            path.exists()
-            and not self.app.is_web
-            and not await self.app.push_screen_wait(
-                confirmation(f"{path} exists.", yes="overwrite it", no="keep it", title="write to a file")
-            )
-        ):
+        if not await may_write(self.app, path):
             return
         try:
             with written_for_user(self.app, path) as made:

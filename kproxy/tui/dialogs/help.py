@@ -33,7 +33,6 @@ class HelpDialog(Dialog[None]):
     :param focused: the focused widget; the keys of its place come first
     :param keymap: the changed keys
     :param about: facts about this run, see :func:`kproxy.tui.manual.about_sections`
-    :param tab: the initial part, one of :data:`TABS`
     """
 
     DEFAULT_CSS = """
@@ -68,8 +67,6 @@ class HelpDialog(Dialog[None]):
         focused: Widget | None,
         keymap: Mapping[str, str],
         about: Sequence[Section] | None = None,
-        *,
-        tab: str = "keys",
     ) -> None:
         super().__init__()
         self._texts: dict[str, Sequence[Section]] = {
@@ -77,14 +74,13 @@ class HelpDialog(Dialog[None]):
             "filter": filter_sections(),
             "about": about_sections() if about is None else about,
         }
-        self._first = tab
         self._drawn: dict[str, tuple[str, bool]] = {}
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="box") as box:
             box.border_title = "help"
             box.border_subtitle = "tab: next part   /: search   q: close"
-            with TabbedContent(initial=self._first):
+            with TabbedContent(initial="keys"):
                 for name, title in TABS.items():
                     with TabPane(title, id=name), VerticalScroll(can_focus=False):
                         yield Static(classes="text")

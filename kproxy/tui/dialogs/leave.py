@@ -32,7 +32,6 @@ class Leave(Dialog[Leaving | None]):
     """A dialog that asks whether the proxy ends or continues. Returns None to stay.
 
     :param connections: the open connections
-    :param may_leave: whether the proxy can continue without the UI
     :param held: number of held messages; they are released in any case
     :param run: name by which the proxy can be found again
     """
@@ -52,20 +51,18 @@ class Leave(Dialog[Leaving | None]):
         self,
         connections: Sequence[Connection],
         *,
-        may_leave: bool = False,
         held: int = 0,
         run: str = "",
     ) -> None:
         super().__init__()
         self._connections = connections
         self._held = held
+        again = f" (kproxy attach --run {run} shows it again)" if run else ""
         self._answers: list[tuple[Leaving | None, str]] = [
-            ("end", "end the proxy: requests in flight get their answers, then connections are closed")
+            ("end", "end the proxy: requests in flight get their answers, then connections are closed"),
+            ("background", f"leave it running in the background{again}"),
+            (None, "stay"),
         ]
-        if may_leave:
-            again = f" (kproxy attach --run {run} shows it again)" if run else ""
-            self._answers.append(("background", f"leave it running in the background{again}"))
-        self._answers.append((None, "stay"))
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="box") as box:

@@ -29,7 +29,7 @@ from kproxy.session import Session
 from kproxy.text.replay import closing_sentences, plan_sentences
 from kproxy.text.tables import Column
 from kproxy.tui.dialogs.base import Dialog, fault_of, lines
-from kproxy.tui.dialogs.comparison import Comparison, milliseconds_cell, verdict
+from kproxy.tui.dialogs.comparison import milliseconds_cell, replayed_comparison, verdict
 from kproxy.tui.live.replay import (
     CollectedRequests,
     ReplayedExchange,
@@ -264,7 +264,7 @@ class ReplayDialog(Dialog[str]):
         self.action_next()
 
     def _compare(self, answered: ReplayedExchange) -> None:
-        self.app.push_screen(Comparison(answered))
+        self.app.push_screen(replayed_comparison(answered))
 
     def action_back(self) -> None:
         """Stop sending, return to the options, or close."""

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from asyncio import CancelledError
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from textual import on, work
-from textual.app import App, ComposeResult
+from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
-from textual.suggester import Suggester
 from textual.widgets import Checkbox, Input, ProgressBar, RadioSet, Static
 from textual.worker import Worker
 
@@ -22,7 +22,7 @@ from kproxy.export_files import FORMATS, SUFFIXES, FileFormat, Layout, columns_o
 from kproxy.session import Session
 from kproxy.session.export import Export, ExportError, ExportResult
 from kproxy.session.published import numbered
-from kproxy.tui.dialogs.ask import confirmation
+from kproxy.tui.dialogs.ask import TextSuggester, may_write
 from kproxy.tui.dialogs.base import Dialog, fault_of
 from kproxy.tui.files import completions, problem_of, written_for_user
 from kproxy.tui.safe import plain
@@ -119,7 +119,9 @@ class WriteDialog(Dialog[str | None]):
                     yield Check("synthetic TCP", id="synthetic", compact=True)
                     yield Check("bytes as text", id="text", compact=True)
             yield Input(
-                self._file_name or f"exchanges{SUFFIXES[form]}", suggester=_Files(self.app), compact=True
+                self._file_name or f"exchanges{SUFFIXES[form]}",
+                suggester=TextSuggester(partial(completions, self.app)),
+                compact=True,
             )
             yield Static(id="note")
             yield Static(id="problem")
@@ -223,13 +225,8 @@ class WriteDialog(Dialog[str | None]):
         path = Path(name).expanduser()
         if not path.suffix:
             path = path.with_suffix(SUFFIXES[self._format])
-        if path.exists() and not self.app.is_web:
-            size = words.size(path.stat().st_size)
-            asked = confirmation(
-                f"{path} exists, with {size}.", yes="overwrite it", no="keep it", title="write"
-            )
-            if not await self.app.push_screen_wait(asked):
-                return
+        if not await may_write(self.app, path):
+            return
         self._tell_problem("")
         self.add_class("writing")
         with written_for_user(self.app, path) as made:
@@ -268,14 +265,3 @@ def _format_or(name: str, otherwise: FileFormat) -> FileFormat:
         return format_of(name)
     except ValueError:
         return otherwise
-
-
-class _Files(Suggester):
-    """Suggests the first existing file."""
-
-    def __init__(self, app: App[Any]) -> None:
-        super().__init__(use_cache=False, case_sensitive=True)
-        self._app = app
-
-    async def get_suggestion(self, value: str) -> str | None:
-        return next((text for text in completions(self._app, value) if text != value), None)

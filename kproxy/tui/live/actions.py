@@ -7,8 +7,9 @@ Results are reported in words; nothing is raised.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import wraps
+from typing import Any, Concatenate, Literal, NamedTuple, ParamSpec
 
 from textual.app import App
 
@@ -23,6 +24,8 @@ from kproxy.tui.dialogs.leave import Leave, Leaving
 from kproxy.tui.live.draft import Draft, EditError
 from kproxy.tui.live.link import Link, LinkError
 from kproxy.tui.live.state import held_words
+
+_P = ParamSpec("_P")
 
 Severity = Literal["information", "warning", "error"]
 
@@ -41,6 +44,29 @@ class _Before(NamedTuple):
 
     wanted: str | None
     numbers: frozenset[int]
+
+
+def _on_proxy(
+    action: Callable[Concatenate[LiveActions, Link, _P], Coroutine[Any, Any, None]],
+) -> Callable[Concatenate[LiveActions, _P], Coroutine[Any, Any, None]]:
+    """Pass an action the link; report if the proxy cannot be controlled, or refuses."""
+
+    @wraps(action)
+    async def carry_out(self: LiveActions, /, *args: _P.args, **kwargs: _P.kwargs) -> None:
+        link = self._link
+        if link is None:
+            self._tell(NOT_LIVE, "warning")
+        elif link.state.gone:
+            self._tell(link.state.gone, "warning")
+        elif not link.state.controls:
+            self._tell(ONLY_LOOKS, "warning")
+        else:
+            try:
+                await action(self, link, *args, **kwargs)
+            except LinkError as error:
+                self._tell(str(error), "error")
+
+    return carry_out
 
 
 class LiveActions:
@@ -74,14 +100,12 @@ class LiveActions:
         self._before_pause: _Before = _Before(None, frozenset())
 
     # ------------------------------------------------------------ holding
-    async def hold_filter(self, text: str | None = None) -> None:
+    @_on_proxy
+    async def hold_filter(self, link: Link, text: str | None = None) -> None:
         """Hold messages that match a filter; an empty one holds no further messages.
 
         :param text: None asks for it
         """
-        link = self._controlled()
-        if link is None:
-            return
         if text is None:
             now = "; ".join(f"{side}: {wanted}" for side, wanted in link.state.hold_filters.items())
             text = await self._app.push_screen_wait(
@@ -95,15 +119,7 @@ class LiveActions:
             )
             if text is None:
                 return
-        await self._try(self._hold(link, self._saved(text.strip())))
-
-    def _saved(self, text: str) -> str:
-        """Return a filter or a rule with the names of saved filters replaced."""
-        from kproxy.proxy.rules.parser import with_saved_filters
-
-        return with_saved_filters(text, self._filters())
-
-    async def _hold(self, link: Link, text: str) -> None:
+        text = self._saved(text.strip())
         if not text:
             await link.set_hold(None)
             self._tell("Nothing more is held; what is held waits on.", "information")
@@ -111,13 +127,15 @@ class LiveActions:
         side = await link.set_hold(text)
         self._tell(f"Held are {side}s that fit: {text}", "information")
 
-    async def hold_toggle(self) -> None:
-        """Switch the hold filters off, or on again."""
-        link = self._controlled()
-        if link is not None:
-            await self._try(self._toggle(link))
+    def _saved(self, text: str) -> str:
+        """Return a filter or a rule with the names of saved filters replaced."""
+        from kproxy.proxy.rules.parser import with_saved_filters
 
-    async def _toggle(self, link: Link) -> None:
+        return with_saved_filters(text, self._filters())
+
+    @_on_proxy
+    async def hold_toggle(self, link: Link) -> None:
+        """Switch the hold filters off, or on again."""
         now = dict(link.state.hold_filters)
         if now:
             self._switched_off = now
@@ -133,23 +151,19 @@ class LiveActions:
         else:
             self._tell("There is no hold filter yet.", "warning")
 
-    async def release(self) -> None:
-        link = self._controlled()
-        held = None if link is None else self._chosen(link)
-        if link is not None and held is not None:
-            await self._try(self._release(link, held.number))
+    @_on_proxy
+    async def release(self, link: Link) -> None:
+        held = self._chosen(link)
+        if held is not None:
+            await self._release(link, held.number)
 
     async def _release(self, link: Link, number: int) -> None:
         if not await link.release(number):
             self._tell("It has gone on by itself already.", "information")
 
-    async def release_all(self) -> None:
+    @_on_proxy
+    async def release_all(self, link: Link) -> None:
         """Release all held messages."""
-        link = self._controlled()
-        if link is not None:
-            await self._try(self._release_all(link))
-
-    async def _release_all(self, link: Link) -> None:
         connections = {held.connection for held in link.state.held}
         if len(connections) > 1 and not await self._confirmed(
             f"Let {words.counted(len(link.state.held), 'message')} of {len(connections):,} connections go on?",
@@ -161,23 +175,20 @@ class LiveActions:
             f"{words.counted(count, 'message')} went on." if count else "Nothing is held.", "information"
         )
 
-    async def kill(self) -> None:
+    @_on_proxy
+    async def kill(self, link: Link) -> None:
         """Close the connection of the selected held message."""
-        link = self._controlled()
-        held = None if link is None else self._chosen(link)
-        if link is None or held is None:
-            return
-        if await self._try(link.kill(held.number)):
+        held = self._chosen(link)
+        if held is not None:
+            await link.call("kill", number=held.number)
             self._tell(f"Closed: the connection of {held_words(held)}", "information")
 
-    async def edit(self) -> None:
+    @_on_proxy
+    async def edit(self, link: Link) -> None:
         """Open an editor for the selected held message, and release the result."""
-        link = self._controlled()
-        held = None if link is None else self._chosen(link)
-        if link is not None and held is not None:
-            await self._try(self._edit(link, held))
-
-    async def _edit(self, link: Link, held: HeldMessage) -> None:
+        held = self._chosen(link)
+        if held is None:
+            return
         answer = await link.call("held", number=held.number)
         try:
             draft = await asyncio.to_thread(Draft, held, answer, show_secrets=self._show_secrets)
@@ -206,13 +217,9 @@ class LiveActions:
         return None
 
     # ------------------------------------------------------------ pausing and forwarding
-    async def pause(self) -> None:
+    @_on_proxy
+    async def pause(self, link: Link) -> None:
         """Hold every request; if paused, release them."""
-        link = self._controlled()
-        if link is not None:
-            await self._try(self._pause(link))
-
-    async def _pause(self, link: Link) -> None:
         before = link.state.hold_filters.get("request")
         if before != EVERYTHING:
             question = "Hold every request on {}? Each waits until shortly before its client gives up."
@@ -229,36 +236,30 @@ class LiveActions:
         await link.release(*waited)
         self._tell(f"Going on; {words.counted(len(waited), 'request')} waited.", "information")
 
-    async def forward_toggle(self) -> None:
+    @_on_proxy
+    async def forward_toggle(self, link: Link) -> None:
         """Switch forwarding off, or on again."""
-        link = self._controlled()
-        if link is None:
-            return
-        await self._try(self._forward(link, not link.state.forwarding))
-
-    async def _forward(self, link: Link, on: bool) -> None:
+        on = not link.state.forwarding
         question = "Switch forwarding off for {}? What clients send is recorded and goes nowhere."
         if not on and not await self._agreed(link, question, yes="switch off"):
             return
-        await link.forward(on)
+        await link.call("forwarding", on=on)
         off = "Forwarding is off: what clients send is recorded and goes nowhere."
         self._tell("Forwarding is on; clients connect again." if on else off, "information")
 
-    async def keep(self) -> None:
+    @_on_proxy
+    async def keep(self, link: Link) -> None:
         """Make the flight recorder keep this moment."""
-        link = self._controlled()
-        if link is not None and await self._try(link.keep()):
-            self._tell("The flight recorder, if there is one (--keep), keeps this moment.", "information")
+        await link.call("keep")
+        self._tell("The flight recorder, if there is one (--keep), keeps this moment.", "information")
 
     # ------------------------------------------------------------ fault rules
-    async def rule_add(self, text: str | None = None) -> None:
+    @_on_proxy
+    async def rule_add(self, link: Link, text: str | None = None) -> None:
         """Add a fault rule.
 
         :param text: ``FILTER => ACTION``; None asks for it
         """
-        link = self._controlled()
-        if link is None:
-            return
         if text is None:
             text = await self._app.push_screen_wait(
                 Prompt(
@@ -270,32 +271,27 @@ class LiveActions:
             )
         if text is None or not text.strip():
             return
-        await self._try(self._add(link, self._saved(text.strip())))
-
-    async def _add(self, link: Link, text: str) -> None:
-        force = False
-        if await asyncio.to_thread(concerns_everything, text):
-            question = f"This rule concerns everything that goes through:\n{text}"
-            if not await self._app.push_screen_wait(
-                confirmation(question, yes="add it", title="add a fault rule")
-            ):
-                return
-            force = True
+        text = self._saved(text.strip())
+        force = await asyncio.to_thread(concerns_everything, text)
+        question = f"This rule concerns everything that goes through:\n{text}"
+        if force and not await self._app.push_screen_wait(
+            confirmation(question, yes="add it", title="add a fault rule")
+        ):
+            return
         number = await link.add_rule(text, force=force)
         self._tell(f"Rule {number} holds from now on: {text}", "information")
 
-    async def rule_remove(self, number: int | None) -> None:
+    @_on_proxy
+    async def rule_remove(self, link: Link, number: int | None) -> None:
         """Remove a fault rule.
 
         :param number: None if none is selected
         """
-        link = self._controlled()
-        if link is None:
-            return
         if number is None:
             self._tell("Select a fault rule first.", "warning")
-        elif await self._try(link.remove_rule(number)):
-            self._tell(f"Rule {number} is removed.", "information")
+            return
+        await link.call("remove_rule", number=number)
+        self._tell(f"Rule {number} is removed.", "information")
 
     # ------------------------------------------------------------ brokers
     async def show_brokers(self) -> None:
@@ -305,20 +301,19 @@ class LiveActions:
             self._tell(NOT_LIVE if link is None else link.state.gone, "warning")
             return
         try:
-            answer = await link.brokers()
+            answer = await link.call("brokers")
         except LinkError as error:
             self._tell(str(error), "error")
             return
         await self._app.push_screen_wait(BrokersDialog(answer))
 
     # ------------------------------------------------------------ leaving
-    async def leave(self, *, ends: bool, may_leave: bool = False, run: str = "") -> Leaving | None:
+    async def leave(self, *, ends: bool, run: str = "") -> Leaving | None:
         """Return whether the proxy ends or continues when the UI ends; None if the user stays.
 
         The proxy is told if it has to continue.
 
         :param ends: whether the proxy ends with the UI, unless the user decides otherwise
-        :param may_leave: whether it could continue without the UI
         :param run: name by which it is found again
         """
         link = self._link
@@ -330,10 +325,12 @@ class LiveActions:
             return "end"  # the proxy is gone, so there is nothing to ask
         held = len(link.state.held) if link.state.controls else 0
         if ends and (connections or held):
-            leaving = await self._app.push_screen_wait(
-                Leave(connections, may_leave=may_leave, held=held, run=run)
-            )
-            if leaving == "background" and not await self._try(link.detach()):
+            leaving = await self._app.push_screen_wait(Leave(connections, held=held, run=run))
+            try:
+                if leaving == "background":
+                    await link.call("detach")
+            except LinkError as error:
+                self._tell(str(error), "error")
                 return None
             return leaving
         if held and not await self._app.push_screen_wait(
@@ -345,19 +342,6 @@ class LiveActions:
         return "end" if ends else "background"
 
     # ------------------------------------------------------------ common to all
-    def _controlled(self) -> Link | None:
-        """Return the link if the proxy can be controlled; otherwise report why not."""
-        link = self._link
-        if link is None:
-            self._tell(NOT_LIVE, "warning")
-        elif link.state.gone:
-            self._tell(link.state.gone, "warning")
-        elif not link.state.controls:
-            self._tell(ONLY_LOOKS, "warning")
-        else:
-            return link
-        return None
-
     async def _agreed(self, link: Link, question: str, *, yes: str) -> bool:
         """Ask for confirmation if several connections are affected; return whether to proceed.
 
@@ -372,15 +356,6 @@ class LiveActions:
         dialog = confirmation(question, yes=yes, no="no")
         agreed = await self._app.push_screen_wait(dialog)
         return bool(agreed)
-
-    async def _try(self, doing: Any) -> bool:
-        """Await `doing`; report the proxy's refusal. Return whether it succeeded."""
-        try:
-            await doing
-        except LinkError as error:
-            self._tell(str(error), "error")
-            return False
-        return True
 
 
 def _by_number(link: Link, number: int) -> HeldMessage | None:

@@ -244,10 +244,6 @@ class Link:
         """Release all held messages; return how many there were."""
         return int((await self.call("release", number="all"))["released"])
 
-    async def kill(self, number: int) -> None:
-        """Close the connection of a held message instead of releasing it."""
-        await self.call("kill", number=number)
-
     async def edit(self, number: int, frame: bytes) -> int:
         """Release another frame instead of a held message; return the number of changed values.
 
@@ -262,33 +258,6 @@ class Link:
         :param force: accept a rule that matches everything
         """
         return int((await self.call("add_rule", rule=text, force=force))["number"])
-
-    async def remove_rule(self, number: int) -> None:
-        await self.call("remove_rule", number=number)
-
-    async def forward(self, on: bool) -> None:
-        """Switch forwarding on or off."""
-        await self.call("forwarding", on=on)
-
-    async def keep(self) -> None:
-        """Make the flight recorder keep this moment."""
-        await self.call("keep")
-
-    async def detach(self) -> None:
-        """Make the proxy survive the end of the process that started it."""
-        await self.call("detach")
-
-    async def drain(self, seconds: float | None = None) -> int:
-        """Make the proxy end once requests in flight are answered; return the number of open connections.
-
-        :param seconds: time limit, None for the proxy's own
-        """
-        return int((await self.call("drain", seconds=seconds))["connections"])
-
-    async def brokers(self) -> list[dict[str, Any]]:
-        """Return the brokers in the proxy's answer (docs/ctl.md)."""
-        answer: list[dict[str, Any]] = await self.call("brokers")
-        return answer
 
     async def connections(self) -> tuple[Connection, ...]:
         """Return the open connections, the oldest first."""

@@ -32,7 +32,7 @@ class CommandEntry(Part):
     def line(self) -> CommandLine:
         leaves_out = self.kproxy.leaves_out
         commands = {line: command for line, command in BY_LINE.items() if not leaves_out(command)}
-        return CommandLine(self._arguments(), commands, id="command")
+        return CommandLine(self._arguments(), commands)
 
     def _arguments(self) -> Mapping[str, Argument]:
         settings = self.kproxy.settings
@@ -61,7 +61,7 @@ class CommandEntry(Part):
         }
 
     async def _complete_filter(self, text: str, cursor: int) -> Any:
-        return await self.screen.query_one("#filter", FilterBar).candidates(text, cursor)
+        return await self.screen.query_one(FilterBar).candidates(text, cursor)
 
     @staticmethod
     async def _complete_rule(text: str, cursor: int) -> Any:

@@ -16,9 +16,9 @@ from kproxy.tui.dialogs.columns import ColumnsDialog
 from kproxy.tui.dialogs.order import OrderDialog
 from kproxy.tui.dialogs.quick_filter import QuickFilterDialog
 from kproxy.tui.main.part import Part, work
-from kproxy.tui.profiles import Profile
 from kproxy.tui.quick_filters import QuickFilter, Use, combined, of_exchange, of_field
 from kproxy.tui.settings import SettingsError
+from kproxy.tui.widgets.command_line import number_of
 from kproxy.tui.widgets.exchange_list import ExchangeList
 from kproxy.tui.widgets.field_tree import FieldTree
 from kproxy.tui.widgets.filter_bar import FilterBar
@@ -46,7 +46,6 @@ class ListCommands(Part):
             self.session.known,
             self.kproxy.settings.filters,
             check=lambda text: compile_typed(text, self.session.zone),
-            id="filter",
         )
 
     # ------------------------------------------------------------ filter
@@ -61,7 +60,7 @@ class ListCommands(Part):
         if text:
             self.use_filter(text)
         else:
-            self.screen.query_one("#filter", FilterBar).open(self.filter_text or self.filter_off)
+            self.screen.query_one(FilterBar).open(self.filter_text or self.filter_off)
 
     def filter_typed(self, message: FilterBar.Applied) -> None:
         """Apply a typed filter."""
@@ -101,7 +100,7 @@ class ListCommands(Part):
         """Switch the colours of list rows on or off."""
         plain = self.session.summaries.color is no_color
         self.kproxy.color_rows(on=plain)
-        self.exchanges.refresh_rows()
+        self.exchanges.list.refresh_rows()
         self.tell(f"lines are {'coloured by rules' if plain else 'plain'}")
 
     def action_filter_clear(self) -> None:
@@ -113,7 +112,7 @@ class ListCommands(Part):
         if visit.filter is not self.session.status.filter:
             self.filter_off = ""
             await self.session.set_filter(visit.filter)
-            self.exchanges.refresh_rows()
+            self.exchanges.list.refresh_rows()
         if visit.place is not None:
             self.exchanges.list.come_back(visit.place)
         view = self.screen.view
@@ -169,7 +168,7 @@ class ListCommands(Part):
         except SettingsError as error:
             self.tell(str(error))
             return
-        self.screen.query_one("#filter", FilterBar).saved = settings.filters
+        self.screen.query_one(FilterBar).saved = settings.filters
         self.tell(f"kept: @{name} stands for it, here and in commands")
 
     @work("filter", exclusive=True, asks=True)
@@ -249,20 +248,17 @@ class ListCommands(Part):
         )
         if chosen is None:
             return
-        self.use_profile(chosen)
+        self.exchanges.list.profile = chosen
         if chosen.name and settings.profiles.get(chosen.name) != chosen:
             try:
                 await asyncio.to_thread(settings.keep_profile, chosen)
             except SettingsError as error:
                 self.tell(str(error))
 
-    def use_profile(self, profile: Profile) -> None:
-        self.exchanges.list.profile = profile
-
     def profile_changed(self, message: ExchangeList.ProfileChanged) -> None:
         """Request the fields of the new columns; save a width that was dragged."""
         self.session.summaries.show_fields(message.profile.fields)
-        self.exchanges.refresh_rows()
+        self.exchanges.list.refresh_rows()
         for each in message.profile.columns:
             if each.column == message.dragged and each.width is not None:
                 self._keep_width(each.column, each.width)
@@ -284,7 +280,7 @@ class ListCommands(Part):
         known = settings.profiles.get(name)
         try:
             if known is not None:
-                self.use_profile(known)
+                self.exchanges.list.profile = known
                 await asyncio.to_thread(settings.use_profile, name)
             else:
                 kept = replace(self.exchanges.list.profile, name=name)
@@ -295,7 +291,7 @@ class ListCommands(Part):
 
     def add_column(self, message: FieldTree.AddColumn) -> None:
         """Add a field as a column."""
-        self.use_profile(self.exchanges.list.profile.with_column(message.field))
+        self.exchanges.list.profile = self.exchanges.list.profile.with_column(message.field)
         self.tell(f"{message.field} is a column of the list; C chooses columns")
 
     def step(self, message: FieldTree.StepExchange) -> None:
@@ -310,18 +306,21 @@ class ListCommands(Part):
     async def action_goto_number(self, text: str = "") -> None:
         if not text:
             answer = await self.screen.app.push_screen_wait(
-                Prompt("Go to the exchange with this number.", validate=_no_number, title="go to")
+                Prompt(
+                    "Go to the exchange with this number.",
+                    validate=_problem_of_number,
+                    title="go to",
+                )
             )
             if not answer:
                 return
             text = answer
-        self.screen.go_to(int(text.replace(",", "").replace("_", "")))
+        self.screen.go_to(number_of(text))
 
     def action_follow_toggle(self) -> None:
         """Start or stop following the newest exchange."""
         self.exchanges.list.following = not self.exchanges.list.following
 
 
-def _no_number(text: str) -> str:
-    digits = text.strip().replace(",", "").replace("_", "")
-    return "" if digits.isascii() and digits.isdigit() else "a number, such as 17 or 120,412"
+def _problem_of_number(text: str) -> str:
+    return "" if number_of(text) else "a number, such as 17 or 120,412"

@@ -145,6 +145,6 @@ class LiveCommands(Part):
     async def ask_to_leave(self) -> None:
         """Ask whether the proxy ends or continues, and quit."""
         app = self.kproxy
-        leaving = await self._live.leave(ends=app.ends_proxy, may_leave=app.ends_proxy, run=app.run_name)
+        leaving = await self._live.leave(ends=app.ends_proxy, run=app.run_name)
         if leaving is not None:
             app.exit(leaving)

@@ -9,7 +9,6 @@ from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.screen import Screen
-from textual.widget import Widget
 from textual.widgets import ContentSwitcher, Static
 
 from kproxy.session import Session, Status
@@ -131,10 +130,6 @@ class MainScreen(Screen[None]):
         if not self.exchanges.list.go_to(number):
             self.tell(f"exchange {number:,} is not shown")
 
-    def target_of(self, command: Command) -> Widget | None:
-        """Return the widget that can run a command now, None if there is none."""
-        return self.typing.target_of(command)
-
     def perform(self, command: Command, argument: str = "") -> None:
         """Run a command, as if its key was pressed.
 
@@ -143,7 +138,7 @@ class MainScreen(Screen[None]):
         self.typing.perform(command, argument)
 
     # ------------------------------------------------------------ messages of widgets, and the parts that handle them
-    @on(FilterBar.Applied, "#filter")
+    @on(FilterBar.Applied)
     def _filter_typed(self, message: FilterBar.Applied) -> None:
         self.list.filter_typed(message)
 
@@ -227,7 +222,7 @@ class MainScreen(Screen[None]):
         with ContentSwitcher(initial=Exchanges.view_name, id="views"):
             yield Exchanges(self.session, self.kproxy.settings.profile, self.kproxy.link)
             yield from views(self.session, self.kproxy.link)
-        yield SearchBar(id="search")
+        yield SearchBar()
         yield self.typing.line()
         yield StatusLine()
         yield KeyLine(show_command_palette=False)
@@ -270,7 +265,7 @@ class MainScreen(Screen[None]):
                 self.kproxy.settled()
             self._show_status(status)
             if isinstance(self.view, Exchanges):
-                self.exchanges.refresh_rows()
+                self.exchanges.list.refresh_rows()
         if self._ticks % _VIEW_TICKS == 0:
             self._renew_view()
             if session.live or self.view.counting != self._counting:
@@ -349,7 +344,7 @@ class MainScreen(Screen[None]):
         self.view.take_focus()
         self._tell_place()
         if isinstance(self.view, Exchanges):
-            self.exchanges.refresh_rows()
+            self.exchanges.list.refresh_rows()
         else:
             self._renew_view()
 

@@ -88,10 +88,6 @@ class Exchanges(View):
         else:
             self._renew()
 
-    def refresh_rows(self) -> None:
-        """Show what the session has published."""
-        self.list.refresh_rows()
-
     def outdate_details(self) -> None:
         """Rebuild the details, because the exchange has changed."""
         self._shown = None

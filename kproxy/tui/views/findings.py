@@ -191,6 +191,13 @@ def evidence_rows(access: Access, numbers: Sequence[int], zone: tzinfo | None) -
     return [_evidence_row(access, number, zone) for number in numbers[:_MOST_EVIDENCE]]
 
 
+def named_exchange(access: Access, number: int) -> str:
+    """Return the number of an exchange with its API, if it is still kept: ``SyncGroup #252``."""
+    with suppress(LookupError):
+        return f"{access.plain.bare(access.index(number)).api} #{number}"
+    return f"#{number}"
+
+
 def moments_of(evidence: Sequence[Row]) -> list[int]:
     """Return the known times of the exchanges in :func:`evidence_rows`."""
     return [int(time.value) for row in evidence if isinstance(time := row.cells[1], Cell) and time.value]

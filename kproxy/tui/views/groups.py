@@ -17,7 +17,7 @@ from textual.widget import Widget
 from captures.analysis.conditions import of_group
 from captures.analysis.group_stats import GroupRow, GroupStats
 from captures.analysis.groups.calls import OF_MEMBERS
-from captures.analysis.groups.facts import Tone, manner, members_now, took
+from captures.analysis.groups.facts import EVIDENCE_SHOWN, Tone, manner, members_now, took
 from captures.analysis.groups.facts import facts as facts_of
 from captures.analysis.groups.labels import Labels, counter_of, step
 from captures.analysis.groups.model import GroupMember, GroupTimeline, Rebalance
@@ -32,9 +32,10 @@ from captures.time_format import clock, span
 from dissectors.api_keys import ApiKey
 from kproxy.pace import PacedValue
 from kproxy.session.access import Access
-from kproxy.session.engine import ClosedError, Steps
+from kproxy.session.engine import ClosedError, Priority, Steps
 from kproxy.text.tables import Column
 from kproxy.tui.commands import Place, bindings
+from kproxy.tui.views.findings import named_exchange
 from kproxy.tui.views.table_view import Detail, TableView, facts
 from kproxy.tui.widgets.lanes import Lanes
 from kproxy.tui.widgets.row_table import RowTable
@@ -136,6 +137,8 @@ class Groups(TableView["GroupFold"]):
         self._ahead: Hashable = None
         self._shown: GroupDetail | None = None
         self._members = False
+        self._named: dict[int, str] = {}
+        """Names of exchanges that are evidence, by number."""
 
     def pictures(self) -> Iterable[Widget]:
         yield self._lanes
@@ -286,9 +289,23 @@ class Groups(TableView["GroupFold"]):
             self._text.update(shown.text)
             return
         story = shown.timeline.rebalances[place]
-        lines = story_lines(story, shown.timeline, self.session.zone)
+        lines = story_lines(story, shown.timeline, self.session.zone, self._named)
         self._text.update(Content("\n").join([facts(*lines), Content(""), shown.text]))
         self._details[0].select(place)
+        # exchanges of a file are numbered anew at its end
+        if self.session.live or self.session.status.finished:
+            unnamed = [each for each in story.evidence[:EVIDENCE_SHOWN] if each not in self._named]
+            if unnamed:
+                self._name_evidence(unnamed)
+
+    @work(exclusive=True, group="names")
+    async def _name_evidence(self, numbers: Sequence[int]) -> None:
+        """Find out what exchanges are that are evidence, and show the story with them."""
+        with suppress(ClosedError):
+            self._named |= await self.session.run(
+                lambda access: {each: named_exchange(access, each) for each in numbers}, Priority.LOOK
+            )
+            self._show_story()
 
     @on(Lanes.Selected)
     def _rebalance_selected(self) -> None:
@@ -375,11 +392,12 @@ _ROLES = {Tone.PLAIN: Role.PLAIN, Tone.QUIET: Role.MUTED, Tone.ODD: Role.WARNING
 
 
 def story_lines(
-    told: Rebalance, timeline: GroupTimeline, zone: tzinfo | None
+    told: Rebalance, timeline: GroupTimeline, zone: tzinfo | None, names: Mapping[int, str]
 ) -> Iterator[tuple[AnyCell, ...]]:
     """Yield the lines of a rebalance's story: the sentence, its time and course, and further facts.
 
     :param timeline: of its group
+    :param names: of exchanges that are evidence, by number; others are shown by number
     """
     labels, counter = Labels(timeline), counter_of(told.kind)
     storm = f"one of {words.counted(told.storm, 'rebalance')} of one cause" if told.storm else ""
@@ -394,4 +412,8 @@ def story_lines(
     )
     yield "trigger", f"{told.trigger} ({told.certainty})"
     for fact in facts_of(told, timeline, labels):
-        yield fact.title, Cell(fact.text, _ROLES[fact.tone])
+        if fact.title != "evidence":
+            yield fact.title, Cell(fact.text, _ROLES[fact.tone])
+    shown, left = told.evidence[:EVIDENCE_SHOWN], len(told.evidence) - EVIDENCE_SHOWN
+    named = [names.get(each, f"#{each}") for each in shown]
+    yield "evidence", Cell(words.listed([*named, f"{left:,} more" if left > 0 else ""]), Role.MUTED)

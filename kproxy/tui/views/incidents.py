@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from contextlib import suppress
 from typing import ClassVar
 
 from captures.analysis.groups.vocabulary import Certainty
@@ -13,7 +12,7 @@ from captures.time_format import clock, span
 from kproxy.session import Access
 from kproxy.text.incidents import EFFECT_LABELS
 from kproxy.text.tables import Column
-from kproxy.tui.views.findings import EVIDENCE, DiagnosisView, FindingsFold, evidence_rows
+from kproxy.tui.views.findings import EVIDENCE, DiagnosisView, FindingsFold, evidence_rows, named_exchange
 from kproxy.tui.views.table_view import Detail, facts
 from kproxy.tui.widgets.table_rows import AnyCell, Cell, Role, Row, counted, moment
 
@@ -111,10 +110,7 @@ def _evidence(numbers: Sequence[int], access: Access) -> str:
     if not numbers:
         return ""
     number, *others = numbers
-    api = ""
-    with suppress(LookupError):  # the ring of a live capture may have dropped it
-        api = f"{access.exchange(number).api} "
-    return f"{api}#{number}{f' +{len(others)}' if others else ''}"
+    return f"{named_exchange(access, number)}{f' +{len(others)}' if others else ''}"
 
 
 def _bar(begin: int, lasts: int, whole: int) -> str:

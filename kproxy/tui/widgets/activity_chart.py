@@ -9,7 +9,6 @@ from typing import ClassVar
 
 import numpy as np
 from rich.segment import Segment
-from rich.style import Style
 from textual.strip import Strip
 from textual.widget import Widget
 
@@ -17,12 +16,14 @@ from captures.arrays import Int64s
 from captures.meaning import words
 from captures.time_format import span
 from kproxy.text.cells import fit
+from kproxy.tui.widgets.line_styles import style_class, style_classes, style_rules
 from kproxy.tui.widgets.time_axis import time_axis
 
 LEAST_HEIGHT = 5
 """Least lines for a useful chart."""
 _BARS = " ▁▂▃▄▅▆▇█"
 _MARK = "▲"
+_ROLES = ("title", "muted", "bar", "warning")
 _FRAME = 2
 """Lines of title and axis; marks take one more."""
 
@@ -51,33 +52,8 @@ class ActivityChart(Widget):
     :param zone: time zone; None for local time
     """
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {
-        "activity-chart--title",
-        "activity-chart--muted",
-        "activity-chart--bar",
-        "activity-chart--mark",
-    }
-    """
-    | Class | Content |
-    |---|---|
-    | `activity-chart--title` | The title. |
-    | `activity-chart--muted` | The axis. |
-    | `activity-chart--bar` | The bars. |
-    | `activity-chart--mark` | Highlighted times. |
-    """
-
-    DEFAULT_CSS = """
-    ActivityChart {
-        height: 1fr;
-        background: $background;
-        color: $foreground;
-        & > .activity-chart--title { text-style: bold; background: $panel; color: $foreground; }
-        & > .activity-chart--muted { color: $text-muted; }
-        & > .activity-chart--bar { color: $primary; }
-        & > .activity-chart--mark { color: $text-warning; text-style: bold; }
-        &:ansi > .activity-chart--title { background: ansi_default; color: ansi_default; text-style: bold underline; }
-    }
-    """
+    COMPONENT_CLASSES: ClassVar[set[str]] = style_classes(_ROLES)
+    DEFAULT_CSS = style_rules("ActivityChart", _ROLES)
 
     def __init__(self, zone: tzinfo | None) -> None:
         super().__init__()
@@ -111,12 +87,11 @@ class ActivityChart(Widget):
             steps = -(-counts * lines * (len(_BARS) - 1) // most) - (lines - y) * (len(_BARS) - 1)
             return self._strip("".join(_BARS[step] for step in steps.clip(0, len(_BARS) - 1).tolist()), "bar")
         if y == lines + 1 and picture.marks:
-            return self._strip("".join(_MARK if count else " " for count in marked.tolist()), "mark")
+            return self._strip("".join(_MARK if count else " " for count in marked.tolist()), "warning")
         return self._strip(fit(time_axis(picture.begin, picture.end, room, self._zone), room), "muted")
 
     def _strip(self, text: str, role: str) -> Strip:
-        style: Style = self.get_component_rich_style(f"activity-chart--{role}")
-        return Strip([Segment(text, style)])
+        return Strip([Segment(text, self.get_component_rich_style(style_class(role)))])
 
 
 def _counts(moments: Int64s, picture: ActivityPicture, cells: int) -> Int64s:

@@ -100,20 +100,14 @@ class ByteView(SelectableLines, can_focus=True):
         :ivar offset: its offset in the buffer
         """
 
-        view: ByteView
         buffer: int
         offset: int
-
-        @property
-        def control(self) -> ByteView:
-            """The view."""
-            return self.view
 
     class ShowField(Message):
         """A request to show the field of the byte in the tree."""
 
-    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002  # as Textual calls it
-        super().__init__(id=id)
+    def __init__(self) -> None:
+        super().__init__()
         self._detail: SideDetail | None = None
         self._buffer = 0
         self._cursor = 0
@@ -347,7 +341,7 @@ class ByteView(SelectableLines, can_focus=True):
             self._cursor = offset
             self._draw_marked()
             self._scroll_to_cursor(offset)
-            self.post_message(self.ByteSelected(self, self._buffer, offset))
+            self.post_message(self.ByteSelected(self._buffer, offset))
 
     def _move(self, count: int) -> None:
         self.move_to(self._cursor + count)
@@ -377,7 +371,7 @@ class ByteView(SelectableLines, can_focus=True):
         count = 0 if self._detail is None else len(self._detail.buffers)
         if count > 1:
             self._use((self._buffer + step) % count)
-            self.post_message(self.ByteSelected(self, self._buffer, 0))
+            self.post_message(self.ByteSelected(self._buffer, 0))
 
     action_bytes_tab = partialmethod(_step_buffer, 1)
     action_bytes_previous_tab = partialmethod(_step_buffer, -1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from captures.filters import Candidate, FilterError
 from captures.filters.errors import did_you_mean
 from dissectors.printable import printable
 from kproxy.tui.commands import BY_LINE, Command
+from kproxy.tui.files import completions_here
 from kproxy.tui.history import History
 from kproxy.tui.widgets.filter_bar import SAVED
 from kproxy.tui.widgets.typing_line import TypingLine
@@ -22,8 +22,6 @@ from kproxy.tui.widgets.verdict import Validity, Verdict, objection
 
 GOTO = "goto"
 """The command for a number alone."""
-
-_MOST_FILES = 500
 
 
 class Argument(Protocol):
@@ -53,7 +51,7 @@ class Number(FreeText):
 
     def check(self, text: str) -> None:
         """Raise :class:`~captures.filters.FilterError` if it is not such a number."""
-        if not _number(text):
+        if not number_of(text):
             raise FilterError(f"{text!r} is no number", text, 0, len(text), "such as 17 or 120,412")
 
 
@@ -144,22 +142,11 @@ class OtherCapture(FilePath):
 
 
 def _files(text: str) -> list[Candidate]:
-    directory, _, beginning = text.rpartition("/")
-    start = len(text) - len(beginning)
-    try:
-        where = Path(f"{directory}/" if start else ".").expanduser()
-        with os.scandir(where) as entries:
-            found = [
-                (f"{entry.name}/", "directory", "") if entry.is_dir() else (entry.name, "file", "")
-                for entry in entries
-                if entry.name.startswith(beginning) and (beginning or not entry.name.startswith("."))
-            ]
-    except (OSError, RuntimeError, ValueError):  # no such directory, no such user, a NUL
-        return []
+    start = text.rfind("/") + 1
     return [
-        Candidate(name, kind, doc, start)
-        for name, kind, doc in sorted(found)[:_MOST_FILES]
-        if printable(name) == name
+        Candidate(found[start:], "directory" if found.endswith("/") else "file", "", start)
+        for found in completions_here(text)
+        if printable(found) == found
     ]
 
 
@@ -170,7 +157,7 @@ def fitting(offers: Iterable[tuple[str, str]], kind: str, word: str, start: int)
     return sorted(met, key=lambda one: not one.text.lower().startswith(wanted))
 
 
-def _number(text: str) -> int:
+def number_of(text: str) -> int:
     """Return a number from 1, 0 if the text is not one."""
     digits = text.strip().replace(",", "").replace("_", "")
     return int(digits) if digits.isascii() and digits.isdigit() and len(digits) <= 18 else 0
@@ -199,23 +186,15 @@ class CommandLine(TypingLine):
         :ivar argument: its argument, empty if there is none
         """
 
-        line: CommandLine
         command: Command
         argument: str
-
-        @property
-        def control(self) -> CommandLine:
-            """The line, for selectors of :func:`textual.on`."""
-            return self.line
 
     def __init__(
         self,
         arguments: Mapping[str, Argument] | None = None,
         commands: Mapping[str, Command] = BY_LINE,
-        *,
-        id: str | None = None,  # noqa: A002  # as every widget calls it
     ) -> None:
-        super().__init__(":", History("command"), "command, or a number to go to", id=id)
+        super().__init__(":", History("command"), "command, or a number to go to")
         self._arguments = dict(arguments or {})
         self._commands = commands
 
@@ -223,9 +202,9 @@ class CommandLine(TypingLine):
         name, argument, offset = _split(text)
         if not name:
             return Verdict(text, Validity.EMPTY, "a command, or the number of an exchange · tab: commands")
-        if _number(name) and not argument and GOTO in self._commands:
+        if number_of(name) and not argument and GOTO in self._commands:
             goto = self._commands[GOTO]
-            return Verdict(text, Validity.VALID, goto.doc, value=(goto, str(_number(name))))
+            return Verdict(text, Validity.VALID, goto.doc, value=(goto, str(number_of(name))))
         command = command_named(name, self._commands)
         position = text.index(name)
         if command is None:
@@ -244,11 +223,8 @@ class CommandLine(TypingLine):
         return Verdict(text, Validity.VALID, f"{usage}: {command.doc}", value=(command, argument))
 
     def submit(self, verdict: Verdict) -> None:
-        if verdict.value is None:
-            self.post_message(self.Cancelled(self))
-            return
-        command, argument = verdict.value
-        self.post_message(self.Submitted(self, command, argument))
+        if verdict.value is not None:
+            self.post_message(self.Submitted(*verdict.value))
 
     async def candidates(self, text: str, cursor: int) -> Sequence[Candidate]:
         name, _, offset = _split(text)

@@ -19,7 +19,8 @@ from textual.widgets import Static
 from dissectors.printable import printable
 from dissectors.sides import SIDES, Side
 from kproxy.tui.detail.nodes import Detail, FieldNode, SideDetail
-from kproxy.tui.detail.search import TextPattern, next_bytes, next_field
+from kproxy.tui.detail.search import next_bytes, next_field
+from kproxy.tui.search import Search
 from kproxy.tui.widgets.byte_view import ByteView
 from kproxy.tui.widgets.field_info import FieldInfo
 from kproxy.tui.widgets.field_tree import FieldTree
@@ -73,8 +74,8 @@ class DetailPane(Widget):
     }
     """
 
-    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002  # as Textual calls it
-        super().__init__(id=id)
+    def __init__(self) -> None:
+        super().__init__()
         self._detail: Detail | None = None
         self._wished: Side = "response"
         """The side that was looked at last; shown where there is one."""
@@ -249,13 +250,13 @@ class DetailPane(Widget):
         self.focus_fields()
 
     # ------------------------------------------------------------ search
-    async def search(self, wanted: TextPattern, *, forward: bool) -> bool:
+    async def search(self, wanted: Search, *, forward: bool) -> bool:
         """Move to the next match, in the bytes if focused, else in the trees; return whether there is one."""
         return await (self._search_bytes if self.bytes.has_focus else self._search_trees)(
             wanted, forward=forward
         )
 
-    async def _search_trees(self, wanted: TextPattern, *, forward: bool) -> bool:
+    async def _search_trees(self, wanted: Search, *, forward: bool) -> bool:
         detail, side = self._detail, self.side
         if detail is None:
             return False
@@ -274,7 +275,7 @@ class DetailPane(Widget):
         self._show_field(node)
         return True
 
-    async def _search_bytes(self, wanted: TextPattern, *, forward: bool) -> bool:
+    async def _search_bytes(self, wanted: Search, *, forward: bool) -> bool:
         detail, view = self._side_detail(self.side), self.bytes
         if detail is None:
             return False

@@ -37,6 +37,7 @@ class LineStyles:
 
     :ivar roles: of cells, by role
     :ivar rows: of lines coloured by a rule, by name of the colour
+    :ivar accent: of the signs for marks and comments
     :ivar cursor: of the whole line under the cursor
     """
 
@@ -44,8 +45,7 @@ class LineStyles:
     repeated: Style
     roles: Mapping[str, Style]
     rows: Mapping[str, Style]
-    mark: Style
-    comment: Style
+    accent: Style
     cursor: Style
     header: Style
     sorted_header: Style
@@ -136,8 +136,8 @@ class LinePainter:
         plain = styles.rows.get(summary.color, styles.plain)
         runs = [
             (CURSOR if selected else " ", styles.plain),
-            (MARKED if summary.marked else " ", styles.mark),
-            (COMMENTED if summary.comment else " ", styles.comment),
+            (MARKED if summary.marked else " ", styles.accent),
+            (COMMENTED if summary.comment else " ", styles.accent),
         ]
         last = len(repeats) - 1
         for index, (placed, repeated) in enumerate(zip(self.layout.columns, repeats, strict=True)):

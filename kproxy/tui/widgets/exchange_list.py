@@ -61,15 +61,6 @@ class ExchangeList(ExchangeView, can_focus=True, inherit_bindings=False):
         order: str
 
     @dataclass
-    class FollowingChanged(Message):
-        """Following has started or stopped.
-
-        :ivar following: whether the cursor follows now
-        """
-
-        following: bool
-
-    @dataclass
     class ProfileChanged(Message):
         """The columns have changed, or the width of one was dragged.
 
@@ -84,11 +75,8 @@ class ExchangeList(ExchangeView, can_focus=True, inherit_bindings=False):
         self,
         session: Session,
         profile: Profile = DEFAULT,
-        *,
-        id: str | None = None,  # noqa: A002  # as all widgets call it
-        classes: str | None = None,
     ) -> None:
-        super().__init__(session, profile, id=id, classes=classes)
+        super().__init__(session, profile)
         self._told: tuple[int | None, int | None] = (None, None)
         self._is_settling = False
         self._in_sight = True
@@ -230,10 +218,9 @@ class ExchangeList(ExchangeView, can_focus=True, inherit_bindings=False):
             self.post_message(self.Selected(self.number, held))
 
     def watch_following(self, following: bool) -> None:
-        """Move to the newest exchange, and post :class:`FollowingChanged`."""
+        """Move to the newest exchange."""
         if following:
             self._go(len(self._position.shown) - 1)
-        self.post_message(self.FollowingChanged(following))
 
     # ------------------------------------------------------------ scrolling
     @contextmanager

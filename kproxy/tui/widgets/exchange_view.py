@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from rich.segment import Segment
 from rich.style import Style
-from rich.text import Text
-from textual.geometry import Region, Size
-from textual.scroll_view import ScrollView
+from textual.geometry import Offset, Region, Size
 from textual.selection import Selection
 from textual.strip import Strip
 
@@ -21,105 +19,47 @@ from kproxy.text.cells import fit
 from kproxy.tui.column_layout import Layout, lay_out
 from kproxy.tui.columns import Clock, as_summary
 from kproxy.tui.list_position import Position, Window
-from kproxy.tui.profiles import Profile
+from kproxy.tui.profiles import WIDEST, Profile
 from kproxy.tui.row_colors import COLORS
 from kproxy.tui.states import ROLES
 from kproxy.tui.widgets.exchange_lines import MARGIN, LinePainter, LineStyles
+from kproxy.tui.widgets.line_styles import style_class, style_classes, style_rules
+from kproxy.tui.widgets.selectable import SelectableLines
 
 if TYPE_CHECKING:
     from kproxy.session import Session
 
 _TICK = 0.2  # seconds between two updates of running times
 _DAY = 86_400 * SECOND
-_MOST_SELECTED = 10_000  # most lines that are copied
+_STYLES = ("title", "sorted", "cursor", "repeated", "accent", *ROLES, *COLORS)
 
 
-class ExchangeView(ScrollView, inherit_bindings=False):
+class ExchangeView(SelectableLines, inherit_bindings=False):
     """The shown exchanges of a session, one per line, below a line of titles and above the held messages.
 
     :param session: the session
     :param profile: the columns
     """
 
-    ALLOW_SELECT = True
-
-    COMPONENT_CLASSES: ClassVar[set[str]] = {
-        "exchange-list--header",
-        "exchange-list--sorted",
-        "exchange-list--cursor",
-        "exchange-list--repeated",
-        "exchange-list--mark",
-        "exchange-list--comment",
-        *(f"exchange-list--{role}" for role in ROLES),
-        *(f"exchange-list--row-{color}" for color in COLORS),
-    }
-    """
-    | Class | Content |
-    |---|---|
-    | `exchange-list--header` | The titles of the columns. |
-    | `exchange-list--sorted` | The title of the column that the list is sorted by. |
-    | `exchange-list--cursor` | The line under the cursor. |
-    | `exchange-list--repeated` | Texts equal to those of the line above. |
-    | `exchange-list--mark`, `exchange-list--comment` | The signs for marks and comments. |
-    | `exchange-list--row-COLOR` | Lines coloured by a rule, see :mod:`kproxy.tui.row_colors`. |
-    | `exchange-list--ROLE` | States by their role, see :data:`kproxy.tui.states.LOOKS`. |
-    """
-
-    DEFAULT_CSS = """
+    COMPONENT_CLASSES: ClassVar[set[str]] = style_classes(_STYLES)
+    DEFAULT_CSS = (
+        style_rules("ExchangeView", _STYLES)
+        + """
     ExchangeView {
-        height: 1fr;
-        scrollbar-size-vertical: 1;
-        scrollbar-size-horizontal: 1;
-        scrollbar-gutter: stable;
-        background: $background;
-        color: $foreground;
-        & > .exchange-list--header { text-style: bold; background: $panel; color: $foreground; }
-        & > .exchange-list--sorted { text-style: bold; background: $panel; color: $text-accent; }
-        & > .exchange-list--cursor {
-            background: $block-cursor-blurred-background;
-            color: $block-cursor-blurred-foreground;
-            text-style: $block-cursor-blurred-text-style;
-        }
-        &:focus > .exchange-list--cursor {
-            background: $block-cursor-background;
-            color: $block-cursor-foreground;
-            text-style: $block-cursor-text-style;
-        }
-        & > .exchange-list--repeated { color: $text-disabled; }
-        & > .exchange-list--mark { color: $text-accent; text-style: bold; }
-        & > .exchange-list--comment { color: $text-accent; }
-        & > .exchange-list--quiet { color: $text-muted; }
-        & > .exchange-list--error { color: $text-error; }
-        & > .exchange-list--warning { color: $text-warning; }
-        & > .exchange-list--slow { color: $text-warning; }
-        & > .exchange-list--running { color: $text-primary; }
-        & > .exchange-list--held { color: $text-warning; text-style: bold; }
-        & > .exchange-list--damaged { color: $text-error; text-style: italic; }
-        & > .exchange-list--changed { color: $text-secondary; }
-        & > .exchange-list--row-error { color: $text-error; }
-        & > .exchange-list--row-warning { color: $text-warning; }
-        & > .exchange-list--row-success { color: $text-success; }
-        & > .exchange-list--row-primary { color: $text-primary; }
-        & > .exchange-list--row-secondary { color: $text-secondary; }
-        & > .exchange-list--row-accent { color: $text-accent; }
-        & > .exchange-list--row-muted { color: $text-muted; }
-        &:nocolor > .exchange-list--error { text-style: bold; }
-        &:ansi > .exchange-list--repeated { text-style: dim; }
-        &:ansi > .exchange-list--quiet { text-style: dim; }
-        &:ansi > .exchange-list--header { background: ansi_default; text-style: bold underline; }
-        &:ansi > .exchange-list--sorted { background: ansi_default; text-style: bold underline reverse; }
+        &:nocolor > .drawn--error { text-style: bold; }
+        &:ansi > .drawn--repeated { text-style: dim; }
+        &:ansi > .drawn--muted { text-style: dim; }
+        &:ansi > .drawn--sorted { background: ansi_default; text-style: bold underline reverse; }
     }
     """
+    )
 
     def __init__(
         self,
         session: Session,
         profile: Profile,
-        *,
-        id: str | None = None,  # noqa: A002  # as all widgets call it
-        classes: str | None = None,
     ) -> None:
-        super().__init__(id=id, classes=classes)
+        super().__init__()
         self.session = session
         self._profile = profile
         self._position = Position()
@@ -211,18 +151,17 @@ class ExchangeView(ScrollView, inherit_bindings=False):
         self.refresh()
 
     def _styles(self) -> LineStyles:
-        def style(name: str) -> Style:
-            return self.get_component_rich_style(f"exchange-list--{name}")
+        def style(role: str) -> Style:
+            return self.get_component_rich_style(style_class(role))
 
         return LineStyles(
             plain=self.rich_style,
             repeated=style("repeated"),
             roles={role: style(role) for role in ROLES},
-            rows={color: style(f"row-{color}") for color in COLORS},
-            mark=style("mark"),
-            comment=style("comment"),
+            rows={color: style(color) for color in COLORS},
+            accent=style("accent"),
             cursor=style("cursor"),
-            header=style("header"),
+            header=style("title"),
             sorted_header=style("sorted"),
         )
 
@@ -285,9 +224,9 @@ class ExchangeView(ScrollView, inherit_bindings=False):
             nothing = self._nothing() if y == 1 and not window.exchanges else ""
             return Strip([Segment(fit(nothing, window.width), painter.styles.repeated)], window.width)
         strip = self._row(row, at, y)
-        selection = self.text_selection
-        if selection is not None:
-            strip = self._highlighted(strip, selection, row)
+        span = None if self.text_selection is None else self.text_selection.get_span(row)
+        if span is not None:
+            strip = self.highlighted(strip, *span)
         return strip.crop_extend(
             left, right, painter.styles.cursor if row == self._position.row else painter.styles.plain
         )
@@ -333,27 +272,23 @@ class ExchangeView(ScrollView, inherit_bindings=False):
             return "   nothing is marked, of what the filter shows"
         if status.exchanges and status.filter is not None:
             return f"   nothing fits{wanted}"
-        return "   no exchanges" if status.finished else "   no exchanges yet"
+        if status.finished:
+            return "   no exchanges"
+        return (
+            "   no exchanges yet" if self.session.live else "   no exchanges so far: the file is being read"
+        )
 
     # ------------------------------------------------------------ selecting text
-    def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        """Return the selected text, as far as its summaries exist."""
-        window, at = self._window(), self._clock()
-        first = window.top if selection.start is None else selection.start.y
-        last = window.top + window.body - 1 if selection.end is None else selection.end.y
-        lines = []
-        for row in range(max(first, 0), min(last + 1, self._position.rows, first + _MOST_SELECTED)):
-            span = selection.get_span(row)
-            if span is not None:
-                text = self._row(row, at).text
-                lines.append(text[span[0] : None if span[1] < 0 else span[1]].rstrip())
-        return ("\n".join(lines), "\n") if lines else None
+    def line_count(self) -> int:
+        return self._position.rows
 
-    def _highlighted(self, strip: Strip, selection: Selection, row: int) -> Strip:
-        span = selection.get_span(row)
-        if span is None:
-            return strip
-        text = Text.assemble(*((segment.text, segment.style or "") for segment in strip), end="")
-        style = self.screen.get_component_rich_style("screen--selection")
-        text.stylize(style, span[0], len(text) if span[1] < 0 else span[1])
-        return Strip(text.render(self.app.console), strip.cell_length)
+    def line_text(self, y: int) -> str:
+        return self._row(y, self._clock()).text
+
+    def get_selection(self, selection: Selection) -> tuple[str, str] | None:
+        """Return the selected text, as far as its summaries exist; without an end, of visible lines."""
+        window = self._window()
+        start = selection.start or Offset(0, window.top)
+        end = selection.end or Offset(WIDEST, window.top + window.body - 1)
+        found = super().get_selection(Selection(start, end))
+        return found if found is not None and found[0] else None

@@ -78,11 +78,6 @@ class FieldTree(SelectableLines, CursorLines, can_focus=True):
         tree: FieldTree
         node: FieldNode
 
-        @property
-        def control(self) -> FieldTree:
-            """The tree."""
-            return self.tree
-
     class ShowBytes(Message):
         """A request to show the bytes of the selected field."""
 

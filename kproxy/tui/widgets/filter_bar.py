@@ -1,12 +1,11 @@
-"""The line for typing filters of the list, hold filters and fault rules."""
+"""The line for typing filters of the list."""
 
 from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
 
 from textual.message import Message
 
@@ -24,15 +23,8 @@ Known = Callable[[str], Awaitable[Sequence[str]]]
 SAVED = "saved"
 """Kind of candidates that are saved filters."""
 
+_EXAMPLE = "such as: api == Fetch and latency > 100ms, ~t orders ~e"
 _NAMED = re.compile(r"\s*@([\w-]*)")
-
-
-class Complete(Protocol):
-    """The signature of :func:`captures.filters.complete`."""
-
-    def __call__(
-        self, text: str, cursor: int | None = None, known: Mapping[str, Iterable[str]] | None = None
-    ) -> list[Candidate]: ...
 
 
 class FilterBar(TypingLine):
@@ -41,53 +33,29 @@ class FilterBar(TypingLine):
     :param known: returns known values of a field, for completion
     :param saved: saved filters by name, which ``@name`` stands for; names with a meaning in the language, such as
         ``@marked``, take precedence
-    :param check: returns the value of a text, or raises :class:`~captures.filters.FilterError`
-    :param complete: returns completions
-    :param optional: whether an empty text is valid and means everything
-    :param history: name of the history
+    :param check: returns the filter for a text, or raises :class:`~captures.filters.FilterError`
     """
 
     @dataclass
     class Applied(Message):
         """A filter was submitted.
 
-        :ivar text: the filter with saved filters inserted; empty for everything
-        :ivar value: result of ``check``, None for everything
+        :ivar filter: None for everything
         """
 
-        bar: FilterBar
-        text: str
-        value: Any
-
-        @property
-        def filter(self) -> Filter | None:
-            """The filter, None for everything, and if the bar is for something else."""
-            return self.value if isinstance(self.value, Filter) else None
-
-        @property
-        def control(self) -> FilterBar:
-            """The bar, for selectors of :func:`textual.on`."""
-            return self.bar
+        filter: Filter | None
 
     def __init__(
         self,
         known: Known | None = None,
         saved: Mapping[str, str] | None = None,
         *,
-        check: Callable[[str], Any] = compile_filter,
-        complete: Complete = complete,
-        optional: bool = True,
-        history: str = "filter",
-        sign: str = "filter",
-        placeholder: str = "such as: api == Fetch and latency > 100ms, ~t orders ~e",
-        id: str | None = None,  # noqa: A002  # as every widget calls it
+        check: Callable[[str], Filter] = compile_filter,
     ) -> None:
-        super().__init__(sign, History(history), placeholder, id=id)
+        super().__init__("filter", History("filter"), _EXAMPLE)
         self.saved: Mapping[str, str] = saved or {}
         self._known = known
         self._check = check
-        self._complete = complete
-        self._optional = optional
         self._met: dict[str, Sequence[str]] = {}
 
     def open(self, text: str = "", sign: str | None = None) -> None:
@@ -97,9 +65,7 @@ class FilterBar(TypingLine):
     # ------------------------------------------------------------ judging
     def judge(self, text: str) -> Verdict:
         if not text.strip():
-            if self._optional:
-                return Verdict(text, Validity.EMPTY, "enter: everything · tab: fields · up: earlier ones")
-            return Verdict(text, Validity.INCOMPLETE, "nothing is written yet")
+            return Verdict(text, Validity.EMPTY, "enter: everything · tab: fields · up: earlier ones")
         written = text.rstrip()
         try:
             written = self.expanded(written)
@@ -108,14 +74,13 @@ class FilterBar(TypingLine):
             if written != text.rstrip():
                 return Verdict(text, Validity.INVALID, f"{written}: {error.message}", 0, len(text))
             return objection(error, text)
-        plainly = str(getattr(value, "expanded", ""))
+        plainly = value.expanded
         return Verdict(
             text, Validity.VALID, plainly if plainly != text.strip() else "enter applies it", value=value
         )
 
     def submit(self, verdict: Verdict) -> None:
-        text = self.expanded(verdict.text).strip()
-        self.post_message(self.Applied(self, text, verdict.value))
+        self.post_message(self.Applied(verdict.value))
 
     # ------------------------------------------------------------ saved filters
     def expanded(self, text: str) -> str:
@@ -152,7 +117,7 @@ class FilterBar(TypingLine):
     def _completed(self, text: str, cursor: int) -> tuple[list[Candidate], set[str]]:
         """Return completions, and the fields whose values are needed for more."""
         known = _RecordingMapping(self._met)
-        offered = [*self._offers_of_saved(text, cursor), *self._complete(text, cursor, known)]
+        offered = [*self._offers_of_saved(text, cursor), *complete(text, cursor, known)]
         # unprintable values cannot be typed
         return [one for one in offered if printable(one.text) == one.text], known.missed
 

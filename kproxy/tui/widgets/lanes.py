@@ -25,6 +25,7 @@ from captures.meaning import words
 from captures.time_format import span
 from kproxy.text.cells import fit, width
 from kproxy.tui.commands import Place, bindings
+from kproxy.tui.widgets.line_styles import style_class, style_classes, style_rules
 from kproxy.tui.widgets.time_axis import time_axis
 
 _SIGNS = {
@@ -40,6 +41,7 @@ _ORDER = {phase: place for place, phase in enumerate(_SIGNS)}
 _LEFT = "╳"
 _LEGEND = "  ".join([*(f"{sign} {phase}" for phase, sign in _SIGNS.items()), f"{_LEFT} gone"])
 _MARK, _RUNNING = "▼", "▽"
+_ROLES = ("title", "muted", "accent", "cursor", "success", "warning", "error")
 _LABEL = (11, 24)
 _ZOOM = 2
 _PAN = 4
@@ -58,46 +60,8 @@ class Lanes(Widget, can_focus=True):
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(Place.TIMELINE)]
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {
-        "lanes--title",
-        "lanes--muted",
-        "lanes--mark",
-        "lanes--cursor",
-        "lanes--stable",
-        "lanes--waiting",
-        "lanes--trouble",
-    }
-    """
-    | Class | Content |
-    |---|---|
-    | `lanes--title` | The title. |
-    | `lanes--muted` | Names, the time axis. |
-    | `lanes--mark` | Starts of rebalances. |
-    | `lanes--cursor` | The rebalance under the cursor. |
-    | `lanes--stable` | A member with its assignment. |
-    | `lanes--waiting` | A member that joins, syncs or revokes. |
-    | `lanes--trouble` | A member that is silent, or does not join. |
-    """
-
-    DEFAULT_CSS = """
-    Lanes {
-        height: 1fr;
-        background: $background;
-        color: $foreground;
-        & > .lanes--title { text-style: bold; background: $panel; color: $foreground; }
-        & > .lanes--muted { color: $text-muted; }
-        & > .lanes--mark { color: $text-accent; }
-        & > .lanes--stable { color: $text-success; }
-        & > .lanes--waiting { color: $text-warning; }
-        & > .lanes--trouble { color: $text-error; }
-        & > .lanes--cursor {
-            background: $block-cursor-blurred-background;
-            color: $block-cursor-blurred-foreground;
-        }
-        &:focus > .lanes--cursor { background: $block-cursor-background; color: $block-cursor-foreground; }
-        &:ansi > .lanes--title { background: ansi_default; color: ansi_default; text-style: bold underline; }
-    }
-    """
+    COMPONENT_CLASSES: ClassVar[set[str]] = style_classes(_ROLES)
+    DEFAULT_CSS = style_rules("Lanes", _ROLES)
 
     @dataclass
     class Selected(Message):
@@ -299,7 +263,7 @@ class Lanes(Widget, can_focus=True):
         return Strip(line).crop_extend(0, room, style)
 
     def _style(self, name: str) -> Style:
-        return self.get_component_rich_style(f"lanes--{name}")
+        return self.get_component_rich_style(style_class(name))
 
     def _title(self) -> str:
         if self._timeline is None:
@@ -330,7 +294,7 @@ class Lanes(Widget, can_focus=True):
             if len(text) > self._cells - cell:
                 text = text[0]
             segments.append(Segment(" " * (cell - at), self.rich_style))
-            segments.append(Segment(text, self._style("cursor" if current else "mark")))
+            segments.append(Segment(text, self._style("cursor" if current else "accent")))
             at = cell + len(text)
         strip = Strip(segments).crop_extend(0, label + self._cells, self.rich_style)
         if chosen is None:
@@ -351,7 +315,7 @@ class Lanes(Widget, can_focus=True):
         styles = [self.rich_style if phase is None else self._style(_role(phase)) for phase in phases]
         gone = -1 if member.left is None else self._cell(member.left)
         if 0 <= gone < self._cells:
-            signs[gone], styles[gone] = _LEFT, self._style("trouble")
+            signs[gone], styles[gone] = _LEFT, self._style("error")
         for cell in self._chosen_cells():
             styles[cell] = self._style("cursor")
         label = Segment(fit(f" {_name(member)}", self._label), self._style("muted"))
@@ -373,5 +337,5 @@ def _name(member: GroupMember) -> str:
 
 def _role(phase: Phase) -> str:
     if phase is Phase.STABLE:
-        return "stable"
-    return "trouble" if phase in (Phase.SILENT, Phase.NOT_JOINING) else "waiting"
+        return "success"
+    return "error" if phase in (Phase.SILENT, Phase.NOT_JOINING) else "warning"

@@ -25,6 +25,7 @@ from captures.time_format import span
 from dissectors.units import SECOND
 from kproxy.text.cells import fit
 from kproxy.tui.widgets.latency_scale import Scale, bound_text, fitting
+from kproxy.tui.widgets.line_styles import style_class, style_classes, style_rules
 
 _SHADES = " ·░▒▓█"
 _BARS = "▏▎▍▌▋▊▉█"
@@ -38,6 +39,7 @@ _BAR = (10, 28)
 _AXIS = "│"
 _LEGEND = "  ".join(f"{sign} p{rank}" if rank < 100 else f"{sign} longest" for rank, sign in _LINES)
 _DAY = 86_400 * SECOND
+_ROLES = ("title", "muted", "bar", "heat", "cursor")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,40 +82,8 @@ class LatencyMap(Widget, can_focus=True):
     :param zone: time zone; None for local time
     """
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {
-        "latency-map--title",
-        "latency-map--muted",
-        "latency-map--bar",
-        "latency-map--heat",
-        "latency-map--cursor",
-    }
-    """
-    | Class | Content |
-    |---|---|
-    | `latency-map--title` | The title. |
-    | `latency-map--muted` | Axes and their labels. |
-    | `latency-map--bar` | The histogram. |
-    | `latency-map--heat` | The picture over time. |
-    | `latency-map--cursor` | Row and slice of the cursor. |
-    """
-
-    DEFAULT_CSS = """
-    LatencyMap {
-        height: 1fr;
-        background: $background;
-        color: $foreground;
-        & > .latency-map--title { text-style: bold; background: $panel; color: $foreground; }
-        & > .latency-map--muted { color: $text-muted; }
-        & > .latency-map--bar { color: $primary; }
-        & > .latency-map--heat { color: $accent; }
-        & > .latency-map--cursor {
-            background: $block-cursor-blurred-background;
-            color: $block-cursor-blurred-foreground;
-        }
-        &:focus > .latency-map--cursor { background: $block-cursor-background; color: $block-cursor-foreground; }
-        &:ansi > .latency-map--title { background: ansi_default; color: ansi_default; text-style: bold underline; }
-    }
-    """
+    COMPONENT_CLASSES: ClassVar[set[str]] = style_classes(_ROLES)
+    DEFAULT_CSS = style_rules("LatencyMap", _ROLES)
 
     @dataclass
     class Entered(Message):
@@ -262,8 +232,7 @@ class LatencyMap(Widget, can_focus=True):
         """Return the title, a row, the time axis, or the line about the cursor."""
         width, style = self.size.width, self.rich_style
         if y == 0:
-            title = self.get_component_rich_style("latency-map--title")
-            return Strip([Segment(fit(self._title(), width), title)])
+            return Strip([Segment(fit(self._title(), width), self._style("title"))])
         if self._layout is None:
             text = " No exchange with a latency is shown." if y == 1 and self._picture is not None else ""
             return Strip([Segment(fit(text, width), self._style("muted"))])
@@ -277,7 +246,7 @@ class LatencyMap(Widget, can_focus=True):
         return Strip.blank(width, style)
 
     def _style(self, name: str) -> Style:
-        return self.get_component_rich_style(f"latency-map--{name}")
+        return self.get_component_rich_style(style_class(name))
 
     def _title(self) -> str:
         picture = self._picture

@@ -33,6 +33,7 @@ from kproxy.text.cells import fit
 from kproxy.text.tables import Column, fitted
 from kproxy.tui.commands import Place, bindings
 from kproxy.tui.widgets.cursor_lines import CursorLines
+from kproxy.tui.widgets.line_styles import style_class, style_classes, style_rules
 from kproxy.tui.widgets.selectable import SelectableLines
 from kproxy.tui.widgets.table_rows import INDENT, Line, Lines, Order, Role, Row, role_of, text_of
 
@@ -65,47 +66,8 @@ class RowTable(SelectableLines, CursorLines, can_focus=True, inherit_bindings=Fa
     HEADER = 1
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(Place.TABLE)]
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {
-        "row-table--header",
-        "row-table--cursor",
-        *(f"row-table--{role}" for role in Role),
-    }
-    """
-    | Class | Content |
-    |---|---|
-    | `row-table--header` | The titles of the columns. |
-    | `row-table--cursor` | The line under the cursor. |
-    | `row-table--ROLE` | Cells by their :class:`~kproxy.tui.widgets.table_rows.Role`. |
-    """
-
-    DEFAULT_CSS = """
-    RowTable {
-        height: 1fr;
-        scrollbar-size-vertical: 1;
-        scrollbar-size-horizontal: 1;
-        scrollbar-gutter: stable;
-        background: $background;
-        color: $foreground;
-        & > .row-table--header { text-style: bold; background: $panel; color: $foreground; }
-        & > .row-table--cursor {
-            background: $block-cursor-blurred-background;
-            color: $block-cursor-blurred-foreground;
-            text-style: $block-cursor-blurred-text-style;
-        }
-        &:focus > .row-table--cursor {
-            background: $block-cursor-background;
-            color: $block-cursor-foreground;
-            text-style: $block-cursor-text-style;
-        }
-        & > .row-table--plain { color: $foreground; }
-        & > .row-table--strong { text-style: bold; }
-        & > .row-table--muted { color: $text-muted; }
-        & > .row-table--success { color: $text-success; }
-        & > .row-table--warning { color: $text-warning; }
-        & > .row-table--error { color: $text-error; }
-        &:ansi > .row-table--header { background: ansi_default; color: ansi_default; text-style: bold underline; }
-    }
-    """
+    COMPONENT_CLASSES: ClassVar[set[str]] = style_classes(("title", "cursor", *Role))
+    DEFAULT_CSS = style_rules("RowTable", ("title", "cursor", *Role))
 
     @dataclass
     class _About(Message):
@@ -283,13 +245,13 @@ class RowTable(SelectableLines, CursorLines, can_focus=True, inherit_bindings=Fa
         else:
             return Strip.blank(self.size.width, style)
         strip = self.selectable(strip, at)
-        filling = self.get_component_rich_style("row-table--header") if y == 0 else style
+        filling = self._style("title") if y == 0 else style
         if place == self.cursor and len(self._lines) and y:
-            filling = self.get_component_rich_style("row-table--cursor")
+            filling = self._style("cursor")
         return strip.crop_extend(left, left + room, filling)
 
     def _titles(self) -> Strip:
-        style = self.get_component_rich_style("row-table--header")
+        style = self._style("title")
         parts = []
         for index, size in self._widths.items():
             column, sign = self.columns[index], ""
@@ -301,7 +263,7 @@ class RowTable(SelectableLines, CursorLines, can_focus=True, inherit_bindings=Fa
 
     def _line(self, place: int) -> Strip:
         line, current = self._lines[place], place == self.cursor
-        cursor = self.get_component_rich_style("row-table--cursor") if current else None
+        cursor = self._style("cursor") if current else None
         segments = [Segment(_CURSOR if current else " ", cursor or self.rich_style)]
         for index, size in self._widths.items():
             cell = line.row.cells[index]
@@ -317,8 +279,8 @@ class RowTable(SelectableLines, CursorLines, can_focus=True, inherit_bindings=Fa
             sign = _UNFOLDED if line.row.key in self._unfolded else _FOLDED
         return f"{sign:<{self._lines.indent(line)}}"
 
-    def _style(self, role: Role) -> Style:
-        return self.get_component_rich_style(f"row-table--{role}")
+    def _style(self, role: str) -> Style:
+        return self.get_component_rich_style(style_class(role))
 
     def line_text(self, y: int) -> str:
         return (self._line(y - 1) if y else self._titles()).text

@@ -38,18 +38,12 @@ class SearchBar(TypingLine):
         :ivar deep: whether to search every field and the frames
         """
 
-        bar: SearchBar
         search: ParsedSearch
         forward: bool
         deep: bool
 
-        @property
-        def control(self) -> SearchBar:
-            """The bar, for selectors of :func:`textual.on`."""
-            return self.bar
-
-    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002  # as every widget calls it
-        super().__init__("search", History("search"), "text, /expression/ or 0xHEX", id=id)
+    def __init__(self) -> None:
+        super().__init__("search", History("search"), "text, /expression/ or 0xHEX")
         self.deep = False
         self._forward = True
         self._can_be_deep = True
@@ -97,4 +91,4 @@ class SearchBar(TypingLine):
         self.study(offer=False)
 
     def submit(self, verdict: Verdict) -> None:
-        self.post_message(self.Search(self, verdict.value, forward=self._forward, deep=self.deep))
+        self.post_message(self.Search(verdict.value, forward=self._forward, deep=self.deep))

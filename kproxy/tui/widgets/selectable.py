@@ -40,10 +40,11 @@ class SelectableLines(ScrollView):
         selection = self.text_selection
         span = None if selection is None else selection.get_span(y)
         if span is not None:
-            strip = self._with_span(strip, *span)
+            strip = self.highlighted(strip, *span)
         return strip.apply_offsets(0, y)
 
-    def _with_span(self, strip: Strip, start: int, end: int) -> Strip:
+    def highlighted(self, strip: Strip, start: int, end: int) -> Strip:
+        """Return a line with some characters highlighted; a negative end is that of the line."""
         text = strip.text
         begin, stop = cell_len(text[:start]), strip.cell_length if end < 0 else cell_len(text[:end])
         before, chosen, after = (strip.crop(0, begin), strip.crop(begin, stop), strip.crop(stop))

@@ -26,6 +26,7 @@ from captures.time_format import clock
 from dissectors.printable import printable
 from kproxy.text.cells import cut, fit, width
 from kproxy.tui.widgets.cursor_lines import CursorLines
+from kproxy.tui.widgets.line_styles import style_class, style_classes, style_rules
 from kproxy.tui.widgets.sequence_lines import FoldKey, Line, LineKind
 
 _CURSOR = "▌"
@@ -53,7 +54,7 @@ _SYMBOLS = {
     Outcome.IN_FLIGHT: "… ",
     Outcome.ORPHAN: "← ",
 }
-_ROLES = {
+_OUTCOME_ROLES = {
     Outcome.ERROR: "error",
     Outcome.UNANSWERED: "warning",
     Outcome.NOT_RECORDED: "warning",
@@ -62,6 +63,7 @@ _ROLES = {
 }
 
 
+_ROLES = ("title", "strong", "plain", "muted", "primary", "success", "warning", "error", "cursor")
 _UNSEEN = (Outcome.UNANSWERED, Outcome.NOT_RECORDED)
 
 
@@ -73,55 +75,8 @@ class SequenceDiagram(CursorLines, can_focus=True, inherit_bindings=False):
     """
 
     HEADER = 3  # a title, names, addresses
-    COMPONENT_CLASSES: ClassVar[set[str]] = {
-        "sequence--title",
-        "sequence--head",
-        "sequence--muted",
-        "sequence--time",
-        "sequence--request",
-        "sequence--response",
-        "sequence--event",
-        "sequence--error",
-        "sequence--warning",
-        "sequence--cursor",
-    }
-    """
-    | Class | Content |
-    |---|---|
-    | `sequence--title` | The title. |
-    | `sequence--head` | Names of clients and brokers. |
-    | `sequence--muted` | Lifelines, addresses, silence. |
-    | `sequence--time` | Times and folds. |
-    | `sequence--request`, `sequence--response`, `sequence--event` | Arrows and their texts. |
-    | `sequence--error`, `sequence--warning` | Arrows and texts with errors or warnings. |
-    | `sequence--cursor` | The line under the cursor. |
-    """
-
-    DEFAULT_CSS = """
-    SequenceDiagram {
-        height: 1fr;
-        background: $background;
-        color: $foreground;
-        scrollbar-size-vertical: 1;
-        scrollbar-size-horizontal: 1;
-        scrollbar-gutter: stable;
-        & > .sequence--title { background: $panel; color: $foreground; text-style: bold; }
-        & > .sequence--head { color: $foreground; text-style: bold; }
-        & > .sequence--muted { color: $text-muted; }
-        & > .sequence--time { color: $text-muted; }
-        & > .sequence--request { color: $foreground; }
-        & > .sequence--response { color: $text-primary; }
-        & > .sequence--event { color: $text-success; }
-        & > .sequence--error { color: $text-error; }
-        & > .sequence--warning { color: $text-warning; }
-        & > .sequence--cursor {
-            background: $block-cursor-blurred-background;
-            color: $block-cursor-blurred-foreground;
-        }
-        &:focus > .sequence--cursor { background: $block-cursor-background; color: $block-cursor-foreground; }
-        &:ansi > .sequence--title { background: ansi_default; color: ansi_default; text-style: bold underline; }
-    }
-    """
+    COMPONENT_CLASSES: ClassVar[set[str]] = style_classes(_ROLES)
+    DEFAULT_CSS = style_rules("SequenceDiagram", _ROLES)
 
     @dataclass
     class Entered(Message):
@@ -284,7 +239,7 @@ class SequenceDiagram(CursorLines, can_focus=True, inherit_bindings=False):
             title = f" {self._title}{'  ·  following' if self.following else ''}"
             return Strip([Segment(fit(title, room), self._style("title"))])
         if y < self.HEADER:
-            head, role = self._heads(y), "head" if y == 1 else "muted"
+            head, role = self._heads(y), "strong" if y == 1 else "muted"
             strip = Strip([Segment(" " * _LEFT, style)])
             return self._scrolled(strip, Strip([Segment(head, self._style(role))]), left, style)
         place = self.scroll_offset.y + y - self.HEADER
@@ -294,7 +249,7 @@ class SequenceDiagram(CursorLines, can_focus=True, inherit_bindings=False):
         return Strip([Segment(fit(text, room), self._style("muted"))])
 
     def _style(self, role: str) -> Style:
-        return self.get_component_rich_style(f"sequence--{role}")
+        return self.get_component_rich_style(style_class(role))
 
     def _scrolled(self, fixed: Strip, moving: Strip, left: int, style: Style) -> Strip:
         """Join a fixed strip with one that scrolls sideways."""
@@ -330,7 +285,7 @@ class SequenceDiagram(CursorLines, can_focus=True, inherit_bindings=False):
         cursor = self._style("cursor") if current else None
         time = "" if line.time is None else clock(line.time, self._zone)
         fixed = Segment(
-            f"{_CURSOR if current else ' '}{line.margin} {time:<{_TIME}} ", cursor or self._style("time")
+            f"{_CURSOR if current else ' '}{line.margin} {time:<{_TIME}} ", cursor or self._style("muted")
         )
         parts = [(text, cursor or self._style(role)) for text, role in self._parts(line)]
         moving = Strip([Segment(text, style) for text, style in parts])
@@ -349,7 +304,7 @@ class SequenceDiagram(CursorLines, can_focus=True, inherit_bindings=False):
             )
             return [
                 (lifelines[:1], "muted"),
-                (text, "muted" if silent else "time"),
+                (text, "muted"),
                 (lifelines[1 + width(text) :], "muted"),
             ]
         assert line.step is not None
@@ -406,7 +361,7 @@ def _about(participant: Participant) -> str:
 
 def _role(line: Line, step: Step) -> str:
     if line.kind is LineKind.EVENT:
-        return "warning" if step.kind is Kind.RESET else "event"
+        return "warning" if step.kind is Kind.RESET else "success"
     if line.kind is LineKind.REQUEST:
-        return "request"
-    return _ROLES.get(step.outcome, "response")
+        return "plain"
+    return _OUTCOME_ROLES.get(step.outcome, "primary")

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partialmethod
 from typing import ClassVar
 
@@ -23,7 +22,6 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.content import Content
 from textual.geometry import Region
-from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Input, Label, OptionList, Static
 
@@ -115,29 +113,13 @@ class TypingLine(Widget):
     }
     """
 
-    @dataclass
-    class Cancelled(Message):
-        """The line was closed without submitting.
-
-        :ivar line: the line
-        """
-
-        line: TypingLine
-
-        @property
-        def control(self) -> TypingLine:
-            """The line, for selectors of :func:`textual.on`."""
-            return self.line
-
     def __init__(
         self,
         sign: str,
         history: History,
         placeholder: str = "",
-        *,
-        id: str | None = None,  # noqa: A002  # as every widget calls it
     ) -> None:
-        super().__init__(id=id)
+        super().__init__()
         self.history = history
         self.verdict = Verdict("", Validity.EMPTY)
         self._sign = sign
@@ -412,7 +394,6 @@ class TypingLine(Widget):
             return
         self.workers.cancel_group(self, "study")
         self.close()
-        self.post_message(self.Cancelled(self))
 
     def on_descendant_blur(self) -> None:
         """Close the completions when the focus leaves."""

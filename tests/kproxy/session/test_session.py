@@ -353,7 +353,7 @@ async def test_what_comes_is_listed_and_requests_in_flight_too(
         await asyncio.sleep(0.01)
     growing.write(size)
     await until(lambda: followed.status.exchanges == 402)
-    followed.stop_reading()
+    followed._capture.source.stop()
     await until(lambda: followed.status.finished)
     assert followed.status.in_flight == 0
 
@@ -389,7 +389,7 @@ async def test_order_filter_and_marks_stay_consistent_while_rows_arrive(
         for index in rng.sample(range(len(numbers)), min(len(numbers), 20)):
             assert shown.index_of(numbers[index]) == index
     await until(lambda: followed.status.exchanges == 402)
-    followed.stop_reading()
+    followed._capture.source.stop()
     await until(lambda: followed.status.finished)
     await followed.set_filter(wanted)
     await followed.set_order(None)
@@ -419,7 +419,7 @@ async def test_the_oldest_are_forgotten_and_numbers_stay(growing: GrowingFile) -
             await asyncio.sleep(0.02)
         growing.write(size)
         await until(lambda: session.status.first + session.status.exchanges == 403)
-        session.stop_reading()
+        session._capture.source.stop()
         await until(lambda: session.status.finished)
         assert session.status.exchanges <= 200
         first = session.status.first

@@ -47,6 +47,6 @@ def test_names_go_on_as_what_is_there(tmp_path: Path, monkeypatch: pytest.Monkey
     assert completions_here("out/") == ["out/a.csv"]
     assert completions_here("~/or") == ["~/orders.csv"]
     assert completions_here(".h") == [".hidden"]
-    assert completions_here("") == ()
+    assert completions_here("") == ["out/", "orders.csv"]
     assert completions_here("nowhere/x") == []
     assert completions_here("a\0") == []

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 from textual.command import CommandPalette, Provider
 from textual.pilot import Pilot
+from textual.system_commands import SystemCommandsProvider
 
 from kproxy.tui.app import KproxyApp
 from kproxy.tui.commands import BY_NAME, COMMANDS, Place
 from kproxy.tui.config import load_settings
-from kproxy.tui.palette import Commands, title_of
+from kproxy.tui.palette import title_of
 from kproxy.tui.settings import Settings
 from tests.kproxy.tui.kit import session_of, settled, until
 
@@ -29,15 +30,11 @@ mine = "api == Produce"
 """
 
 
-class PaletteApp(KproxyApp):
-    COMMANDS = {Commands}  # noqa: RUF012
-
-
 @asynccontextmanager
 async def opened(folder: Path) -> AsyncIterator[Pilot[object]]:
     file = folder / "kproxy.toml"
     file.write_text(FILE)
-    app = PaletteApp(session_of(), Settings(load_settings(file)))
+    app = KproxyApp(session_of(), Settings(load_settings(file)))
     async with app.run_test(size=(120, 40)) as pilot:
         await settled(pilot)
         yield pilot  # type: ignore[misc]
@@ -57,7 +54,7 @@ async def offers(provider: Provider, query: str = "") -> dict[str, str]:
 
 async def test_every_command_that_can_be_done_is_offered(tmp_path: Path) -> None:
     async with opened(tmp_path) as pilot:
-        offered = await offers(Commands(pilot.app.screen))
+        offered = await offers(SystemCommandsProvider(pilot.app.screen))
     for command in COMMANDS:
         if command.place in (Place.SCREEN, Place.LIST) and not command.doc.startswith("Live:"):
             assert title_of(command) in offered
@@ -69,13 +66,13 @@ async def test_every_command_that_can_be_done_is_offered(tmp_path: Path) -> None
 
 async def test_what_needs_a_proxy_is_not_offered_without_one(tmp_path: Path) -> None:
     async with opened(tmp_path) as pilot:
-        offered = await offers(Commands(pilot.app.screen))
+        offered = await offers(SystemCommandsProvider(pilot.app.screen))
     assert "Hold: release" not in offered
 
 
 async def test_filters_profiles_and_themes_are_found_by_name(tmp_path: Path) -> None:
     async with opened(tmp_path) as pilot:
-        provider = Commands(pilot.app.screen)
+        provider = SystemCommandsProvider(pilot.app.screen)
         assert (await offers(provider, "@mine"))["Filter: @mine"] == "api == Produce"
         assert "Profile: timing" in await offers(provider, "timing")
         assert "Theme: nord" in await offers(provider, "nord")
@@ -96,7 +93,7 @@ async def test_a_command_is_carried_out(tmp_path: Path) -> None:
 
 async def test_a_saved_filter_is_applied(tmp_path: Path) -> None:
     async with opened(tmp_path) as pilot:
-        offered = [hit async for hit in Commands(pilot.app.screen).search("@mine")]
+        offered = [hit async for hit in SystemCommandsProvider(pilot.app.screen).search("@mine")]
         offered[0].command()
         await settled(pilot)
         status = pilot.app.session.status  # type: ignore[attr-defined]

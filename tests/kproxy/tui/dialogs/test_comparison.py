@@ -9,7 +9,7 @@ from textual.widgets import Static
 from dissectors.frames import decode_response
 from kproxy.replay.response_comparison import compared
 from kproxy.replay.results import Outcome
-from kproxy.tui.dialogs.comparison import Comparison
+from kproxy.tui.dialogs.comparison import replayed_comparison
 from kproxy.tui.live.replay import ReplayedExchange
 from kproxy.tui.widgets.row_table import RowTable
 from tests.kproxy.frames import response_frame
@@ -55,7 +55,7 @@ class ComparisonApp(App[None]):
 
     def __init__(self, answered: ReplayedExchange) -> None:
         super().__init__()
-        self.dialog = Comparison(answered)
+        self.dialog = replayed_comparison(answered)
 
     def on_mount(self) -> None:
         self.push_screen(self.dialog)

@@ -37,7 +37,7 @@ class Leaves(App[None]):
     [("enter", None), ("escape", None), ("up enter", "background"), ("up up enter", "end")],
 )
 async def test_it_stays_unless_something_else_is_chosen(keys: str, chosen: Leaving | None) -> None:
-    app = Leaves(CONNECTIONS, may_leave=True, held=1, run="2026-11-21T09-00-00Z-9092")
+    app = Leaves(CONNECTIONS, held=1, run="2026-11-21T09-00-00Z-9092")
     async with app.run_test(size=(80, 24)) as pilot:
         await until(shown(app, Leave))
         assert "2 connections open through this proxy, 2 requests in flight." in str(
@@ -56,7 +56,7 @@ async def test_without_connections_it_ends() -> None:
     async with app.run_test(size=(80, 24)) as pilot:
         await until(shown(app, Leave))
         assert "2 messages held" in str(app.dialog.query_one("#question", Static).visual)
-        assert app.dialog.query_one(OptionList).option_count == 2
+        assert app.dialog.query_one(OptionList).option_count == 3
         await pilot.press("enter")
         await until(lambda: app.returned)
         assert app.returned == ["end"]

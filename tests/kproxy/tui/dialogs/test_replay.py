@@ -10,7 +10,7 @@ from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
 from kproxy.session import Session
-from kproxy.tui.dialogs.comparison import Comparison
+from kproxy.tui.dialogs.comparison import FieldComparison
 from kproxy.tui.dialogs.replay import ASK, PLAN, RESULTS, ReplayDialog
 from kproxy.tui.widgets.row_table import RowTable
 from tests.kproxy.fake_broker import PRODUCE, FakeBroker
@@ -71,7 +71,7 @@ async def test_several_are_planned_sent_and_compared(tmp_path: Path) -> None:
         assert "= same" in first
         assert "≠ 2 differences" in second
         await pilot.press("down", "enter")
-        await until(lambda: shown(app, Comparison)() and app.screen.query_one(RowTable).rows)
+        await until(lambda: shown(app, FieldComparison)() and app.screen.query_one(RowTable).rows)
         table = app.screen.query_one(RowTable)
         await until(lambda: table.selected is not None and "leader_id" in table.selected.text())
         await pilot.press("n")
@@ -95,7 +95,7 @@ async def test_one_is_compared_at_once_at_80_columns(tmp_path: Path, allowed: st
         await pilot.press("enter")
         await until(at(app, PLAN))
         await pilot.press("enter")
-        await until(lambda: shown(app, Comparison)() and app.screen.query_one(RowTable).rows)
+        await until(lambda: shown(app, FieldComparison)() and app.screen.query_one(RowTable).rows)
         assert len(broker.of(PRODUCE)) == 1
         assert "base_offset" in str(app.screen.query_one("#verdict", Static).visual) or any(
             "base_offset" in row.text() for row in app.screen.query_one(RowTable).rows

@@ -242,7 +242,7 @@ async def test_leaving_names_the_connections_that_would_end(tmp_path: Path) -> N
         async with await Client.connect(proxy.address) as client:
             client.send(heartbeat(1))
             await until(lambda: link.state.held)
-            app.do(app.actions.leave(ends=True, may_leave=True, run="2026-9092"))
+            app.do(app.actions.leave(ends=True, run="2026-9092"))
             await until(lambda: shown(app, Leave)() and app.screen.query_one(RowTable).rows)
             assert "1 message held" in str(app.screen.query_one("#question", Static).visual)
             (row,) = app.screen.query_one(RowTable).rows
@@ -250,7 +250,7 @@ async def test_leaving_names_the_connections_that_would_end(tmp_path: Path) -> N
             await pilot.press("enter")
             await until(lambda: len(app.results) == 4)
             assert app.results[-1] is None
-            app.do(app.actions.leave(ends=True, may_leave=True))
+            app.do(app.actions.leave(ends=True))
             await until(shown(app, Leave))
             await pilot.press("up", "enter")
             await until(lambda: len(app.results) == 5)

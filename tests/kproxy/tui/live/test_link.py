@@ -40,7 +40,7 @@ def test_what_is_held_is_known_at_once_and_let_go(tmp_path: Path) -> None:
                 await link.release(held.number)
                 await client.frame()
                 assert [each.correlation_id for each in link.state.held] == [8, 9]
-                await link.kill(link.state.held[0].number)
+                await link.call("kill", number=link.state.held[0].number)
                 assert await client.ended() == b""
             await until(lambda: not link.state.held)
             async with await Client.connect(proxy.address) as client:
@@ -86,8 +86,8 @@ def test_rules_come_and_go(tmp_path: Path) -> None:
             with pytest.raises(LinkError, match="concerns every request"):
                 await link.add_rule("=> drop")
             await link.add_rule("=> drop", force=True)
-            await link.remove_rule(1)
-            await link.remove_rule(2)
+            await link.call("remove_rule", number=1)
+            await link.call("remove_rule", number=2)
             assert link.state.rules == ()
 
     run(test)
@@ -102,10 +102,10 @@ def test_connections_forwarding_and_events(tmp_path: Path) -> None:
                 await client.frame()
                 (connection,) = await link.connections()
                 assert (connection.client_id, connection.in_flight) == ("app", 0)
-            await link.keep()
-            await link.forward(False)
+            await link.call("keep")
+            await link.call("forwarding", on=False)
             assert not link.state.forwarding
-            await link.forward(True)
+            await link.call("forwarding", on=True)
             assert link.state.forwarding
             await until(lambda: [event["event"] for event in told] == ["keep", "forwarding", "forwarding"])
             await until(lambda: bool(link.state.listeners))
@@ -119,7 +119,7 @@ def test_who_only_looks_may_change_nothing(tmp_path: Path) -> None:
         async with linked(tmp_path, control=False) as (_, link):
             assert not link.state.controls
             with pytest.raises(LinkError, match="may only look"):
-                await link.forward(False)
+                await link.call("forwarding", on=False)
             assert await link.connections() == ()
 
     run(test)
@@ -137,7 +137,7 @@ def test_what_is_held_goes_on_when_the_link_ends(tmp_path: Path) -> None:
                 await asyncio.to_thread(link.close)
                 await client.frame()
             with pytest.raises(LinkError):
-                await link.keep()
+                await link.call("keep")
 
     run(test)
 
@@ -146,11 +146,11 @@ def test_a_proxy_that_is_gone_is_told(tmp_path: Path) -> None:
     async def test() -> None:
         async with linked(tmp_path) as (_, link):
             await until(lambda: link.state.version > 0)  # it listens: one that never did finds no socket
-            await link.drain(0)
+            await link.call("drain", seconds=0)
             await until(lambda: bool(link.state.gone))
             assert "it has ended" in link.state.gone
             with pytest.raises(LinkError, match="it has ended"):
-                await link.keep()
+                await link.call("keep")
 
     run(test)
 
@@ -162,7 +162,7 @@ def test_where_there_is_no_proxy_it_is_told(tmp_path: Path) -> None:
         await until(lambda: bool(link.state.gone))
         assert "No such file" in link.state.gone
         with pytest.raises(LinkError, match="No such file"):
-            await link.keep()
+            await link.call("keep")
         link.close()
 
     run(test)

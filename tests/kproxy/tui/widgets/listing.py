@@ -44,9 +44,6 @@ class ListApp(App[None]):
     def on_exchange_list_sort_by(self, message: ExchangeList.SortBy) -> None:
         self.said.append(("sort", message.order))
 
-    def on_exchange_list_following_changed(self, message: ExchangeList.FollowingChanged) -> None:
-        self.said.append(("following", message.following))
-
     def on_exchange_list_profile_changed(self, message: ExchangeList.ProfileChanged) -> None:
         self.said.append(message.profile)
 

@@ -124,7 +124,7 @@ async def test_an_empty_list_says_why() -> None:
     app = ListApp(PublishedSession(0))
     async with app.run_test(size=SIZE) as pilot:
         await pilot.pause()
-        assert "no exchanges yet" in app.line(1)
+        assert app.line(1).strip() == "no exchanges so far: the file is being read"
         app.session.publish(finished=True)
         await renewed(pilot)
         assert app.line(1).strip() == "no exchanges"
@@ -228,7 +228,7 @@ async def test_what_repeats_the_line_above_is_dimmed() -> None:
     app = ListApp(PublishedSession(5, lambda number: summary(number, client="a" if number < 4 else "b")))
     async with app.run_test(size=SIZE) as pilot:
         await pilot.pause()
-        repeated = app.list.get_component_rich_style("exchange-list--repeated")
+        repeated = app.list.get_component_rich_style("drawn--repeated")
         assert _style_of(app, 3, "a ") == repeated
         assert _style_of(app, 4, "b ") != repeated
         app.session.show([3, 4, 5])

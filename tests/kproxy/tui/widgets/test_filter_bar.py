@@ -14,11 +14,9 @@ from textual.app import App, ComposeResult
 from textual.widgets import OptionList
 
 from captures.filters import Candidate
-from kproxy.proxy.rules.completion import complete_rule
-from kproxy.proxy.rules.parser import parse_rule
+from kproxy.tui.widgets import filter_bar
 from kproxy.tui.widgets.completion_list import CompletionList
 from kproxy.tui.widgets.filter_bar import FilterBar
-from kproxy.tui.widgets.typing_line import TypingLine
 from kproxy.tui.widgets.verdict import Validity
 from tests.kproxy.tui.kit import until
 from tests.kproxy.tui.typing import offered, quiet, state_home, still, told_by, type_in  # noqa: F401  # a fixture
@@ -41,7 +39,6 @@ class BarApp(App[None]):
         super().__init__()
         self.asked: list[str] = []
         self.applied: list[tuple[str, Any]] = []
-        self.cancelled = 0
         self.options = {"known": self.known, "saved": SAVED, **options}
         self.below = below
 
@@ -60,10 +57,7 @@ class BarApp(App[None]):
         return self.query_one(FilterBar)
 
     def on_filter_bar_applied(self, message: FilterBar.Applied) -> None:
-        self.applied.append((message.text, message.value))
-
-    def on_typing_line_cancelled(self, message: TypingLine.Cancelled) -> None:
-        self.cancelled += 1
+        self.applied.append(("" if message.filter is None else message.filter.text, message.filter))
 
 
 @pytest.mark.slow
@@ -222,7 +216,6 @@ async def test_escape_closes_the_offers_first_and_then_the_bar() -> None:
         assert offered(app.bar) == []
         await type_in(pilot, "", "escape")
         assert not app.bar.is_open
-        assert app.cancelled == 1
         assert app.applied == []
 
 
@@ -392,11 +385,12 @@ async def test_the_offers_never_cover_the_line(below: bool) -> None:
 
 
 @pytest.mark.slow
-async def test_too_many_offers_say_how_many_there_are() -> None:
+async def test_too_many_offers_say_how_many_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
     def many(text: str, cursor: int | None = None, known: Any = None) -> list[Candidate]:
         return [Candidate(f"word{number}", "field", "", 0) for number in range(1_000)]
 
-    app = BarApp(complete=many)
+    monkeypatch.setattr(filter_bar, "complete", many)
+    app = BarApp()
     async with app.run_test(size=(80, 24)) as pilot:
         app.bar.open()
         await type_in(pilot, "w", "pagedown", "pagedown", "up")
@@ -431,24 +425,6 @@ async def test_who_goes_elsewhere_is_offered_nothing() -> None:
         await quiet(pilot)
         assert offered(app.bar) == []
         assert app.bar.is_open
-
-
-# ---------------------------------------------------------------- rules
-@pytest.mark.slow
-async def test_rules_are_judged_and_completed_by_the_same_bar() -> None:
-    app = BarApp(check=parse_rule, complete=complete_rule, optional=False, history="rule", sign="rule")
-    async with app.run_test(size=(100, 24)) as pilot:
-        app.bar.open()
-        await type_in(pilot, "", "enter")
-        assert app.bar.is_open
-        await type_in(pilot, "api == Fetch =")
-        await type_in(pilot, "> del", "tab")
-        assert app.bar.text == "api == Fetch => delay "
-        assert app.bar.verdict.validity is not Validity.VALID
-        await type_in(pilot, "200ms", "enter")
-        [(text, rule)] = app.applied
-        assert text == "api == Fetch => delay 200ms"
-        assert str(rule.action) == "delay 200ms"
 
 
 # ---------------------------------------------------------------- how it looks

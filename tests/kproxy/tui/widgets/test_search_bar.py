@@ -9,7 +9,6 @@ from textual.app import App, ComposeResult
 
 from kproxy.tui.search import Kind
 from kproxy.tui.widgets.search_bar import SearchBar
-from kproxy.tui.widgets.typing_line import TypingLine
 from kproxy.tui.widgets.verdict import Validity
 from tests.kproxy.tui.typing import quiet, state_home, told_by, type_in  # noqa: F401  # a fixture
 
@@ -20,7 +19,6 @@ class SearchApp(App[None]):
     def __init__(self) -> None:
         super().__init__()
         self.asked: list[SearchBar.Search] = []
-        self.cancelled = 0
 
     def compose(self) -> ComposeResult:
         yield SearchBar()
@@ -31,9 +29,6 @@ class SearchApp(App[None]):
 
     def on_search_bar_search(self, message: SearchBar.Search) -> None:
         self.asked.append(message)
-
-    def on_typing_line_cancelled(self, message: TypingLine.Cancelled) -> None:
-        self.cancelled += 1
 
 
 @pytest.mark.sample(1)
@@ -80,7 +75,6 @@ async def test_a_broken_expression_is_told_and_not_looked_for() -> None:
         assert app.bar.verdict.validity is Validity.INVALID
         assert "this bracket is never closed" in told_by(app.bar)
         await type_in(pilot, "", "escape")
-        assert app.cancelled == 1
 
 
 @pytest.mark.slow
