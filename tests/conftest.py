@@ -65,6 +65,7 @@ def pytest_collection(session: pytest.Session) -> Iterator[None]:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     selection.mark_slow(items)
+    selection.leave_to_other_turns(config, items)
     if hasattr(config, "workerinput"):
         mark_tests(items)
 

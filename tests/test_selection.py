@@ -7,7 +7,7 @@ import re
 import pytest
 
 from tests.packaging.tree import ROOT
-from tests.selection import QUICK
+from tests.selection import QUICK, TURN
 
 pytest_plugins = ("pytester",)
 
@@ -72,6 +72,40 @@ def test_what_runs(project: pytest.Pytester, arguments: tuple[str, ...], passed:
     done = project.runpytest_inprocess(*_ALONE, *arguments)
     assert done.parseoutcomes()["passed"] == passed
     assert done.ret == 0
+
+
+_TURNS = """
+import pytest
+@pytest.mark.sample(2)
+@pytest.mark.turns(3)
+@pytest.mark.parametrize("one", range(12))
+def test_many(one): pass
+@pytest.mark.slow
+@pytest.mark.turns(2)
+@pytest.mark.parametrize("one", range(2))
+def test_long(one): pass
+def test_plain(): pass
+"""
+
+
+@pytest.mark.slow
+def test_turns_run_everything_together_and_the_sample_each(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project.path / "tests" / "test_turns.py").write_text(_TURNS)
+
+    def named(turn: str, *arguments: str) -> set[str]:
+        monkeypatch.setenv(TURN, turn)
+        done = project.runpytest_inprocess(*_ALONE, "--collect-only", "-q", *arguments)
+        return {line for line in done.outlines if "test_turns.py::" in line}
+
+    every, default = named("", "tests"), named("", "tests", "-m", "not slow")
+    assert (len(every), len(default)) == (12 + 2 + 1, 2 + 1)
+    turns = [named(str(number), "tests") for number in range(7, 13)]
+    for number, ran in enumerate(turns):
+        assert default < ran
+        assert len(ran) in (2 + 3 + 1 + 1, 2 + 4 + 1 + 1)
+        assert set.union(*(turns * 2)[number : number + 3]) == every
 
 
 @pytest.mark.slow

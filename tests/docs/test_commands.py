@@ -150,6 +150,7 @@ def test_commands_are_taken(name: str, folder: Path) -> None:
                 pytest.fail(f"kproxy {shlex.join(command)}: {error.format_message()}")
 
 
+@pytest.mark.turns(3)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name", pages([name for name in PAGES if any(not reason(line.text) for line in lines(name))])

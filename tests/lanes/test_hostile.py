@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from captures.faults import Faults
 from tests.lanes.hostile import __main__ as lane
+from tests.lanes.hostile import gate
 from tests.lanes.hostile.collection import ATTACKS, Attack
 from tests.lanes.hostile.gate import COMMANDS, Outcome
 from tests.lanes.hostile.live import Bounds, Felt
@@ -105,7 +107,7 @@ def main(arguments, **_):
 gate.main = main
 file = Path(sys.argv[1])
 commands = [gate.Command(how, ((how, "FILE"),)) for how in sys.argv[2:]]
-for outcome in gate.run([file], commands, gate.Bounds(1, 350 << 20, 900), 2):
+for outcome in gate.run([(file, commands)], gate.Bounds(1, 350 << 20, 900), 2):
     print(outcome.command, "|", outcome.failure)
 """
 
@@ -143,13 +145,33 @@ def test_what_is_wrong_is_found(tmp_path: Path) -> None:
     )
 
 
+def test_what_kproxy_says_of_its_own_faults_fails_a_run() -> None:
+    for count in (1, 2):
+        faults = Faults()
+        for number in range(count):
+            faults.note(KeyError("planted"), "decoding", number + 1)
+        assert any(gate._FAULT.search(line.encode()) for line in faults.lines())
+
+
+def test_thirds_are_all_runs_and_each_has_every_file_and_command() -> None:
+    commands = [name for name, command in COMMANDS.items() if not command.again]
+    thirds = [
+        {(file, name) for number, file in enumerate(ATTACKS) for name in lane._third(commands, number + turn)}
+        for turn in range(3)
+    ]
+    assert sum(map(len, thirds)) == len(set.union(*thirds)) == len(ATTACKS) * len(commands)
+    for third in thirds:
+        assert {file for file, _ in third} == set(ATTACKS)
+        assert {name for _, name in third} == set(commands)
+
+
 def _outcome(command: str, **more: object) -> Outcome:
     given = {"seconds": 1.0, "memory": 200 << 20, "code": 0, "printed": 0, "failure": "", "said": ""}
     return Outcome(**{"file": "a.pcap", "command": command} | given | more)  # type: ignore[arg-type]
 
 
 def test_the_table(capsys: pytest.CaptureFixture[str]) -> None:
-    table = lane.Table({"a.pcap": 1000}, 2, whole=False)
+    table = lane.Table({"a.pcap": 1000}, {"a.pcap": 2}, whole=False)
     table.add(_outcome("read"))
     table.add(
         _outcome("stats", seconds=3.0, code=1, failure="traceback: KeyError", said="one\nKeyError: 3\n")

@@ -25,6 +25,7 @@ def texts(shapes: list[dict]) -> str:
     return repr(shapes)  # telemetry has NaN, which is not equal to itself
 
 
+@pytest.mark.turns(3)
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
 @pytest.mark.parametrize("synthetic", [False, True], ids=["original", "synthetic"])

@@ -74,6 +74,7 @@ def plain(name: str, folder: Path) -> Path:
     return made
 
 
+@pytest.mark.turns(3)
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "size"), RECORDED)
 def test_recorded_captures(name: str, size: int, tmp_path: Path) -> None:

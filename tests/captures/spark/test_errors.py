@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,6 +14,9 @@ import pytest
 from captures.packets import CaptureError
 from captures.spark.errors import SparkMissing, expected, plain
 from captures.tables.folder import FolderError
+from captures.tables.options import TablesOptions
+from tests.captures.export.files import SAMPLE
+from tests.captures.spark.kit import on_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -149,6 +154,7 @@ def _killed() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize(
     ("fail", "told"),
     [
@@ -170,3 +176,17 @@ def test_what_a_worker_raises(spark: SparkSession, fail: Callable[[], None], tol
         spark.range(1, numPartitions=1).mapInArrow(failing, "id long").collect()
     assert expected(raised.value)
     assert plain(raised.value).startswith(told)
+
+
+def test_packages_that_are_missing_on_workers(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+    python.chmod(0o755)
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", str(python))  # as PYSPARK_PYTHON sets it
+    with pytest.raises(Exception) as raised:
+        on_spark([SAMPLE], tmp_path / "out", TablesOptions(tables=("exchanges",)))
+    assert expected(raised.value)
+    assert plain(raised.value).startswith("a worker cannot import what it needs (No module named ")
+    assert not (tmp_path / "out").exists()

@@ -70,6 +70,7 @@ SCRIPT = """
 import os, signal, sys, threading, time
 from captures.spark import session as sessions
 from captures.spark.session import running_session
+from tests.spark import LIGHT
 
 def slow(batches):
     time.sleep(60)
@@ -82,7 +83,7 @@ def interrupt():
     os.kill(os.getpid(), signal.SIGINT)
 
 try:
-    with running_session("local[1]", settings={"spark.driver.memory": "512m"}) as spark:
+    with running_session("local[1]", settings={"spark.driver.memory": "512m", **LIGHT}) as spark:
         print(spark.range(3).count(), os.listdir(os.environ["TMPDIR"])[0][:13], flush=True)
         process = sessions._embedded.gateway.process
         threading.Thread(target=interrupt, daemon=True).start()

@@ -2,7 +2,8 @@
 
     python -m tests.lanes.hostile                        # everything
     python -m tests.lanes.hostile 'overlaps*' fragments --commands 'read*' --jobs 2
-    python -m tests.lanes.hostile --scale 0.01 --short   # small files of the same kinds, fewer commands: the gate's
+    python -m tests.lanes.hostile --scale 0.01 --short   # small files of the same kinds, fewer commands
+    python -m tests.lanes.hostile --scale 0.01 --short --third 2   # a third of these runs: the gate's, by the commit
     python -m tests.lanes.hostile --make DIR             # the files, to be used elsewhere
     python -m tests.lanes.hostile --write                # and brings the figures of docs/security.md up to date
 
@@ -29,7 +30,7 @@ from docs.tools import security
 from tests.lanes.hostile import beside, gate
 from tests.lanes.hostile.attack import written
 from tests.lanes.hostile.collection import ATTACKS, Attack
-from tests.lanes.hostile.gate import COMMANDS, MIB, Bounds, Outcome
+from tests.lanes.hostile.gate import COMMANDS, MIB, Bounds, Command, Outcome
 
 T = TypeVar("T")
 
@@ -42,6 +43,11 @@ _SAID, _WIDE = 8, 160  # lines shown of what a run that failed has said, and cha
     "--commands", "-c", multiple=True, metavar="NAME", help="Run these commands only; patterns are taken."
 )
 @click.option("--short", is_flag=True, help="Leave out commands that do much the same as others.")
+@click.option(
+    "--third",
+    type=int,
+    help="Run a third of the commands on each file, and each command on a third of the files.",
+)
 @click.option("--jobs", "-j", default=2, show_default=True, help="Runs at the same time.")
 @click.option("--scale", default=1.0, show_default=True, help="Make files of this part of their size.")
 @click.option("--seconds", default=gate.SECONDS, show_default=True, help="Of the processor, for each run.")
@@ -61,6 +67,7 @@ def main(
     files: tuple[str, ...],
     commands: tuple[str, ...],
     short: bool,
+    third: int | None,
     jobs: int,
     scale: float,
     seconds: int,
@@ -73,6 +80,8 @@ def main(
 ) -> None:
     entry = beside.measuring("")
     entry["command"] += " --short" * short
+    if write and third is not None:
+        raise click.UsageError("--write needs every command on each file: leave --third out")
     chosen = list(_chosen(ATTACKS, files, "file").values())
     run = [each for each in _chosen(COMMANDS, commands, "command").values() if not (short and each.again)]
     if listed:
@@ -86,10 +95,14 @@ def main(
             path = written(attack, make, scale)
             click.echo(f"{path.stat().st_size:14,}  {path.name:32}{attack.about}")
         return
+    runs = {
+        attack.name: run if third is None else _third(run, number + third)
+        for number, attack in enumerate(chosen)
+    }
     with nullcontext(folder) if folder else tempfile.TemporaryDirectory(prefix="hostile-files-") as place:
-        made = _Files(chosen, Path(place), scale, kept=folder is not None, runs=len(run))
-        table = Table(made.sizes, len(run), whole=whole)
-        for outcome in gate.run(made, run, Bounds(seconds, memory * MIB, gate.PATIENCE * seconds), jobs):
+        made = _Files(chosen, Path(place), scale, kept=folder is not None, runs=runs)
+        table = Table(made.sizes, made.counts, whole=whole)
+        for outcome in gate.run(made, Bounds(seconds, memory * MIB, gate.PATIENCE * seconds), jobs):
             made.done(outcome.file)
             table.add(outcome)
         table.finish()
@@ -110,31 +123,45 @@ def _chosen(there: Mapping[str, T], patterns: Sequence[str], what: str) -> dict[
     return {name: each for name, each in there.items() if any(fnmatchcase(name, one) for one in fits)}
 
 
+def _third(commands: Sequence[T], turn: int) -> Sequence[T]:
+    """Return every third command; three turns in a row have all of them."""
+    return commands[turn % 3 :: 3]
+
+
 class _Files:
     """The files as they are needed, made one after the other, and removed when all commands have run on them.
 
     :param kept: whether they stay, and those are taken that are there
-    :param runs: on each file
+    :param runs: the commands for each file, by name of attack
     :ivar sizes: in bytes, by name of file
+    :ivar counts: numbers of runs, by name of file
     """
 
     def __init__(
-        self, attacks: Sequence[Attack], folder: Path, scale: float, *, kept: bool, runs: int
+        self,
+        attacks: Sequence[Attack],
+        folder: Path,
+        scale: float,
+        *,
+        kept: bool,
+        runs: Mapping[str, Sequence[Command]],
     ) -> None:
         self.sizes: dict[str, int] = {}
         self._attacks = attacks
         self._folder = folder
         self._scale = scale
         self._kept = kept
-        self._left: Counter[str] = Counter({attack.path(folder).name: runs for attack in attacks})
+        self._runs = runs
+        self.counts = {attack.path(folder).name: len(runs[attack.name]) for attack in attacks}
+        self._left = Counter(self.counts)
 
-    def __iter__(self) -> Iterator[Path]:
+    def __iter__(self) -> Iterator[tuple[Path, Sequence[Command]]]:
         for attack in self._attacks:
             path = attack.path(self._folder)
             if not (self._kept and path.exists()):
                 written(attack, self._folder, self._scale)
             self.sizes[path.name] = path.stat().st_size
-            yield path
+            yield path, self._runs[attack.name]
 
     def done(self, name: str) -> None:
         """Count the end of a run; a file is removed after its last one."""
@@ -146,11 +173,11 @@ class _Files:
 class Table:
     """What came of the runs, printed as it is known: a line for each file when all its runs are over, and each failure.
 
-    :param runs: on each file
+    :param runs: on each file, by its name
     :param whole: a line for each run
     """
 
-    def __init__(self, sizes: Mapping[str, int], runs: int, *, whole: bool) -> None:
+    def __init__(self, sizes: Mapping[str, int], runs: Mapping[str, int], *, whole: bool) -> None:
         self.outcomes: dict[str, list[Outcome]] = {}
         self._sizes = sizes
         self._runs = runs
@@ -162,7 +189,7 @@ class Table:
         of_file.append(outcome)
         if self._whole or outcome.failure:
             click.echo(f"  {_line(outcome)}")
-        if len(of_file) == self._runs:
+        if len(of_file) == self._runs[outcome.file]:
             slow, large = (max(of_file, key=attrgetter(what)) for what in ("seconds", "memory"))
             codes = ", ".join(map(str, sorted({each.code for each in of_file})))
             click.echo(

@@ -227,14 +227,14 @@ class _RunningCommand:
             self.control = odd[:8] or next((each for each in _C1 if each in data), b"")
 
 
-def run(files: Iterable[Path], commands: Sequence[Command], bounds: Bounds, jobs: int) -> Iterator[Outcome]:
-    """Run all commands on all files; yield what came of each as it ends.
+def run(files: Iterable[tuple[Path, Sequence[Command]]], bounds: Bounds, jobs: int) -> Iterator[Outcome]:
+    """Run commands on files; yield the outcome of each run as it ends.
 
-    :param files: taken one after the other, as they are needed
+    :param files: files and the commands for each, taken one after the other, as they are needed
     :param jobs: runs at the same time
     """
     warm_up()
-    waiting = ((file, command) for file in files for command in commands)
+    waiting = ((file, command) for file, commands in files for command in commands)
     with tempfile.TemporaryDirectory(prefix="hostile-") as folder, selectors.DefaultSelector() as selector:
         gate = _Gate(Path(folder), bounds, selector)
         try:

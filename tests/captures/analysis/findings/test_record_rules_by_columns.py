@@ -200,6 +200,7 @@ def diagnosed(capture: Capture, limits: dict[str, float], *, by_columns: bool) -
     return diagnosis, len(reader)
 
 
+@pytest.mark.turns(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(60))
 def test_columns_choose_what_decides(seed: int, tmp_path: Path) -> None:

@@ -97,6 +97,7 @@ async def test_what_differs_between_two_times() -> None:
         assert any("session_timeout" in line for line in lines)
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize(
     ("name", "argument", "said"),
     [

@@ -205,6 +205,7 @@ async def test_narrowing_twice_shows_what_fits_both() -> None:
         )
 
 
+@pytest.mark.turns(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("key", ["2", "3", "4", "5", "7"])
 async def test_rows_of_views_lead_to_their_exchanges(key: str) -> None:
