@@ -210,7 +210,7 @@ AclFilter = Struct(
 AclRule = Struct(
     "principal" / String * "principal the ACL applies to, as in User:alice; User:* = everyone",
     "host" / String * "client host the ACL applies to; * = all",
-    "operation" / Int8.of(ACL_OPERATION) * "operation allowed or denied (2 all, 3 read, 4 write, 8 describe ...)",
+    "operation" / Int8.of(ACL_OPERATION) * "operation allowed or denied (2 all, 3 read, 4 write, 5 create, 6 delete, 7 alter, 8 describe ...)",
     "permission_type" / Int8.of(ACL_PERMISSION) * "2 deny, 3 allow",
 )
 

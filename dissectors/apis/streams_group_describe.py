@@ -61,7 +61,7 @@ StreamsGroupDescribeResponse = Message(
             "process_id" / String * "id of the Streams instance, shared by its threads",
             "user_endpoint" / StreamsEndpoint.null().default(None) * "endpoint for interactive queries (application.server); null = none",
             "client_tags" / Array(ClientTag) * "client tags for rack-aware standby tasks",
-            "task_offsets" / Array(StreamsTaskOffset) * "changelog offsets of the member's stateful tasks",
+            "task_offsets" / Array(StreamsTaskOffset) * "changelog offsets that the member's stateful tasks have reached",
             "task_end_offsets" / Array(StreamsTaskOffset) * "changelog end offsets of the member's stateful tasks",
             "assignment" / Struct(
                 "active_tasks" / Array(StreamsTasks) * "active tasks it runs",

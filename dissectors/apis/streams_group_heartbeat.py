@@ -45,7 +45,7 @@ StreamsGroupHeartbeatRequest = Message(
     "process_id" / String.null().default(None) * "id of the Streams instance, shared by its threads; null = unchanged",
     "user_endpoint" / StreamsEndpoint.null().default(None) * "endpoint for interactive queries (application.server); null = none or unchanged",
     "client_tags" / Array(ClientTag).null().default(None) * "client tags for rack-aware standby tasks; null = unchanged",
-    "task_offsets" / Array(StreamsTaskOffset).null().default(None) * "changelog offsets of stateful tasks; null = unchanged; refused before 4.4",
+    "task_offsets" / Array(StreamsTaskOffset).null().default(None) * "changelog offsets that stateful tasks have reached; null = unchanged; refused before 4.4",
     "task_end_offsets" / Array(StreamsTaskOffset).null().default(None) * "changelog end offsets of stateful tasks; null = unchanged; refused before 4.4",
     "shutdown_application" / Bool * "true = ask all members of the group to shut down",
 )
