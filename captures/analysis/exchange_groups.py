@@ -26,7 +26,7 @@ COUNTED = ("error_codes", "expected_error_codes", "undecoded", "guessed")
 _VERSIONS = 1 << 16
 """Number of int16 values."""
 
-_DENSE = 32
+_DENSE = 4
 """Most values of a range for each one that exists, up to which ranks are counted."""
 
 _COUNTED_FLAGS = (Flag.UNANSWERED, Flag.NOT_RECORDED, Flag.NO_RESPONSE_EXPECTED, Flag.ORPHAN)

@@ -73,12 +73,16 @@ class ExchangeBlock:
         return zip(self.kinds, np.bincount(self.kind, minlength=len(self.kinds)).tolist(), strict=True)
 
     def put(self, place: int, exchange: Exchange) -> None:
-        """Set one exchange, which may be of no other's kind; the fields of its bodies are not kept."""
+        """Set an exchange that was decoded by itself; the fields of its bodies are not kept."""
         for name in _OWN:
             getattr(self, name)[place] = getattr(exchange, name)
         for texts, text in zip(self.summary, exchange.summary, strict=True):
             texts[place] = text
         exchange.request, exchange.response = map(_without_fields, (exchange.request, exchange.response))
+        exchange.errors, exchange.expected = (
+            [error._replace(holders=()) for error in errors]
+            for errors in (exchange.errors, exchange.expected)
+        )
         self.kind[place] = len(self.kinds)
         self.kinds.append(exchange)
 
