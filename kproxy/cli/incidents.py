@@ -41,7 +41,7 @@ class Incidents(
     CAPTURE is a file, a folder, or - for standard input; several are one capture in the order of time.
 
     Incidents are brokers that were away, networks that were cut, rolling restarts, crash loops, members that died or
-    stood still, applications that share a group.id, coordinators that moved, topics that changed. Below each are its
+    paused, applications that share a group.id, coordinators that moved, topics that changed. Below each are its
     consequences: rebalances, partitions without a consumer, commits that failed, findings. docs/incidents.md explains
     the words.
 

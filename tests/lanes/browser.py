@@ -162,7 +162,7 @@ async def _try(url: str, port: int, folder: Path, picture: Path | None) -> None:
         assert written.read_bytes()[:4] == b"\x0a\x0d\x0d\x0a", "the download is no pcapng"
         await page.press("5")
         await page.shows("gr2-java_eager_range")
-        await page.shows("Nobody is left in the group")
+        await page.shows("The group has no members left")
         other = await _another_page(session, port, url)
         await other.shows("402 exchanges")
         await other.press("fapi == JoinGroup\r")
@@ -171,7 +171,7 @@ async def _try(url: str, port: int, folder: Path, picture: Path | None) -> None:
         await page.shows("✓ ok")
         assert not page.says("16 shown"), "pages share a filter"
         await page.press("5")
-        await page.shows("Nobody is left in the group")
+        await page.shows("The group has no members left")
         if picture is not None:
             await page.press("\thhh")
             await page.shows("m3 was removed after 6 s")

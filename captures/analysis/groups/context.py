@@ -101,10 +101,8 @@ class Coordinators:
         return out
 
 
-OF_TOPICS = frozenset({
-    ApiKey.METADATA, ApiKey.CREATE_TOPICS, ApiKey.DELETE_TOPICS, ApiKey.CREATE_PARTITIONS,
-    ApiKey.DESCRIBE_TOPIC_PARTITIONS,
-})  # fmt: skip
+_CHANGING = frozenset({ApiKey.CREATE_TOPICS, ApiKey.DELETE_TOPICS, ApiKey.CREATE_PARTITIONS})
+OF_TOPICS = _CHANGING | {ApiKey.METADATA, ApiKey.DESCRIBE_TOPIC_PARTITIONS}
 """APIs that show how many partitions topics have."""
 
 
@@ -116,6 +114,7 @@ class CountSeen(NamedTuple):
     :ivar number: number of the exchange
     :ivar client: client ID, or address without one
     :ivar before: the count that the same client received before; None if there is none
+    :ivar asked: whether the client itself created, deleted or grew the topic
     """
 
     time: int
@@ -123,6 +122,7 @@ class CountSeen(NamedTuple):
     number: int
     client: str
     before: int | None
+    asked: bool = False
 
 
 class Ending(NamedTuple):
@@ -152,14 +152,22 @@ class PartitionCounts:
         response = exchange.response_body
         if not response or request.get("validate_only"):
             return
-        time = exchange.end
+        time, client, asked = exchange.end, client_name(exchange), exchange.api_key in _CHANGING
         for topic, count in self._told(exchange.api_key, request, response):
-            self._learn(topic, count, time, exchange.number, client_name(exchange))
+            before = self._latest.get((topic, client))
+            if topic and count != before:
+                self._latest[topic, client] = count
+                seen = CountSeen(time, count, exchange.number, client, before, asked)
+                self._changes.setdefault(topic, []).append(seen)
 
     def merge(self, other: PartitionCounts) -> None:
         """Merge what other clients received."""
         for topic, seen in other._changes.items():
             self._changes.setdefault(topic, []).extend(seen)
+
+    def topics(self) -> list[str]:
+        """Return the names of the topics, sorted."""
+        return sorted(self._changes)
 
     def changes(self, topic: str) -> list[CountSeen]:
         """Return the counts of a topic that clients received, in the order of time."""
@@ -183,12 +191,6 @@ class PartitionCounts:
         known = self.changes(topic)
         place = bisect_right(known, time, key=lambda seen: seen.time)
         return known[place - 1].partitions if place else None
-
-    def _learn(self, topic: str, count: int, time: int, number_: int, client: str) -> None:
-        before = self._latest.get((topic, client))
-        if topic and count != before:
-            self._latest[topic, client] = count
-            self._changes.setdefault(topic, []).append(CountSeen(time, count, number_, client, before))
 
     def _told(self, key: int | None, request: Body, response: Body) -> list[tuple[str, int]]:
         if key == ApiKey.CREATE_PARTITIONS:

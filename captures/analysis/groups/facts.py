@@ -173,7 +173,7 @@ def _awaited(each: AwaitedMember, timeline: GroupTimeline, labels: Labels) -> st
     if each.deadline is not None:
         left = each.deadline - timeline.last
         parts.append(
-            f"the group goes on without it in {span(left)}"
+            f"the group continues without it in {span(left)}"
             if left > 0
             else f"its time was over {span(-left)} ago"
         )
@@ -242,7 +242,7 @@ def _delay(told: Rebalance, timeline: GroupTimeline) -> str:
 
 
 def _consumed_on(count: int) -> str:
-    return "; 1 other was consumed on" if count == 1 else f"; {count:,} others were consumed on"
+    return f"; consumption of {words.counted(count, 'other')} continued"
 
 
 def _again(told: Rebalance, cut: _TextJoiner) -> str:

@@ -143,6 +143,11 @@ class GroupHistories:
         self._commits: CommitColumns | None = None
 
     @property
+    def partition_counts(self) -> PartitionCounts:
+        """The partition counts of topics."""
+        return self._partitions
+
+    @property
     def calls(self) -> Mapping[str, GroupCalls]:
         """The calls so far by group."""
         return self._groups

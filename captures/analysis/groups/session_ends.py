@@ -139,7 +139,7 @@ def _died(seen: SilenceFacts) -> SessionEnd | None:
         return None
     sent = "it sent neither LeaveGroup nor the end of its fetch session"
     if seen.quiet:
-        alternatives = (f"it was shut down in order: {seen.quiet} sends no LeaveGroup",)
+        alternatives = (f"it was shut down cleanly: {seen.quiet} sends no LeaveGroup",)
         return SessionEnd(TimeoutCause.PROCESS_DIED, Certainty.POSSIBLE, alternatives, (*_closed(seen), sent))
     return SessionEnd(TimeoutCause.PROCESS_DIED, evidence=(*_closed(seen), sent))
 
@@ -147,11 +147,11 @@ def _died(seen: SilenceFacts) -> SessionEnd | None:
 def _unreachable(seen: SilenceFacts) -> SessionEnd | None:
     if seen.in_vain is None:
         return None
-    observation = "what was sent was sent again and again, and nothing came back"
+    observation = "data was retransmitted again and again, and nothing came back"
     if seen.in_vain.heard:
-        way, other = ("by it", "the broker's") if seen.in_vain.by_client else ("to it", "its own")
+        way, other = ("from it", "the broker's") if seen.in_vain.by_client else ("to it", "its own")
         observation = (
-            f"what was sent {way} was sent again and again and never acknowledged, while {other} packets still came: "
+            f"data {way} was retransmitted again and again and never acknowledged, but {other} packets still arrived: "
             "one direction was lost"
         )
     return SessionEnd(TimeoutCause.UNREACHABLE, evidence=(observation,))
@@ -159,16 +159,16 @@ def _unreachable(seen: SilenceFacts) -> SessionEnd | None:
 
 def _paused(seen: SilenceFacts) -> SessionEnd | None:
     if seen.acknowledged:
-        observation = "its host acknowledged what came while the process sent nothing"
+        observation = "its host acknowledged data while the process sent nothing"
         return SessionEnd(TimeoutCause.PROCESS_PAUSED, evidence=(observation,))
     if not seen.resumed:
         return None
-    observation = "it went on where it had stopped, on the same connections"
+    observation = "it continued where it had stopped, on the same connections"
     return SessionEnd(
         TimeoutCause.PROCESS_PAUSED,
         Certainty.POSSIBLE,
-        ("the network between it and the coordinator lost all that it sent",),
-        (observation, "nothing was sent to it meanwhile that its host could have acknowledged"),
+        ("the network between it and the coordinator lost everything it sent",),
+        (observation, "no data was sent to it meanwhile for its host to acknowledge"),
     )
 
 

@@ -19,8 +19,8 @@ _ALIKE, _SHOWN = 0.8, 2
 def cost_in_words(rebalance: Rebalance) -> str:
     """Return the cost of a rebalance as parts of a sentence; empty if none was seen.
 
-    For example ``no member consumed orders 3-5 for 5.3 s (3 other partitions were consumed on); 12 records of orders-4
-    are fetched again; 2 commits failed (REBALANCE_IN_PROGRESS)``.
+    For example ``no member consumed orders 3-5 for 5.3 s (consumption of 3 other partitions continued); 12 records of
+    orders-4 were fetched again; 2 commits failed (REBALANCE_IN_PROGRESS)``.
     """
     parts = [_stops_in_words(rebalance), _again_in_words(rebalance), _failures_in_words(rebalance)]
     return "; ".join(part for part in parts if part)
@@ -38,7 +38,7 @@ def _stops_in_words(rebalance: Rebalance) -> str:
     said = " and ".join(parts)
     on = rebalance.consumed_on
     if said and on:
-        said += f" ({words.counted(on, 'other partition')} {'was' if on == 1 else 'were'} consumed on)"
+        said += f" (consumption of {words.counted(on, 'other partition')} continued)"
     return said
 
 
@@ -60,7 +60,7 @@ def _again_in_words(rebalance: Rebalance) -> str:
     if not rebalance.again:
         return ""
     count = sum(again.count for again in rebalance.again)
-    verb = "is" if count == 1 else "are"
+    verb = "was" if count == 1 else "were"
     return f"{words.counted(count, 'record')} of {_places(rebalance.again)} {verb} fetched again"
 
 
@@ -78,20 +78,20 @@ def _places(found: Sequence[Stop] | Sequence[Again]) -> str:
 _NOTABLE = SECOND
 """Shortest delay in ns by one member that is mentioned."""
 _REASON_LENGTH = 160
-_OWN_WORDS = ("nobody ", "no member ", "no worker ", "it has ", "the ", "what began ", "all had ")
+_OWN_WORDS = ("a member ", "no member ", "no worker ", "it has ", "the ", "its trigger ", "all had ")
 """Starts of texts that are not names."""
 _CAUSES_SHOWN = _TAKERS_SHOWN = _AWAITED_SHOWN = 3
 
 _OF_SILENCE = {
     TimeoutCause.BROKER_GONE: "the broker had closed its connection first: the broker was down, not the member",
-    TimeoutCause.PROCESS_LIVED: "its process went on with other requests, though not as this member",
-    TimeoutCause.PROCESS_DIED: "its connections were closed then: the process died",
-    TimeoutCause.PROCESS_PAUSED: "its host went on acknowledging what came: the process was paused",
-    TimeoutCause.UNREACHABLE: "what was sent to it was not acknowledged any more: its host or the network was gone",
+    TimeoutCause.PROCESS_LIVED: "its process continued with other requests, but not as this member",
+    TimeoutCause.PROCESS_DIED: "its connections were closed at that point: the process died",
+    TimeoutCause.PROCESS_PAUSED: "its host kept acknowledging data: the process was paused",
+    TimeoutCause.UNREACHABLE: "data sent to it was no longer acknowledged: its host or the network was down",
 }
 _POSSIBLY = {
-    TimeoutCause.PROCESS_DIED: "its connections were closed then: perhaps the process died",
-    TimeoutCause.PROCESS_PAUSED: "it went on later where it had stopped: perhaps the process was paused",
+    TimeoutCause.PROCESS_DIED: "its connections were closed at that point: the process may have died",
+    TimeoutCause.PROCESS_PAUSED: "it continued later where it had stopped: the process may have been paused",
 }
 """The phrases for causes that are only possible."""
 
@@ -140,8 +140,8 @@ def timeout_in_words(
 
 def _why(end: SessionEnd, session: int | None, away: int | None, quiet: str) -> str:
     if end.cause is TimeoutCause.CLOSED_IN_ORDER:
-        told = "it was shut down in order, and sent no LeaveGroup"
-        told += f", as {quiet} does not" if quiet else ""
+        told = "it was shut down cleanly, without a LeaveGroup"
+        told += f" ({quiet} sends none)" if quiet else ""
         if away is None:
             return told
         longer = f", longer than its session of {span(session)}" if session and away > session else ""
@@ -153,8 +153,8 @@ def _why(end: SessionEnd, session: int | None, away: int | None, quiet: str) -> 
 def elsewhere_in_words(who: str, silence: int, end: SessionEnd) -> str:
     """Return what is known about a member whose new coordinator is not in the capture."""
     return (
-        f"{who} was not heard of any more for {span(silence)}; what became of it was not captured, as it had another "
-        f"coordinator ({'; '.join(end.evidence)})"
+        f"{who} was silent for {span(silence)}; what became of it was not captured, because it had another coordinator "
+        f"({'; '.join(end.evidence)})"
     )
 
 
@@ -180,7 +180,7 @@ def _causes(causes: list[Cause], labels: Labels) -> str:
     told = []
     for place, cause in enumerate(causes[:_CAUSES_SHOWN]):
         again = place > 0 and causes[place - 1].trigger is cause.trigger is Trigger.COOPERATIVE_FOLLOW_UP
-        told.append(f"{labels.of(cause.member, cause.client)} likewise" if again else cause.sentence)
+        told.append(f"{labels.of(cause.member, cause.client)} did the same" if again else cause.sentence)
     rest = len(causes) - _CAUSES_SHOWN
     return "; then ".join(told + ([f"{rest} more"] if rest > 0 else []))
 
@@ -189,7 +189,7 @@ def _outcome(rebalance: Rebalance, labels: Labels) -> list[str]:
     if rebalance.running:
         return [_awaited(rebalance, labels)]
     if rebalance.emptied:
-        return ["nobody is left in the group"]
+        return ["the group has no members left"]
     held_up = _held_up(rebalance, labels) if rebalance.kind is Kind.CLASSIC else _done(rebalance, labels)
     overtaken = "the next rebalance began before it had ended" if rebalance.overtaken else ""
     return [held_up, _taken(rebalance, labels), overtaken]
@@ -203,7 +203,7 @@ def _done(rebalance: Rebalance, labels: Labels) -> str:
     held = rebalance.held_up
     slow = ""
     if held is not None and held.duration >= _NOTABLE:
-        slow = f"{labels.of(held.member, held.client)} took {span(held.duration)} to give up what others are to have"
+        slow = f"{labels.of(held.member, held.client)} took {span(held.duration)} to release partitions for others"
     if rebalance.duration is None or rebalance.duration < _NOTABLE:
         return slow
     return f"all had their partitions after {span(rebalance.duration)}" + (f": {slow}" if slow else "")
@@ -224,7 +224,7 @@ def _held_up(rebalance: Rebalance, labels: Labels) -> str:
     last = max(gone, key=lambda cause: cause.time, default=None)
     latest = max((wait.late or 0 for wait in rebalance.waits), default=0)
     if last is not None and (waited := last.time - rebalance.time) >= max(latest, _NOTABLE):
-        how = "left" if last.trigger is Trigger.MEMBER_LEFT else "was given up"
+        how = "left" if last.trigger is Trigger.MEMBER_LEFT else "was removed"
         return f"the others waited {span(waited)} for {labels.of(last.member, last.client)}, until it {how}"
     waited = _for_more(rebalance)
     if waited >= _NOTABLE:
@@ -238,7 +238,9 @@ def _held_up(rebalance: Rebalance, labels: Labels) -> str:
     if known is None or asked is None:
         return f"{who} was the last to join, {span(late)} after it began"
     if asked - known < _NOTABLE:
-        return f"{who} learnt of it only by its next heartbeat, after {span(known)} (heartbeat.interval.ms)"
+        return (
+            f"{who} learned of it only with its next heartbeat, after {span(known)} (heartbeat.interval.ms)"
+        )
     return f"{who} kept the others waiting: it knew after {span(known)}, and joined only {span(asked - known)} later"
 
 
@@ -267,12 +269,13 @@ def _awaited(rebalance: Rebalance, labels: Labels) -> str:
     awaited = rebalance.awaited
     if not awaited:
         return "it has not ended"
-    idle = "does not join" if rebalance.kind is Kind.CLASSIC else "does not give its partitions up"
+    idle = "does not join" if rebalance.kind is Kind.CLASSIC else "does not give up its partitions"
     told = []
     for each in awaited[:_AWAITED_SHOWN]:
         who = labels.of(each.member, each.client)
-        beats = words.counted(each.beats, "heartbeat")
-        told.append(f"{who}, which goes on with heartbeats ({beats} since) and {idle}" if each.beats else who)
+        told.append(
+            f"{who}, which still sends heartbeats ({each.beats:,} since) but {idle}" if each.beats else who
+        )
     rest = len(awaited) - _AWAITED_SHOWN
     also = f" and {rest} more" if rest > 0 else ""
     return f"it has not ended: the coordinator waits for {'; '.join(told)}{also}"

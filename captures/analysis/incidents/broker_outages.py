@@ -155,7 +155,9 @@ def _told(capture: Capture, outage: _Outage) -> Incident:
     shown = called(who)
     effects = []
     if gone:
-        which = "its connection" if len(gone) == 1 else f"all its {len(gone):,} connections"
+        which = {1: "its connection", 2: "both its connections"}.get(
+            len(gone), f"all its {len(gone):,} connections"
+        )
         effects.append(f"closed {which} at once")
     refused = sum(attempt.outcome is Outcome.REFUSED for attempt in vain)
     if refused:
@@ -163,7 +165,7 @@ def _told(capture: Capture, outage: _Outage) -> Incident:
     if len(vain) > refused:
         effects.append(f"did not answer {words.counted(len(vain) - refused, 'attempt')} to connect")
     if back is None:
-        state = f"Broker {shown} went away and was not seen again"
+        state = f"Broker {shown} went down and was not seen again"
     else:
         state = f"Broker {shown} was down for {span(back - begin)}"
     how = f": it {' and '.join(effects)}" if effects else ""

@@ -1,4 +1,4 @@
-"""Brokers that stood still: they answered nothing on any connection for a while, and then everything that waited."""
+"""Brokers that paused: they answered nothing on any connection for a while, and then everything that waited."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _END = attrgetter("end")
 def broker_pauses(
     capture: Capture, slow: Sequence[SlowAnswer], nodes: Mapping[str, frozenset[int]]
 ) -> Iterator[Incident]:
-    """Yield the times in which brokers stood still.
+    """Yield the times in which brokers paused.
 
     :param slow: slow answers
     :param nodes: node IDs of broker addresses, as far as known: a broker stands still on all of its listeners
@@ -87,10 +87,11 @@ def _incident(capture: Capture, begin: int, end: int, late: Sequence[SlowAnswer]
         end=end,
         who=who,
         brokers=brokers,
-        sentence=f"Broker {called(who)} stood still for {span(end - begin)}: it answered nothing, and then "
-        f"{words.counted(len(late), 'request')} on {words.counted(len(connections), 'connection')} together.",
+        sentence=f"Broker {called(who)} paused for {span(end - begin)}: it answered nothing, and then "
+        f"{words.counted(len(late), 'request')} on {words.counted(len(connections), 'connection')} at once.",
         certainty=Certainty.POSSIBLE if resent else Certainty.INFERRED,
         alternatives=("the network between it and its clients was cut",) if resent else (),
+        cut=tuple(connections) if resent else (),
         evidence=tuple(sorted(each.number for each in late))[:_SHOWN],
     )
 

@@ -45,14 +45,14 @@ def _restart(timeline: GroupTimeline, away: Sequence[Absence]) -> Incident:
     back = len(ends) == len(away)
     longest = max((each.end - each.begin for each in away if each.end is not None), default=0)
     tasks = "it" if len(names) == 1 else "them"
-    again = f" and started {tasks} again after {'up to ' * (len(ends) > 1)}{span(longest)}" if ends else ""
+    again = f" and restarted {tasks} after {'up to ' * (len(ends) > 1)}{span(longest)}" if ends else ""
     lost = "" if back else "; not all were seen again" if ends else ", not seen again"
     made = Incident(
         kind=IncidentKind.CONNECTOR_RESTART,
         begin=away[0].begin,
         end=max(ends) if back else None,
         who=tuple(names),
-        sentence=f"Kafka Connect ended {words.counted(len(names), 'task')} of connector "
+        sentence=f"Kafka Connect stopped {words.counted(len(names), 'task')} of connector "
         f"{words.line(match[1] if match else '')} ({words.several(names)}){again}{lost}.",
         evidence=tuple(sorted({number for each in away for number in each.evidence})),
     )

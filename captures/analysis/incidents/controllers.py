@@ -16,6 +16,8 @@ from typing import NamedTuple
 from captures.analysis.groups.vocabulary import Certainty
 from captures.analysis.incidents.model import Consequence, Incident, IncidentKind
 from captures.analysis.incidents.nodes import NodeAddresses
+from captures.analysis.incidents.registrations import NEEDED as OF_BROKERS
+from captures.analysis.incidents.registrations import Registrations
 from captures.exchanges import Exchange
 from captures.meaning.exchange import Body, number, rows
 from captures.time_format import span
@@ -27,8 +29,8 @@ _OF_QUORUMS = frozenset({
 })  # fmt: skip
 _OF_ZOOKEEPER = frozenset({ApiKey.LEADER_AND_ISR, ApiKey.STOP_REPLICA, ApiKey.UPDATE_METADATA})
 _OF_CLIENTS = frozenset({ApiKey.METADATA, ApiKey.DESCRIBE_CLUSTER})
-NEEDED = _OF_QUORUMS | _OF_ZOOKEEPER | _OF_CLIENTS | {ApiKey.API_VERSIONS}
-"""APIs whose exchanges show who the controller is; others need not be added."""
+NEEDED = _OF_QUORUMS | _OF_ZOOKEEPER | _OF_CLIENTS | OF_BROKERS | {ApiKey.API_VERSIONS}
+"""APIs whose exchanges show who the controller is, or what brokers told it; others need not be added."""
 _MOST = 1000
 """Most epochs, and most controllers named to clients, that are kept."""
 _ELECTED = 30 * SECOND
@@ -51,10 +53,12 @@ class Controllers:
     """Collects the controllers that messages name; exchanges in any order, each once.
 
     :ivar nodes: addresses of nodes, from the same messages
+    :ivar registrations: lives of brokers
     """
 
     def __init__(self) -> None:
         self.nodes = NodeAddresses()
+        self.registrations = Registrations()
         self._epochs: dict[int, _ControllerReport] = {}
         self._votes: dict[int, int] = {}
         """Epoch -> time of the first vote for it."""
@@ -79,6 +83,8 @@ class Controllers:
         elif key == ApiKey.API_VERSIONS and response and not response.get("error_code"):
             offered = {number(row, "api_key") for row in rows(response, "api_keys")}
             self._zookeeper = bool(self._zookeeper) or ApiKey.LEADER_AND_ISR in offered
+        elif key in OF_BROKERS:
+            self.registrations.add(exchange)
         elif key in _OF_CLIENTS and self._zookeeper is not False:
             self._named(number(response, "controller_id"), exchange)
 
@@ -95,6 +101,7 @@ class Controllers:
     def merge(self, other: Controllers) -> None:
         """Add the observations of other exchanges."""
         self.nodes.merge(other.nodes)
+        self.registrations.merge(other.registrations)
         for epoch, told in other._epochs.items():
             self._epochs[epoch] = min(told, self._epochs.get(epoch, told))
         for epoch, time in other._votes.items():

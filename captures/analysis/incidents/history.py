@@ -11,6 +11,7 @@ import numpy as np
 from captures.analysis.attempts import Outcome, attempts, ended_by_brokers
 from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.groups.calls import OF_MEMBERS
+from captures.analysis.groups.context import OF_TOPICS
 from captures.analysis.groups.history import NEEDED as BY_GROUPS
 from captures.analysis.groups.history import GroupHistories
 from captures.analysis.groups.history import needed as of_groups
@@ -68,7 +69,7 @@ class IncidentHistories(GroupHistories):
         self.incidents: list[Incident] = []
 
     def choose(self, rows: DecisionColumns) -> Bools:
-        chosen = rows.of_api(OF_CONTROLLERS) | SlowAnswers.deciding(rows)
+        chosen = rows.of_api(OF_CONTROLLERS | OF_TOPICS) | SlowAnswers.deciding(rows)
         if rows.ever("calls of members", rows.of_api(OF_MEMBERS)):
             chosen |= super().choose(rows)
         return chosen
@@ -93,8 +94,8 @@ class IncidentHistories(GroupHistories):
         """
         timelines = super().result(now=now, pending=pending, live=live)
         if not live and timelines is not self._explained:
-            seen = self._capture, timelines, self.calls, self._controllers, self._slow.found
-            find = partial(find_incidents, *seen)
+            seen = self.calls, self._controllers, self._slow.found, self.partition_counts
+            find = partial(find_incidents, self._capture, timelines, *seen)
             self.incidents = self._faults.made(find, "finding incidents", [])
             self._explained = timelines
         return timelines

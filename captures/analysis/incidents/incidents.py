@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 
 from captures.analysis.groups.calls import GroupCalls
+from captures.analysis.groups.context import PartitionCounts
 from captures.analysis.groups.labels import Labels, partitions, step
 from captures.analysis.groups.model import Because, GroupTimeline, Rebalance, Stop, TopicPartition
 from captures.analysis.incidents.broker_outages import broker_outages
@@ -16,9 +17,11 @@ from captures.analysis.incidents.controllers import Controllers
 from captures.analysis.incidents.model import Consequence, Incident, IncidentKind
 from captures.analysis.incidents.of_groups import of_group
 from captures.analysis.incidents.periods import Period, Periods
+from captures.analysis.incidents.topic_changes import topic_changes
 from captures.analysis.slow_answers import SlowAnswer
 from captures.exchanges import Capture
 from captures.meaning import words
+from captures.names.names import split
 from captures.time_format import span
 from dissectors.units import SECOND
 
@@ -33,11 +36,13 @@ def find_incidents(
     calls: Mapping[str, GroupCalls],
     controllers: Controllers,
     slow: Sequence[SlowAnswer],
+    counts: PartitionCounts,
 ) -> list[Incident]:
     """Return the incidents of a capture, and mark the rebalances that follow from each (``because_of``).
 
     :param capture: its connections are examined; without it, no outages of brokers are found
     :param slow: slow answers
+    :param counts: partition counts of topics
     """
     for timeline in timelines:
         for rebalance in timeline.rebalances:
@@ -48,15 +53,20 @@ def find_incidents(
     if capture is not None:
         nodes = controllers.nodes.of(capture)
         outages = broker_outages(capture, nodes)
-        found = sorted([*outages, *broker_pauses(capture, slow, nodes)], key=_BEGIN)
+        outages += controllers.registrations.restarts(capture, outages, nodes)
+        outages.sort(key=_BEGIN)
+        found = [*outages, *broker_pauses(capture, slow, nodes)]
+        found = sorted([*found, *controllers.registrations.pauses(capture, found, nodes)], key=_BEGIN)
     found += controllers.incidents(found, nodes)
+    changes, changed = topic_changes(counts)
+    found += changes
     by_broker: dict[str, list[Incident]] = {}
     for outage in outages:
         for broker in outage.brokers:
             by_broker.setdefault(broker, []).append(outage)
     for timeline in timelines:
-        found += of_group(timeline, calls.get(timeline.group), by_broker)
-    found = explained_by_workers(found, timelines)
+        found += of_group(timeline, calls.get(timeline.group), by_broker, changed)
+    found = _without_twins(capture, explained_by_workers(found, timelines))
     _give_pauses(found, timelines)
     found.sort(key=lambda each: (each.begin, each.kind, each.who))
     counted: dict[IncidentKind, int] = {}
@@ -85,7 +95,9 @@ def _consequences(
         yield _slow_answers(slow)
     for begin, end, who, places in incident.stood_still:
         group = words.line(next(iter(incident.groups), ""))
-        yield Consequence("stop", group, begin, f"{places} of {who} had no consumer for {span(end - begin)}.")
+        yield Consequence(
+            "stop", group, begin, f"{places} had no consumer for {span(end - begin)} while {who} was away."
+        )
     by_group: dict[str, list[Rebalance]] = {group: [] for group in incident.pauses}
     for rebalance in incident.rebalances:
         by_group.setdefault(rebalance.group, []).append(rebalance)
@@ -104,17 +116,42 @@ def _give_pauses(found: Sequence[Incident], timelines: Iterable[GroupTimeline]) 
                 root.pauses.setdefault(timeline.group, []).append(pause)
 
 
-def _waited(found: Sequence[Incident], slow: Sequence[SlowAnswer]) -> dict[str, list[SlowAnswer]]:
-    """Return the slow answers during an incident of a broker, by the ID of that incident."""
-    of_brokers: dict[str, list[Period[Incident]]] = {}
+def _without_twins(capture: Capture | None, found: Sequence[Incident]) -> list[Incident]:
+    """Return the incidents without pauses of brokers that are outages of the network, as a member's silence shows.
+
+    Such an outage cuts all connections of its two hosts.
+    """
+    if capture is None or not any(each.kind is IncidentKind.NETWORK_OUTAGE for each in found):
+        return list(found)
+    hosts = [
+        (split(client)[0], broker)
+        for client, broker in map(capture.endpoints, range(len(capture.connections)))
+    ]
+    outages = [each for each in found if each.kind is IncidentKind.NETWORK_OUTAGE]
+    for outage in outages:
+        both = {hosts[connection] for connection in outage.cut}
+        outage.cut = tuple(connection for connection, pair in enumerate(hosts) if pair in both)
+    away = Periods(Period(each.begin - SECOND, _over(each) + SECOND, each) for each in outages)
+    kept = []
     for each in found:
-        for broker in dict.fromkeys(("", *each.brokers)) if each.brokers else ():
-            of_brokers.setdefault(broker, []).append(Period(each.begin, _over(each), each))
-    away = {broker: Periods(periods) for broker, periods in of_brokers.items()}
+        root = away.first(each.begin, _over(each)) if each.brokers and each.cut else None
+        if root is None or not set(each.cut) <= set(root.cut):
+            kept.append(each)
+    return kept
+
+
+def _waited(found: Sequence[Incident], slow: Sequence[SlowAnswer]) -> dict[str, list[SlowAnswer]]:
+    """Return the slow answers during an incident of a broker or a network, by the ID of that incident."""
+    of_places: dict[str | int, list[Period[Incident]]] = {}
+    for each in found:
+        for place in (*dict.fromkeys(("", *each.brokers)),) if each.brokers else each.cut:
+            of_places.setdefault(place, []).append(Period(each.begin, _over(each), each))
+    away = {place: Periods(periods) for place, periods in of_places.items()}
     waited: dict[str, list[SlowAnswer]] = {}
     for answer in sorted(slow):
-        # the broker itself was down, or else another that it had to wait for
-        of = (away[broker].first(answer.end, answer.time) for broker in (answer.broker, "") if broker in away)
+        # the broker itself was down, its connection was cut, or else another broker that it had to wait for was down
+        places = (answer.broker, answer.connection, "")
+        of = (away[place].first(answer.end, answer.time) for place in places if place in away)
         root = next((each for each in of if each is not None), None)
         if root is not None:
             waited.setdefault(root.id, []).append(answer)
@@ -129,8 +166,8 @@ def _over(incident: Incident) -> int:
 
 def _slow_answers(slow: Sequence[SlowAnswer]) -> Consequence:
     counted = Counter((each.api, each.broker) for each in slow).most_common()
-    listed = words.several((f"{count:,} {api} of {broker}" for (api, broker), count in counted), 3)
-    answers = "1 answer came" if len(slow) == 1 else f"{len(slow):,} answers came"
+    listed = words.several((f"{count:,} {api} from {broker}" for (api, broker), count in counted), 3)
+    answers = "1 response was" if len(slow) == 1 else f"{len(slow):,} responses were"
     return Consequence(
         "slow_answers",
         words.several(each.broker for each in slow),
@@ -165,12 +202,11 @@ def _of_group(
     again = [each for rebalance in rebalances for each in rebalance.again]
     if again:
         count, places = sum(each.count for each in again), partitions({each.place for each in again})
-        verb = "is" if count == 1 else "are"
         yield Consequence(
             "duplicates",
             group,
             min(rebalance.time for rebalance in rebalances if rebalance.again),
-            f"{words.counted(count, 'record')} of {places} {verb} fetched again by group {group}.",
+            f"Group {group} fetched {words.counted(count, 'record')} of {places} again.",
             tuple(each.number for each in again[:10]),
         )
     failures = [each for rebalance in rebalances for each in rebalance.commit_failures]
@@ -193,7 +229,7 @@ def _lagged(group: str, behind: Mapping[TopicPartition, int], stops: Sequence[St
         "lag",
         group,
         last.end,
-        f"{words.counted(count, 'record')} of {partitions(behind)} {verb} waiting when group {group} went on.",
+        f"{words.counted(count, 'record')} of {partitions(behind)} {verb} waiting when group {group} continued.",
         tuple(last.evidence),
     )
 

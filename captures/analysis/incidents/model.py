@@ -35,43 +35,43 @@ class IncidentKind(StrEnum):
         "broker_outage",
         "Broker outage",
         "A broker was stopped, killed or restarted: it closed all its connections at once, and took none for a while.",
-        "See in the broker's log whether it was stopped, killed or has crashed, and why it took so long to be back.",
+        "Check the broker's log: was it stopped or killed, did it crash, and why did it take so long to return?",
     )
     NETWORK_OUTAGE = (
         "network_outage",
         "Network outage",
-        "What was sent between two hosts was sent again and again, and never acknowledged.",
+        "Data between two hosts was retransmitted again and again, and never acknowledged.",
         "Look at the network between the two (links, firewalls, NAT), and at the client's host.",
     )
     ROLLING_RESTART = (
         "rolling_restart",
         "Rolling restart",
-        "Several members of a group ended and came back one after another, as a deployment does it.",
-        "Nothing, if it was a deployment. Static members that are back within session.timeout.ms make no rebalance.",
+        "Several members of a group ended and came back one after another, as in a deployment.",
+        "Nothing to do if this was a deployment. Static members back within session.timeout.ms cause no rebalance.",
     )
     CRASH_LOOP = (
         "crash_loop",
         "Crash loop",
         "A member died without leaving its group and came back at least three times.",
-        "See in the log of that process why it dies: it often dies of the record that it reads first.",
+        "Check the log of that process for why it dies: it is often the first record that it reads.",
     )
     QUICK_RESTART = (
         "quick_restart",
         "Crash and quick return",
         "A member died without leaving its group and was back before its session had ended: the group waits for it.",
-        "Let the process call close() when it ends, or give it a group.instance.id: then it takes its place again.",
+        "Let the process call close() when it ends, or give it a group.instance.id, so that it gets its place back.",
     )
     MEMBER_ABSENCE = (
         "member_absence",
         "Member away",
         "A member of a group ended, or fell silent until its session had ended.",
-        "See in its log whether that process ended then, and was meant to, or stopped polling.",
+        "Check its log: was the process meant to end, did it crash, or did it stop polling?",
     )
     CONNECTOR_RESTART = (
         "connector_restart",
         "Connector restarted",
-        "Kafka Connect ended tasks of a sink connector, and started them again, here or on another worker.",
-        "Nothing, if the connector was changed or workers were restarted: Connect starts tasks anew then.",
+        "Kafka Connect stopped tasks of a sink connector, and restarted them on the same or another worker.",
+        "Nothing to do if the connector was changed or workers were restarted: Connect then restarts tasks.",
     )
     SHARED_GROUP_ID = (
         "shared_group_id",
@@ -81,28 +81,31 @@ class IncidentKind(StrEnum):
     )
     PROCESS_PAUSE = (
         "process_pause",
-        "Process that stood still",
-        "A member sent nothing until its session had ended, or a broker answered nothing, and then went on.",
-        "Look for long garbage collections, CPU limits that throttle it, swapping, or a debugger on that host.",
+        "Process paused",
+        "A member sent nothing until its session had ended, or a broker answered nothing, and then continued.",
+        "Look for long garbage collections, CPU throttling, swapping or a debugger on that host.",
     )
     TOPIC_CHANGE = (
         "topic_change",
         "Topic changed",
-        "A topic was created, deleted, or got other partitions, so that groups assigned anew.",
-        "Nothing, if it was meant.",
+        "A topic that clients used was deleted, created again, or got more partitions, or groups found a new one.",
+        "Nothing to do if this was intended.",
     )
     COORDINATOR_MOVE = (
         "coordinator_move",
         "Coordinator moved",
         "A group got another broker as its coordinator, and no outage of the former one was seen.",
-        "See whether a reassignment or an election of preferred leaders was meant.",
+        "Check whether a reassignment or a preferred leader election was intended.",
     )
     CONTROLLER_MOVE = (
         "controller_move",
         "Controller moved",
         "Another node was elected controller of the cluster, and no outage of a broker was seen before.",
-        "See in the log of the former one why it lost the election: garbage collection, a slow disk, the network.",
+        "Check the log of the former controller for why it lost the election: garbage collection, slow disk, network.",
     )
+
+
+_IN_ORDER = "Nothing to do if the broker was meant to stop; otherwise find out who stopped it."
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +145,10 @@ class Incident:
     :ivar rebalances: rebalances that follow from it
     :ivar groups: groups that it concerns, as an ordered set
     :ivar brokers: addresses of the brokers that were down, as in the capture
+    :ivar cut: connections that the network cut, or may have cut
     :ivar stood_still: partitions of static members that were away without a rebalance: start, end, member, partitions
     :ivar pauses: pauses in the consumption of groups without a rebalance, by group
+    :ivar in_order: whether the broker had asked to shut down
     :ivar moves: moves of coordinators and the controller that follow from it
     """
 
@@ -163,13 +168,15 @@ class Incident:
     id: str = ""
     groups: dict[str, None] = field(default_factory=dict)
     brokers: tuple[str, ...] = ()
+    cut: tuple[int, ...] = ()
     stood_still: list[tuple[int, int, str, str]] = field(default_factory=list)
     pauses: dict[str, list[Stop]] = field(default_factory=dict)
     moves: list[Consequence] = field(default_factory=list)
+    in_order: bool = False
 
     @property
     def advice(self) -> str:
-        return self.kind.advice
+        return _IN_ORDER if self.in_order else self.kind.advice
 
     def lasts(self, now: int) -> int:
         """Return its duration in ns, up to `now` if its end was not seen."""

@@ -58,6 +58,8 @@ def _told(body: Body) -> Iterator[tuple[int, Body]]:
     ):  # DescribeQuorum; UpdateMetadata
         for row in rows(body, holder):
             yield from ((number(row, "node_id", number(row, "id")), each) for each in rows(row, listeners))
+    if body.get("incarnation_id"):  # BrokerRegistration
+        yield from ((number(body, "broker_id"), each) for each in rows(body, "listeners"))
     leaders = [
         number(part, "leader_id") for topic in rows(body, "topics") for part in rows(topic, "partitions")
     ]

@@ -33,12 +33,16 @@ _BEGIN = attrgetter("begin")
 
 
 def of_group(
-    timeline: GroupTimeline, calls: GroupCalls | None, outages: Mapping[str, Sequence[Incident]]
+    timeline: GroupTimeline,
+    calls: GroupCalls | None,
+    outages: Mapping[str, Sequence[Incident]],
+    changed: Mapping[int, Incident],
 ) -> list[Incident]:
     """Return the incidents of a group, with the rebalances that follow from each.
 
     :param outages: outages by broker, in the order of time; consequences of an outage of the group's coordinator are
         added to it
+    :param changed: changes of topics by the numbers of exchanges that show them; rebalances are added to them
     """
     near = {
         broker: _near(timeline, outages[broker])
@@ -56,7 +60,7 @@ def of_group(
     shared = shared_group_id(timeline)
     found += [] if shared is None else [shared]
     found += _moves(timeline, near)
-    found += _topics(timeline)
+    found += _topics(timeline, changed)
     for incident in found:
         incident.groups[timeline.group] = None
     return found
@@ -131,16 +135,20 @@ def _is_of_process(away: Absence) -> bool:
 
 
 def _of_silences(timeline: GroupTimeline, away: Sequence[Absence]) -> Iterator[Incident]:
+    members = timeline.by_id()
     for each in away:
         if _is_of_process(each) or each.session_end is None:
             continue
         ended, until = each.session_end, each.end
-        kind, text = {
-            TimeoutCause.PROCESS_PAUSED: (IncidentKind.PROCESS_PAUSE, "stood still"),
-            TimeoutCause.UNREACHABLE: (IncidentKind.NETWORK_OUTAGE, "could not be reached"),
-        }.get(ended.cause, (IncidentKind.MEMBER_ABSENCE, "was not heard of"))
+        kind, surely, perhaps = {
+            TimeoutCause.PROCESS_PAUSED: (IncidentKind.PROCESS_PAUSE, "paused", "may have paused"),
+            TimeoutCause.UNREACHABLE: (
+                IncidentKind.NETWORK_OUTAGE,
+                "was unreachable",
+                "may have been unreachable",
+            ),
+        }.get(ended.cause, (IncidentKind.MEMBER_ABSENCE, "was silent", "was silent"))
         possible = ended.certainty is Certainty.POSSIBLE
-        how = "Perhaps " if possible and kind is not IncidentKind.MEMBER_ABSENCE else ""
         lasted = (
             f" for {span(until - each.begin)}"
             if until is not None
@@ -151,11 +159,17 @@ def _of_silences(timeline: GroupTimeline, away: Sequence[Absence]) -> Iterator[I
             begin=each.begin,
             end=until,
             who=(each.who,),
-            sentence=f"{how}{each.who} of group {words.line(timeline.group)} {text}{lasted}{_because(ended.evidence)}.",
+            sentence=f"{each.who} of group {words.line(timeline.group)} {perhaps if possible else surely}{lasted}"
+            f"{_because(ended.evidence)}.",
             certainty=ended.certainty,
             alternatives=ended.alternatives or (("the capture does not show why",) if possible else ()),
             evidence=each.evidence,
         )
+        if kind is IncidentKind.NETWORK_OUTAGE:
+            known = [members[member] for member in each.members if member in members]
+            made.cut = tuple(
+                dict.fromkeys(connection for member in known for connection in member.connections)
+            )
         attribute_those_of(each.members, made, timeline, each.given_up)
         yield made
 
@@ -216,7 +230,7 @@ def _loop(timeline: GroupTimeline, loop: Sequence[Absence]) -> Incident:
         begin=first.begin,
         end=last.end,
         who=(first.who,),
-        sentence=f"{first.who} of group {words.line(timeline.group)} died {len(loop)} times, every {span(every)}"
+        sentence=f"{first.who} of group {words.line(timeline.group)} died {len(loop)} times, about every {span(every)}"
         f"{'' if last.end is not None else ', and was not seen again'}.",
         certainty=_least_sure(loop),
         alternatives=_others(loop),
@@ -238,16 +252,17 @@ def _rolling(timeline: GroupTimeline, chain: Sequence[Absence]) -> Incident:
         f"{words.counted(len(names), f'{static}member')} of group {words.line(timeline.group)} "
         f"({words.several(names)}) "
         f"{'were' if len(names) > 1 else 'was'} restarted {how} within {span(end - begin)}; "
-        f"{longest.who} was away longest, {span(away)}"
+        f"{longest.who} was away longest ({span(away)}"
     )
     if longest.static and longest.session and away > longest.session:
         sentence += f", longer than its session of {span(longest.session)}"
+    sentence += ")"
     died = [each.who for each in chain if each.crashed and each.certainty is not Certainty.POSSIBLE]
     if died:
-        sentence += f"; {words.several(died)} ended without leaving"
+        sentence += f"; {words.several(died)} died without leaving"
     quiet = [each for each in chain if each.static and each.given_up is None]
     if quiet:
-        sentence += f"; {_times(len(quiet))} without a rebalance"
+        sentence += f"; {len(quiet):,} of these restarts caused no rebalance"
     made = Incident(
         kind=IncidentKind.ROLLING_RESTART,
         begin=begin,
@@ -280,12 +295,12 @@ def _single(timeline: GroupTimeline, each: Absence) -> Incident:
     if quick:
         waits = (each.given_up or 0) - (each.end or 0)
         sentence = (
-            f"{each.who} {group} died and was back after {span(away)} as another member; the group had to wait "
-            f"{span(waits)} more for the session of the former one"
+            f"{each.who} {group} died and came back after {span(away)} as a new member; the group waited "
+            f"{span(waits)} more for the session of the former one to end"
         )
     else:
         verb = (
-            ("perhaps died" if possible else "died")
+            ("may have died" if possible else "died")
             if each.crashed
             else ("was restarted" if back else "was shut down without a LeaveGroup")
         )
@@ -310,10 +325,6 @@ def _single(timeline: GroupTimeline, each: Absence) -> Incident:
         made.stood_still = [(each.begin, each.end or 0, each.who, each.partitions)]
     attribute_those_of(each.members, made, timeline, each.given_up)
     return made
-
-
-def _times(count: int) -> str:
-    return "one of these restarts" if count == 1 else f"{count} of these restarts"
 
 
 def _ids(away: Sequence[Absence]) -> tuple[str, ...]:
@@ -382,12 +393,17 @@ def _moves(timeline: GroupTimeline, outages: Mapping[str, Sequence[Incident]]) -
     yield from made
 
 
-def _topics(timeline: GroupTimeline) -> Iterator[Incident]:
+def _topics(timeline: GroupTimeline, changed: Mapping[int, Incident]) -> Iterator[Incident]:
     latest: Incident | None = None
     for rebalance in timeline.rebalances:
         cause = next((each for each in rebalance.causes if each.trigger is Trigger.PARTITIONS_CHANGED), None)
         # without a message that shows it, it is usually the state of a share or streams group
         if cause is None or cause.certainty is not Certainty.OBSERVED or rebalance.because_of is not None:
+            continue
+        root = next((changed[shown] for shown in cause.evidence if shown in changed), None)
+        if root is not None:
+            attribute(root, rebalance)
+            root.groups[timeline.group] = None
             continue
         if latest is None or cause.time - latest.begin > FOLLOWS:
             if latest is not None:
@@ -397,7 +413,7 @@ def _topics(timeline: GroupTimeline) -> Iterator[Incident]:
                 begin=cause.time,
                 end=cause.time,
                 who=(words.line(timeline.group),),
-                sentence=f"Group {words.line(timeline.group)} assigned its partitions anew because {cause.sentence}.",
+                sentence=f"Group {words.line(timeline.group)} reassigned its partitions because {cause.sentence}.",
                 certainty=cause.certainty,
                 evidence=cause.evidence,
             )

@@ -104,7 +104,7 @@ def _incident(
 ) -> Incident:
     labels = Labels(timeline)
     wishes = [
-        f"{labels.several(member.member for member in members)} {'wants' if len(members) == 1 else 'want'} "
+        f"{labels.several(member.member for member in members)}: "
         f"{words.several(words.line(topic) for topic in topics)}"
         for topics, members in parties.items()
     ]
@@ -113,7 +113,7 @@ def _incident(
     what = (
         f"{len(parties)} applications used group {group}"
         if apart
-        else f"Members of group {group} wanted different topics"
+        else f"Members of group {group} subscribed to different topics"
     )
     members = [member for party in parties.values() for member in party]
     return Incident(
@@ -121,7 +121,7 @@ def _incident(
         begin=begin,
         end=end,
         who=tuple(dict.fromkeys(labels.of(member.member) for member in members)),
-        sentence=f"{what} for {span(end - begin)}: {'; '.join(wishes)}.",
+        sentence=f"{what} for {span(end - begin)} ({'; '.join(wishes)}).",
         certainty=Certainty.INFERRED if apart else Certainty.POSSIBLE,
         alternatives=() if apart else ("a rollout that changes the subscription",),
         evidence=tuple(sorted({member.spans[0].number for member in members} - {0})),

@@ -25,10 +25,10 @@ _WHY = {
     TimeoutCause.CLOSED_IN_ORDER: (
         "its process",
         "their processes",
-        "shut down in order and stayed away longer than the session",
+        "shut down cleanly and stayed away longer than the session",
     ),
     TimeoutCause.BROKER_GONE: ("the broker", "the broker", "had closed the connections before; it was down"),
-    TimeoutCause.PROCESS_LIVED: ("its process", "their processes", "went on, though not as that member"),
+    TimeoutCause.PROCESS_LIVED: ("its process", "their processes", "continued, but not as that member"),
     TimeoutCause.PROCESS_DIED: ("its process", "their processes", "ended without leaving the group"),
     TimeoutCause.PROCESS_PAUSED: (
         "its process",
@@ -55,7 +55,7 @@ _ADVICE = {
     TimeoutCause.UNREACHABLE: "Look at the network between that client and the broker (links, firewalls, NAT), and at "
     "the client's host.",
     TimeoutCause.UNKNOWN: "Look at the log and the host of that client at that time. A capture on the client's or the "
-    "broker's host shows whether the process ended, hung, or could not be reached. Consumers "
+    "broker's host shows whether the process ended, hung, or was unreachable. Consumers "
     "before 0.10.1 send heartbeats only when they poll (KIP-62), so slow processing is enough.",
 }
 

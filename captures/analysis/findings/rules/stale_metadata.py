@@ -120,7 +120,7 @@ class StaleMetadata(Rule):
             if met.open_for:
                 said += f"; the last error came {span(met.open_for)} after the first"
         else:
-            said += f", and went on after {span(met.longest)}{' at most' if met.healed > 1 else ''}"
+            said += f", and continued after {span(met.longest)}{' at most' if met.healed > 1 else ''}"
         return self.finding(
             subject,
             f"{said}.",

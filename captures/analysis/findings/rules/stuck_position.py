@@ -10,7 +10,7 @@ from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client, of_group, of_topic
 from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.common import NO_FETCH, consumer
-from captures.analysis.findings.finding import Finding, Occurrences, Severity
+from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit, times
 from captures.analysis.findings.standing import StandingPositions
 from captures.analysis.groups.vocabulary import Certainty
@@ -107,6 +107,7 @@ class StuckPosition(Rule):
         "offset for a while."
     )
     apis: ClassVar[frozenset[int] | None] = frozenset({ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.OFFSET_COMMIT})
+    effect_of = EffectOf.MEMBERS
     thresholds: ClassVar[tuple[Threshold, ...]] = (
         Threshold(
             "fetched",
@@ -219,6 +220,7 @@ class StuckPosition(Rule):
                 filter_text=f"api == OffsetCommit and {shown}",
                 severity=None if long else Severity.LOW,
                 certainty=Certainty.POSSIBLE,
+                group=group,
             )
 
     def blind(self) -> str:

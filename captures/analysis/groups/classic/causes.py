@@ -203,7 +203,7 @@ class Causes:
             Certainty.INFERRED,
             transition.end,
             membership.member,
-            f"{who} did not join in time{going_on}, and the coordinator went on without it",
+            f"{who} did not join in time{going_on}, and the coordinator continued without it",
             told,
             refused,
         )
@@ -222,7 +222,7 @@ class Causes:
 
     def _vanished(self, membership: Membership, generation: Generation, transition: Transition) -> Cause:
         who = self._labels.of(membership.member)
-        said = f"{who}, whose connection was not captured, is not among the members any more"
+        said = f"{who}, whose connection was not captured, is no longer a member"
         return self._of_unknown(membership, self._beginning(transition), said, generation.number)
 
     def _of_unknown(self, membership: Membership, time: int, said: str, shown: Call | int | None) -> Cause:
@@ -257,7 +257,7 @@ class Causes:
 
     def _new(self, join: Join, transition: Transition) -> Cause:
         former = self._former(join, transition)
-        who = self._labels.of(join.member)
+        who = self._labels.of(join.member) or "a member"
         trigger, evidence = Trigger.MEMBER_JOINED, [join.number]
         sentence = f"{who} joined"
         if former is not None:
@@ -323,7 +323,7 @@ class Causes:
             trigger=Trigger.UNKNOWN,
             certainty=Certainty.POSSIBLE,
             time=time,
-            sentence="what began it was not captured",
+            sentence="its trigger was not captured",
             evidence=(number,),
         )
 

@@ -245,7 +245,7 @@ class Rejoins:
         if not after:
             why = f"{words.line(topic)} is not there any more"
         elif change.before is None:
-            why = f"it learnt only now that {words.line(topic)} has {words.counted(after, 'partition')}"
+            why = f"it only now learned that {words.line(topic)} has {words.counted(after, 'partition')}"
         elif not before:
             why = f"{words.line(topic)} is there now, with {words.counted(after, 'partition')}"
         else:

@@ -315,13 +315,13 @@ def _alternatives(causes: list[Cause]) -> list[str]:
         elif cause.trigger is Trigger.MEMBER_JOINED and cause.certainty is Certainty.POSSIBLE:
             out["a static member returned, or took the place of another with its instance ID"] = None
         elif cause.trigger is Trigger.COORDINATOR_MOVED:
-            out["a member joined or left that was not captured"] = None
+            out["a member that was not captured joined or left"] = None
         elif cause.trigger is Trigger.UNKNOWN and cause.member:
             out |= dict.fromkeys(
                 ("it left", "its session ended", "it did not join in time", "an admin client removed it")
             )
         elif cause.trigger is Trigger.UNKNOWN:
-            out["a member joined, left or fell silent whose connection was not captured"] = None
+            out["a member whose connection was not captured joined, left or fell silent"] = None
             out["the leader joined again"] = None
     return list(out)
 
@@ -353,9 +353,7 @@ def tell(calls: GroupCalls, context: GroupContext) -> GroupTimeline:
     _tell_transitions(timeline, transitions, memberships, context)
     _conclude(timeline, generations, memberships, ordered)
     if until < context.now:
-        timeline.seen.append(
-            "the coordinator closed the connections of the members, and was not heard of again"
-        )
+        timeline.seen.append("the coordinator closed the connections of the members, and sent nothing more")
     return timeline
 
 

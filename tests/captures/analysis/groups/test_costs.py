@@ -26,11 +26,11 @@ def failure(code: int, name: str) -> CommitFailure:
         ({"stopped": [stop(4, 5.3)]}, "no member consumed orders-4 for 5.3 s"),
         (
             {"stopped": [stop(4, 5.3), stop(3, 5.1)], "consumed_on": 4},
-            "no member consumed orders 3-4 for 5.3 s (4 other partitions were consumed on)",
+            "no member consumed orders 3-4 for 5.3 s (consumption of 4 other partitions continued)",
         ),
         (
             {"stopped": [stop(n, 5.3) for n in range(5)], "consumed_on": 1},
-            "no member consumed orders 0-4 for 5.3 s (1 other partition was consumed on)",
+            "no member consumed orders 0-4 for 5.3 s (consumption of 1 other partition continued)",
         ),
         (
             {"stopped": [stop(0, 0.3), stop(1, 5), stop(2, 1), stop(3, 0.26)]},
@@ -43,9 +43,9 @@ def failure(code: int, name: str) -> CommitFailure:
         ),
         (
             {"again": [Again(TopicPartition("orders", 4), 7, 19, 5)]},
-            "12 records of orders-4 are fetched again",
+            "12 records of orders-4 were fetched again",
         ),
-        ({"again": [Again(TopicPartition("orders", 4), 7, 8, 5)]}, "1 record of orders-4 is fetched again"),
+        ({"again": [Again(TopicPartition("orders", 4), 7, 8, 5)]}, "1 record of orders-4 was fetched again"),
         (
             {
                 "again": [
@@ -58,7 +58,7 @@ def failure(code: int, name: str) -> CommitFailure:
                     failure(25, "UNKNOWN_MEMBER_ID"),
                 ],
             },
-            "2 records of orders 1,4 are fetched again; 3 commits failed (REBALANCE_IN_PROGRESS, UNKNOWN_MEMBER_ID)",
+            "2 records of orders 1,4 were fetched again; 3 commits failed (REBALANCE_IN_PROGRESS, UNKNOWN_MEMBER_ID)",
         ),
     ],
 )

@@ -84,7 +84,9 @@ def test_what_moved_stopped_and_comes_twice() -> None:
 
 def test_partitions_that_were_consumed_on_are_told_beside_those_that_were_not() -> None:
     made = rebalance(stopped=[Stop(TopicPartition("orders", 0), SECOND, True, 1, 2)], consumed_on=3)
-    assert told(made)["stopped"] == "1 partition not consumed: orders-0 1 s; 3 others were consumed on"
+    assert (
+        told(made)["stopped"] == "1 partition not consumed: orders-0 1 s; consumption of 3 others continued"
+    )
 
 
 def test_a_running_rebalance_tells_who_is_awaited() -> None:
@@ -96,7 +98,7 @@ def test_a_running_rebalance_tells_who_is_awaited() -> None:
     group = timeline(made)
     found = [fact for fact in facts(made, group, Labels(group)) if fact.title == "awaited"]
     assert [fact.text for fact in found] == [
-        "m2 for 48 s; it sent 4 heartbeats meanwhile, and does not join; the group goes on without it in 30 s",
+        "m2 for 48 s; it sent 4 heartbeats meanwhile, and does not join; the group continues without it in 30 s",
         "m1 for 10 s",
     ]
     assert took(made, group) == "has not ended after 50 s"

@@ -170,7 +170,7 @@ def test_who_never_leaves_may_have_been_shut_down(tmp_path: Path, quiet: str) ->
     member.closes(3.7)
     (found,) = Silences(written(tmp_path, member)).ends([replace(silence(), quiet=quiet)])
     assert (found.cause, found.certainty) == (TimeoutCause.PROCESS_DIED, Certainty.POSSIBLE)
-    assert found.alternatives == (f"it was shut down in order: {quiet} sends no LeaveGroup",)
+    assert found.alternatives == (f"it was shut down cleanly: {quiet} sends no LeaveGroup",)
 
 
 def test_a_former_connection_does_not_explain_it(tmp_path: Path) -> None:
@@ -279,7 +279,7 @@ def test_one_direction_that_is_lost_is_told_from_a_pause(tmp_path: Path, to_clie
     member.beats(15, 16)
     found = end(written(tmp_path, member))
     assert found.cause is TimeoutCause.UNREACHABLE
-    assert ("to it" if to_client else "by it") in found.evidence[0]
+    assert ("to it" if to_client else "from it") in found.evidence[0]
     assert "one direction was lost" in found.evidence[0]
 
 

@@ -35,7 +35,7 @@ def test_reasons_are_quoted_and_clipped() -> None:
         (TimeoutCause.UNKNOWN, ""),
         (TimeoutCause.PROCESS_DIED, "the process died"),
         (TimeoutCause.PROCESS_PAUSED, "the process was paused"),
-        (TimeoutCause.UNREACHABLE, "its host or the network was gone"),
+        (TimeoutCause.UNREACHABLE, "its host or the network was down"),
     ],
 )
 def test_timeouts_say_how_they_came(why: TimeoutCause | None, text: str) -> None:
@@ -54,7 +54,7 @@ def test_second_rounds_are_explained_once() -> None:
         cause(Trigger.COOPERATIVE_FOLLOW_UP, sentence=f"{name} gave up", member=f"{name}-id")
         for name in ("m1", "m2")
     ]
-    assert said(rebalance(causes=causes)) == "m1 gave up; then m2 likewise."
+    assert said(rebalance(causes=causes)) == "m1 gave up; then m2 did the same."
 
 
 def test_who_kept_the_others_waiting() -> None:
@@ -73,7 +73,7 @@ def test_who_learnt_of_it_late_is_not_blamed() -> None:
         Wait("m2-id", "m2", told=0, asked=0, join=2 * SECOND),
     ]
     assert said(rebalance(waits=waits)) == (
-        "m2 joined. m1 learnt of it only by its next heartbeat, after 2 s (heartbeat.interval.ms)."
+        "m2 joined. m1 learned of it only with its next heartbeat, after 2 s (heartbeat.interval.ms)."
     )
     unseen = [Wait("m1-id", "m1", asked=2 * SECOND, join=1), waits[1]]
     assert said(rebalance(waits=unseen)) == "m2 joined. m1 was the last to join, 2 s after it began."
@@ -112,7 +112,7 @@ def test_a_group_that_was_empty_waits_for_more() -> None:
 def test_who_was_silent_kept_the_others_waiting() -> None:
     gone = cause(Trigger.SESSION_TIMEOUT, sentence="m3 was removed", member="m3-id", time=at(14))
     assert said(rebalance(causes=[cause(), gone])) == (
-        "m2 joined; then m3 was removed. The others waited 4 s for m3, until it was given up."
+        "m2 joined; then m3 was removed. The others waited 4 s for m3, until it was removed."
     )
 
 
@@ -130,15 +130,15 @@ def test_partitions_are_taken_over_or_just_given() -> None:
 def test_a_group_without_members() -> None:
     assert (
         said(rebalance(emptied=True, causes=[cause(sentence="m2 left")]))
-        == "m2 left. Nobody is left in the group."
+        == "m2 left. The group has no members left."
     )
 
 
 def test_a_rebalance_that_goes_on() -> None:
     awaited = [AwaitedMember("m1-id", "m1", at(10), 12), AwaitedMember("m3-id", "m3", at(10))]
     assert said(rebalance(running=True, end=None, awaited=awaited)) == (
-        "m2 joined. It has not ended: the coordinator waits for m1, which goes on with heartbeats "
-        "(12 heartbeats since) and does not join; m3."
+        "m2 joined. It has not ended: the coordinator waits for m1, which still sends heartbeats "
+        "(12 since) but does not join; m3."
     )
     assert said(rebalance(running=True, end=None)) == "m2 joined. It has not ended."
 

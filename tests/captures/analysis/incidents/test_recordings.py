@@ -92,15 +92,13 @@ def test_a_controller_that_stands_still_explains_slow_answers_and_the_election()
     by_kind = {each.kind: each.sentence for each in pause.consequences}
     former, latest = (each["who"].split()[1] for each in (stopped, active))
     assert f"from node {former} to node {latest}" in by_kind["controller_move"]
-    assert by_kind["slow_answers"].startswith("18 answers came up to 3.9 s late: 6 OffsetCommit of ")
+    assert by_kind["slow_answers"].startswith("18 responses were up to 3.9 s late: 6 OffsetCommit from ")
     because = {each.rule: each.because_of for each in diagnosis.findings()}
     assert because["slow_broker"] == because["controller_moves"] == pause.id
 
 
-@pytest.mark.parametrize(
-    ("listener", "length"), [("clients", None), ("controller", None), ("interbroker", 12)]
-)
-def test_a_broker_stands_still_where_several_connections_show_it(listener: str, length: int | None) -> None:
+@pytest.mark.parametrize(("listener", "length"), [("clients", None), ("controller", 13), ("interbroker", 12)])
+def test_a_broker_stands_still_where_its_connections_show_it(listener: str, length: int | None) -> None:
     told = diagnosed(FOLDER.parent / "findings" / f"26_k430_broker_sigstop_{listener}.pcap.zst").incidents
     lasted = [round(each.lasts(0) / SECOND) for each in told if each.kind is IncidentKind.PROCESS_PAUSE]
     assert lasted == ([] if length is None else [length])
@@ -113,14 +111,32 @@ def test_partitions_stand_still_and_lag_because_of_a_broker_without_a_rebalance(
     by_kind = {each.kind: each.sentence for each in outage.consequences}
     assert "consumed t-coordinator_back 2,5 for up to 7.1 s" in by_kind["stop"]
     assert by_kind["lag"] == (
-        "3 records of t-coordinator_back-2 were waiting when group g-coordinator_back went on."
+        "3 records of t-coordinator_back-2 were waiting when group g-coordinator_back continued."
     )
 
 
 def test_controllers_of_zookeeper_move() -> None:
     told = diagnosed(FOLDER.parent / "findings" / "35_k282_cluster.pcap.zst").incidents
-    moves = [each for each in told if each.kind is IncidentKind.CONTROLLER_MOVE]
-    assert [each.who for each in moves] == [("node 1", "node 2"), ("node 2", "node 3")]
+    moves = [(each.who, effect.sentence) for each in told for effect in each.moves]
+    assert moves == [
+        (("127.0.0.1:20611",), "The controller moved from node 1 to node 2."),
+        (("127.0.0.1:20612",), "The controller moved from node 2 to node 3."),
+    ]
+
+
+def test_brokers_that_asked_to_shut_down_were_not_killed() -> None:
+    told = diagnosed(FOLDER.parent / "findings" / "35_k282_cluster.pcap.zst").incidents
+    asked = {each.id: each.evidence for each in told if each.in_order}
+    assert asked == {
+        "broker_outage-4": (283,), "broker_outage-6": (480,), "broker_outage-7": (508,), "broker_outage-8": (524,),
+    }  # fmt: skip
+    assert all("meant to stop" in each.advice for each in told if each.in_order)
+
+
+def test_a_new_process_of_a_broker_registers() -> None:
+    (outage,) = incidents("50_k430_controller_killed")
+    assert (outage.in_order, outage.evidence) == (False, (958,))
+    assert outage.sentence.endswith("; its new process registered (#958).")
 
 
 def test_a_rolling_restart_is_one_incident() -> None:
@@ -174,8 +190,8 @@ def test_restarts_of_static_members_are_told_without_rebalances() -> None:
     assert restart.kind is IncidentKind.ROLLING_RESTART
     assert restart.who == ("inst-m1", "inst-m2", "inst-m3")
     assert [each.generation for each in restart.rebalances] == [4, 5]
-    stood_still = [each.sentence for each in restart.consequences if "had no consumer" in each.sentence]
-    assert [text.split()[3].rstrip(".") for text in stood_still] == ["inst-m1", "inst-m2"]
+    absent = [each.sentence for each in restart.consequences if "had no consumer" in each.sentence]
+    assert [text.split(" while ")[1] for text in absent] == ["inst-m1 was away.", "inst-m2 was away."]
     assert "longer than its session of 6 s" in restart.sentence
 
 
@@ -242,3 +258,19 @@ def test_nothing_is_told_after_the_end_of_the_capture() -> None:
         latest = diagnosis.groups.incidents[0].begin
         latest = max(latest, *(each.last for each in diagnosis.groups.result()))
         assert all(each.last <= latest + SECOND for each in diagnosis.findings())
+
+
+def test_an_outage_of_the_network_is_not_told_of_the_broker_too() -> None:
+    """At the member's host, answers of the broker are late, and the member is silent: one outage."""
+    path = FOLDER / "at_hosts" / "48_k430_network_cut_to_broker-at-m2.pcap.zst"
+    (outage,) = diagnosed(path).incidents
+    assert outage.kind is IncidentKind.NETWORK_OUTAGE
+    (slow,) = (each for each in outage.consequences if each.kind == "slow_answers")
+    assert slow.sentence.startswith("3 responses were up to 13.6 s late: ")
+
+
+def test_rebalances_because_of_a_topic_follow_from_its_change() -> None:
+    told = incidents("21_k430_kip848_regex_topicchange")
+    grown = next(each for each in told if each.who == ("ry-a",))
+    assert grown.sentence == "Topic ry-a got more partitions: 9 instead of 6."
+    assert [each.trigger.value for each in grown.rebalances] == ["partitions_changed"]

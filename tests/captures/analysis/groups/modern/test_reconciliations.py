@@ -49,7 +49,7 @@ def test_who_held_a_reconciliation_up_is_named() -> None:
     assert (told.held_up.member, round(told.held_up.duration / SECOND)) == ("m1", 12)
     assert told.slowest is not None
     assert told.slowest.member == "m1"
-    assert "all had their partitions after 16 s: m1 took 12 s to give up what others are to have" in (
+    assert "all had their partitions after 16 s: m1 took 12 s to release partitions for others" in (
         told.sentence.lower()
     )
 
