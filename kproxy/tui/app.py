@@ -182,7 +182,7 @@ class KproxyApp(App[Leaving]):
         """Return whether a command is disabled in this UI, and tell the user if so."""
         if command is None or not self.leaves_out(command):
             return False
-        self.main.tell(f"{command.title} is left out: this UI only shows")
+        self.main.tell(f"{command.title} is disabled: this UI is read-only")
         return True
 
     async def run_action(
@@ -199,7 +199,7 @@ class KproxyApp(App[Leaving]):
 
     def _refuse_key(self, command: Command) -> None:
         self.main.tell(
-            f"{command.title}: something had only just opened, so this key did nothing; press it again"
+            f"{command.title}: a line or dialog had just opened, so this key was ignored; press it again"
         )
 
     # ------------------------------------------------------------ notices
@@ -214,7 +214,7 @@ class KproxyApp(App[Leaving]):
         earlier = len(self._notifications)
         if earlier:  # one at a time, so that they do not cover the screen
             self.clear_notifications()
-            text = f"{text} (E shows what was told before)"
+            text = f"{text} (E shows earlier notices)"
         self.notify(plain(text).plain, severity=severity, markup=False)
 
     def notice(self, text: str) -> None:

@@ -68,6 +68,13 @@ def key_sections(places: Sequence[Place], keymap: Mapping[str, str]) -> list[Sec
     ]
 
 
+def view_section(keymap: Mapping[str, str]) -> Section:
+    """Return the section that lists the keys of views, short enough for the first page."""
+    views = (command for command in COMMANDS if command.group == "view")
+    rows = ((" ".join(f"`{spelled(key)}`" for key in keys_of(each, keymap)), each.title) for each in views)
+    return Section("views", header=("key", "shows"), rows=tuple(rows))
+
+
 def _place_section(place: Place, keymap: Mapping[str, str]) -> Section:
     rows = tuple(_command_row(command, keymap) for command in COMMANDS if command.place is place)
     return Section(str(place), header=("key", "does", "command", NAME), rows=rows)

@@ -54,7 +54,7 @@ def lane(work: Path) -> None:
         with Terminal(arguments, work, size=(160, 45)) as terminal, ThreadPoolExecutor() as threads:
             terminal.until("0 exchanges")
             terminal.type("i")
-            terminal.until("Hold what fits")
+            terminal.until("Hold messages that match")
             terminal.type(f"{_HELD}\r")
             terminal.until("Held are requests")
             came_back = threads.submit(clients, port)

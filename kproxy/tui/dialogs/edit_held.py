@@ -119,7 +119,7 @@ class EditHeld(Dialog[bytes | None]):
             left.update(Content.styled("✗ It is not held any more: there is nothing to edit.", "$text-error"))
             return
         behind = f"   {held.waiting_behind:,} wait behind it" if held.waiting_behind else ""
-        left.update(Content(f"goes on by itself in {left_words(held, time_ns())}{behind}"))
+        left.update(Content(f"released automatically in {left_words(held, time_ns())}{behind}"))
 
     # ------------------------------------------------------------ fields
     async def _show_fields(self) -> None:

@@ -16,7 +16,15 @@ from textual.widgets import Input, Static, TabbedContent, TabPane, Tabs
 
 from kproxy.tui.commands import BY_NAME, Place
 from kproxy.tui.dialogs.base import Dialog
-from kproxy.tui.manual import NAME, Section, about_sections, filter_sections, found, key_sections
+from kproxy.tui.manual import (
+    NAME,
+    Section,
+    about_sections,
+    filter_sections,
+    found,
+    key_sections,
+    view_section,
+)
 
 TABS = {"keys": "keys", "filter": "filter language", "about": "about"}
 WIDE = 100
@@ -70,7 +78,7 @@ class HelpDialog(Dialog[None]):
     ) -> None:
         super().__init__()
         self._texts: dict[str, Sequence[Section]] = {
-            "keys": key_sections(places_of(focused), keymap),
+            "keys": [view_section(keymap), *key_sections(places_of(focused), keymap)],
             "filter": filter_sections(),
             "about": about_sections() if about is None else about,
         }

@@ -85,7 +85,7 @@ class Leave(Dialog[Leaving | None]):
             else "No connections are open through this proxy."
         ]
         if self._held:
-            said.append(f"{words.counted(self._held, 'message')} held; without the UI nothing stays held.")
+            said.append(f"{words.counted(self._held, 'message')} held; they are released when the UI ends.")
         return said
 
     def on_mount(self) -> None:

@@ -110,7 +110,7 @@ class LiveActions:
             now = "; ".join(f"{side}: {wanted}" for side, wanted in link.state.hold_filters.items())
             text = await self._app.push_screen_wait(
                 Prompt(
-                    f"Hold what fits a filter; an empty one holds nothing more.\n{_EXAMPLES}",
+                    f"Hold messages that match a filter; an empty one holds no more.\n{_EXAMPLES}",
                     now.partition("; ")[0],
                     validate=lambda text: condition_problem(self._saved(text)),
                     completions=_offers,
@@ -122,10 +122,10 @@ class LiveActions:
         text = self._saved(text.strip())
         if not text:
             await link.set_hold(None)
-            self._tell("Nothing more is held; what is held waits on.", "information")
+            self._tell("No further messages are held; those held now stay held.", "information")
             return
         side = await link.set_hold(text)
-        self._tell(f"Held are {side}s that fit: {text}", "information")
+        self._tell(f"Holding {side}s that match: {text}", "information")
 
     def _saved(self, text: str) -> str:
         """Return a filter or a rule with the names of saved filters replaced."""
@@ -140,10 +140,12 @@ class LiveActions:
         if now:
             self._switched_off = now
             await link.set_hold(None)
-            self._tell("Holding is off; what is held waits on.", "information")
+            self._tell("Holding is off; messages held now stay held.", "information")
         elif self._switched_off:
             filters = "\n".join(f"{side}s: {wanted}" for side, wanted in self._switched_off.items())
-            if not await self._agreed(link, f"Hold again, on {{}}, what fits?\n{filters}", yes="hold"):
+            if not await self._agreed(
+                link, f"Hold again, on {{}}, messages that match?\n{filters}", yes="hold"
+            ):
                 return
             for side, wanted in self._switched_off.items():
                 await link.set_hold(wanted, side)
@@ -159,20 +161,20 @@ class LiveActions:
 
     async def _release(self, link: Link, number: int) -> None:
         if not await link.release(number):
-            self._tell("It has gone on by itself already.", "information")
+            self._tell("It was already released.", "information")
 
     @_on_proxy
     async def release_all(self, link: Link) -> None:
         """Release all held messages."""
         connections = {held.connection for held in link.state.held}
         if len(connections) > 1 and not await self._confirmed(
-            f"Let {words.counted(len(link.state.held), 'message')} of {len(connections):,} connections go on?",
+            f"Release {words.counted(len(link.state.held), 'message')} of {len(connections):,} connections?",
             yes="release all",
         ):
             return
         count = await link.release_all()
         self._tell(
-            f"{words.counted(count, 'message')} went on." if count else "Nothing is held.", "information"
+            f"{words.counted(count, 'message')} released." if count else "Nothing is held.", "information"
         )
 
     @_on_proxy
@@ -202,7 +204,7 @@ class LiveActions:
             await self._release(link, held.number)
             return
         changed = await link.edit(held.number, data)
-        self._tell(f"It went on with {words.counted(changed, 'value')} changed.", "information")
+        self._tell(f"Released with {words.counted(changed, 'value')} changed.", "information")
 
     def _chosen(self, link: Link) -> HeldMessage | None:
         """Return the selected held message, or the only one; otherwise report that one must be selected."""
@@ -234,7 +236,7 @@ class LiveActions:
         held = link.state.held
         waited = [each.number for each in held if each.side == "request" and each.number not in numbers]
         await link.release(*waited)
-        self._tell(f"Going on; {words.counted(len(waited), 'request')} waited.", "information")
+        self._tell(f"Resumed; {words.counted(len(waited), 'request')} waited.", "information")
 
     @_on_proxy
     async def forward_toggle(self, link: Link) -> None:
@@ -335,7 +337,9 @@ class LiveActions:
             return leaving
         if held and not await self._app.push_screen_wait(
             confirmation(
-                f"{words.counted(held, 'message')} held; without you they go on.", yes="leave", no="stay"
+                f"{words.counted(held, 'message')} held; they are released if you leave.",
+                yes="leave",
+                no="stay",
             )
         ):
             return None

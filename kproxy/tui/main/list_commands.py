@@ -130,7 +130,7 @@ class ListCommands(Part):
         status = self.session.status
         if status.filtering is not None and status.filter is not None:
             self.set_filter(None, status.filter.text)
-            self.tell("the filter is given up: t begins again")
+            self.tell("the filter is cancelled: t starts it again")
             return True
         return False
 
@@ -152,12 +152,12 @@ class ListCommands(Part):
         """Save the filter under a name."""
         settings, text = self.kproxy.settings, self.filter_text
         if not text:
-            self.tell("there is no filter to keep: f types one")
+            self.tell("there is no filter to save: f types one")
             return
         if not name:
             answer = await self.screen.app.push_screen_wait(
                 Prompt(
-                    f"Keep this filter under a name:\n{text}", validate=settings.filter_problem, title="keep"
+                    f"Save this filter under a name:\n{text}", validate=settings.filter_problem, title="keep"
                 )
             )
             if not answer:
@@ -169,7 +169,7 @@ class ListCommands(Part):
             self.tell(str(error))
             return
         self.screen.query_one(FilterBar).saved = settings.filters
-        self.tell(f"kept: @{name} stands for it, here and in commands")
+        self.tell(f"saved: @{name} stands for it, here and in commands")
 
     @work("filter", exclusive=True, asks=True)
     async def action_filter_quick(self) -> None:
@@ -285,7 +285,7 @@ class ListCommands(Part):
             else:
                 kept = replace(self.exchanges.list.profile, name=name)
                 await asyncio.to_thread(settings.keep_profile, kept)
-                self.tell(f"these columns are kept as {name}")
+                self.tell(f"these columns are saved as {name}")
         except SettingsError as error:
             self.tell(str(error))
 

@@ -35,13 +35,13 @@ _TICK = 0.5  # seconds, while something counts down
 _SOON = 5 * SECOND
 
 _NOT_LIVE = """\
-Here one sees what a running kproxy holds, its fault rules, and whether it forwards.
+This view shows what a running kproxy holds, its fault rules, and whether it forwards.
 
     kproxy proxy -b BROKER       starts one between clients and brokers
-    kproxy attach --control      goes to one that runs
+    kproxy attach --control      attaches to a running one
 
-Then  i  holds what fits a filter,  a  lets it go on,  e  edits it,  +  adds a fault rule.
-What was done to exchanges of a capture is found by the filters  held,  changed  and  fault.
+Then  i  holds messages that match a filter,  a  releases one,  e  edits one,  +  adds a fault rule.
+In a capture, the filters  held,  changed  and  fault  find what was done to exchanges.
 """
 
 
@@ -88,7 +88,7 @@ class Faults(View):
         yield Static(id="state")
         with Vertical():
             yield Static(id="held-title", classes="title")
-            yield RowTable(_HELD, empty="Nothing is held. i says what is to be held.", id="held")
+            yield RowTable(_HELD, empty="Nothing is held. i sets a filter for messages to hold.", id="held")
             yield Static(id="rules-title", classes="title")
             yield RowTable(_RULES, empty="No fault rules. + adds one: FILTER => ACTION.", id="rules")
 
@@ -199,14 +199,18 @@ def state_content(state: LiveState) -> Content:
         parts.append(Content.styled("only looking (kproxy attach --control may do more)", "$text-muted"))
     lines = [Content("   ").join(map(_content, parts))]
     for side, wanted in state.hold_filters.items():
-        lines.append(Content.assemble(f"{side}s are held that fit: ", (printable(wanted), "bold")))
+        lines.append(Content.assemble(f"{side}s are held that match: ", (printable(wanted), "bold")))
     if state.passed:
         lines.append(
-            Content(f"{state.passed:,} fit and were not held: too many are, or their clients' time was over")
+            Content(
+                f"{state.passed:,} matched and were not held: too many are held, or their clients were about to give up"
+            )
         )
     if state.hold_failures:
         lines.append(
-            Content.styled(f"! {state.hold_failures:,} went on because the filter failed", "$text-warning")
+            Content.styled(
+                f"! {state.hold_failures:,} were forwarded because the filter failed", "$text-warning"
+            )
         )
     return Content("\n").join(lines)
 
@@ -222,7 +226,7 @@ _HELD = [
     Column("broker", least=12, rank=2),
     Column("size", right=True, rank=3),
     Column("held for", right=True, rank=1),
-    Column("goes on in", right=True),
+    Column("released in", right=True),
     Column("behind it", right=True),
 ]
 

@@ -284,7 +284,7 @@ class TableView(View, Generic[F]):
         status, counting = self.session.status, self.counting
         shown = "" if self.unfiltered or self.EVERYTHING else " among what is shown"
         if shown and status.filter is not None:
-            shown = f" among what fits the filter {status.filter.text} (c clears it)"
+            shown = f" among what matches the filter {status.filter.text} (c clears it)"
         if not self.session.live and (counting is not None or not status.finished):
             far = "the file is still being read" if counting is None else f"counted {counting.share:.0%}"
             return f"No {self.THINGS} so far{shown}: {far}."

@@ -267,11 +267,11 @@ class ExchangeView(SelectableLines, inherit_bindings=False):
         status = self.session.status
         wanted = "" if status.filter is None else f" the filter {printable(status.filter.text)}"
         if status.filtering is not None:
-            return f"   nothing so far that fits{wanted}: {status.filtering:.0%} looked at"
+            return f"   nothing so far matches{wanted}: {status.filtering:.0%} searched"
         if status.exchanges and status.marked_only:
-            return "   nothing is marked, of what the filter shows"
+            return "   no marked exchange matches the filter"
         if status.exchanges and status.filter is not None:
-            return f"   nothing fits{wanted}"
+            return f"   nothing matches{wanted}"
         if status.finished:
             return "   no exchanges"
         return (

@@ -266,7 +266,7 @@ def test_tables_of_what_is_held_and_of_rules() -> None:
     assert "requests that fit: api == Produce" in held
     assert "request Produce v9" in held
     assert held_line(HELD) == (
-        "1  request Produce v9 of 127.0.0.1:41532  goes on by itself in 21.6 s, 2 wait behind it"
+        "1  request Produce v9 of 127.0.0.1:41532  released automatically in 21.6 s, 2 wait behind it"
     )
     assert list(lines_of("holds", {"filters": {}, "held": []})) == ["held: none (nothing is to be held)"]
     failing = {**RULE, "failures": 2, "failure": "ValueError: x", "ended": "count"}

@@ -34,7 +34,7 @@ DIALOGS = (
 )
 LIVE = (
     (f"234567801f{TEXT}\x15api == Produce\r", "filter: api == Produce"),
-    (f"i{TEXT}\x15api == Heartbeat\r", "Held are requests that fit: api == Heartbeat"),
+    (f"i{TEXT}\x15api == Heartbeat\r", "Holding requests that match: api == Heartbeat"),
     (f"9+{TEXT}\x15api == Fetch => delay 1ms\r", "holds from now on"),
 )
 

@@ -114,7 +114,7 @@ async def test_held_messages_are_let_go_edited_and_killed(tmp_path: Path) -> Non
             await until(lambda: "1 → 9" in str(dialog.query_one("#outcome", Static).visual))
             await pilot.press("ctrl+s")
             await client.frame()
-            await until(lambda: app.told[-1] == "It went on with 1 value changed.")
+            await until(lambda: app.told[-1] == "Released with 1 value changed.")
             app.selected = 3
             app.do(app.actions.edit())
             await until(lambda: shown(app, EditHeld)() and app.screen is not dialog)
@@ -172,7 +172,7 @@ async def test_what_has_gone_on_is_told(tmp_path: Path) -> None:
             await until(lambda: link.state.held)
             proxy.plane.inspection.holds.release(1)
             await app.done(app.actions.release())
-            assert app.told[-1] in ("It has gone on by itself already.", "Nothing is held.")
+            assert app.told[-1] in ("It was already released.", "Nothing is held.")
 
 
 @pytest.mark.slow

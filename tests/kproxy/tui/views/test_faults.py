@@ -201,7 +201,7 @@ async def test_it_says_what_is_not_as_usual() -> None:
         (LiveState(forwarding=False), "forwarding is off"),
         (LiveState(controls=False), "only looking"),
         (LiveState(passed=4), "4 fit and were not held"),
-        (LiveState(hold_failures=4), "4 went on because the filter failed"),
+        (LiveState(hold_failures=4), "4 were forwarded because the filter failed"),
     ):
         app = FaultsApp(state)
         async with app.run_test(size=(120, 30)):

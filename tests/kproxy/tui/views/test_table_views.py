@@ -251,7 +251,7 @@ async def test_nothing_is_said_of_nothing() -> None:
         assert table(pilot).rows == []
         assert said(pilot) == ""
         said_of_none = table(pilot).render_line(1).text.strip()
-        assert said_of_none == "No errors among what fits the filter api == DescribeAcls (c clears it)."
+        assert said_of_none == "No errors among what matches the filter api == DescribeAcls (c clears it)."
 
 
 @pytest.mark.slow

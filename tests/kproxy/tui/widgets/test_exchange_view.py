@@ -130,7 +130,7 @@ async def test_an_empty_list_says_why() -> None:
         assert app.line(1).strip() == "no exchanges"
         app.session.publish(exchanges=50, filter=compile_filter("error"), filtering=0.25)
         await renewed(pilot)
-        assert "nothing so far that fits" in app.line(1)
+        assert "nothing so far matches" in app.line(1)
         app.session.publish(filtering=None)
         await renewed(pilot)
         assert "nothing fits" in app.line(1)
