@@ -50,7 +50,7 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, TablesSumm
 
 
 @pytest.mark.turns(2)
-@pytest.mark.parametrize("size", [8_000, 60_000])
+@pytest.mark.parametrize("size", [20_000, 60_000])
 def test_all_tables_are_those_of_one_process(
     size: int, expected: tuple[Path, TablesSummary], tmp_path: Path
 ) -> None:
@@ -95,7 +95,7 @@ def test_captures_of_all_kinds_are_one(tmp_path: Path) -> None:
     )
     paths = [DATA / name for name in kinds]
     by_one_process(paths, tmp_path / "single")
-    made = on_spark(paths, tmp_path / "out", replace(ALL, range_bytes=8_000))
+    made = on_spark(paths, tmp_path / "out", replace(ALL, range_bytes=20_000))
     same_tables(tmp_path / "out", tmp_path / "single")
     whys = {Path(file.path).name: file.why for file in made.files}
     assert "pcapng" in whys["09_pcapng_dumpcap.pcapng"]
@@ -114,7 +114,7 @@ def test_captures_of_all_kinds_are_one(tmp_path: Path) -> None:
 )
 def test_filters_mean_the_same(text: str, tmp_path: Path) -> None:
     options = TablesOptions(
-        tables=("exchanges", "topic_partitions", "findings"), filter=text, range_bytes=30_000
+        tables=("exchanges", "topic_partitions", "findings"), filter=text, range_bytes=60_000
     )
     one = by_one_process([SAMPLE], tmp_path / "single", options)
     made = on_spark([SAMPLE], tmp_path / "out", options)
@@ -280,7 +280,7 @@ def test_progress_is_told(tmp_path: Path) -> None:
     pipeline.write_tables(
         [str(SAMPLE)],
         str(tmp_path / "out"),
-        TablesOptions(tables=("exchanges",), range_bytes=10_000),
+        TablesOptions(tables=("exchanges",), range_bytes=60_000),
         lambda *each: told.append(each),
     )
     assert told[0][0] == "reading"
