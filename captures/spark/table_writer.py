@@ -410,8 +410,9 @@ class Locate(RowFunction):
         if not counting or judging.task.filter is not None or not len(part):
             return
         counted = exchange_groups(ExchangeColumns(part.capture, part.rows), part.numbers, bodies=False)
+        connections, first = part.connections, part.numbers[0]
         for group in counted:
-            connection = int(part.connections[group.number - part.numbers[0]])
+            connection = int(connections[group.number - first])
             group.connection = group.connection._replace(connection=connection)
         at = part.number - len(judging.task.given.plan.ranges)
         for share in counting:
