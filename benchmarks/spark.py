@@ -54,7 +54,6 @@ _TARGETS = (
 NAIVE = "naive local[2]"
 _MOST_SHUFFLED = 0.03
 _MOST_MEMORY = 500 * MIB
-_CORES, _BYTES = 100, 10e12
 
 
 # ---------------------------------------------------------------- one measurement, in a process of its own
@@ -245,19 +244,11 @@ def figures(runs: Runs, size: int) -> dict[str, Any]:
         for theirs in others
         if (found := times(runs, what, "local[2]", theirs)) is not None
     ]
-    return {"bytes": size, "runs": rows, "ratios": ratios, "hours": dict(_hours(runs, size))}
-
-
-def _hours(runs: Runs, size: int) -> Iterator[tuple[str, float]]:
-    """Estimate the hours that a hundred cores take for ten terabytes."""
-    for what in (DEFAULT, EXCHANGES):
-        if ("local[2]", what) in runs:
-            rate = median(size / run["seconds"] for run in runs["local[2]", what]) / 2
-            yield what, _BYTES / (rate * _CORES) / 3600
+    return {"bytes": size, "runs": rows, "ratios": ratios}
 
 
 def report(runs: Runs, size: int) -> None:
-    """Print medians, ratios and the estimate."""
+    """Print medians and ratios."""
     print(f"{size / MB:,.0f} MB; {os.cpu_count()} processors; seconds by the clock, medians")
     print(f"{'':28}{'s':>9}{'MB/s':>9}{'first s':>9}{'start s':>9}{'worker MiB':>12}{'shuffled':>10}")
     for (how, what), all_runs in runs.items():
@@ -268,8 +259,6 @@ def report(runs: Runs, size: int) -> None:
         rate = size / row["seconds"] / MB
         print(f"{what + ', ' + how:28.28}{row['seconds']:9.1f}{rate:9.1f}{''.join(cells)}{memory}{shuffled}")
     print(*aims(runs, size), sep="\n")
-    for what, hours in _hours(runs, size):
-        print(f"10 TB on {_CORES} such cores, {what}: {hours:.1f} hours, if all of it were shared evenly")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -21,14 +21,12 @@ from captures.ranges.edges import Edges, SyncPoint, pack, unpack
 from captures.ranges.exchange_numbers import Context, NumberedRanges, bases, number
 from captures.ranges.exchanges import RangeExchanges
 from captures.ranges.plan import COMPRESSED, Plan, Range
-from captures.ranges.range_reader import FinishedExchanges, in_buckets, read_range
+from captures.ranges.range_reader import in_buckets, read_range
 from captures.ranges.stitcher import stitch
 from captures.ranges.whole_connections import StitchedConnections
 from dissectors.session_context import SessionContext, SessionFacts
 
 MARK, FINISHED, EDGES = KINDS = "mark", "finished", "edges"
-
-_TOGETHER = "captured at the same time as other files, or IP fragments cross its parts"
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,9 +297,3 @@ def marked_of(told: Mapping[int, Sequence[RangeOutput]]) -> list[RangeSummary]:
     """Return the summaries of all ranges, in order."""
     marks = [next(each.data for each in told[number] if each.kind == MARK) for number in sorted(told)]
     return [unpack(mark) for mark in marks]
-
-
-def exchanges_of(finished: bytes) -> FinishedExchanges:
-    """Unpack the finished exchanges of a range."""
-    made: FinishedExchanges = unpack(finished)
-    return made

@@ -7,9 +7,10 @@ that are finished in their range stay in the partition that read it until they a
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby
+from dataclasses import dataclass
+from itertools import chain, groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from captures.ranges.batches import BatchState, number_batch, stitch_batch
 from captures.ranges.edges import pack, unpack
@@ -37,14 +38,36 @@ PARTS = "part int not null, kind string not null, bucket int not null, data bina
 _TOGETHER = "bucket int, data binary"
 
 
-class _ReadParts:
-    def __init__(self, given: Input) -> None:
-        self._given = given
+class RowFunction:
+    """A function for ``DataFrame.mapInArrow`` that makes batches of each row.
+
+    :cvar names: the columns that :meth:`made` is called with; those of bytes hold packed values
+    """
+
+    names: ClassVar[tuple[str, ...]]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for index in batch.column(0).to_pylist():
-                yield from batches_of(read_part(self._given, self._given.plan.ranges[index]))
+            for row in columns_of(batch, *self.names):
+                yield from self.made(*(unpack(each) if isinstance(each, bytes) else each for each in row))
+
+    def made(self, *row: Any, **_: Any) -> Iterator[pa.RecordBatch]:
+        """Return the batches of a row."""
+        raise NotImplementedError
+
+
+def columns_of(batch: pa.RecordBatch, *names: str) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of `batch` as tuples of the columns `names`, as Python values."""
+    return zip(*(batch.column(name).to_pylist() for name in names), strict=True)
+
+
+@dataclass(frozen=True)
+class _ReadParts(RowFunction):
+    given: Input
+    names = ("id",)
+
+    def made(self, index: int) -> Iterator[pa.RecordBatch]:
+        return batches_of(read_part(self.given, self.given.plan.ranges[index]))
 
 
 def batches_of(told: Iterable[RangeOutput]) -> Iterator[pa.RecordBatch]:
@@ -81,7 +104,8 @@ class _PutTogether:
 
         marks = unpack(self._marks)
         before = None if self._before is None else unpack(self._before)
-        for bucket, rows in groupby(_rows(batches), key=itemgetter(0)):
+        every = chain.from_iterable(columns_of(batch, "bucket", "part", "data") for batch in batches)
+        for bucket, rows in groupby(every, key=itemgetter(0)):
             told = [(part, data) for _, part, data in rows if part >= 0]
             made: Any
             if before is None:
@@ -90,11 +114,6 @@ class _PutTogether:
                 made = stitch_batch(self._given, marks, before, bucket, told)
             columns = [pa.array([bucket], pa.int32()), pa.array([pack(made)], pa.binary())]
             yield pa.RecordBatch.from_arrays(columns, ["bucket", "data"])
-
-
-def _rows(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, int, bytes]]:
-    for batch in batches:
-        yield from zip(*(batch.column(name).to_pylist() for name in ("bucket", "part", "data")), strict=True)
 
 
 def parts(spark: SparkSession, given: Input, only: Sequence[Range] | None = None) -> DataFrame:

@@ -263,15 +263,7 @@ class Follower:
         try:
             read, after = reading.read, reading.after
             assert after is not None
-            task = Task(
-                given=read.given,
-                staged=self._folder.staged,
-                facts=read.numbered.facts,
-                columns=self._wanted.columns,
-                filter=self._wanted.filter,
-                start=read.numbered.start,
-                names=self._wanted.names,
-            )
+            task = Task.of(read, self._wanted, self._folder.staged)
             self._progress(WRITING, 0, 0)
             with ThreadPoolExecutor(1) as threads:
                 written = threads.submit(self._write, task, read)

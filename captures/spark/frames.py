@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING
 
 from captures.filters import compile_filter
 from captures.names import Names
-from captures.ranges.edges import pack, unpack
+from captures.ranges.edges import pack
+from captures.ranges.exchange_numbers import Context
 from captures.ranges.jobs import Input
 from captures.ranges.plan import RANGE_BYTES, make_plan
+from captures.ranges.range_reader import FinishedExchanges
 from captures.ranges.whole import whole_of
-from captures.spark.capture_reader import SparkCaptureReader
+from captures.spark.capture_reader import RowFunction, SparkCaptureReader
 from captures.spark.pipeline import judging_of, processors
-from captures.spark.table_writer import Judge, Task, columns_of, contexts_of, dealt_out, header_rows
+from captures.spark.table_writer import Judge, Task, contexts_of, dealt_out, header_rows
 from captures.tables.columns import Needs
 from captures.tables.exchange_rows import ExchangeTables
 from captures.tables.schema import PER_EXCHANGE, choose_tables, ddl
@@ -105,22 +107,17 @@ def _read(
     how: ReadOptions,
     chosen: Sequence[str],
 ) -> _ReadCapture:
-    wanted = compile_filter(how.filter) if how.filter else None
-    by_table = {"exchanges": tuple(columns)} if columns else {}
-    rows = ExchangeTables(chosen, names=_unnamed, run=0, columns=by_table)
-    learn = rows.needs is not Needs.HEADER or wanted is not None or len(rows.tables) < len(chosen)
+    wanted = TableRequest(
+        filter=compile_filter(how.filter) if how.filter else None,
+        columns={"exchanges": tuple(columns)} if columns else {},
+    )
+    rows = ExchangeTables(chosen, names=_unnamed, run=0, columns=wanted.columns)
+    learn = rows.needs is not Needs.HEADER or wanted.filter is not None or len(rows.tables) < len(chosen)
     keylog = Path(how.keylog).read_bytes() if how.keylog else b""
     given = Input(make_plan(paths, how.range_bytes), keylog, how.buckets, learn)
     reading = SparkCaptureReader(spark, given)
     read = reading.read
-    task = Task(
-        given=read.given,
-        facts=read.numbered.facts,
-        columns=by_table,
-        filter=wanted,
-        start=read.numbered.start,
-    )
-    return _ReadCapture(spark, reading, task, [pack(context) for context in read.numbered.contexts])
+    return _ReadCapture(spark, reading, Task.of(read, wanted), list(map(pack, read.numbered.contexts)))
 
 
 def _unnamed(_: str) -> str | None:
@@ -145,40 +142,37 @@ def _frame(read: _ReadCapture, name: str) -> DataFrame:
     return contexts.mapInArrow(_GiveRows(task, name), shape)
 
 
-class _GiveRows:
+@dataclass(frozen=True)
+class _GiveRows(RowFunction):
     """Decodes ranges and yields the rows of one per-exchange table."""
 
-    def __init__(self, task: Task, table: str) -> None:
-        self._task = task
-        self._table = table
+    task: Task
+    table: str
+    names = ("context",)
 
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        task = self._task
-        for batch in batches:
-            for (context,) in columns_of(batch, "context"):
-                yield from task.rows_of(self._table, unpack(context))
+    def made(self, context: Context) -> Iterator[pa.RecordBatch]:
+        return self.task.rows_of(self.table, context)
 
 
-class _GiveHeaders:
+@dataclass(frozen=True)
+class _GiveHeaders(RowFunction):
     """Yields rows of the table ``exchanges`` from the headers that Spark has cached, without decoding bodies."""
 
-    def __init__(self, columns: Sequence[str]) -> None:
-        self._columns = tuple(columns)
+    columns: Sequence[str]
+    names = ("context", "data")
 
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for context, data in columns_of(batch, "context", "data"):
-                yield header_rows(unpack(context), data, 0, self._columns or None, Names())
+    def made(self, context: Context, finished: FinishedExchanges) -> Iterator[pa.RecordBatch]:
+        yield header_rows(context, finished, 0, self.columns or None, Names())
 
 
+@dataclass(frozen=True)
 class _GiveWhole:
     """Yields the rows of a table that needs all exchanges."""
 
-    def __init__(self, judge: Judge) -> None:
-        self._judge = judge
+    judge: Judge
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for _, tables in self._judge.judged(batches):
+        for _, tables in self.judge.judged(batches):
             assert isinstance(tables, WholeTables)
             yield from (batch for _, batch in tables.batches())
             tables.faults.log()

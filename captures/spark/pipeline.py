@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import contextmanager, suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Any
@@ -51,8 +51,6 @@ from captures.tables.schema import OF_THE_WHOLE, PER_EXCHANGE
 from captures.tables.single import READING, WRITING, TableRequest, write_run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pyspark.sql import DataFrame, SparkSession
 
 _BUCKETS = 8
@@ -83,11 +81,12 @@ def write_tables(
         keylog = Path(options.keylog).read_bytes() if options.keylog else b""
         given = Input(found.read, keylog, max(_BUCKETS, len(found.read.ranges) // _RANGES_A_BUCKET))
         with running_session(options.master, remote=options.remote, settings=options.settings) as spark:
-            run = _PipelineRun(spark, given, folder, wanted, progress)
-            with run.reading():
-                _check(run.read, options)
-                done = run.write()
-        return [part for each in done for part in each.parts], _told(run.read, done, options)
+            with watched(spark, READING, progress):
+                reading = SparkCaptureReader(spark, given)
+            with closing(reading), watched(spark, WRITING, progress):
+                _check(reading.read, options)
+                done = _write(spark, reading, folder, wanted)
+        return [part for each in done for part in each.parts], _told(reading.read, done, options)
 
     return write_run(absolute(out), "spark", options, lambda folder: _look(paths, folder, options), work)
 
@@ -146,76 +145,27 @@ def _check(read: MergeResult, options: TablesOptions) -> None:
 
 
 # ---------------------------------------------------------------- output
-class _PipelineRun:
-    """Reads a capture and writes its tables.
-
-    :ivar read: the result of reading
-    """
-
-    read: MergeResult
-
-    def __init__(
-        self, spark: SparkSession, given: Input, folder: Folder, wanted: TableRequest, progress: Progress
-    ) -> None:
-        self._spark = spark
-        self._given = given
-        self._folder = folder
-        self._wanted = wanted
-        self._progress = progress
-
-    @contextmanager
-    def reading(self) -> Iterator[None]:
-        """Read the capture; release Spark's cached data on exit."""
-        with watched(self._spark, READING, self._progress):
-            self._reading = SparkCaptureReader(self._spark, self._given)
-        self.read = self._reading.read
-        try:
-            yield
-        finally:
-            self._reading.close()
-
-    def write(self) -> list[TaskResult]:
-        """Write all tables. Those that need all exchanges start first, because they take longest."""
-        read, wanted = self.read, self._wanted
-        contexts = [pack(context) for context in read.numbered.contexts]
-        self._contexts = contexts_of(self._spark, contexts)
-        task = Task(
-            given=read.given,
-            staged=self._folder.staged,
-            facts=read.numbered.facts,
-            columns=wanted.columns,
-            filter=wanted.filter,
-            start=read.numbered.start,
-            names=wanted.names,
-        )
-        task = task.with_groups(self._spark, contexts)
-        jobs = [self._judged(task), self._written(task)]
-        with watched(self._spark, WRITING, self._progress):
-            found = side_by_side(self._spark, [job for job in jobs if job is not None])
-        return [each for job in found for _, each in sorted(job.items())]
-
-    def _written(self, task: Task) -> DataFrame | None:
-        """Return the job that writes the per-exchange tables, None if none is requested."""
-        tables = [name for name in self._wanted.tables if name in PER_EXCHANGE]
-        if not tables:
-            return None
+def _write(
+    spark: SparkSession, reading: SparkCaptureReader, folder: Folder, wanted: TableRequest
+) -> list[TaskResult]:
+    """Write all tables. Those that need all exchanges start first, because they take longest."""
+    read = reading.read
+    packed = [pack(context) for context in read.numbered.contexts]
+    contexts = contexts_of(spark, packed)
+    task = Task.of(read, wanted, folder.staged).with_groups(spark, packed)
+    jobs: list[DataFrame] = []
+    if of_the_whole := [name for name in wanted.tables if name in OF_THE_WHOLE]:
+        judging = judging_of(read, task, of_the_whole, wanted, processors(spark))
+        whole = whole_of(read.numbered, [each.mark for each in read.marked])
+        jobs.append(dealt_out(contexts, judging, whole).mapInArrow(Judge(judging, whole), WRITTEN))
+    if tables := [name for name in wanted.tables if name in PER_EXCHANGE]:
         columns = header_only(tables, task)
-        if columns is not None and not any(each.mark.noted for each in self.read.marked):
-            return (
-                self._reading.finished.join(self._contexts, "part")
-                .select("part", "context", "data")
-                .mapInArrow(WriteHeaders(task, columns), WRITTEN)
-            )
-        return self._contexts.mapInArrow(WriteRanges(task, tables), WRITTEN)
-
-    def _judged(self, task: Task) -> DataFrame | None:
-        """Return the job that writes the tables that need all exchanges, None if none is requested."""
-        tables = tuple(name for name in self._wanted.tables if name in OF_THE_WHOLE)
-        if not tables:
-            return None
-        judging = judging_of(self.read, task, tables, self._wanted, processors(self._spark))
-        whole = whole_of(self.read.numbered, [each.mark for each in self.read.marked])
-        return dealt_out(self._contexts, judging, whole).mapInArrow(Judge(judging, whole), WRITTEN)
+        if columns is not None and not any(each.mark.noted for each in read.marked):
+            finished = reading.finished.join(contexts, "part")
+            jobs.append(finished.mapInArrow(WriteHeaders(task, columns), WRITTEN))
+        else:
+            jobs.append(contexts.mapInArrow(WriteRanges(task, tables), WRITTEN))
+    return [each for job in side_by_side(spark, jobs) for _, each in sorted(job.items())]
 
 
 def judging_of(

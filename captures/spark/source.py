@@ -46,8 +46,7 @@ try:  # since Spark 4.2, which limits the files of a batch
 except ImportError:
     ReadAllAvailable = ReadMaxFiles = SupportsTriggerAvailableNow = type("NotThere", (), {})  # type: ignore
 
-from captures.analysis.findings.all import RULES
-from captures.exchanges import Exchange, ExchangeReader, open_capture
+from captures.exchanges import open_capture
 from captures.filters import FilterError, compile_filter
 from captures.filters.errors import did_you_mean
 from captures.filters.lexer import quoted
@@ -62,10 +61,10 @@ from captures.ranges.plan import RANGE_BYTES, Plan, Range, make_plan
 from captures.spark.capture_reader import PARTS, batches_of
 from captures.spark.table_writer import Task
 from captures.tables.columns import Needs
-from captures.tables.exchange_rows import ExchangeTables, wants_summary
+from captures.tables.exchange_rows import ExchangeTables
 from captures.tables.schema import PER_EXCHANGE, TABLES, ddl
 from captures.tables.schema import schema as arrow_schema
-from captures.tables.whole_rows import WholeTables, needs
+from captures.tables.single import CaptureTables, TableRequest
 from dissectors.apis import NAMES
 
 if TYPE_CHECKING:
@@ -180,6 +179,11 @@ class Options:
         parts = [f"({text})" for text in (self.filter, *pushed) if text]
         return compile_filter(" and ".join(parts)) if parts else None
 
+    def request(self, pushed: Sequence[str] = ()) -> TableRequest:
+        """Return the request for the table, with filters as for :meth:`compiled`."""
+        columns = {self.table: self.columns} if self.columns else {}
+        return TableRequest(tables=(self.table,), filter=self.compiled(pushed), columns=columns)
+
     def chosen(self, schema: StructType) -> Options:
         """Return these options with the columns of `schema`, which is either :meth:`shape` or the user's own.
 
@@ -248,33 +252,11 @@ class KafkaCaptures(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         options = Options.of(self.options).chosen(schema)
         if options.table == "parts":
-            return PartsReader(options)
+            raise OptionError("parts is a table of streams only")
         return FilteringReader(options, schema) if _PUSHING in sys.modules else TableReader(options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # Spark's name
         return FolderStream(Options.of(self.options).chosen(schema), schema)
-
-
-# ---------------------------------------------------------------- ranges side by side
-@dataclass
-class RangePartition(InputPartition):
-    """A range, by its number in the plan."""
-
-    number: int
-
-
-class PartsReader(DataSourceReader):
-    """Reads ranges in parallel; its rows are :class:`~captures.ranges.jobs.RangeOutput`."""
-
-    def __init__(self, options: Options) -> None:
-        self._given = Input(make_plan(options.paths, options.range_bytes), options.secrets(), options.buckets)
-
-    def partitions(self) -> Sequence[InputPartition]:
-        return [RangePartition(part.number) for part in self._given.plan.ranges]
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, RangePartition)
-        return batches_of(read_part(self._given, self._given.plan.ranges[partition.number]))
 
 
 # ---------------------------------------------------------------- tables
@@ -339,8 +321,8 @@ def partitions_of(paths: Sequence[str], options: Options, pushed: Sequence[str] 
     wanted = options.compiled(pushed)
     if options.table not in PER_EXCHANGE or (wanted is not None and wanted.needs_groups):
         return [FilesPartition(tuple(map(absolute, paths)))]
-    columns = {options.table: options.columns} if options.columns else {}
-    rows = ExchangeTables((options.table,), names=lambda _: None, run=0, columns=columns)
+    request = options.request(pushed)
+    rows = ExchangeTables(request.tables, names=lambda _: None, run=0, columns=request.columns)
     learn = rows.needs is not Needs.HEADER or wanted is not None
     given = Input(make_plan(paths, options.range_bytes), options.secrets(), options.buckets, learn)
     read = read_here(given, os.cpu_count() or 1, (MARK, EDGES))
@@ -349,9 +331,7 @@ def partitions_of(paths: Sequence[str], options: Options, pushed: Sequence[str] 
     for context in numbered.contexts:
         if context.count:
             mine = replace(read.given, plan=_only(plan, context.files, []), keylog=b"")
-            task = Task(
-                given=mine, facts=numbered.facts, columns=columns, filter=wanted, start=numbered.start
-            )
+            task = Task.of(read._replace(given=mine), request)
             made.append(RowsPartition(pack(task), pack(context)))
     return made or [FilesPartition(())]
 
@@ -421,26 +401,7 @@ def _rows_of_files(paths: Sequence[str], options: Options, pushed: Sequence[str]
     keylog.add(options.secrets())
     capture = open_capture(list(paths), keylog=keylog)
     capture.read()
-    columns = {options.table: options.columns} if options.columns else {}
-    reader = ExchangeReader(capture, annotate=False, summary=wants_summary((options.table,), columns))
-    reader.learn(len(reader))
-    names = reader.knowledge.topic_name
-    wanted = options.compiled(pushed)
-    exchanges: Iterable[Exchange] = reader if wanted is None else wanted.exchanges(reader)
-    if options.table in PER_EXCHANGE:
-        rows = ExchangeTables((options.table,), names=names, run=0, columns=columns, faults=capture.faults)
-        for exchange in exchanges:
-            rows.add(exchange)
-            if rows.full:
-                yield from rows.take().values()
-        yield from rows.take().values()
-    else:
-        whole = WholeTables(capture, names, (options.table,), run=0, rules=RULES)
-        keys = needs((options.table,), RULES)
-        for exchange in exchanges:
-            if keys is None or exchange.api_key in keys:
-                whole.add(exchange)
-        yield from (batch for _, batch in whole.batches())
+    yield from (batch for _, batch in CaptureTables(capture, options.request(pushed), 0).batches())
     capture.faults.log()
 
 

@@ -22,10 +22,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from captures.filters import compile_filter
 from captures.ranges.batches import BatchState, stitch_and_number_batch
 from captures.ranges.edges import pack, unpack
+from captures.ranges.exchange_numbers import Context
 from captures.ranges.jobs import FINISHED, Input, RangeOutput
+from captures.spark.capture_reader import RowFunction
 from captures.spark.frames import ReadOptions
 from captures.spark.source import NAME, PLAN, SETTLED, Options, register
-from captures.spark.table_writer import Task, columns_of
+from captures.spark.table_writer import Task
 from captures.tables.schema import ddl
 
 if TYPE_CHECKING:
@@ -157,10 +159,10 @@ class _PutTogether:
         return replace(given, keylog=keylog), told
 
 
-class _GiveRows:
+class _GiveRows(RowFunction):
     """Yields the rows of the exchanges of ranges."""
 
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for task, context in columns_of(batch, "task", "context"):
-                yield from unpack(task).rows_of("exchanges", unpack(context))
+    names = ("task", "context")
+
+    def made(self, task: Task, context: Context) -> Iterator[pa.RecordBatch]:
+        return task.rows_of("exchanges", context)

@@ -30,15 +30,19 @@ from captures.names import Names
 from captures.ranges.edges import pack, unpack
 from captures.ranges.exchange_numbers import Context
 from captures.ranges.exchanges import RangeExchanges
-from captures.ranges.jobs import Input, exchanges_of, read_exchanges
+from captures.ranges.headers import headers_of
+from captures.ranges.jobs import Input, MergeResult, read_exchanges
+from captures.ranges.range_reader import FinishedExchanges
 from captures.ranges.whole import Whole, WholeCapture
+from captures.spark.capture_reader import RowFunction
 from captures.spark.located_exchanges import LOCATED, LocatedCapture, located, located_schema
 from captures.spark.task_shares import Share
 from captures.tables.columns import Needs
 from captures.tables.exchange_rows import ExchangeTables, header_batch, wants_summary
 from captures.tables.folder import Part, PartWriter, StagingFolder
+from captures.tables.single import TableRequest
 from captures.tables.whole_rows import WholeTables, needs
-from dissectors.api_keys import ApiKey
+from dissectors.api_keys import MEMBER_APIS, ApiKey
 from dissectors.session_context import SessionContext, SessionFacts
 from dissectors.sides import SIDES
 
@@ -92,6 +96,19 @@ class Task:
     start: int | None = None
     groups: GroupInference | None = None
     names: Names = field(default_factory=Names)
+
+    @classmethod
+    def of(cls, read: MergeResult, wanted: TableRequest, staged: StagingFolder = NOWHERE) -> Task:
+        """Return the settings for the tables of a capture."""
+        return cls(
+            given=read.given,
+            staged=staged,
+            facts=read.numbered.facts,
+            columns=wanted.columns,
+            filter=wanted.filter,
+            start=read.numbered.start,
+            names=wanted.names,
+        )
 
     def read(self, context: Context) -> RangeExchanges:
         """Read a range again, with its context.
@@ -176,31 +193,29 @@ class Task:
 
 
 # ---------------------------------------------------------------- tables of single exchanges
-class WriteRanges:
+@dataclass(frozen=True)
+class WriteRanges(RowFunction):
     """Decodes ranges and writes their per-exchange tables.
 
-    :param tables: names of the tables
-    :param prefix: prefix of file names, for runs with several batches
+    :ivar tables: names of the tables
+    :ivar prefix: prefix of file names, for runs with several batches
     """
 
-    def __init__(self, task: Task, tables: Sequence[str], prefix: str = "") -> None:
-        self._task = task
-        self._prefix = prefix
-        self._tables = tuple(tables)
-        self._summary = wants_summary(tables, task.columns)
+    task: Task
+    tables: Sequence[str]
+    prefix: str = ""
+    names = ("context",)
 
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for part, context in columns_of(batch, "part", "context"):
-                yield _done(part, self._write(unpack(context)))
+    def made(self, context: Context) -> Iterator[pa.RecordBatch]:
+        yield _done(context.part.number, self._write(context))
 
     def _write(self, context: Context) -> TaskResult:
-        task = self._task
+        task = self.task
         count = damaged = 0
-        with PartWriter(task.staged, f"{self._prefix}{context.part.number:05d}") as writer:
+        with PartWriter(task.staged, f"{self.prefix}{context.part.number:05d}") as writer:
             part = task.read(context)
-            rows = task.rows(self._tables, part)
-            for exchange in task.fitting(part, None, summary=self._summary):
+            rows = task.rows(self.tables, part)
+            for exchange in task.fitting(part, None, summary=wants_summary(self.tables, task.columns)):
                 rows.add(exchange)
                 count += 1
                 damaged += undecoded(exchange)
@@ -211,40 +226,34 @@ class WriteRanges:
             return TaskResult(writer.close(), count, damaged, part.capture.faults)
 
 
-class WriteHeaders:
+@dataclass(frozen=True)
+class WriteHeaders(RowFunction):
     """Writes the table ``exchanges`` from the headers that Spark has cached, without decoding bodies.
 
-    :param columns: names of its columns
+    :ivar columns: names of its columns
     """
 
-    def __init__(self, task: Task, columns: Sequence[str]) -> None:
-        self._task = task
-        self._columns = tuple(columns)
+    task: Task
+    columns: Sequence[str]
+    names = ("context", "data")
 
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for part, context, data in columns_of(batch, "part", "context", "data"):
-                yield _done(part, self._write(unpack(context), data))
-
-    def _write(self, context: Context, data: bytes) -> TaskResult:
-        batch = header_rows(context, data, self._task.staged.run, self._columns, self._task.names)
-        with PartWriter(self._task.staged, context.part.number) as writer:
+    def made(self, context: Context, finished: FinishedExchanges) -> Iterator[pa.RecordBatch]:
+        batch = header_rows(context, finished, self.task.staged.run, self.columns, self.task.names)
+        number = context.part.number
+        with PartWriter(self.task.staged, number) as writer:
             writer.write("exchanges", batch)
-            return TaskResult(writer.close(), batch.num_rows, 0, Faults())
+            yield _done(number, TaskResult(writer.close(), batch.num_rows, 0, Faults()))
 
 
 def header_rows(
-    context: Context, data: bytes, run: int, columns: Sequence[str] | None, names: Names
+    context: Context, finished: FinishedExchanges, run: int, columns: Sequence[str] | None, names: Names
 ) -> pa.RecordBatch:
     """Return rows of the table ``exchanges`` that can be made from the headers of a range alone.
 
-    :param data: packed :class:`~captures.ranges.range_reader.FinishedExchanges` of the range
     :param columns: names of the columns; None for all
     :param names: names of addresses
     """
-    from captures.ranges.headers import headers_of
-
-    headers = headers_of(exchanges_of(data), context)
+    headers = headers_of(finished, context)
     capture: Any = headers.capture
     capture.names = names
     return header_batch(capture, headers.rows, headers.numbers, headers.connections, run, columns)
@@ -335,37 +344,39 @@ class _Collector:
         return self.groups.choose(rows)
 
 
-class Meet:
+class Meet(RowFunction):
     """Finds facts in ranges that determine the deciding exchanges of others (:attr:`DecisionColumns.met`).
 
     Yields these facts, and links between clients and groups.
     """
 
+    names = ("context",)
+
     def __init__(self, judging: JudgeSettings) -> None:
         self._judging = judging
 
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def made(self, context: Context) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
         judging = self._judging
-        for batch in batches:
-            for (context,) in columns_of(batch, "context"):
-                part = judging.task.read(unpack(context))
-                rows = judging.deciding(part, {})
-                if judging.decides:
-                    judging.wanted(part, rows)
-                told: list[dict[str, Any]] = [{"met": what} for what, found in rows.met.items() if found]
-                if judging.collects:
-                    told += [{"one": one, "other": other} for one, other in links(rows.columns)]
-                schema = pa.schema([(name, pa.string()) for name in ("met", "one", "other")])
-                yield pa.RecordBatch.from_pylist(told, schema=schema)
+        part = judging.task.read(context)
+        rows = judging.deciding(part, {})
+        if judging.decides:
+            judging.wanted(part, rows)
+        told: list[dict[str, Any]] = [{"met": what} for what, found in rows.met.items() if found]
+        if judging.collects:
+            told += [{"one": one, "other": other} for one, other in links(rows.columns)]
+        schema = pa.schema([(name, pa.string()) for name in ("met", "one", "other")])
+        yield pa.RecordBatch.from_pylist(told, schema=schema)
 
 
-class Locate:
+class Locate(RowFunction):
     """Deals the exchanges of ranges out to shares, as rows of :data:`LOCATED_SHARES`.
 
     :param met: rows that :class:`Meet` yielded, of all ranges
     """
+
+    names = ("context",)
 
     def __init__(self, judging: JudgeSettings, met: Iterable[Sequence[Any]]) -> None:
         self._judging = judging
@@ -373,12 +384,8 @@ class Locate:
         self._met = {what: True for what, _, _ in told if what}
         self._components = Components((one, other) for what, one, other in told if what is None)
 
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for (context,) in columns_of(batch, "context"):
-                yield from self._located(self._judging.task.read(unpack(context)))
-
-    def _located(self, part: RangeExchanges) -> Iterator[pa.RecordBatch]:
+    def made(self, context: Context) -> Iterator[pa.RecordBatch]:
+        part = self._judging.task.read(context)
         yield from self._first_rows(part)
         shown, held = self._shown(part), self._held(part)
         for begin in range(0, len(part), _ROWS):
@@ -403,8 +410,9 @@ class Locate:
         if not counting or judging.task.filter is not None or not len(part):
             return
         counted = exchange_groups(ExchangeColumns(part.capture, part.rows), part.numbers, bodies=False)
+        connections, first = part.connections, part.numbers[0]
         for group in counted:
-            connection = int(part.connections[group.number - part.numbers[0]])
+            connection = int(connections[group.number - first])
             group.connection = group.connection._replace(connection=connection)
         at = part.number - len(judging.task.given.plan.ranges)
         for share in counting:
@@ -531,6 +539,8 @@ class Collect(Judge):
     """
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
         shares = self._judging.shares
         histories = next(number for number, share in enumerate(shares) if share.follows_groups)
         every = chain.from_iterable(map(_runs, batches))
@@ -538,9 +548,11 @@ class Collect(Judge):
             if not shares[share].collects:
                 yield from rows
                 continue
-            for _, made in self.judged(rows):
+            first = next(rows)
+            for _, made in self.judged(chain((first,), rows)):
                 assert isinstance(made, _Collector)
-                yield _first_row(histories, collected=_Collected(made.groups, (), made.faults))
+                row = _first_row(histories, collected=_Collected(made.groups, (), made.faults))
+                yield pa.RecordBatch.from_arrays(row.columns, schema=first.schema)  # Spark's nullability
 
 
 def contexts_of(spark: SparkSession, contexts: Sequence[bytes]) -> DataFrame:
@@ -581,30 +593,26 @@ def _runs(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
             yield batch.slice(begin, end - begin)
 
 
-class LearnGroups:
+@dataclass(frozen=True)
+class LearnGroups(RowFunction):
     """Infers group membership from the exchanges of all ranges, for filters that refer to groups."""
 
-    def __init__(self, task: Task, contexts: Sequence[bytes]) -> None:
-        self._task = task
-        self._contexts = tuple(contexts)
+    task: Task
+    contexts: Sequence[bytes]
+    names = ("id",)
 
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
-
+    def made(self, number: int) -> Iterator[pa.RecordBatch]:
         from captures.filters.groups import GroupInference
-        from dissectors.api_keys import MEMBER_APIS
 
-        for _ in batches:
-            groups = GroupInference(self._task.knowledge().topic_name)
-            self._observe(groups, MEMBER_APIS)
-            if groups.contested:  # only then the partitions of Fetch requests matter
-                self._observe(groups, frozenset({ApiKey.FETCH}))
-            columns = [pa.array([0], pa.int32()), pa.array([pack(groups)], pa.binary())]
-            yield pa.RecordBatch.from_arrays(columns, ["part", "data"])
+        groups = GroupInference(self.task.knowledge().topic_name)
+        self._observe(groups, MEMBER_APIS)
+        if groups.contested:  # only then the partitions of Fetch requests matter
+            self._observe(groups, frozenset({ApiKey.FETCH}))
+        yield _done(number, groups)
 
     def _observe(self, groups: GroupInference, keys: frozenset[int]) -> None:
-        for context in self._contexts:
-            part = self._task.read(unpack(context))
+        for context in self.contexts:
+            part = self.task.read(unpack(context))
             observe = part.capture.faults.guarded(groups.observe, INFERRING)
             for exchange in part.exchanges(apis=keys, annotate=False, summary=False):
                 observe(exchange)
@@ -631,12 +639,7 @@ def collected(frame: DataFrame) -> dict[int, Any]:
     return {row["part"]: unpack(bytes(row["data"])) for row in frame.collect()}
 
 
-def columns_of(batch: pa.RecordBatch, *names: str) -> Iterator[tuple[Any, ...]]:
-    """Yield the rows of `batch` as tuples of the columns `names`, as Python values."""
-    return zip(*(batch.column(name).to_pylist() for name in names), strict=True)
-
-
-def _done(part: int, done: TaskResult) -> pa.RecordBatch:
+def _done(part: int, done: TaskResult | GroupInference) -> pa.RecordBatch:
     import pyarrow as pa
 
     columns = [pa.array([part], pa.int32()), pa.array([pack(done)], pa.binary())]

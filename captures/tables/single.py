@@ -45,6 +45,8 @@ from captures.tables.schema import TABLES, choose_tables
 from captures.tables.whole_rows import WholeTables, needs
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from captures.filters.filter import Filter
 
 R = TypeVar("R")
@@ -117,39 +119,59 @@ def write_parts(
 
     :param capture: read to its end
     """
-    summary = wants_summary(wanted.tables, wanted.columns)
-    reader = ExchangeReader(capture, annotate=False, summary=summary)
-    names = reader.knowledge.topic_name
-    rows = ExchangeTables(
-        wanted.tables, names=names, run=folder.run, columns=wanted.columns, faults=capture.faults
-    )
-    whole = WholeTables(
-        capture, names, wanted.tables, run=folder.run, rules=wanted.rules, limits=wanted.limits
-    )
-    keys = needs(wanted.tables, wanted.rules)
+    tables = CaptureTables(capture, wanted, folder.run)
     with PartWriter(folder.staged, 0) as writer:
+        writer.write_all(tables.batches(progress))
+        return UncommittedTables(writer.close(), tables.exchanges, tables.undecoded)
+
+
+class CaptureTables:
+    """The rows of the tables of a capture.
+
+    :param capture: read to its end
+    :param run: number of the run
+    :ivar exchanges: number of exchanges that match the filter, as far as they were decoded
+    :ivar undecoded: number of these that could not be decoded completely
+    """
+
+    def __init__(self, capture: Capture, wanted: TableRequest, run: int) -> None:
+        self.exchanges = self.undecoded = 0
+        self._capture = capture
+        self._wanted = wanted
+        self._run = run
+
+    def batches(self, progress: Progress = _silent) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """Yield the rows in batches, each with the name of its table."""
+        capture, wanted, run = self._capture, self._wanted, self._run
+        summary = wants_summary(wanted.tables, wanted.columns)
+        reader = ExchangeReader(capture, annotate=False, summary=summary)
+        names = reader.knowledge.topic_name
+        rows = ExchangeTables(
+            wanted.tables, names=names, run=run, columns=wanted.columns, faults=capture.faults
+        )
+        whole = WholeTables(capture, names, wanted.tables, run=run, rules=wanted.rules, limits=wanted.limits)
+        keys = needs(wanted.tables, wanted.rules)
         if wanted.filter is None and rows.needs is Needs.HEADER and keys is not None:
-            _write_headers(reader, writer, folder.run, wanted, progress)
+            yield from _headers(reader, run, wanted, progress)
             if not keys:
-                writer.write_all(whole.batches())
-                return UncommittedTables(writer.close(), len(reader), 0)
-            rows = ExchangeTables((), names=names, run=folder.run)
+                yield from whole.batches()
+                self.exchanges = len(reader)
+                return
+            rows = ExchangeTables((), names=names, run=run)
         # first all session facts, so that rows do not depend on the order of exchanges
         reader.learn(len(reader))
-        count = damaged = 0
         for exchange in _exchanges(reader, wanted.filter, keys if not rows.tables else None):
             rows.add(exchange)
             whole.add(exchange)
-            count += 1
-            damaged += undecoded(exchange)
+            self.exchanges += 1
+            self.undecoded += undecoded(exchange)
             if rows.full:
-                writer.write_all(rows.take().items())
+                yield from rows.take().items()
                 progress(WRITING, exchange.number, len(reader))
-        writer.write_all(rows.take().items())
-        writer.write_all(whole.batches())
+        yield from rows.take().items()
+        yield from whole.batches()
         progress(WRITING, len(reader), len(reader))
         capture.faults.locate(lambda number: capture.path_of(int(reader.rows[number - 1])))
-        return UncommittedTables(writer.close(), count, damaged)
 
 
 def _exchanges(
@@ -167,10 +189,10 @@ def _exchanges(
     return (exchange for exchange in fits.exchanges(reader) if keys is None or exchange.api_key in keys)
 
 
-def _write_headers(
-    reader: ExchangeReader, writer: PartWriter, run: int, wanted: TableRequest, progress: Progress
-) -> None:
-    """Write the table ``exchanges`` without decoding."""
+def _headers(
+    reader: ExchangeReader, run: int, wanted: TableRequest, progress: Progress
+) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """Yield the rows of the table ``exchanges`` without decoding."""
     if "exchanges" not in wanted.tables:
         return
     capture, rows = reader.capture, reader.rows
@@ -178,8 +200,8 @@ def _write_headers(
     for begin in range(0, len(rows), _STEP):
         some: Int64s = rows[begin : begin + _STEP]
         numbers = np.arange(begin, begin + len(some)) + 1
-        batch = header_batch(capture, some, numbers, connections[some], run, wanted.columns.get("exchanges"))
-        writer.write("exchanges", batch)
+        columns = wanted.columns.get("exchanges")
+        yield "exchanges", header_batch(capture, some, numbers, connections[some], run, columns)
         progress(WRITING, begin + len(some), len(rows))
 
 

@@ -484,11 +484,7 @@ def _spark(figures: Any) -> Iterator[str]:
     ]
     yield f"A capture of {size / MB:,.0f} MB."
     yield _table(["what", "by", "s", "MB/s", "first run s", "start s", "MiB", "shuffled"], rows)
-    for what, hours in figures["hours"].items():
-        yield (
-            f"Ten terabytes on a hundred such cores, {what}: {hours:.1f} hours, if all of it were shared evenly "
-            "(spark.md: what is not)."
-        )
+    yield "What ten terabytes would take is calculated in [spark.md](spark.md#ten-terabytes)."
 
 
 def _spark_lines(figures: Any) -> Iterator[Line]:

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from captures.exchanges import ExchangeReader, open_capture
+from captures.ranges.edges import unpack
 from captures.ranges.headers import headers_of
-from captures.ranges.jobs import Input, MergeResult, exchanges_of, read_exchanges, read_here
+from captures.ranges.jobs import Input, MergeResult, read_exchanges, read_here
 from captures.ranges.plan import make_plan
 from tests.captures.exchanges.talk import Talk, mixed
 from tests.captures.packets.kit import pcap
@@ -59,7 +60,7 @@ def test_headers_alone_are_the_same(made: tuple[str, MergeResult]) -> None:
     _, read = made
     for context, finished in zip(read.numbered.contexts, read.finished, strict=True):
         part = read_exchanges(read.given, context, read.numbered.facts)
-        headers = headers_of(exchanges_of(finished), context)
+        headers = headers_of(unpack(finished), context)
         assert headers.numbers.tolist() == part.numbers.tolist()
         assert headers.connections.tolist() == part.connections.tolist()
         for name in ("api_key", "correlation_id", "flags", "packet", "request_first", "response_last"):

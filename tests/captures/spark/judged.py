@@ -54,6 +54,8 @@ def dealt(read: MergeResult, judging: JudgeSettings, most: int = 1000) -> pa.Tab
     located = by_share(Locate(judging, met)(iter([contexts])))
     if not judging.collects:
         return located
+    # Spark's rows have this schema, and every batch of a task must have the same
+    located = located.cast(located.schema.set(0, pa.field("share", pa.int32(), nullable=False)))
     collect = Collect(judging, whole(read))
     of = [located.filter(pc.field("share") == share) for share in range(len(judging.shares))]
     return by_share(batch for rows in of for batch in collect(iter(rows.to_batches(most))))

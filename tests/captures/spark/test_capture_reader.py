@@ -6,8 +6,8 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 
-from captures.ranges.edges import pack
-from captures.ranges.jobs import Input, RangeOutput, exchanges_of, read_here
+from captures.ranges.edges import pack, unpack
+from captures.ranges.jobs import Input, RangeOutput, read_here
 from captures.ranges.plan import make_plan
 from captures.spark.capture_reader import PARTS, SparkCaptureReader, batches_of, parts
 from tests.captures.exchanges.talk import Talk
@@ -33,7 +33,7 @@ def test_it_is_the_reading_of_one_process(spark: SparkSession) -> None:
         )
         assert one.locals == other.locals
     assert found.numbered.connections.keys() == expected.numbered.connections.keys()
-    rows = {row["part"]: exchanges_of(bytes(row["data"])) for row in reading.finished.collect()}
+    rows = {row["part"]: unpack(bytes(row["data"])) for row in reading.finished.collect()}
     assert len(rows) == len(found.given.plan.ranges)
     assert reading.after is None
     reading.close()

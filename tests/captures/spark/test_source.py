@@ -162,17 +162,10 @@ def test_a_view_of_sql(spark: SparkSession) -> None:
     assert spark.sql("SELECT count(*) FROM seen").collect()[0][0] == 402
 
 
-def test_parts(spark: SparkSession) -> None:
+def test_parts_are_of_streams_only(spark: SparkSession) -> None:
     register(spark)
-    parts = (
-        spark.read.format("kproxy").options(table="parts", range_bytes="50000", buckets="2").load(str(SAMPLE))
-    )
-    count = -(-SAMPLE.stat().st_size // 50_000)
-    assert parts.rdd.getNumPartitions() == count
-    rows = parts.select("part", "kind", "bucket").collect()
-    for kind in ("mark", "finished"):
-        assert sorted(row.part for row in rows if row.kind == kind) == list(range(count))
-    assert {row.bucket for row in rows if row.kind == "edges"} <= {0, 1}
+    with pytest.raises(Exception, match="parts is a table of streams only"):
+        spark.read.format("kproxy").option("table", "parts").load(str(SAMPLE)).count()
 
 
 # ---------------------------------------------------------------- which files

@@ -14,6 +14,7 @@ from captures.filters import compile_filter
 from captures.ranges.edges import pack, unpack
 from captures.ranges.jobs import Input, MergeResult, read_here
 from captures.ranges.plan import make_plan
+from captures.spark.capture_reader import columns_of
 from captures.spark.table_writer import (
     Judge,
     JudgeSettings,
@@ -21,7 +22,6 @@ from captures.spark.table_writer import (
     TaskResult,
     WriteHeaders,
     WriteRanges,
-    columns_of,
     faults_of,
     header_only,
 )
