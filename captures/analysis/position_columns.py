@@ -38,6 +38,8 @@ class ExchangePositions(NamedTuple):
     :ivar named: client ID and host
     :ivar replica: node ID of the fetching replica, negative for a consumer
     :ivar step: its session fields; None if it is no Fetch, or its request is unknown
+    :ivar answers: partition, offset, error and end of its records for each partition in the response, as in the columns
+        ``told_offsets``, ``told_errors``, ``told_reached``
     :ivar updates: updates for :meth:`Positions.take`, except starts of partitions
     """
 
@@ -50,6 +52,7 @@ class ExchangePositions(NamedTuple):
     answered: bool
     replica: int
     step: FetchStep | None
+    answers: list[tuple[TopicPartition, int, int, int]]
     updates: list[PositionUpdate]
 
 
@@ -64,8 +67,12 @@ class PositionColumns:
         self._key = columns.flat("api_key")
         self._places: dict[int, TopicPartition] = {}
         self.intervened: Bools = columns.flat("intervened") > 0
-        self.sure: Bools = (self._key != ApiKey.PRODUCE) | (columns.flat("acks") == ALL)
+
+    @property
+    def sure(self) -> Bools:
         """Mask of all exchanges but Produce requests whose records may yet be lost."""
+        found: Bools = (self._key != ApiKey.PRODUCE) | (self._columns.flat("acks") == ALL)
+        return found
 
     def of_api(self, keys: Collection[int]) -> Bools:
         """Return a mask of the exchanges of some APIs."""
@@ -104,7 +111,7 @@ class PositionColumns:
             block = rows[begin : begin + _BLOCK]
             tables = (
                 self._table(block, "asked", "offsets"),
-                self._table(block, "told", "offsets", "errors"),
+                self._table(block, "told", "offsets", "errors", "reached"),
                 self._table(block, "forgotten"),
             )
             each = zip(*(column[block].tolist() for column in flat), *tables, strict=True)
@@ -137,7 +144,7 @@ class PositionColumns:
                     updates = _committed(asked, answers, (group_names[group] if group >= 0 else None) or "")
                 named = client_ids[client_id] if client_id >= 0 else None, hosts[connection]
                 yield ExchangePositions(
-                    key, at, end, connection, names[code], named, answered, replica, step, updates
+                    key, at, end, connection, names[code], named, answered, replica, step, answers, updates
                 )
 
     def _table(self, rows: Int64s, name: str, *numbers: str) -> list[list[Any]]:
@@ -166,7 +173,7 @@ def _produced(asked: list[Any], answers: list[Any]) -> list[PositionUpdate]:
     behind = dict(asked)
     return [
         PositionUpdate(place, PositionKind.REACHED, "", base + behind[place])
-        for place, base, error in answers
+        for place, base, error, _ in answers
         if error == 0 and base >= 0 and behind.get(place, -1) >= 0
     ]
 
@@ -175,7 +182,7 @@ def _fetched(asked: Collection[Any], answers: list[Any], client: str) -> list[Po
     updates = [
         PositionUpdate(place, PositionKind.FETCHED, client, offset) for place, offset in asked if offset >= 0
     ]
-    for place, end, error in answers:
+    for place, end, error, _ in answers:
         if error in _ANSWERED:
             updates.append(
                 PositionUpdate(place, PositionKind.END, "", end)
@@ -186,7 +193,7 @@ def _fetched(asked: Collection[Any], answers: list[Any], client: str) -> list[Po
 
 
 def _committed(asked: list[Any], answers: list[Any], group: str) -> list[PositionUpdate]:
-    errors = {place: error for place, _, error in answers}
+    errors = {place: error for place, _, error, _ in answers}
     return [
         PositionUpdate(place, PositionKind.COMMITTED, group, offset)
         for place, offset in asked

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from captures.analysis.fetch_sessions import FetchSeen, FetchSessions
 from captures.exchanges import Exchange
+from captures.exchanges.shapes import offset_reached
 from captures.meaning import Names
 from captures.meaning.exchange import Body, number
 from captures.meaning.places import TopicPartition, rows_by_place
@@ -77,11 +78,8 @@ class FetchedPartition(PartitionRecords):
 
     @property
     def behind(self) -> int:
-        """Offset after the last complete batch; -1 if there is none.
-
-        Transaction markers after it are ignored: applications do not see them.
-        """
-        return next((batch.last_offset + 1 for batch in reversed(self.batches) if not batch.control), -1)
+        """Offset after the last complete batch without control records; -1 if there is none."""
+        return offset_reached(self.batches)
 
 
 class CommittedPartition(NamedTuple):

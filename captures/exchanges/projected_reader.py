@@ -114,10 +114,6 @@ def _calls(key: int, version: int, side: Side) -> frozenset[str]:
     return frozenset(said & {"member_id", "session_timeout_ms"})
 
 
-def _sent_records(key: int, version: int, side: Side) -> frozenset[str]:
-    return record_paths(key, version, side) if side == "request" else frozenset()
-
-
 NEEDS: dict[str, tuple[Paths, ...]] = {
     "errors": (error_paths, expected_paths),
     "waits": (wait_paths,),
@@ -140,7 +136,7 @@ NEEDS: dict[str, tuple[Paths, ...]] = {
     "offsets": (
         *_OFFSETS,
         topic_paths,
-        _sent_records,
+        record_paths,
         _constant(
             "response",
             *(

@@ -92,6 +92,14 @@ def offset_behind(batches: Sequence[Batch]) -> int:
     return as_int64(batches[-1].last_offset + 1) if batches and batches[-1].magic >= 2 else -1
 
 
+def offset_reached(batches: Sequence[Batch]) -> int:
+    """Return the offset after the last of some batches that has no control records, -1 if there is none.
+
+    Applications do not see the transaction markers after it.
+    """
+    return next((as_int64(batch.last_offset + 1) for batch in reversed(batches) if not batch.control), -1)
+
+
 def as_int64(number: int) -> int:
     """Return a number wrapped around as int64 arithmetic does: offsets of a foreign batch can be anything."""
     return (number - _LEAST) % (1 << 64) + _LEAST
@@ -109,6 +117,7 @@ class RecordTallies(NamedTuple):
     :ivar markers: control records
     :ivar last: last offset of the only batch, -1 unless there is exactly one
     :ivar behind: offset after the last batch, -1 if there is none, or it has magic 0 or 1
+    :ivar reached: offset after the last batch that has no control records, -1 if there is none
     :ivar high_watermark: high watermark beside the field; the least int64 if there is none, or it is not an own number
     :ivar headers: further facts from the headers, None if they were not requested
     """
@@ -121,6 +130,7 @@ class RecordTallies(NamedTuple):
     markers: Int64s
     last: Int64s
     behind: Int64s
+    reached: Int64s
     codec: Int64s
     high_watermark: Int64s
     headers: HeaderTallies | None = None
@@ -535,7 +545,7 @@ def _tally(
     told = HeaderTallies(*(np.full(len(starts), blank, np.int64) for blank in (0, _LEAST, _LEAST)))
     count, held = len(starts), sizes.copy()
     batches, batch_bytes, records, uncounted, markers = (np.zeros(count, np.int64) for _ in range(5))
-    last, behind, codec = (np.full(count, -1, np.int64) for _ in range(3))
+    last, behind, reached, codec = (np.full(count, -1, np.int64) for _ in range(4))
     ends = starts + sizes
     alive = np.flatnonzero(sizes >= _MAGIC_AT + 1)
     at = starts[alive]
@@ -556,6 +566,7 @@ def _tally(
         control = attributes & CONTROL != 0
         latest = _number(data, at, ">i8") + _number(data, at + _DELTA_AT, ">i4")
         behind[alive] = latest + 1
+        reached[alive[~control]] = latest[~control] + 1
         batches[alive] += 1
         batch_bytes[alive] += end - at
         if headers:
@@ -579,12 +590,12 @@ def _tally(
         complete = record_set(field).batches
         batch_bytes[index] = sum(batch.size for batch in complete)
         last[index] = as_int64(complete[0].last_offset) if len(complete) == 1 else -1
-        behind[index] = offset_behind(complete)
+        behind[index], reached[index] = offset_behind(complete), offset_reached(complete)
         codec[index] = -1
         if headers:
             told.traits[index], told.earliest[index], told.latest[index] = header_facts(field)
     codec[batch_bytes != held] = -1
-    tallies = held, batches, batch_bytes, records, uncounted, markers, last, behind, codec
+    tallies = held, batches, batch_bytes, records, uncounted, markers, last, behind, reached, codec
     return tallies, told if headers else None
 
 

@@ -186,6 +186,7 @@ class CaptureInput:
         from captures.analysis.decision_columns import DecisionColumns
         from captures.analysis.groups.history import HISTORIES
 
+        reader.learn(len(reader))
         shown = indexes[histories.choose(DecisionColumns(columns, numbers=indexes + reader.first))]
         exchanges = with_progress(
             reader.several(shown.tolist()), lambda each: each.number, len(reader), label

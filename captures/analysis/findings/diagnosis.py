@@ -108,6 +108,7 @@ class Diagnosis:
         :param indexes: index in the reader for each row of the columns
         :return: the exchanges that were shown
         """
+        reader.learn(len(reader))
         wanted = self.wanted(DecisionColumns(columns, numbers=indexes + reader.first))
         shown = np.flatnonzero(wanted.any(axis=0))
         packed = np.packbits(wanted[:, shown], axis=0)

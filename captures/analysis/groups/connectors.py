@@ -11,6 +11,10 @@ import json
 from collections.abc import Iterable
 from typing import NamedTuple
 
+import numpy as np
+
+from captures.analysis.decision_columns import DecisionColumns
+from captures.arrays import Bools
 from captures.exchanges import Exchange
 from captures.meaning.exchange import rows
 from captures.meaning.payload import headers
@@ -46,6 +50,13 @@ class ConfigChanges:
 
     def __init__(self) -> None:
         self._by_client: dict[str, dict[int, ConfigChange]] = {}
+
+    @staticmethod
+    def deciding(rows: DecisionColumns) -> Bools:
+        """Return a mask of the fetches that may contain changes."""
+        clients = rows.columns.texts("client_id")
+        readers = np.array([*((each or "").endswith(_CONFIGS) for each in clients), False], np.bool_)
+        return rows.of_api({ApiKey.FETCH}) & readers[rows.columns.flat("client_id")]
 
     def add(self, exchange: Exchange) -> None:
         client = exchange.client_id or ""

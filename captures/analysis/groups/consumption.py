@@ -6,13 +6,15 @@ cannot be inferred belong to none.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.commit_columns import StoredCommit
-from captures.analysis.fetch_sessions import FetchSeen
+from captures.analysis.fetch_sessions import FetchSeen, FetchSessions
+from captures.analysis.position_columns import ExchangePositions
 from captures.analysis.record_traffic import RecordTraffic
 from captures.exchanges import Exchange
 from captures.filters.groups import GroupInference
@@ -47,6 +49,26 @@ class Owner(NamedTuple):
 
     client: str
     host: str
+
+
+class _Fetch(NamedTuple):
+    """A Fetch or ShareFetch of a consumer.
+
+    :ivar member: ID of the member of a share group; empty for others
+    :ivar group_of: returns the group of the consumer, as far as it is known; None if it is not
+    :ivar reached: each partition in the response, with the offset after its last record and its high watermark; -1 if
+        unknown
+    """
+
+    number: int
+    time: int
+    connection: int
+    owner: Owner
+    shares: bool
+    member: str
+    group_of: Callable[[], str | None]
+    seen: FetchSeen
+    reached: list[tuple[TopicPartition, int, int]]
 
 
 class CommittedOffset(NamedTuple):
@@ -161,6 +183,8 @@ class Consumption:
         self._names = names
         self._inference = GroupInference(names)
         self._traffic = traffic or RecordTraffic(names)
+        # others that read the traffic do not see every Fetch
+        self._sessions = FetchSessions(names)
         self._lines: dict[tuple[int, str], Line] = {}
         self._runs: dict[TopicPartition, dict[Owner, list[FetchRun]]] = {}
         self._current: dict[Line, dict[TopicPartition, FetchRun]] = {}
@@ -172,17 +196,56 @@ class Consumption:
         if key in MEMBER_APIS:
             self._inference.observe(exchange)
         if key in (ApiKey.FETCH, ApiKey.SHARE_FETCH):
-            seen = self._traffic.seen(exchange)
+            seen = self._sessions.add(exchange)
             if seen is not None and seen.replica < 0:
-                self._fetched(exchange, seen)
+                self._fetched(self._fetch_of(exchange, seen))
         elif key in (ApiKey.OFFSET_COMMIT, ApiKey.TXN_OFFSET_COMMIT):
             self.commit(StoredCommit.of(exchange, self._traffic.committed(exchange)))
 
     # ------------------------------------------------------------ fetches
-    def _fetched(self, exchange: Exchange, seen: FetchSeen) -> None:
-        line = self._line(exchange)
+    def fetch(self, number: int, row: ExchangePositions) -> None:
+        """Add a Fetch that was read from columns."""
+        step = row.step
+        if step is None:
+            return
+        seen = self._sessions.follow((row.connection, ""), step, row.end, row.replica)
+        if row.replica >= 0:
+            return
+        self._fetched(
+            _Fetch(
+                number,
+                row.time,
+                row.connection,
+                Owner(row.client, row.named[1]),
+                shares=False,
+                member="",
+                group_of=lambda: self._inference.infer(
+                    row.connection, row.named, lambda: {place for place, _ in step.asked}
+                ),
+                seen=seen,
+                reached=[(place, reached, mark) for place, mark, _, reached in row.answers],
+            )
+        )
+
+    def _fetch_of(self, exchange: Exchange, seen: FetchSeen) -> _Fetch:
+        shares = exchange.api_key == ApiKey.SHARE_FETCH
+        parts = () if shares else self._traffic.fetched(exchange)
+        return _Fetch(
+            exchange.number,
+            exchange.time,
+            exchange.connection,
+            Owner(client_name(exchange), exchange.client.rpartition(":")[0]),
+            shares,
+            text(exchange.request_body, "member_id"),
+            lambda: self._inference.group_of(exchange)[0],
+            seen,
+            [(part.topic_partition, part.behind, part.high_watermark) for part in parts],
+        )
+
+    def _fetched(self, fetch: _Fetch) -> None:
+        line, seen = self._line(fetch), fetch.seen
         current = self._current[line]
-        paused = exchange.time - line.end > PAUSE
+        paused = fetch.time - line.end > PAUSE
         if paused:
             for open_run in current.values():
                 open_run.close()
@@ -190,30 +253,27 @@ class Consumption:
             for place in seen.dropped:
                 if place in current:
                     current[place].close()
-        line.end, line.last = max(line.end, seen.end), exchange.number
+        line.end, line.last = max(line.end, seen.end), fetch.number
         if paused:
             for place in current.keys() - seen.session.partitions.keys():
                 del current[place]
             for place, offset in seen.session.partitions.items():
-                self._begin(line, place, exchange, offset)
+                self._begin(line, place, fetch, offset)
         for place, offset in seen.asked:
-            self._asked(line, place, exchange, offset)
-        for part in () if line.shares else self._traffic.fetched(exchange):
-            run = current.get(part.topic_partition)
+            self._asked(line, place, fetch, offset)
+        for place, reached, high_watermark in fetch.reached:
+            run = current.get(place)
             if run is not None:
-                run.reached = max(run.reached, part.behind)
-                if run.first == exchange.number and min(part.high_watermark, run.offset) >= 0:
-                    run.behind = max(part.high_watermark - run.offset, 0)
+                run.reached = max(run.reached, reached)
+                if run.first == fetch.number and min(high_watermark, run.offset) >= 0:
+                    run.behind = max(high_watermark - run.offset, 0)
 
-    def _line(self, exchange: Exchange) -> Line:
-        request = exchange.request_body
-        of = exchange.connection, text(request, "member_id")
+    def _line(self, fetch: _Fetch) -> Line:
+        of = fetch.connection, fetch.member
         line = self._lines.pop(of, None)
         if line is None:
-            owner = Owner(client_name(exchange), exchange.client.rpartition(":")[0])
-            shares = exchange.api_key == ApiKey.SHARE_FETCH
             # the first Fetch starts runs like one after a pause
-            line = Line(exchange.connection, owner, shares, exchange.time - PAUSE - 1)
+            line = Line(fetch.connection, fetch.owner, fetch.shares, fetch.time - PAUSE - 1)
             self._current[line] = {}
         self._lines[of] = line  # most recently used last
         if len(self._lines) > MOST_LINES:
@@ -221,19 +281,19 @@ class Consumption:
             for run in self._current.pop(idle).values():
                 run.close()
         if not line.group:
-            line.group = self._inference.group_of(exchange)[0] or ""
+            line.group = fetch.group_of() or ""
         return line
 
-    def _asked(self, line: Line, place: TopicPartition, exchange: Exchange, offset: int) -> None:
+    def _asked(self, line: Line, place: TopicPartition, fetch: _Fetch, offset: int) -> None:
         run = self._current[line].get(place)
-        paused = run is not None and not run.open and exchange.time - run.end > PAUSE
+        paused = run is not None and not run.open and fetch.time - run.end > PAUSE
         if run is None or paused or 0 <= offset < run.reached:
-            self._begin(line, place, exchange, offset)
+            self._begin(line, place, fetch, offset)
         else:
             run.reopen()
             run.reached = max(run.reached, offset)
 
-    def _begin(self, line: Line, place: TopicPartition, exchange: Exchange, offset: int) -> None:
+    def _begin(self, line: Line, place: TopicPartition, fetch: _Fetch, offset: int) -> None:
         current = self._current[line]
         known = current.get(place)
         if known is not None:
@@ -241,19 +301,19 @@ class Consumption:
         by_owner = self._runs.setdefault(place, {})
         run = FetchRun(
             line,
-            exchange.time,
-            exchange.number,
+            fetch.time,
+            fetch.number,
             offset,
             offset,
             _before(by_owner, line.group),
-            None if self._traffic.sessions.is_unnamed(place.topic) else dict(self._committed.get(place, ())),
+            None if self._sessions.is_unnamed(place.topic) else dict(self._committed.get(place, ())),
         )
         if line.owner not in by_owner and len(by_owner) >= MOST_OWNERS:
             del by_owner[min(by_owner, key=lambda owner: by_owner[owner][-1].end)]
         runs = by_owner.setdefault(line.owner, [])
         runs.append(run)
         if len(runs) > MOST_RUNS:
-            self._end_idle(place, runs, exchange.time)
+            self._end_idle(place, runs, fetch.time)
             by_owner[line.owner] = _thinned(runs)
         current[place] = run
 

@@ -10,7 +10,9 @@ from typing import NamedTuple
 
 from captures.analysis.advertised_addresses import Address, Reached, reached_addresses
 from captures.analysis.client_identity import client_name
+from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.groups.calls import Call
+from captures.arrays import Bools
 from captures.exchanges import Capture, Exchange
 from captures.meaning.exchange import items, number, rows, text
 from captures.names.names import split
@@ -54,6 +56,13 @@ class Farewells:
 
     def __init__(self) -> None:
         self._by_connection: dict[int, Farewell] = {}
+
+    @staticmethod
+    def deciding(rows: DecisionColumns) -> Bools:
+        """Return a mask of the Fetches that close a session."""
+        epoch, session = (rows.columns.flat(name) for name in ("session_epoch", "session_id"))
+        found: Bools = rows.of_api({ApiKey.FETCH}) & (epoch == _CLOSES) & (session > 0)
+        return found
 
     def add(self, exchange: Exchange) -> None:
         request = exchange.request_body

@@ -13,7 +13,7 @@ silent (``Cause.session_end``, also in the sentences of causes), rebalances that
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Self
@@ -33,6 +33,7 @@ from captures.analysis.groups.consumption import Consumption
 from captures.analysis.groups.context import OF_TOPICS, Coordinators, GroupContext, PartitionCounts
 from captures.analysis.groups.effects import fill_effects
 from captures.analysis.groups.farewells import NEEDED as BY_FAREWELLS
+from captures.analysis.groups.farewells import Farewells
 from captures.analysis.groups.interventions import InterventionLog
 from captures.analysis.groups.model import GroupTimeline
 from captures.analysis.groups.refusals import refused_clients
@@ -40,6 +41,7 @@ from captures.analysis.groups.silence import Silences, explain_timeouts
 from captures.analysis.groups.storms import mark_storms
 from captures.analysis.groups.vocabulary import Kind
 from captures.analysis.groups.words import compose
+from captures.analysis.position_columns import ExchangePositions, PositionColumns
 from captures.analysis.record_traffic import RecordTraffic
 from captures.arrays import Bools, Int64s
 from captures.exchanges import Capture, Exchange
@@ -63,7 +65,7 @@ _INTERVAL = 3_000_000_000
 
 NEEDED = OF_MEMBERS | OF_TOPICS | BY_CONSUMPTION | BY_FAREWELLS
 """APIs whose exchanges matter for groups; others need not be added."""
-TAKEN = ("groups", "call", "asked_offsets")
+TAKEN = ("groups", "call", "asked_offsets", "replica_id")
 """The message columns that :meth:`GroupHistories.choose` reads of a whole capture."""
 
 
@@ -141,6 +143,8 @@ class GroupHistories:
         self._steady: dict[str, _Steady] = {}
         self._passed: Mapping[int, PassedCalls] = {}
         self._commits: CommitColumns | None = None
+        self._fetches: Iterator[tuple[int, ExchangePositions]] = iter(())
+        self._fetch: tuple[int, ExchangePositions] | None = None
 
     @property
     def partition_counts(self) -> PartitionCounts:
@@ -165,7 +169,27 @@ class GroupHistories:
             self._passed = runs.passed_calls()
             if rows.of_api({ApiKey.FETCH, ApiKey.SHARE_FETCH}).any():
                 self._commits = CommitColumns(rows, runs.passed & rows.of_api({ApiKey.OFFSET_COMMIT}))
+            fetches = rows.of_api({ApiKey.FETCH}) & rows.untouched
+            fetches &= ~(Farewells.deciding(rows) | ConfigChanges.deciding(rows))
+            found &= ~fetches
+            numbers = rows.numbers[fetches].tolist()
+            positions = PositionColumns(rows.columns).positions(np.flatnonzero(fetches))
+            self._fetches = zip(numbers, positions, strict=True)
+            self._fetch = next(self._fetches, None)
         return found
+
+    def _catch_up(self, number: float) -> None:
+        """Take what columns tell about the exchanges before `number`."""
+        consumption = self._consumption
+        while self._fetch is not None and self._fetch[0] < number:
+            self._commit_until(self._fetch[0])
+            self._faults.made(partial(consumption.fetch, *self._fetch), HISTORIES, None, self._fetch[0])
+            self._fetch = next(self._fetches, None)
+        self._commit_until(number)
+
+    def _commit_until(self, number: float) -> None:
+        for commit in self._commits.before(number) if self._commits is not None else ():
+            self._consumption.commit(commit)
 
     def merge(self, other: Self) -> None:
         """Merge what `other` has collected about other groups and clients (:mod:`.components`)."""
@@ -181,8 +205,9 @@ class GroupHistories:
         self._silences.named.merge(other._silences.named, other._groups)
 
     def add(self, exchange: Exchange) -> None:
-        for commit in self._commits.before(exchange.number) if self._commits is not None else ():
-            self._consumption.commit(commit)
+        self._catch_up(exchange.number)
+        if self._fetch is not None and self._fetch[0] == exchange.number:  # others need it in full
+            self._fetch = next(self._fetches, None)
         self._added += 1
         self._latest = max(self._latest, exchange.end)
         self._consumption.add(exchange)
@@ -206,6 +231,7 @@ class GroupHistories:
         :param live: whether this will be called again soon. If so, the timeline of a group with nothing but new
             heartbeats is reused for up to :data:`TOLD_ANEW`
         """
+        self._catch_up(float("inf"))
         waiting = list(pending)
         observed = now is None
         if now is None:

@@ -122,6 +122,8 @@ COLUMNS: Mapping[str, ColumnKind] = {
     "told_offsets": ColumnKind("int64", "Produce: base offset; Fetch: high watermark; -1 for none", ragged=True),
     "told_errors": ColumnKind("int64", "error code; the least number where it could not be read", ragged=True),
     "told_stable": ColumnKind("int64", "Fetch: last stable offset; -1 for none", ragged=True),
+    "told_reached": ColumnKind("int64", "Fetch: offset after its last batch without control records; -1 for none",
+                               ragged=True),
     "forgotten_topics": ColumnKind("int32", "Fetch: topic of each partition that leaves the session", ragged=True,
                                    coded=True),
     "forgotten_partitions": ColumnKind("int64", "number of the partition", ragged=True),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,13 +13,14 @@ from captures.arrays import Int64s
 from captures.exchanges.columns.arrays import NO_VALUE, Index, RaggedArray, TableBlocks
 from captures.exchanges.columns.builders import Column, ColumnBuilder
 from captures.exchanges.projected_reader import BATCH_HEADERS, Part, Parts
-from captures.exchanges.shapes import RecordTallies, header_facts, offset_behind
+from captures.exchanges.shapes import RecordTallies, header_facts, offset_behind, offset_reached
 from captures.meaning.exchange import Body, Names, items, number, rows, text
 from captures.meaning.flows import CARRIERS, asked_for, carried, named
 from captures.meaning.payload import headers, payload
 from captures.meaning.places import index as partition_of
 from dissectors.api_keys import ApiKey
 from dissectors.codec import CODEC_LABELS
+from dissectors.records import Batch
 from dissectors.sides import Side
 
 Place: TypeAlias = "tuple[str | None, int | None]"
@@ -113,7 +114,7 @@ class Offsets(PlaceBuilder):
     TABLES = MappingProxyType(
         {
             "asked": ("topics", "partitions", "offsets"),
-            "told": ("topics", "partitions", "offsets", "errors", "stable"),
+            "told": ("topics", "partitions", "offsets", "errors", "stable", "reached"),
             "forgotten": ("topics", "partitions"),
         }
     )
@@ -153,7 +154,7 @@ class Offsets(PlaceBuilder):
         places, structs = _partitions(request, outer, inner)
         asked = _numbers_of(parts.request, field, structs)
         if parts.key == ApiKey.PRODUCE:
-            asked = _behind(parts.tallies("request"), structs)
+            asked = _ends(parts.tallies("request"), structs, "behind", offset_behind)
         self._fill("asked", index, places, asked)
         outer, inner, field = self._RESPONSE[parts.key]
         places, structs = _partitions(response, outer, inner)
@@ -164,6 +165,7 @@ class Offsets(PlaceBuilder):
             _numbers_of(parts.response, field, structs),
             [number(row, "error_code", NO_VALUE) for row in structs],
             _numbers_of(parts.response, "last_stable_offset", structs),
+            _ends(parts.tallies("response"), structs, "reached", offset_reached),
         )
         forgotten = [
             (named(holder), partition)
@@ -191,13 +193,23 @@ def _numbers_of(part: Part | None, field: str, structs: Sequence[Body]) -> Int64
     return np.array([[number(row, field) for row in structs]], np.int64) if own is None else own
 
 
-def _behind(tallies: RecordTallies | None, structs: Sequence[Body]) -> Int64s:
-    """Return the offset after the last batch that is sent to each partition, counted from the first one sent."""
+def _ends(
+    tallies: RecordTallies | None,
+    structs: Sequence[Body],
+    name: Literal["behind", "reached"],
+    end: Callable[[Sequence[Batch]], int],
+) -> Int64s:
+    """Return the end of the records of each partition; in a Produce request, it counts from the first one sent.
+
+    :param name: the tally with the end
+    :param end: computes it from batches
+    """
     if tallies is None:
-        return np.array([[offset_behind(headers(row.get("records"))) for row in structs]], np.int64)
+        return np.array([[end(headers(row.get("records"))) for row in structs]], np.int64)
     sent = np.array([row.get("records") is not None for row in structs], np.bool_)
-    found = np.full((len(tallies.behind), len(structs)), -1, np.int64)
-    found[:, sent] = tallies.behind
+    ends: Int64s = getattr(tallies, name)
+    found = np.full((len(ends), len(structs)), -1, np.int64)
+    found[:, sent] = ends
     return found
 
 
