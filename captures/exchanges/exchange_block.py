@@ -53,14 +53,12 @@ class ExchangeBlock:
         self.kinds: list[Exchange] = []
         self.kind = np.zeros(count, np.int64)
         self._codes: dict[int, int] = {}
-        keys = column("connection")[rows].astype(np.int64) << 32
-        _, first, self.party = np.unique(
-            keys + column("client_id")[rows], return_index=True, return_inverse=True
-        )
+        keys = (column("connection")[rows].astype(np.int64) << 32) + column("client_id")[rows]
+        met, first, self.party = np.unique(keys, return_index=True, return_inverse=True)
         if len(parties) > _MOST_PARTIES:
             parties.clear()
-        self.parties = []
-        for key, at in zip((keys + column("client_id")[rows])[first].tolist(), first.tolist(), strict=True):
+        self.parties: list[Exchange] = []
+        for key, at in zip(met.tolist(), first.tolist(), strict=True):
             if key not in parties:
                 parties[key] = reader.bare(indexes[at])
             self.parties.append(parties[key])
