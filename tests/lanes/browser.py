@@ -152,7 +152,7 @@ async def _try(url: str, port: int, folder: Path, picture: Path | None) -> None:
         await page.press("7")
         await page.shows("REBALANCE_IN_PROGRESS")
         await page.press("1r")
-        await page.shows("this UI only shows")
+        await page.shows("this UI is read-only")
         await page.press("w")
         await page.shows("write exchanges to a file")
         await page.press("\r")
@@ -224,7 +224,7 @@ async def _try_live(port: int, folder: Path) -> None:
                 await page.shows("3 exchanges")
                 await page.shows("ApiVersions v0")
             await pages[0].press("i")
-            await pages[0].shows("this UI only shows")
+            await pages[0].shows("this UI is read-only")
             await pages[0].press("3")
             await pages[0].shows("page")
             assert pages[1].says("following"), "pages share a view"

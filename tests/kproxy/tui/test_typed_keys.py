@@ -81,7 +81,7 @@ async def test_a_key_for_live_traffic_is_not_heeded_just_after_a_line_opened(
     async with opened() as pilot:
         await pilot.press("f", "escape", "P")
         await settled(pilot)
-        assert any("pause: something had only just opened" in line for line in shown_lines(pilot))
+        assert any("pause: a line or dialog had just opened" in line for line in shown_lines(pilot))
         await pilot.press("f", "P")
         assert isinstance(pilot.app.focused, Input)
         assert pilot.app.focused.value == "P"
