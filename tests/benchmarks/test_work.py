@@ -12,7 +12,6 @@ import pytest
 
 from benchmarks import work
 from benchmarks.work import JobWork, KeptCounts, MeasuredJob, compare, count, measured, not_linear
-from tests.selection import turn
 
 #: all jobs, in parts of about equal length that run side by side
 LOTS = (
@@ -44,16 +43,11 @@ KEPT = KeptCounts.load()
 def test_no_more_work_is_done_than_is_kept_and_twice_the_traffic_is_twice_the_work(
     lot: tuple[str, ...],
 ) -> None:
-    # twice the traffic takes two thirds of the time: in the gate it is the turn of one lot
-    number = turn()
-    twice = number is None or LOTS[number % len(LOTS)] is lot
-    found = measured(lot, twice=twice)
+    found = measured(lot, twice=True)
     assert set(found) == set(lot)
     wrong = compare(KEPT, {name: each.found for name, each in found.items()})
     for name, each in found.items():
-        assert (each.double is not None) is twice
-        if each.double is None:
-            continue
+        assert each.double is not None
         assert each.double.units >= 1.9 * each.found.units
         wrong += not_linear(name, each.found, each.double)
     assert not wrong, "\n\n" + "\n\n".join(wrong)
