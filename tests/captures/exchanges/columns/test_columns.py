@@ -171,9 +171,10 @@ def of_offsets(x, names):
     ):
         for name_, at, part in places(response, outer, inner):
             offset = part.get("base_offset", part.get("high_watermark", -1))
-            told.append(
-                (name_, at, offset, part.get("error_code", NO_VALUE), part.get("last_stable_offset", -1))
-            )
+            batches = record_set(part.get("records") or b"").batches
+            reached = next((each.last_offset + 1 for each in reversed(batches) if not each.control), -1)
+            error, stable = part.get("error_code", NO_VALUE), part.get("last_stable_offset", -1)
+            told.append((name_, at, offset, error, stable, reached))
     forgotten = [
         (topic(holder, name), at)
         for holder in rows(request, "forgotten_topics_data")
