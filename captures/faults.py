@@ -116,7 +116,7 @@ class Faults:
 
         return guard
 
-    def made(self, make: Callable[[], T], doing: str, without: T, number: int = 0) -> T:
+    def contained(self, make: Callable[[], T], doing: str, without: T, number: int = 0) -> T:
         """Return the result of `make`.
 
         :param without: the result if it fails
@@ -127,7 +127,7 @@ class Faults:
             self.note(error, doing, number)
             return without
 
-    def whole(self, items: Iterable[T], doing: str, number: int = 0) -> Iterator[T]:
+    def contained_items(self, items: Iterable[T], doing: str, number: int = 0) -> Iterator[T]:
         """Yield items up to the first that raises."""
         coming = iter(items)
         while True:
@@ -210,17 +210,17 @@ def _lines(shown: list[Fault], count: int) -> list[str]:
     one = count == 1
     more = f" ({count - len(shown):,} of them are not listed)" if count > len(shown) else ""
     what = (
-        f"{'this is a fault' if one else f'these are {count:,} faults'} of kproxy{more}: what failed is left out,"
-        f" everything else continues. Please report {'it' if one else 'them'}"
+        f"{'this is an internal error' if one else f'these are {count:,} internal errors'} in kproxy{more}:"
+        f" what failed is left out, everything else continues. Please report {'it' if one else 'them'}"
     )
     return [*(fault.sentence for fault in shown), what]
 
 
 def described(error: BaseException) -> str:
     """Return an error's type, message and place on one line: ``KeyError: 'Metadata' (captures/…py:281)``."""
-    said = printable(" ".join(str(error).split()), _LONGEST)
+    text = printable(" ".join(str(error).split()), _LONGEST)
     where = next(reversed([place for place in map(_place, walk_tb(error.__traceback__)) if place]), "")
-    return f"{type(error).__name__}{f': {said}' if said else ''}{f' ({where})' if where else ''}"
+    return f"{type(error).__name__}{f': {text}' if text else ''}{f' ({where})' if where else ''}"
 
 
 def _place(at: tuple[object, int]) -> str:

@@ -78,11 +78,11 @@ class Intervention(msgspec.Struct, omit_defaults=True, frozen=True):
     @property
     def intervenes(self) -> bool:
         """Whether it changed what client or broker experienced; rewritten addresses do not count."""
-        acted = self.rule or self.was_held or self.delayed_ns or self.answered or self.not_forwarded
+        acted = self.rule or self.is_held or self.delayed_ns or self.answered or self.not_forwarded
         return bool(acted or self.altered or self.ended)
 
     @property
-    def was_held(self) -> bool:
+    def is_held(self) -> bool:
         return bool(self.held_ns or self.released_by)
 
     def without_values(self) -> Intervention:
@@ -124,7 +124,7 @@ class Interventions(NamedTuple):
     @property
     def held_ns(self) -> int | None:
         """How long request and response were held in total, None if they were not."""
-        held = [each.held_ns for each in self.request + self.response if each.was_held]
+        held = [each.held_ns for each in self.request + self.response if each.is_held]
         return sum(held) if held else None
 
     @property
@@ -148,7 +148,7 @@ class Interventions(NamedTuple):
         return any(each.answered for each in self.request + self.response)
 
     @property
-    def made_errors(self) -> bool:
+    def has_injected_errors(self) -> bool:
         """Whether kproxy made the errors in the response: it answered itself, or altered the request."""
         return self.answered or any(each.altered for each in self.request)
 
@@ -168,7 +168,7 @@ class Interventions(NamedTuple):
         both = self.request + self.response
         held = (
             any(each.delayed_ns for each in both),
-            any(each.was_held for each in both),
+            any(each.is_held for each in both),
             any(each.altered for each in both),
             self.answered,
             self.not_forwarded,
@@ -335,10 +335,10 @@ _ENCODER = msgspec.json.Encoder()
 _DECODER = msgspec.json.Decoder(_Line)
 
 
-Told = Intervention | TcpSample | BrokerLog
+CommentContent = Intervention | TcpSample | BrokerLog
 
 
-def as_comment(line: Told) -> str:
+def as_comment(line: CommentContent) -> str:
     """Return the line of a packet comment.
 
     If there are very many changes, the last ones are only counted: a comment has at most 65,535 bytes.
@@ -356,7 +356,7 @@ def as_comment(line: Told) -> str:
     return PREFIX + text.decode()
 
 
-def told_by(line: str) -> Told | None:
+def comment_content(line: str) -> CommentContent | None:
     """Return the contents of a line of a packet comment, None if it is a user's text."""
     if not line.startswith(PREFIX + "{"):
         return None

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from dissectors import embedded, wire
 from dissectors.apis import api_name
-from dissectors.budget import Budget, limit_of, of_message
+from dissectors.budget import Budget, limit_of, message_budget
 from dissectors.domains import Domain, feature_level_name
 from dissectors.embedded.secrets import SECRET_CONTENTS, SENSITIVITY, api_may_hold_secrets, secret_config
 from dissectors.entities import TOPIC_FIELDS
@@ -59,7 +59,7 @@ class _Scope:
     def shared_budget(self) -> Budget:
         """Return the budget of the message. It is created on demand, because most messages need none."""
         if self.budget is None:
-            self.budget = of_message()
+            self.budget = message_budget()
         return self.budget
 
 

@@ -371,11 +371,11 @@ class Budget:
 
     def left(self, name: str) -> int:
         """Return how much of a limit may still be spent."""
-        mine = self._left.get(name)
+        own = self._left.get(name)
         if self._within is None:
-            return IN_FORCE[name] if mine is None else mine
+            return IN_FORCE[name] if own is None else own
         above = self._within.left(name)
-        return above if mine is None else min(mine, above)
+        return above if own is None else min(own, above)
 
     def spend(self, name: str, amount: int, what: str = "this", offset: int = -1, path: str = "") -> None:
         """Take `amount` from the remainder.
@@ -404,7 +404,7 @@ class Budget:
             self._within._take(name, amount)
 
 
-def of_message() -> Budget:
+def message_budget() -> Budget:
     """Return the budget of one message, shared by its batches and fields."""
     return Budget("message_bytes", "message_records", "message_objects")
 

@@ -27,7 +27,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from dissectors import wire
-from dissectors.budget import Budget, of_message
+from dissectors.budget import Budget, message_budget
 from dissectors.errors import DecodeError
 from dissectors.source_writer import SourceWriter
 
@@ -425,7 +425,7 @@ def decoder(con: wire.WireType, wanted: Tree | None = None, *, counting: bool = 
     if isinstance(con, wire.Leaf):
         return con.read
     generator = _Generator(counting=counting).function(con, wanted)
-    decode: Decoder = generator.made("decode", f"<decoder of {con.kind}>")
+    decode: Decoder = generator.compiled("decode", f"<decoder of {con.kind}>")
     return decode
 
 
@@ -443,7 +443,7 @@ class CountingDecoder:
 
         :raises LimitReached: before more than the limit ``message_objects`` is decoded
         """
-        _spending.budget = of_message()
+        _spending.budget = message_budget()
         try:
             return self._decode(buf, pos)
         finally:

@@ -25,7 +25,7 @@ from typing import Any
 
 from dissectors.api_keys import ApiKey
 from dissectors.apis import Api, api
-from dissectors.budget import LimitReached, of_message
+from dissectors.budget import LimitReached, message_budget
 from dissectors.error_codes import ErrorCode
 from dissectors.errors import DecodeError
 from dissectors.headers import (
@@ -265,7 +265,7 @@ def _expand_records(root: Node, room: int) -> None:
 
     :param room: number of records to trace in total
     """
-    budget = of_message()
+    budget = message_budget()
     for _, node in list(root.walk()):
         if node.kind == "records" and node.value:
             aligned = node.field is None or not node.field.type.content

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from dissectors import embedded
-from dissectors.budget import Budget, LimitReached, of_message
+from dissectors.budget import Budget, LimitReached, message_budget
 from dissectors.codec import CODEC_LABELS
 from dissectors.errors import DecodeError
 from dissectors.masks import UNDECODED
@@ -61,7 +61,7 @@ class RecordValues:
             inside a batch, and what was wrong
         :param budget: budget of the message that contains the field; None gives the field a message's budget of its own
         """
-        budget = of_message() if budget is None else budget
+        budget = message_budget() if budget is None else budget
         found = record_set(data, budget, aligned=aligned)
         before = len(notes.problems)
         notes.problems.extend(found.problems)

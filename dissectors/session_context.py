@@ -130,9 +130,9 @@ class SessionContext:
 
     def _learn_group(self, request: dict[str, Any], response: dict[str, Any]) -> None:
         # the type in a request is the member's, in a response the one that the group agreed on
-        for said in (request, response):
+        for body in (request, response):
             self._learn_protocol(
-                request.get("group_id"), said.get("protocol_type"), said.get("protocol_name")
+                request.get("group_id"), body.get("protocol_type"), body.get("protocol_name")
             )
 
     def _learn_protocol(self, group: str | None, protocol_type: str | None, name: str | None) -> None:

@@ -23,7 +23,7 @@ class SourceWriter:
         """Return the source written so far."""
         return "\n".join(self._lines)
 
-    def made(self, name: str, file: str) -> Any:
+    def compiled(self, name: str, file: str) -> Any:
         """Compile the source; return one of its functions.
 
         :param file: file name that tracebacks show for the source

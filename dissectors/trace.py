@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from dissectors import wire
-from dissectors.budget import IN_FORCE, Budget, LimitReached, of_message
+from dissectors.budget import IN_FORCE, Budget, LimitReached, message_budget
 from dissectors.errors import DecodeError
 from dissectors.schema import Field
 
@@ -114,7 +114,7 @@ def trace(con: wire.WireType, buf: bytes, pos: int = 0, *, name: str = "") -> Tr
     root = Node(name, pos, con.kind)
     try:
         # every field takes at least one byte, so fewer bytes than the limit need no counting
-        budget = of_message() if len(buf) > IN_FORCE["message_objects"] else None
+        budget = message_budget() if len(buf) > IN_FORCE["message_objects"] else None
         end = _read(con, buf, pos, root, budget)
     except DecodeError as error:
         return Trace(root, error.offset, _located(error, root))

@@ -117,7 +117,7 @@ def domain_name(domain: Domain) -> Action:
 
 def compiled(plan: VisitPlan, path: str = "") -> Visitor:
     """Return the visitor for a plan; ``path`` is that of the body, empty if paths start in it."""
-    visit: Visitor = _Writer({}).function(plan, path).made("visit", "<visitor>")
+    visit: Visitor = _Writer({}).function(plan, path).compiled("visit", "<visitor>")
     return visit
 
 

@@ -110,19 +110,22 @@ def load(path: Path | None = None, profile: str = "") -> Configuration:
         if profile:
             raise ConfigurationError(f"there is no {FILE} to contain a profile {profile!r}")
         return Configuration(notes=tuple(notes))
-    text, said = _read(file)
+    text, settings = _read(file)
     # [follow] can belong to a command, [profile] has the profiles
-    if moved := [name for name, kind in _FORMER_KINDS.items() if isinstance(said.get(name), kind)]:
-        said["ui"] = {**{_RENAMED.get(name, name): said.pop(name) for name in moved}, **said.get("ui", {})}
+    if moved := [name for name, kind in _FORMER_KINDS.items() if isinstance(settings.get(name), kind)]:
+        settings["ui"] = {
+            **{_RENAMED.get(name, name): settings.pop(name) for name in moved},
+            **settings.get("ui", {}),
+        }
         notes.append(f"{file}: {', '.join(moved)} stand in the table [ui] now: docs/configuration.md")
-    profiles = said.pop("profile", {})
-    whole = Configuration(file, "", {**said, "profile": profiles}, text=text)
+    profiles = settings.pop("profile", {})
+    whole = Configuration(file, "", {**settings, "profile": profiles}, text=text)
     own: Mapping[str, Any] = {}
     if profile:
         if profile not in whole.table("profile"):
             raise whole.unknown("profile", profiles, "profile", profile)
         own = whole.table("profile", profile)
-    return Configuration(file, profile, _laid_over(said, own), own, text, tuple(notes))
+    return Configuration(file, profile, _laid_over(settings, own), own, text, tuple(notes))
 
 
 def _usual() -> tuple[Path | None, list[str]]:
@@ -141,8 +144,8 @@ def _usual() -> tuple[Path | None, list[str]]:
 def _trusted(path: Path) -> bool:
     """Return whether a file belongs to the user: in a shared folder it may not, and its options can write files."""
     status = path.stat()
-    mine = {0, os.getuid(), int(os.environ.get("SUDO_UID", os.getuid()))}
-    return status.st_uid in mine and not status.st_mode & stat.S_IWOTH
+    owners = {0, os.getuid(), int(os.environ.get("SUDO_UID", os.getuid()))}
+    return status.st_uid in owners and not status.st_mode & stat.S_IWOTH
 
 
 def _read(file: Path) -> tuple[str, dict[str, Any]]:
@@ -162,14 +165,14 @@ def _read(file: Path) -> tuple[str, dict[str, Any]]:
     raise ConfigurationError(f"{file}: {problem}")
 
 
-def _laid_over(said: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    both = {name: (said[name], over[name]) for name in said.keys() & over.keys()}
+def _laid_over(settings: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    both = {name: (settings[name], over[name]) for name in settings.keys() & over.keys()}
     tables = {
         name: _laid_over(below, above)
         for name, (below, above) in both.items()
         if isinstance(below, dict) and isinstance(above, dict)
     }
-    return {**said, **over, **tables}
+    return {**settings, **over, **tables}
 
 
 def _line(text: str, full: str) -> int:

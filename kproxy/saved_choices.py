@@ -81,8 +81,8 @@ def saved_filters(configuration: Configuration) -> dict[str, str]:
 
     :raises ConfigurationError: if one in the file is not text
     """
-    said = configuration.table("filters")
-    for name, text in said.items():
+    filters = configuration.table("filters")
+    for name, text in filters.items():
         if not isinstance(text, str):
             raise configuration.error("a filter is a text in quotes", "filters", name)
-    return {**read_choices(choices_path()).filters, **said}
+    return {**read_choices(choices_path()).filters, **filters}

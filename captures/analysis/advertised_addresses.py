@@ -77,13 +77,13 @@ class AddressSource:
 class AdvertisedAddresses:
     """Collects the addresses in responses.
 
-    :ivar told: address -> where it was advertised
+    :ivar sources: address -> where it was advertised
     """
 
     _MOST = 10
 
     def __init__(self) -> None:
-        self.told: dict[Address, AddressSource] = {}
+        self.sources: dict[Address, AddressSource] = {}
 
     def add(self, exchange: Exchange) -> None:
         """Learn from one exchange."""
@@ -94,7 +94,7 @@ class AdvertisedAddresses:
             host, port = text(row, "host"), number(row, "port")
             if not host or port < 0:
                 continue
-            source = self.told.setdefault(Address(host, port), AddressSource())
+            source = self.sources.setdefault(Address(host, port), AddressSource())
             if len(source.exchanges) < self._MOST:
                 source.exchanges.append((exchange.number, exchange.time))
             source.brokers.add(number(row, "node_id", number(row, "broker_id")))

@@ -54,16 +54,16 @@ class BrokerFit:
     """The expected result of the client with one broker.
 
     :ivar broker: ``host:port``
-    :ivar told: number of the exchange with its announcement; None if there was none
+    :ivar announced_by: number of the exchange with its announcement; None if there was none
     :ivar releases: releases whose brokers announce exactly that
     :ivar apis: the worst first, then by API key; empty if the broker announced nothing
     :ivar name: name of its address, None if it has none
     """
 
-    JSON = "broker told releases verdict apis name"
+    JSON = "broker told=announced_by releases verdict apis name"
 
     broker: str
-    told: int | None
+    announced_by: int | None
     releases: list[str]
     apis: list[ApiFit]
     name: str | None = None
@@ -97,7 +97,7 @@ class ClientCompatibility:
         matrix = self.negotiation.result()
         order = list(Verdict)
         results = (
-            self._faults.made(partial(self._broker, each, matrix.clients), "judging a broker", None)
+            self._faults.contained(partial(self._broker, each, matrix.clients), "judging a broker", None)
             for each in matrix.brokers
         )
         found = [each for each in results if each is not None]
@@ -122,7 +122,7 @@ class ClientCompatibility:
                 fits.append(self._fit(key, speaks, offers, used_here=key in used))
         order = list(Verdict)
         fits.sort(key=lambda each: (order.index(each.verdict), not each.used_here, each.key))
-        return BrokerFit(offer.broker, offer.told, lines_matching(offer.apis), fits)
+        return BrokerFit(offer.broker, offer.announced_by, lines_matching(offer.apis), fits)
 
     def _fit(self, key: int, speaks: Range, offers: Range | None, *, used_here: bool) -> ApiFit:
         both = None if offers is None else (max(speaks[0], offers[0]), min(speaks[1], offers[1]))

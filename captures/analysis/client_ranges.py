@@ -16,20 +16,20 @@ from captures.json_objects import Range
 
 
 @dataclass(frozen=True, slots=True)
-class SpokenVersions:
+class LibraryVersions:
     """Versions of an API that a client speaks.
 
     :ivar library: name and release, in words
     :ivar least: lowest version; None if unknown
     :ivar most: highest version, or its bounds if the release is not known exactly
-    :ivar told: whether the client stated its library; False for a guess
+    :ivar announced: whether the client stated its library; False for a guess
     :ivar also: versions below the highest that it also uses, depending on the content of a request
     """
 
     library: str
     least: int | None
     most: Range
-    told: bool
+    announced: bool
     also: frozenset[int] = frozenset()
 
     @property
@@ -59,12 +59,12 @@ def client_range(line: Line, key: int) -> Range | None:
     return None
 
 
-def spoken(library: Library, key: int) -> SpokenVersions | None:
+def library_versions(library: Library, key: int) -> LibraryVersions | None:
     """Return the versions of an API that a library speaks, None if unknown."""
     return _of_java(library, key) if library.name == JAVA else _of_other(library, key)
 
 
-def _of_java(library: Library, key: int) -> SpokenVersions | None:
+def _of_java(library: Library, key: int) -> LibraryVersions | None:
     ranges = []
     for release in _ends(library):
         try:
@@ -78,10 +78,12 @@ def _of_java(library: Library, key: int) -> SpokenVersions | None:
     also = frozenset(
         version for each in java_releases()[-1:] for same, version in each.may_use if same == key
     )
-    return SpokenVersions(_named(library), min(first[0], last[0]), (first[1], last[1]), library.told, also)
+    return LibraryVersions(
+        _named(library), min(first[0], last[0]), (first[1], last[1]), library.announced, also
+    )
 
 
-def _of_other(library: Library, key: int) -> SpokenVersions | None:
+def _of_other(library: Library, key: int) -> LibraryVersions | None:
     """Return the versions of other libraries; bug fix releases count as equal: 2.16.1 as 2.16."""
     release = library.release
     fits = [
@@ -96,16 +98,16 @@ def _of_other(library: Library, key: int) -> SpokenVersions | None:
     if not fits:
         return None
     bounds = min(each.least[key] for each in fits), max(each.most[key] for each in fits)
-    return SpokenVersions(_named(library), None, bounds, library.told)
+    return LibraryVersions(_named(library), None, bounds, library.announced)
 
 
 def _ends(library: Library) -> list[str]:
     """Return the first and the last of a client's possible releases: ``2.1-2.8``."""
-    if library.told:
+    if library.announced:
         return [library.release]
     first, _, last = library.release.partition("-")
     return [first, last or first]
 
 
 def _named(library: Library) -> str:
-    return str(library) if library.told else f"what looks like {library}"
+    return str(library) if library.announced else f"what looks like {library}"

@@ -77,11 +77,11 @@ class CommitColumns:
 
 def _stored_commits(rows: DecisionColumns, chosen: Bools) -> Iterator[StoredCommit]:
     assert rows.numbers is not None
-    asked, told = (PartitionOffsets.of(rows, table) for table in ("asked", "told"))
+    asked, answered = (PartitionOffsets.of(rows, table) for table in ("asked", "answered"))
     asked = asked.chosen(chosen[asked.rows] & (asked.offsets >= 0))
-    told = told.chosen(chosen[told.rows] & (rows.columns.ragged("told_errors").values == 0))
-    _, codes = np.unique(np.concatenate((asked.places, told.places)), return_inverse=True)
-    keys = np.concatenate((asked.rows, told.rows)) * (len(codes) + 1) + codes
+    answered = answered.chosen(chosen[answered.rows] & (rows.columns.ragged("answered_errors").values == 0))
+    _, codes = np.unique(np.concatenate((asked.places, answered.places)), return_inverse=True)
+    keys = np.concatenate((asked.rows, answered.rows)) * (len(codes) + 1) + codes
     asked = asked.chosen(np.isin(keys[: len(asked.rows)], keys[len(asked.rows) :]))
     commits, begins = np.unique(asked.rows, return_index=True)
     begins = np.append(begins, len(asked.rows))

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from captures.analysis.client_ranges import SpokenVersions, spoken
+from captures.analysis.client_ranges import LibraryVersions, library_versions
 from captures.analysis.clients.fingerprints import Fingerprints
 from captures.analysis.clients.libraries import Library, stated_library
 from captures.analysis.compat_model import ApiVerdict, ClientVerdict, Report, Target, Verdict
@@ -64,7 +64,7 @@ class Compatibility:
         """Return the expected result for every client."""
         matrix = self._negotiation.result()
         results = (
-            self._faults.made(partial(self._client, each), "judging a client", None)
+            self._faults.contained(partial(self._client, each), "judging a client", None)
             for each in matrix.clients
             if not each.is_broker
         )
@@ -80,7 +80,7 @@ class Compatibility:
         verdicts = [_Judge(self.target, client, key, library).verdict() for key in keys]
         verdicts += _of_not_fetching(self.target, client, library)
         verdicts.sort(key=lambda each: (order.index(each.verdict), each.key))
-        guess = str(library) if library is not None and not library.told else None
+        guess = str(library) if library is not None and not library.announced else None
         return ClientVerdict(client.name, client.software, guess, client.hosts, client.asks, verdicts)
 
     def _library(self, client: ClientVersions) -> Library | None:
@@ -98,7 +98,7 @@ def _of_not_fetching(target: Target, client: ClientVersions, library: Library | 
     """
     joined = [use.first for use in client.uses if use.key == ApiKey.JOIN_GROUP]
     served = target.apis.get(ApiKey.FETCH)
-    known = None if library is None else spoken(library, ApiKey.FETCH)
+    known = None if library is None else library_versions(library, ApiKey.FETCH)
     fetches = any(use.key == ApiKey.FETCH for use in client.uses)
     if not joined or fetches or known is None or served is None or known.most[1] >= served.versions[0]:
         return []
@@ -109,7 +109,7 @@ def _of_not_fetching(target: Target, client: ClientVersions, library: Library | 
             used={},
             serves=served.versions,
             verdict=Verdict.REFUSED,
-            certainty=Certainty.INFERRED if known.told else Certainty.POSSIBLE,
+            certainty=Certainty.INFERRED if known.announced else Certainty.POSSIBLE,
             would_use=None,
             or_higher=False,
             first=min(joined),
@@ -122,7 +122,7 @@ class _Judge:
     """Judges one API of one client."""
 
     def __init__(self, target: Target, client: ClientVersions, key: int, library: Library | None) -> None:
-        self._spoken = None if library is None else spoken(library, key)
+        self._spoken = None if library is None else library_versions(library, key)
         self._target = target
         self._client = client
         self._key = key
@@ -146,7 +146,7 @@ class _Judge:
         if self._key == ApiKey.API_VERSIONS:
             return self._of_asking()
         if self._client.asks and not self._target.negotiates:
-            return self._said(
+            return self._verdict(
                 Verdict.UNKNOWN,
                 Certainty.POSSIBLE,
                 "without an answer to ApiVersions it uses what its configuration says, if anything",
@@ -158,7 +158,7 @@ class _Judge:
             return self._of_either(least, most)
         return self._of_asking_client(least, most) if self._client.asks else self._of_fixed(least, most)
 
-    def _said(
+    def _verdict(
         self,
         verdict: Verdict,
         certainty: Certainty,
@@ -182,7 +182,7 @@ class _Judge:
     # ------------------------------------------------------------ ApiVersions
     def _of_asking(self) -> ApiVerdict:
         if not self._target.negotiates or self._served is None:
-            return self._said(
+            return self._verdict(
                 Verdict.REFUSED,
                 Certainty.INFERRED,
                 f"{self._target.name} does not know ApiVersions (it came with 0.10): the client gets no "
@@ -190,8 +190,8 @@ class _Judge:
             )
         most = self._served.versions[1]
         if self._top <= most:
-            return self._said(Verdict.SERVED, Certainty.INFERRED, "it is answered", self._top)
-        return self._said(
+            return self._verdict(Verdict.SERVED, Certainty.INFERRED, "it is answered", self._top)
+        return self._verdict(
             Verdict.OLDER,
             Certainty.INFERRED,
             f"{self._target.name} does not know ApiVersions v{self._top} and answers in v0 with error 35: the client "
@@ -218,13 +218,13 @@ class _Judge:
         lacks = f"{self._target.name} does not have {self._api}{why}"
         if self._client.asks:
             what = "what it does without it is not on the wire"
-            return self._said(
+            return self._verdict(
                 Verdict.MISSING, Certainty.INFERRED, f"{lacks}; the client asks, and knows that: {what}"
             )
         if self._client.asks is None:
             what = "whether the client asks before is not known: its connections began before the capture"
-            return self._said(Verdict.UNKNOWN, Certainty.POSSIBLE, f"{lacks}; {what}")
-        return self._said(
+            return self._verdict(Verdict.UNKNOWN, Certainty.POSSIBLE, f"{lacks}; {what}")
+        return self._verdict(
             Verdict.REFUSED, Certainty.INFERRED, f"{lacks}, and the client never asks: {self._refusal()}"
         )
 
@@ -232,11 +232,11 @@ class _Judge:
         """Judge a client that never sends ApiVersions: its versions are fixed."""
         outside = [version for version in self._used if not least <= version <= most]
         if not outside:
-            return self._said(
+            return self._verdict(
                 Verdict.SERVED, Certainty.INFERRED, "it never asks, and what it uses is served", self._top
             )
         versions = ", ".join(f"v{version}" for version in sorted(outside))
-        return self._said(
+        return self._verdict(
             Verdict.REFUSED,
             Certainty.INFERRED,
             f"it never asks, and uses {versions}; {self._serves(min(outside))}: {self._refusal()}",
@@ -245,11 +245,11 @@ class _Judge:
     def _of_either(self, least: int, most: int) -> ApiVerdict:
         """Judge a client that may or may not send ApiVersions."""
         if all(least <= version <= most for version in self._used):
-            return self._said(
+            return self._verdict(
                 Verdict.SERVED, Certainty.INFERRED, "all versions that it uses are served", self._top
             )
         outside = self._top if self._top > most else min(self._used)
-        return self._said(
+        return self._verdict(
             Verdict.UNKNOWN,
             Certainty.POSSIBLE,
             f"{self._serves(outside)}; whether the client asks and may take another version is not known: its "
@@ -268,50 +268,50 @@ class _Judge:
         if self._top >= least:
             return self._of_enough(most, known)
         if known is not None and known.most[0] >= least:
-            return self._said(
+            return self._verdict(
                 Verdict.SERVED,
-                Certainty.INFERRED if known.told else Certainty.POSSIBLE,
+                Certainty.INFERRED if known.announced else Certainty.POSSIBLE,
                 f"its broker offered no more than v{self._top}; {known.library} speaks {self._api} {known.words}",
                 min(known.most[0], most),
                 or_higher=known.most[1] > known.most[0] and known.most[0] < most,
             )
         if self._own_limit:
-            return self._said(
+            return self._verdict(
                 Verdict.REFUSED,
                 Certainty.INFERRED,
                 f"it uses v{self._top} although it was offered more, so that it is its highest, and "
                 f"{self._serves(self._top)}: {self._refusal()}",
             )
-        return self._said(
+        return self._verdict(
             Verdict.UNKNOWN,
             Certainty.POSSIBLE,
             f"{self._serves(self._top)}; whether the client knows more than v{self._top} is not known: its broker did "
             "not offer more",
         )
 
-    def _of_known(self, known: SpokenVersions, edge: int) -> ApiVerdict:
+    def _of_known(self, known: LibraryVersions, edge: int) -> ApiVerdict:
         """Judge a client that is known to speak no version that the broker serves.
 
         :param edge: its version nearest to the served ones
         """
-        return self._said(
+        return self._verdict(
             Verdict.REFUSED,
-            Certainty.INFERRED if known.told else Certainty.POSSIBLE,
+            Certainty.INFERRED if known.announced else Certainty.POSSIBLE,
             f"{known.library} speaks {self._api} {known.words}, and {self._serves(edge)}",
         )
 
-    def _of_enough(self, most: int, known: SpokenVersions | None) -> ApiVerdict:
+    def _of_enough(self, most: int, known: LibraryVersions | None) -> ApiVerdict:
         """Judge a client that can keep its version, or takes a higher one that it knows."""
         if self._own_limit or self._top == most:
-            return self._said(
+            return self._verdict(
                 Verdict.SERVED, Certainty.INFERRED, f"it can go on with v{self._top}", self._top
             )
         exactly = None if known is None or self._top in known.also else known.exactly
-        if known is not None and known.told and exactly is not None:
+        if known is not None and known.announced and exactly is not None:
             would = max(min(exactly, most), self._top)
             sentence = f"{known.library} speaks {self._api} {known.words}"
-            return self._said(Verdict.SERVED, Certainty.INFERRED, sentence, would)
-        return self._said(
+            return self._verdict(Verdict.SERVED, Certainty.INFERRED, sentence, would)
+        return self._verdict(
             Verdict.SERVED,
             Certainty.INFERRED,
             f"it can go on with v{self._top}, or a higher one",
@@ -319,9 +319,9 @@ class _Judge:
             or_higher=True,
         )
 
-    def _of_newer(self, most: int, known: SpokenVersions | None) -> ApiVerdict:
-        speaks = most in self._used or (known is not None and known.told and known.least is not None)
-        return self._said(
+    def _of_newer(self, most: int, known: LibraryVersions | None) -> ApiVerdict:
+        speaks = most in self._used or (known is not None and known.announced and known.least is not None)
+        return self._verdict(
             Verdict.OLDER,
             Certainty.INFERRED if speaks else Certainty.POSSIBLE,
             f"it used v{self._top}, and {self._serves(self._top)}: it goes back to v{most}"
@@ -333,14 +333,14 @@ class _Judge:
         """Return a clause about the versions that the broker serves, and why not `version`."""
         assert self._served is not None
         least, most = self._served.versions
-        said = f"{self._target.name} serves {self._api} v{shown((least, most))}"
+        text = f"{self._target.name} serves {self._api} v{shown((least, most))}"
         since, until = lines_serving(self._key, version)
         if version < least and until is not None:
             why = " (KIP-896)" if until == (4, 0) else ""
-            said += f" (Kafka {name_of(until)} removed v{shown((0, least - 1))}{why.replace(' (', ': ').rstrip(')')})"
+            text += f" (Kafka {name_of(until)} removed v{shown((0, least - 1))}{why.replace(' (', ': ').rstrip(')')})"
         elif version > most and since is not None:
-            said += f" (v{version} came with Kafka {name_of(since)})"
-        return said
+            text += f" (v{version} came with Kafka {name_of(since)})"
+        return text
 
     def _refusal(self) -> str:
         release = self._target.release

@@ -113,9 +113,9 @@ class ConnectionStories:
     def _begin(story: _Story, exchange: Exchange) -> None:
         """Add the moments of the start of the conversation."""
         if exchange.api_key in CONNECTING or Flag.SASL_TOKEN in exchange.flag:
-            said = _introduced(story, exchange)
-            if said and not any(moment.text == said for moment in story.moments):
-                story.moments.append(Moment(exchange.time, said, number=exchange.number))
+            introduced = _introduced(story, exchange)
+            if introduced and not any(moment.text == introduced for moment in story.moments):
+                story.moments.append(Moment(exchange.time, introduced, number=exchange.number))
         elif not story.worked and exchange.api_key is not None:
             story.worked = True
             version = "" if exchange.version is None else f" v{exchange.version}"
@@ -164,9 +164,9 @@ def _introduced(story: _Story, exchange: Exchange) -> str:
         name, version = request.get("client_software_name"), request.get("client_software_version")
         return f"introduces itself as {name or '?'} {version or ''}".rstrip() if name or version else ""
     if exchange.api_key == ApiKey.SASL_HANDSHAKE:
-        again = "authenticates again" if story.authenticated else "authenticates"
+        verb = "authenticates again" if story.authenticated else "authenticates"
         story.authenticated = True
-        return f"{again} by {request.get('mechanism') or 'SASL'}"
+        return f"{verb} by {request.get('mechanism') or 'SASL'}"
     return ""
 
 
@@ -178,9 +178,9 @@ def _sampled(samples: Sequence[Sample]) -> list[Moment]:
     for sample in samples:
         values = sample.values
         side = values.side
-        again = values.retransmits - before.get(side, 0)
-        if again > 0:
-            text = f"{words.counted(again, 'segment')} sent again to the {side}"
+        retransmits = values.retransmits - before.get(side, 0)
+        if retransmits > 0:
+            text = f"{words.counted(retransmits, 'segment')} sent again to the {side}"
             out.append(Moment(sample.time, text, trouble=True))
         before[side] = values.retransmits
         full = values.snd_wnd == 0

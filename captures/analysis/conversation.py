@@ -167,12 +167,12 @@ def summary(exchange: Exchange, names: Names) -> tuple[str, str]:
     if key is None:
         return "", ""
     asked = request.value if request is not None else None
-    said = "" if request is None or asked is None else request_summary(key, request.asked, asked, names)
+    asked_text = "" if request is None or asked is None else request_summary(key, request.asked, asked, names)
     if response is None or response.value is None:
-        return said, ""
+        return asked_text, ""
     version = response.asked if response.version is None else response.version
     latency = -1 if exchange.latency is None else exchange.latency
-    return said, response_summary(key, version, asked, response.value, names, latency)
+    return asked_text, response_summary(key, version, asked, response.value, names, latency)
 
 
 def participants(exchange: Exchange) -> tuple[Participant, Participant]:

@@ -97,12 +97,12 @@ class DecisionColumns:
 
     If a capture is read in parts, each part selects its own. Facts about the whole capture are obtained by
     :meth:`ever`; therefore parts are processed twice, the second time with everything that all of them have
-    :attr:`met`.
+    :attr:`found_facts`.
 
     :param columns: exchanges in the order of their numbers
-    :param elsewhere: ``met`` of the other parts; None if there are none
+    :param elsewhere: ``found_facts`` of the other parts; None if there are none
     :param numbers: numbers of the exchanges, if these are all exchanges, shown in this order
-    :ivar met: what :meth:`ever` was asked, and whether these exchanges have it
+    :ivar found_facts: what :meth:`ever` was asked, and whether these exchanges have it
     :ivar api_key: -1 for raw SASL tokens and responses without a request
     :ivar latency: ns, :data:`~captures.exchanges.columns.NO_VALUE` if there is no answer
     """
@@ -115,7 +115,7 @@ class DecisionColumns:
     ) -> None:
         self.columns = columns
         self.numbers = numbers
-        self.met: dict[str, bool] = {}
+        self.found_facts: dict[str, bool] = {}
         self._elsewhere = elsewhere
         self.api_key = columns.flat("api_key")
         self.latency = columns.flat("latency")
@@ -254,8 +254,8 @@ class DecisionColumns:
         :param what: names the kind, in the same words for every part of the capture
         :param among: mask of the exchanges of that kind here
         """
-        self.met[what] = bool(among.any())
-        return self.met[what] or (self._elsewhere or {}).get(what, False)
+        self.found_facts[what] = bool(among.any())
+        return self.found_facts[what] or (self._elsewhere or {}).get(what, False)
 
     def any_error(self, codes: Collection[int]) -> bool:
         """Return whether some response has one of some errors, whether expected or not."""

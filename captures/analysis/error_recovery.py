@@ -163,9 +163,9 @@ class ErrorRecovery:
         directions = self._capture.connections[case.connection].directions
         turned = self._capture.client_stream(case.connection) & 1
         ends = []
-        for side, said in ((directions[turned], LEFT), (directions[1 - turned], WAS_LEFT)):
+        for side, ending in ((directions[turned], LEFT), (directions[1 - turned], WAS_LEFT)):
             times = [time for time in (side.fin_time, side.reset_time) if time >= 0]
-            ends += [(min(times), said)] if times else []
+            ends += [(min(times), ending)] if times else []
         return min(ends)[1] if ends and min(ends)[0] - case.end <= SPAN else NOTHING
 
 

@@ -57,8 +57,8 @@ class ErrorStats:
         if not exchange.errors:
             return
         expected = {error.path for error in exchange.expected}
-        of_kproxy = exchange.interventions.made_errors
-        met: set[tuple[str, int, bool, bool]] = set()
+        of_kproxy = exchange.interventions.has_injected_errors
+        counted: set[tuple[str, int, bool, bool]] = set()
         for error in exchange.errors:
             routine = error.path in expected
             key = exchange.api, error.code, routine, of_kproxy
@@ -82,8 +82,8 @@ class ErrorStats:
                 )
             row.count += 1
             row.message = row.message or error.message
-            if key not in met:
-                met.add(key)
+            if key not in counted:
+                counted.add(key)
                 row.exchanges += 1
                 row.last = max(row.last, exchange.number)
                 row.last_time = max(row.last_time, exchange.time)

@@ -74,7 +74,7 @@ class Counts:
         if exchange.errors:
             failed = len(exchange.errors) > len(exchange.expected)
             self.errors += count * failed
-            self.expected_errors += count * (not failed and not exchange.interventions.made_errors)
+            self.expected_errors += count * (not failed and not exchange.interventions.has_injected_errors)
         self.undecoded += count * undecoded(exchange)
         request, response = exchange.request, exchange.response
         self.guessed += count * bool((request and request.guess) or (response and response.guess))

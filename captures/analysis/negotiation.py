@@ -207,7 +207,7 @@ class Negotiation:
         if offer.apis and offer.apis != apis:
             self._changes.setdefault(exchange.broker, _Sighting()).add(exchange)
         if offer.apis != apis:
-            offer.told, offer.time, offer.apis = exchange.number, exchange.time, apis
+            offer.announced_by, offer.time, offer.apis = exchange.number, exchange.time, apis
         # older versions of the response have no features
         offer.supported = (
             _levels(response, "supported_features", "min_version", "max_version") or offer.supported
@@ -320,7 +320,7 @@ def _is_broker(exchange: Exchange) -> bool:
 
 
 def _of_use(client: str, use: Use, version: int, count: int, first: int) -> list[VersionWarning]:
-    said: dict[str, Any] = {
+    values: dict[str, Any] = {
         "client": client,
         "broker": use.broker,
         "api": use.api,
@@ -333,11 +333,11 @@ def _of_use(client: str, use: Use, version: int, count: int, first: int) -> list
     asked = use.key == ApiKey.API_VERSIONS
     if use.offered is not None and not use.offered[0] <= version <= use.offered[1] and not asked:
         sentence = f"the broker offers {use.api} {shown(use.offered)} only"
-        found.append(VersionWarning(kind=WarningKind.OUTSIDE_OFFERED, sentence=sentence, **said))
+        found.append(VersionWarning(kind=WarningKind.OUTSIDE_OFFERED, sentence=sentence, **values))
     if too_old(use.api, version):
         least = kafka_4_least(use.api)
         sentence = f"brokers of Kafka 4.0 and later serve {use.api} from v{least} on (KIP-896)"
-        found.append(VersionWarning(kind=WarningKind.REFUSED_BY_KAFKA_4, sentence=sentence, **said))
+        found.append(VersionWarning(kind=WarningKind.REFUSED_BY_KAFKA_4, sentence=sentence, **values))
     return found
 
 

@@ -39,7 +39,7 @@ class ExchangePositions(NamedTuple):
     :ivar replica: node ID of the fetching replica, negative for a consumer
     :ivar step: its session fields; None if it is no Fetch, or its request is unknown
     :ivar answers: partition, offset, error and end of its records for each partition in the response, as in the columns
-        ``told_offsets``, ``told_errors``, ``told_reached``
+        ``answered_offsets``, ``answered_errors``, ``answered_reached``
     :ivar updates: updates for :meth:`Positions.take`, except starts of partitions
     """
 
@@ -111,7 +111,7 @@ class PositionColumns:
             block = rows[begin : begin + _BLOCK]
             tables = (
                 self._table(block, "asked", "offsets"),
-                self._table(block, "told", "offsets", "errors", "reached"),
+                self._table(block, "answered", "offsets", "errors", "reached"),
                 self._table(block, "forgotten"),
             )
             each = zip(*(column[block].tolist() for column in flat), *tables, strict=True)

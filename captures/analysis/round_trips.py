@@ -41,11 +41,11 @@ class RoundTrips:
         handshake = int(self._capture.connections.handshake[connection])
         if handshake >= 0:
             return handshake
-        told = [
+        measured = [
             each.values.rtt_us for each in self._capture.samples.of(connection) if each.values.side == _SIDE
         ]
-        told = sorted(each for each in told if each > 0)
-        return told[len(told) // 2] * US if told else self._acknowledged.get(connection)
+        measured = sorted(each for each in measured if each > 0)
+        return measured[len(measured) // 2] * US if measured else self._acknowledged.get(connection)
 
     def look_at_acknowledgments(self, connections: Collection[int]) -> None:
         """Read the packets of those of the connections without another source.

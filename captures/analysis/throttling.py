@@ -61,12 +61,12 @@ class ThrottleRow:
 class Throttle(NamedTuple):
     """The effect of quotas on one exchange.
 
-    :ivar told: ns of throttle time in the response
+    :ivar reported: ns of throttle time in the response
     :ivar held: whether the response was held back for it
     :ivar paused: ns of the latency in which the connection was paused because of an earlier response
     """
 
-    told: int = 0
+    reported: int = 0
     held: bool = False
     paused: int = 0
 
@@ -119,7 +119,7 @@ def throttles(columns: ExchangeColumns) -> dict[int, Throttle]:
         else:
             key = ConnectionKey(number, clients[number] or "", brokers[number] or "")
             done = following.next(key, int(time[row]), int(latency[row]), told_ms)
-        if done.told or done.paused:
+        if done.reported or done.paused:
             found[row] = done
     return found
 
@@ -183,11 +183,11 @@ class ThrottleStats:
         if throttle.paused:
             row.paused += 1
             row.paused_total += throttle.paused
-        if not throttle.told:
+        if not throttle.reported:
             return
         if not row.throttled:
             row.first, row.first_number = time, number
-        milliseconds = throttle.told // MS
+        milliseconds = throttle.reported // MS
         row.throttled += 1
         row.held += throttle.held
         row.total_ms += milliseconds

@@ -150,8 +150,8 @@ class TimeShares:
         if sums is None:
             sums = self._sums[exchange.api] = _Sums()
         throttle = self._throttles.of(exchange)
-        if throttle.told and not throttle.held:
-            sums.throttled.add(throttle.told)
+        if throttle.reported and not throttle.held:
+            sums.throttled.add(throttle.reported)
         if exchange.kproxy_time:
             sums.kproxy.add(exchange.kproxy_time)
         self._note_client(exchange)

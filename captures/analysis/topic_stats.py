@@ -114,8 +114,8 @@ class PartitionRow:
 
     def include(self, other: PartitionRow) -> None:
         """Add another row to this one."""
-        for mine, theirs in zip(self.flows, other.flows, strict=True):
-            mine.include(theirs)
+        for flow, other_flow in zip(self.flows, other.flows, strict=True):
+            flow.include(other_flow)
         for name, count in other.errors.items():
             self.errors[name] = self.errors.get(name, 0) + count
 

@@ -67,17 +67,17 @@ class VersionWarning:
 class BrokerOffer:
     """The latest offer of a broker.
 
-    :ivar told: number of the first exchange with this offer; None if there was none
+    :ivar announced_by: number of the first exchange with this offer; None if there was none
     :ivar apis: API key -> versions
     :ivar supported: feature -> levels that the broker supports (KIP-584)
     :ivar finalized: feature -> levels in force in the cluster
     :ivar name: name of its address, None if it has none
     """
 
-    JSON = "broker told time apis=offered supported_features=supported finalized_features=finalized name"
+    JSON = "broker told=announced_by time apis=offered supported_features=supported finalized_features=finalized name"
 
     broker: str
-    told: int | None = None
+    announced_by: int | None = None
     time: Time | None = None
     apis: dict[int, Range] = field(default_factory=dict)
     supported: dict[str, Range] = field(default_factory=dict)
@@ -177,12 +177,12 @@ class Matrix:
             if (wanted is None or each.name in wanted)
             and (uses := [use for use in each.uses if broker in (None, use.broker)])
         ]
-        met = {use.broker for each in clients for use in each.uses}
+        brokers_used = {use.broker for each in clients for use in each.uses}
         return Matrix(
             [
                 each
                 for each in self.brokers
-                if each.broker in met or (wanted is None and each.broker == broker)
+                if each.broker in brokers_used or (wanted is None and each.broker == broker)
             ],
             clients,
             [

@@ -55,9 +55,9 @@ class BrokerLogs:
         """What is unknown about exchanges read from request logs; empty if there are no entries."""
         return frozenset(Lack) if self else frozenset()
 
-    def add(self, told: Iterable[tuple[int, BrokerLog]]) -> None:
+    def add(self, entries: Iterable[tuple[int, BrokerLog]]) -> None:
         """Add entries with their packet numbers, which must increase."""
-        for packet, entry in told:
+        for packet, entry in entries:
             self._packets.append(packet)
             self._values.extend(getattr(entry, name) for name in _NUMBERS)
             self._values.extend(self._code(getattr(entry, name)) for name in _TEXTS)
@@ -77,8 +77,8 @@ class BrokerLogs:
         at = int(np.searchsorted(packets, packet))
         if at == len(packets) or packets[at] != packet:
             return None
-        told: dict[str, Any] = dict(zip(_COLUMNS, values[at].tolist(), strict=True))
-        return BrokerLog(**told | {name: self._texts[told[name]] for name in _TEXTS})
+        row: dict[str, Any] = dict(zip(_COLUMNS, values[at].tolist(), strict=True))
+        return BrokerLog(**row | {name: self._texts[row[name]] for name in _TEXTS})
 
     def column(self, name: str, packets: Int64s) -> BrokerLogColumn:
         """Return one value for each of some packets with requests; texts are given as codes of :meth:`texts`."""

@@ -127,7 +127,7 @@ class BulkPairing:
         :param handovers: each with the direction of the client
         """
         for handover, client_direction in handovers:
-            self._go_on_with(handover, client_direction)
+            self._resume(handover, client_direction)
         waiting = [row for handover, _ in handovers for row in handover.waiting]
         if not waiting:
             return
@@ -137,7 +137,7 @@ class BulkPairing:
         row = np.append(self._waiting.row, np.array(waiting, np.int64))
         self._waiting = _PendingRequests(connection[order], row[order])
 
-    def _go_on_with(self, handover: Handover, client_direction: int) -> None:
+    def _resume(self, handover: Handover, client_direction: int) -> None:
         self._know(handover.connection, client_direction)
         for direction in (0, 1):
             stream = 2 * handover.connection + direction
@@ -208,9 +208,9 @@ class BulkPairing:
         }
         self._silent = {connection: mine for connection, mine in silent.items() if mine}
 
-    def standing(self, connection: int) -> Handover:
+    def handover(self, connection: int) -> Handover:
         """Return the state of a connection that stays on this path."""
-        at_ends = [self._framing.standing(stream) for stream in (2 * connection, 2 * connection + 1)]
+        at_ends = [self._framing.position_of(stream) for stream in (2 * connection, 2 * connection + 1)]
         return self._stand(connection, at_ends, self._silent.get(connection, []))
 
     def has_answered(self) -> Int64s:

@@ -121,7 +121,7 @@ class Capture:
     :ivar assembler: reassembles their streams
     :ivar in_step: holds back segments that are ahead of the other direction
     :ivar bulk: the fast path
-    :ivar singles: the slow path, by connection
+    :ivar single_connections: the slow path, by connection
     :ivar limits: API key -> (lowest, highest) request version
     :ivar ordinary: mask of the connections on the fast path; connections newer than the last packet are missing
     :ivar statistics: statistics of the packet reader
@@ -159,7 +159,7 @@ class Capture:
         self.decryption = Decryption(source, self.index, self.assembler.connections, self._keylog)
         self.limits = version_limits()
         self.bulk = BulkPairing(self.table, self.limits, MAX_FRAME)
-        self.singles: dict[int, SingleConnection] = {}
+        self.single_connections: dict[int, SingleConnection] = {}
         self.ordinary = np.zeros(0, np.bool_)
         self._left: set[int] = set()
         """Connections that are not read further because of an internal error."""
@@ -293,9 +293,9 @@ class Capture:
         self.notes.broker_logs.forget(
             int(table.column("packet").min()) if len(table) else self.statistics.packets
         )
-        for single in self.singles.values():
+        for single in self.single_connections.values():
             single.renumber(renumbered)
-        singles = np.array(list(self.singles), np.int64)
+        singles = np.array(list(self.single_connections), np.int64)
         self.close(singles[self.connections.closed_before(singles, before)].tolist())
         self.index.forget(before)
         self.decryption.forget(before)
@@ -391,11 +391,13 @@ class Capture:
 
     def _admit(self, block: SegmentBlock, connection: np.ndarray[tuple[int], np.dtype[np.int64]]) -> None:
         """Put connections on the fast path that start in this block with both handshakes and a request."""
-        connections, met = self.connections, np.unique(connection)
-        met = met[~self.ordinary[met]]
-        whole = connections.client_known[met] & connections.streams.syn_seen.reshape(-1, 2)[met].all(axis=1)
-        for new, is_whole in zip(met.tolist(), whole.tolist(), strict=True):
-            if new in self.singles:
+        connections, distinct = self.connections, np.unique(connection)
+        distinct = distinct[~self.ordinary[distinct]]
+        whole = connections.client_known[distinct] & connections.streams.syn_seen.reshape(-1, 2)[
+            distinct
+        ].all(axis=1)
+        for new, is_whole in zip(distinct.tolist(), whole.tolist(), strict=True):
+            if new in self.single_connections:
                 continue
             if is_whole:
                 self.ordinary[new] = True
@@ -404,9 +406,9 @@ class Capture:
                 self._single(new)
 
     def _single(self, connection: int) -> SingleConnection:
-        single = self.singles.get(connection)
+        single = self.single_connections.get(connection)
         if single is None:
-            single = self.singles[connection] = SingleConnection(
+            single = self.single_connections[connection] = SingleConnection(
                 connection,
                 self.table,
                 self.decryption.index_of(connection),
@@ -434,7 +436,7 @@ class Capture:
         self.table.mark(rows, Flag.UNANSWERED)
         for handover in handovers:
             self._take_over(handover)
-        for single in self.singles.values():
+        for single in self.single_connections.values():
             self._finish_single(single)
         with_exchanges = set(self.table.column("connection").tolist())
         for connection in self.decryption.tls:
@@ -450,7 +452,7 @@ class Capture:
         for handover in self.bulk.hand_over(set(filter(self._is_ordinary, connections))):
             self._take_over(handover)
         for connection in connections:
-            single = self.singles.pop(connection, None)
+            single = self.single_connections.pop(connection, None)
             if single is not None:
                 self._finish_single(single)
                 if single.client_direction:
@@ -478,7 +480,7 @@ class Capture:
         """
         streams = self.connections.streams
         still: Bools = np.all(((streams.end == 0) & (streams.isn >= 0)).reshape(-1, 2), axis=1)
-        still[list(self.singles)] = False
+        still[list(self.single_connections)] = False
         still[: len(self.ordinary)] |= self.ordinary
         still[[stream >> 1 for stream in (*self.assembler.disordered, *self.in_step.holding)]] = False
         still[list(self.decryption.tls)] = False
@@ -490,8 +492,8 @@ class Capture:
         For connections that :meth:`can_freeze` excludes, the state has only the columns.
         """
         connections, table, book = self.connections, self.table, self.addresses
-        paired = self.bulk.standing(connection) if self._is_ordinary(connection) else None
-        single = self.singles.get(connection)
+        paired = self.bulk.handover(connection) if self._is_ordinary(connection) else None
+        single = self.single_connections.get(connection)
         one, other = (self._freeze_stream(2 * connection + side, paired) for side in (0, 1))
         a, b = (
             (book.address(end), book.port(end)) for end in connections.values(connection, ("a", "b")).values()
@@ -529,7 +531,7 @@ class Capture:
             carry=None if paired is None else paired.carries[stream & 1],
             places=self.index.pieces(stream, first, end) if first < end else NOWHERE,
             needed=needed,
-            notes=self.notes.told_of(stream, needed),
+            notes=self.notes.comments_from(stream, needed),
             conflicts=self.differing.open_from(stream, frame),
         )
 
@@ -559,7 +561,7 @@ class Capture:
             self.index.put(stream, one.places)
             self.notes.take_over(stream, one.notes)
             self.differing.take_over(stream, one.conflicts)
-        single = self.singles[new] = SingleConnection(
+        single = self.single_connections[new] = SingleConnection(
             new, self.table, self.index, self.limits, client_known=False, whole=state.whole
         )
         single.stand_by(state.client_direction)
@@ -647,7 +649,7 @@ class Capture:
 
     def client_stream(self, connection: int) -> int:
         """Return the stream that carries the requests of a connection."""
-        single = self.singles.get(connection)
+        single = self.single_connections.get(connection)
         return 2 * connection + (connection in self._swapped if single is None else single.client_direction)
 
     def endpoints(self, connection: int) -> tuple[str, str]:

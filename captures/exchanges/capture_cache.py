@@ -189,15 +189,15 @@ class CaptureCache:
 
     def _private(self) -> bool:
         try:
-            told = self._folder.lstat()
+            status = self._folder.lstat()
         except OSError:
             return False
-        return stat.S_ISDIR(told.st_mode) and _is_own(told)
+        return stat.S_ISDIR(status.st_mode) and _is_own(status)
 
 
-def _is_own(told: os.stat_result) -> bool:
+def _is_own(status: os.stat_result) -> bool:
     """Return whether only this user can have written the file or folder."""
-    return told.st_uid == os.geteuid() and not told.st_mode & 0o077
+    return status.st_uid == os.geteuid() and not status.st_mode & 0o077
 
 
 def _remove_oldest(folder: Path) -> None:
@@ -205,11 +205,11 @@ def _remove_oldest(folder: Path) -> None:
     found = []
     for each in os.scandir(folder):
         try:
-            told = each.stat(follow_symlinks=False)
+            status = each.stat(follow_symlinks=False)
         except FileNotFoundError:  # another process removed it
             continue
-        if stat.S_ISREG(told.st_mode):
-            found.append((told.st_mtime_ns, told.st_size, each.path))
+        if stat.S_ISREG(status.st_mode):
+            found.append((status.st_mtime_ns, status.st_size, each.path))
     size = sum(size for _, size, _ in found)
     for _, less, path in sorted(found):
         if size <= MOST_BYTES:

@@ -98,23 +98,25 @@ class Decryption:
 
     def feed(self, block: SegmentBlock) -> SegmentBlock:
         """Return the block with plaintext instead of ciphertext."""
-        met = np.unique(np.concatenate((block.stream, block.gaps.stream)) >> 1)
-        self._look_at(block, met)
+        distinct = np.unique(np.concatenate((block.stream, block.gaps.stream)) >> 1)
+        self._look_at(block, distinct)
         if not self.tls:
             return block
         if self._keylog.growing:
             self._keylog.refresh()
             self._retry()
-        met = np.array([connection for connection in met.tolist() if connection in self.tls], np.int64)
-        if len(met):
+        distinct = np.array(
+            [connection for connection in distinct.tolist() if connection in self.tls], np.int64
+        )
+        if len(distinct):
             rest = UnreadSegments(block)
-            for connection in met.tolist():
+            for connection in distinct.tolist():
                 for piece in rest.take(connection):
                     self._receive(connection, piece)
             self._bound()
-        if not (len(met) or self._rows or self._gaps):
+        if not (len(distinct) or self._rows or self._gaps):
             return block
-        return self._replace(block, met)
+        return self._replace(block, distinct)
 
     def pass_over(self, connection: int) -> None:
         """Mark a connection as no TLS, as another capture has found at its start."""
@@ -162,12 +164,12 @@ class Decryption:
         return f"the key log {path} has no secrets"
 
     # ------------------------------------------------------------ in
-    def _look_at(self, block: SegmentBlock, met: Int64s) -> None:
+    def _look_at(self, block: SegmentBlock, connections: Int64s) -> None:
         """Decide from the first bytes of each direction which connections are TLS."""
         missing = len(self._connections) - len(self._looked_at)
         if missing > 0:
             self._looked_at = np.append(self._looked_at, np.zeros(missing, np.bool_))
-        for connection in met[~self._looked_at[met]].tolist():
+        for connection in connections[~self._looked_at[connections]].tolist():
             self._looked_at[connection] = True
             heads = []
             for stream in (2 * connection, 2 * connection + 1):

@@ -261,7 +261,7 @@ class ExchangeReader:
         self.knowledge = SessionContext() if knowledge is None else knowledge
         self._annotator = Annotator(self.knowledge, show_secrets=show_secrets, payload=payload)
         self._annotate = annotate
-        self._tell_summary = summary
+        self._with_summary = summary
         self.first = 1
         """Number of the exchange at index 0."""
         self._order = array("q", () if live else capture.table.order().tolist())
@@ -485,7 +485,7 @@ class ExchangeReader:
         if Flag.SASL_TOKEN not in made.flag:
             made.request, made.response = bodies
         side: Side = "request" if made.request_size else "response"
-        reason = f"a fault of kproxy: decoding failed: {described(error)}"
+        reason = f"an internal error in kproxy: decoding failed: {described(error)}"
         made.problems.append((side, Problem(-1, "", reason)))
         return made
 
@@ -531,22 +531,22 @@ class ExchangeReader:
                 made.shown_tokens[index] = self._annotator.token(
                     token, side, made.annotations, connection=made.connection
                 )
-        said = made.annotations.decoded.get("request.token")
+        decoded = made.annotations.decoded.get("request.token")
         mechanism = self.knowledge.mechanism(made.connection) or ""
-        if isinstance(said, dict):
-            mechanism = mechanism or str(said.get("mechanism", ""))
-        made.summary = (" ".join(filter(None, (mechanism, identity(said)))), "")
+        if isinstance(decoded, dict):
+            mechanism = mechanism or str(decoded.get("mechanism", ""))
+        made.summary = (" ".join(filter(None, (mechanism, identity(decoded)))), "")
 
     def _summary(self, key: int, made: Exchange) -> tuple[str, str]:
         names, request, response = self.knowledge.topic_name, made.request, made.response
         asked = request.value if request is not None else None
-        said = ""
+        text = ""
         if request is not None and asked is not None:
-            said = request_summary(key, request.asked, asked, names)
+            text = request_summary(key, request.asked, asked, names)
         if response is None or response.value is None:
-            return said, ""
+            return text, ""
         version = response.asked if response.version is None else response.version
-        return said, response_summary(
+        return text, response_summary(
             key,
             version,
             asked,
@@ -562,7 +562,7 @@ class ExchangeReader:
             asked = request.value if request is not None else None
             version = response.asked if response.version is None else response.version
             made.errors = errors_in(key, version, response.value)
-            if made.interventions.made_errors:
+            if made.interventions.has_injected_errors:
                 made.expected = made.errors
             elif made.errors:
                 made.expected = expected_errors(key, response.asked, asked, response.value, made.errors)
@@ -572,7 +572,7 @@ class ExchangeReader:
                 )
         if made.flag and Flag.SASL_TOKEN in made.flag:
             self._read_tokens(made)
-        if self._tell_summary and key is not None:
+        if self._with_summary and key is not None:
             made.summary = self._summary(key, made)
         if not self._annotate:
             return

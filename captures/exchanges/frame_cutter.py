@@ -189,7 +189,7 @@ class FrameCutter:
         if carry is not None:
             self._carries[stream] = carry
 
-    def standing(self, stream: int) -> StreamPosition:
+    def position_of(self, stream: int) -> StreamPosition:
         """Return the position of a stream."""
         return StreamPosition(self._carries.get(stream), int(self._ends[stream]))
 

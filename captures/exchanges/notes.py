@@ -32,7 +32,7 @@ from captures.interventions import (
     Interventions,
     TcpSample,
     as_comment,
-    told_by,
+    comment_content,
 )
 from captures.json_objects import OrNull
 from captures.packets import SegmentBlock
@@ -161,17 +161,17 @@ def parse_comment(text: str) -> ParsedComment:
         return found
     own = []
     for line in text.split("\n"):
-        told = told_by(line)
-        if told is None:
+        parsed = comment_content(line)
+        if parsed is None:
             own.append(line)
             continue
         found.lines.append(line)
-        if isinstance(told, Intervention):
-            found.interventions.append(told)
-        elif isinstance(told, BrokerLog):
-            found.broker_logs.append(told)
+        if isinstance(parsed, Intervention):
+            found.interventions.append(parsed)
+        elif isinstance(parsed, BrokerLog):
+            found.broker_logs.append(parsed)
         else:
-            found.samples.append(told)
+            found.samples.append(parsed)
     return found._replace(own="\n".join(own))
 
 
@@ -181,8 +181,8 @@ def without_values(text: str) -> str:
         return text
     lines = []
     for line in text.split("\n"):
-        told = told_by(line)
-        lines.append(as_comment(told.without_values()) if isinstance(told, Intervention) else line)
+        parsed = comment_content(line)
+        lines.append(as_comment(parsed.without_values()) if isinstance(parsed, Intervention) else line)
     return "\n".join(lines)
 
 
@@ -241,15 +241,15 @@ class Notes:
         samples, known = {}, len(self._read_at)
         logged: list[tuple[int, BrokerLog]] = []
         for number, text in comments.items():
-            told = parse_comment(text)
-            logged += ((number, each) for each in told.broker_logs[:1])
-            if told.own:
-                self._comments[number] = parts_of(told.own)
-            if told.interventions:
-                self._intervened_in(number, told.interventions)
-            if told.samples:
-                samples[number] = told.samples
-            if told.own or told.interventions:
+            parsed = parse_comment(text)
+            logged += ((number, each) for each in parsed.broker_logs[:1])
+            if parsed.own:
+                self._comments[number] = parts_of(parsed.own)
+            if parsed.interventions:
+                self._intervened_in(number, parsed.interventions)
+            if parsed.samples:
+                samples[number] = parsed.samples
+            if parsed.own or parsed.interventions:
                 self._read_at[number] = time
         self.broker_logs.add(sorted(logged, key=itemgetter(0)))
         new = list(self._read_at)[known:]
@@ -264,8 +264,8 @@ class Notes:
 
     def ending(self, packets: Collection[int]) -> list[int]:
         """Return the packets that say that kproxy ended their connection; such a packet may have no payload."""
-        told = self._intervening.intersection(packets) if self._intervening else ()
-        return [packet for packet in told if any(each.ended for each in self._interventions[packet])]
+        candidates = self._intervening.intersection(packets) if self._intervening else ()
+        return [packet for packet in candidates if any(each.ended for each in self._interventions[packet])]
 
     def end(self, connections: Iterable[int]) -> None:
         """Record connections that kproxy ended."""
@@ -281,7 +281,7 @@ class Notes:
             place = _Place(start, start + int(block.length[at]), int(block.number[at]))
             self._places.setdefault(int(block.stream[at]), []).append(place)
 
-    def told_of(self, stream: int, position: int) -> list[CommentedBytes]:
+    def comments_from(self, stream: int, position: int) -> list[CommentedBytes]:
         """Return the commented packets with bytes of a stream from `position` on."""
         return [
             CommentedBytes(
@@ -291,17 +291,17 @@ class Notes:
             if place.end > position
         ]
 
-    def take_over(self, stream: int, told: list[CommentedBytes]) -> None:
+    def take_over(self, stream: int, comments: list[CommentedBytes]) -> None:
         """Add what another capture knows about a stream."""
-        for each in told:
+        for each in comments:
             if each.parts:
                 self._comments[each.packet] = each.parts
             if each.interventions:
                 self._intervened_in(each.packet, each.interventions)
             self._read_at[each.packet] = 0
             self._places.setdefault(stream, []).append(_Place(each.start, each.end, each.packet))
-        if told:
-            self._packets = np.union1d(self._packets, [each.packet for each in told])
+        if comments:
+            self._packets = np.union1d(self._packets, [each.packet for each in comments])
 
     def renumber(self, rows: Int64s) -> None:
         """Translate rows of the table to their new indexes, -1 for dropped rows."""
@@ -354,7 +354,7 @@ class Notes:
             return UNTOUCHED
         values = self._table.row(row) if values is None else values
         sides = [
-            tuple(told for packet in packets for told in self._interventions.get(packet, ()))
+            tuple(each for packet in packets for each in self._interventions.get(packet, ()))
             for packets in self._packets_by_side(values)
         ]
         return Interventions(*sides) if any(sides) else UNTOUCHED
@@ -421,7 +421,7 @@ class Notes:
         by_row = {row: set(self._packets_of(row)) for row in (*self._commented(), *self._own)}
         while True:
             packets |= {packet for row in rows for packet in by_row[row]}
-            more = {row for row, mine in by_row.items() if mine & packets} - rows
+            more = {row for row, noted in by_row.items() if noted & packets} - rows
             if not more:
                 return packets, {row: note for row in sorted(rows) if (note := self.of(row))}
             rows |= more  # they share a packet's comment with a changed one
@@ -444,7 +444,9 @@ class Notes:
         rows = np.flatnonzero(np.isin(connection, [stream >> 1 for stream in noted]))
         known, inverse = np.unique(connection[rows], return_inverse=True)
         client = np.array([self._client_stream(each) for each in known.tolist()], np.int64)[inverse]
-        places = sorted((stream, *place[:2]) for stream, mine in noted.items() for place in mine)
+        places = sorted(
+            (stream, *place[:2]) for stream, places_of_packet in noted.items() for place in places_of_packet
+        )
         streams, starts, ends = np.array(places, np.int64).reshape(-1, 3).T
         found = np.zeros(len(rows), np.bool_)
         for side, stream in (("request", client), ("response", client ^ 1)):

@@ -114,8 +114,8 @@ def _frames(source: Source, places: Places, sizes: Int64s, room: bytearray) -> F
 
 def _streams(capture: Capture, rows: Int64s, side: Side) -> Int64s:
     """Return the streams that carry the frames."""
-    met, which = np.unique(capture.table.column("connection")[rows], return_inverse=True)
-    clients = np.array([capture.client_stream(connection) for connection in met.tolist()], np.int64)
+    distinct, which = np.unique(capture.table.column("connection")[rows], return_inverse=True)
+    clients = np.array([capture.client_stream(connection) for connection in distinct.tolist()], np.int64)
     streams: Int64s = clients[which] ^ (side == "response")
     return streams
 

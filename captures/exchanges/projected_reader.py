@@ -108,10 +108,10 @@ def _calls(key: int, version: int, side: Side) -> frozenset[str]:
     if known is None or key not in CALLS:
         return frozenset()
     message = known.request if side == "request" else known.response
-    said = {member.name for member in message[version].struct.all_members} - NOT_OF_CALLS
+    fields = {member.name for member in message[version].struct.all_members} - NOT_OF_CALLS
     if key in REPEATED_CALLS:
-        return frozenset(said if side == "request" else said | {"topics.partitions.error_code"})
-    return frozenset(said & {"member_id", "session_timeout_ms"})
+        return frozenset(fields if side == "request" else fields | {"topics.partitions.error_code"})
+    return frozenset(fields & {"member_id", "session_timeout_ms"})
 
 
 NEEDS: dict[str, tuple[Paths, ...]] = {
@@ -304,7 +304,7 @@ class ProjectedReader:
     def _errors_of_kproxy(self, rows: Int64s) -> Bools:
         """Return a mask of the rows with errors that kproxy made."""
         done = self._capture.notes.intervened()
-        return np.isin(rows, [row for row, each in done.items() if each.made_errors])
+        return np.isin(rows, [row for row, each in done.items() if each.has_injected_errors])
 
     def groups(self, rows: Int64s, *, alone: bool = True) -> Iterator[tuple[int | Int64s, Parts]]:
         """Yield parts with the index or indexes in ``rows`` that they belong to; equal ones are grouped.
@@ -383,15 +383,15 @@ class ProjectedReader:
         rows: Int64s,
         chosen: Int64s,
         frames: Frames,
-        mine: Bools,
+        share: Bools,
         found: _SideParts,
     ) -> None:
         """Read the messages of one version that are like others.
 
         :param chosen: the rows of the frames, as indexes of ``rows``
-        :param mine: mask of the frames with this version
+        :param share: mask of the frames with this version
         """
-        at = np.flatnonzero(mine & (frames.starts >= 0))
+        at = np.flatnonzero(share & (frames.starts >= 0))
         if len(at) < _WORTH_SHARING or plan.shapes is None:
             return
         starts = np.full(len(chosen), -1, np.int64)
@@ -465,8 +465,8 @@ def _equal(codes: Int64s) -> Iterator[Int64s]:
     """Yield the indexes of equal codes, in the order of their first occurrence."""
     _, first, which = np.unique(codes, return_index=True, return_inverse=True)
     order = np.argsort(first[which], kind="stable")
-    met = first[which][order]
-    yield from np.split(order, np.flatnonzero(np.diff(met)) + 1) if len(order) else ()
+    representatives = first[which][order]
+    yield from np.split(order, np.flatnonzero(np.diff(representatives)) + 1) if len(order) else ()
 
 
 @lru_cache(_PROJECTIONS_KEPT)

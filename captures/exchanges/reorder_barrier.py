@@ -74,16 +74,18 @@ class ReorderBarrier:
         since: dict[int, int] = {}
         for stalled, first in waiting.items():
             since[stalled >> 1] = min(first, since.get(stalled >> 1, first))
-        for mine in sorted(2 * connection + direction for connection in since for direction in (0, 1)):
-            low, high = np.searchsorted(stream, (mine, mine + 1)).tolist()
+        for own_stream in sorted(2 * connection + direction for connection in since for direction in (0, 1)):
+            low, high = np.searchsorted(stream, (own_stream, own_stream + 1)).tolist()
             gap_stream, gap_position, missing, cause, cut = gaps
             # a loss shows with the next packet, a cut packet at once
-            later = np.flatnonzero((gap_stream == mine) & (cut > since[mine >> 1]))
+            later = np.flatnonzero((gap_stream == own_stream) & (cut > since[own_stream >> 1]))
             first = int(gap_position[later].min()) if len(later) else _NEVER
-            if len(rows_later := np.flatnonzero(number[low:high] > since[mine >> 1])):
+            if len(rows_later := np.flatnonzero(number[low:high] > since[own_stream >> 1])):
                 first = min(first, int(position[low + int(rows_later[0])]))
             go[low + int(position[low:high].searchsorted(first)) : high] = False
-            gaps_go &= (gap_stream != mine) | (gap_position + missing < first + (cause == GapCause.SNAPLEN))
+            gaps_go &= (gap_stream != own_stream) | (
+                gap_position + missing < first + (cause == GapCause.SNAPLEN)
+            )
             gaps_go[later] = False
         if not (go.all() and gaps_go.all()):
             self._held = _WaitingSegments(

@@ -58,10 +58,10 @@ class Samples:
         """Return the samples of one connection."""
         return [sample for sample in self._samples if sample.connection == connection]
 
-    def take(self, block: PacketBlock, told: Mapping[int, Sequence[TcpSample]]) -> None:
+    def take(self, block: PacketBlock, samples: Mapping[int, Sequence[TcpSample]]) -> None:
         """Add samples by the numbers of their packets, after the connections of the block are known."""
-        for number, time, connection in self.connections_of(block, told):
-            self._samples.extend(Sample(time, connection, values, number) for values in told[number])
+        for number, time, connection in self.connections_of(block, samples):
+            self._samples.extend(Sample(time, connection, values, number) for values in samples[number])
 
     def connections_of(self, block: PacketBlock, packets: Collection[int]) -> Iterator[tuple[int, int, int]]:
         """Yield number, time and connection of `packets`, after the connections of the block are known."""

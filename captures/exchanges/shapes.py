@@ -343,10 +343,10 @@ class Shape:
         }
         found = ShapeMatch(fits, key, self._tallies(data, places, own, fits), None, by_name)
         if self._strict:
-            found = self._told_apart(found, data, begins)
+            found = self._distinguished(found, data, begins)
         return found._replace(keys=np.ascontiguousarray(found.keys))
 
-    def _told_apart(self, found: ShapeMatch, data: Bytes, begins: list[Int64s]) -> ShapeMatch:
+    def _distinguished(self, found: ShapeMatch, data: Bytes, begins: list[Int64s]) -> ShapeMatch:
         """Read the varied numbers; add to the keys whether each is positive, and the codecs of records."""
         fits, key, tallies, _, own = found
         numbers = None
@@ -542,7 +542,7 @@ def _tally(
     data: Bytes, starts: Int64s, sizes: Int64s, *, headers: bool
 ) -> tuple[tuple[Int64s, ...], HeaderTallies | None]:
     """Add up the batches of records fields, as :func:`captures.meaning.payload.payload` does."""
-    told = HeaderTallies(*(np.full(len(starts), blank, np.int64) for blank in (0, _LEAST, _LEAST)))
+    traits = HeaderTallies(*(np.full(len(starts), blank, np.int64) for blank in (0, _LEAST, _LEAST)))
     count, held = len(starts), sizes.copy()
     batches, batch_bytes, records, uncounted, markers = (np.zeros(count, np.int64) for _ in range(5))
     last, behind, reached, codec = (np.full(count, -1, np.int64) for _ in range(4))
@@ -570,7 +570,7 @@ def _tally(
         batches[alive] += 1
         batch_bytes[alive] += end - at
         if headers:
-            _add_headers(told, data, alive, at, end)
+            _add_headers(traits, data, alive, at, end)
         records[alive] += np.where(control, 0, announced)
         markers[alive] += np.where(control, announced, 0)
         if number:
@@ -593,10 +593,10 @@ def _tally(
         behind[index], reached[index] = offset_behind(complete), offset_reached(complete)
         codec[index] = -1
         if headers:
-            told.traits[index], told.earliest[index], told.latest[index] = header_facts(field)
+            traits.traits[index], traits.earliest[index], traits.latest[index] = header_facts(field)
     codec[batch_bytes != held] = -1
     tallies = held, batches, batch_bytes, records, uncounted, markers, last, behind, reached, codec
-    return tallies, told if headers else None
+    return tallies, traits if headers else None
 
 
 def _add_headers(more: HeaderTallies, data: Bytes, fields: Int64s, at: Int64s, end: Int64s) -> None:
@@ -611,7 +611,7 @@ def _add_headers(more: HeaderTallies, data: Bytes, fields: Int64s, at: Int64s, e
     traits |= np.where(computed != _number(data, at + _CRC_AT, ">u4"), int(BatchTrait.DAMAGED), 0)
     more.traits[fields] |= traits
     times = _number(data, at + _MAX_TIMESTAMP_AT, ">i8")
-    told, fields = times[times >= 0], fields[times >= 0]
+    has_time, fields = times[times >= 0], fields[times >= 0]
     known = more.earliest[fields]
-    more.earliest[fields] = np.where(known == _LEAST, told, np.minimum(known, told))
-    more.latest[fields] = np.maximum(more.latest[fields], told)
+    more.earliest[fields] = np.where(known == _LEAST, has_time, np.minimum(known, has_time))
+    more.latest[fields] = np.maximum(more.latest[fields], has_time)

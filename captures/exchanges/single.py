@@ -183,7 +183,7 @@ class SingleConnection:
             )
         for direction, carry in enumerate(handover.carries):
             if carry is not None:  # bytes that the fast path has seen but not kept are read again
-                for piece in self._read_again(direction, carry):
+                for piece in self._reread(direction, carry):
                     self._receive(piece)
 
     def _request_of(self, row: int) -> RequestFrame:
@@ -199,7 +199,7 @@ class SingleConnection:
             client_id=self._table.client_ids[known["client_id"]],
         )
 
-    def _read_again(self, direction: int, carry: Carry) -> Iterator[Piece]:
+    def _reread(self, direction: int, carry: Carry) -> Iterator[Piece]:
         """Yield bytes that were seen before, packet by packet, with their capture times and packets.
 
         What looked like one unfinished frame may turn out to be none, or to contain others.
@@ -250,23 +250,23 @@ class SingleConnection:
 
     def _rest(self) -> None:
         """Drop the conversation if nothing is open in it: thousands of connections may send no more."""
-        standing = self._standing()
+        standing = self._handover()
         if standing is not None and not standing.waiting and standing.carries == (None, None):
             self._at_rest = standing
             self._conversation, self._marks = None, ()
 
     def _hand_back(self) -> Handover | None:
         """Return the connection to the fast path if that may continue it, with its state."""
-        standing = self._standing()
+        standing = self._handover()
         if standing is not None:
             self._forget_all()
             self._with_bulk = True
         return standing
 
-    def _standing(self) -> Handover | None:
+    def _handover(self) -> Handover | None:
         """Return the state of the connection if another reader may continue it."""
         assert self._conversation is not None
-        standing = self._conversation.standing()
+        standing = self._conversation.checkpoint()
         if standing is None or any(request.start not in self._rows for request in standing.in_flight):
             return None
         carries: list[Carry | None] = [None, None]

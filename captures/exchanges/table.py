@@ -207,7 +207,7 @@ class ExchangeTable:
                 passed[at] = cluster_time(int(passed[at]), done)
         return passed, there
 
-    def told(self, name: str, rows: Any) -> BrokerLogColumn:
+    def broker_log_column(self, name: str, rows: Any) -> BrokerLogColumn:
         """Return a column of the brokers' request logs for some rows (:class:`captures.interventions.BrokerLog`)."""
         return self.broker_logs.column(name, self.column("packet")[rows])
 
@@ -216,8 +216,8 @@ class ExchangeTable:
         sizes: Int64s = self.column(f"{side}_size")[rows].astype(np.int64)
         if not len(self.broker_logs):
             return sizes
-        left_out, told = self.told(f"{side}_left_out", rows)
-        return np.where(told, sizes + left_out, sizes)
+        left_out, logged = self.broker_log_column(f"{side}_left_out", rows)
+        return np.where(logged, sizes + left_out, sizes)
 
     def add_detached(self, row: DetachedRow, connection: int) -> int:
         """Add a row of another table, as :meth:`detached` returned it; return its index."""

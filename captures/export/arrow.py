@@ -56,7 +56,7 @@ def _held(
     for row, value in enumerate(held):
         number = numbers[row] if len(numbers) else 0
         doing = f"{what}, column {field.name}"
-        if faults.made(partial(pa.array, [value], field.type), doing, None, number) is None:
+        if faults.contained(partial(pa.array, [value], field.type), doing, None, number) is None:
             held[row] = None
             bad.add(row)
     return held, bad

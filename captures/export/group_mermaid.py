@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import tzinfo
 
-from captures.analysis.groups.facts import storm_title, storms, took
+from captures.analysis.groups.facts import duration_text, storm_title, storms
 from captures.analysis.groups.labels import Labels, partitions, step
 from captures.analysis.groups.model import Cause, GroupTimeline, Rebalance
 from captures.analysis.groups.vocabulary import Certainty, Trait
@@ -104,7 +104,11 @@ class _Group:
         yield from self._assigned(last)
 
     def _rebalance(self, rebalance: Rebalance) -> Iterator[str]:
-        what = [step(rebalance), "now empty" if rebalance.emptied else "", took(rebalance, self._timeline)]
+        what = [
+            step(rebalance),
+            "now empty" if rebalance.emptied else "",
+            duration_text(rebalance, self._timeline),
+        ]
         yield self._note(f"{self._clock(rebalance.time)} {words.listed(what)}")
         yield from self._causes(rebalance)
         for each in rebalance.awaited:

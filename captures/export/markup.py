@@ -71,12 +71,12 @@ def tag(name: str, /, *inside: str, **attributes: str | float | None) -> Markup:
     :param inside: text, which is escaped, or markup
     :param attributes: None omits one; in names a trailing ``_`` is dropped, and other ``_`` become ``-``
     """
-    said = "".join(
+    shown = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{escape(_attribute(value))}"'
         for key, value in attributes.items()
         if value is not None
     )
-    return Markup(f"<{name}{said}>{together(*inside)}</{name}>")  # noqa: S704  # all of it is escaped
+    return Markup(f"<{name}{shown}>{together(*inside)}</{name}>")  # noqa: S704  # all of it is escaped
 
 
 def together(*parts: str) -> Markup:

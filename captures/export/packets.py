@@ -92,8 +92,8 @@ class _PacketSelection:
         self._any = np.zeros(size, np.bool_)
         self._any[selection.connections] = True
         self._any[list(selection.elsewhere)] = False
-        self._whole = np.zeros(size, np.bool_)
-        self._whole[selection.whole] = True
+        self._whole_connections = np.zeros(size, np.bool_)
+        self._whole_connections[selection.whole] = True
         self._ranges = selection.ranges
         self._fin: Int64s = selection.capture.connections.streams.fin_position
 
@@ -102,7 +102,7 @@ class _PacketSelection:
         block, stream, position = placed.packets, placed.stream, placed.position
         connection = stream >> 1
         selectable = self._any[connection] & (block.offset < KEPT)  # the last IP fragment alone is useless
-        taken = selectable & (self._whole[connection] | is_control(block.flags))
+        taken = selectable & (self._whole_connections[connection] | is_control(block.flags))
         rest = np.flatnonzero(selectable & ~taken)
         if len(rest):
             taken[rest] = self._carries(stream[rest], position[rest], block.length[rest].astype(np.int64))

@@ -148,5 +148,5 @@ def _row(exchange: Exchange, columns: tuple[Column, ...], faults: Faults) -> lis
     try:
         return [column.value(exchange) for column in columns]
     except Exception:
-        made, number = faults.made, exchange.number
+        made, number = faults.contained, exchange.number
         return [made(partial(column.value, exchange), WRITING, None, number) for column in columns]

@@ -21,7 +21,7 @@ from captures.filters.field_columns import DecidedBy
 from captures.filters.fields import Field
 from captures.filters.paths import Path
 from captures.filters.predicates import Predicate
-from dissectors.budget import of_message
+from dissectors.budget import message_budget
 from dissectors.source_writer import SourceWriter
 
 Match = Callable[[Exchange, Context], bool]
@@ -32,13 +32,13 @@ _VARIABLE = re.compile(r"\bv\b")
 
 def compile_bodies(bound: binding.Bound) -> Match:
     """Return a function that returns whether an exchange matches."""
-    made: Match = _Writer().test(bound).made("match", "<filter>")
+    made: Match = _Writer().test(bound).compiled("match", "<filter>")
     return made
 
 
 def compile_values(field: Field | Path) -> Values:
     """Return a function that returns the values of a field."""
-    made: Values = _Writer().values(field).made("values", "<field>")
+    made: Values = _Writer().values(field).compiled("values", "<field>")
     return made
 
 
@@ -58,7 +58,7 @@ class _Writer(SourceWriter):
                 "batches_of": reads.batches_of,
                 "embedded_values": reads.embedded_values,
                 "decided": reads.decided,
-                "of_message": of_message,
+                "of_message": message_budget,
             }
         )
 

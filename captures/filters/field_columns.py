@@ -412,11 +412,11 @@ def _topic_partitions(
     if len(names) * width > _MOST_PAIRS or partitions.values.min() < 0:
         return partitions.any(_test_pairs(topics.values, partitions.values, names, predicate)), None
     pairs = topics.values * np.int32(width) + partitions.values
-    met = np.zeros(len(names) * width, np.bool_)
-    met[pairs] = True
-    which = np.flatnonzero(met)
-    met[which] = _tested((f"{names[pair // width]}-{pair % width}" for pair in which.tolist()), predicate)
-    return partitions.any(met[pairs]), None
+    present = np.zeros(len(names) * width, np.bool_)
+    present[pairs] = True
+    which = np.flatnonzero(present)
+    present[which] = _tested((f"{names[pair // width]}-{pair % width}" for pair in which.tolist()), predicate)
+    return partitions.any(present[pairs]), None
 
 
 def _test_pairs(

@@ -111,12 +111,12 @@ def _done(value: Callable[[Interventions], Any]) -> Column:
     return decide.by_number(lambda context: context.interventions, value)
 
 
-def _measured(name: str, told: str, doc: str) -> Field:
+def _measured(name: str, attribute: str, doc: str) -> Field:
     """Return the field of a time that the broker has measured and logged in its request log."""
     return Field(
         name, D, CAPTURE, f"{doc}, according to the broker's request log",
-        lambda x, _: None if x.broker_log is None else getattr(x.broker_log, told),
-        numbers(columns.broker_time(told)), example=f"{name} > 10ms",
+        lambda x, _: None if x.broker_log is None else getattr(x.broker_log, attribute),
+        numbers(columns.broker_time(attribute)), example=f"{name} > 10ms",
     )  # fmt: skip
 
 

@@ -26,7 +26,7 @@ from captures.filters import table_columns
 from captures.filters.table_columns import TableColumns
 from captures.filters.values import split_endpoint
 from captures.meaning import Names, groups_in, topics_in
-from captures.meaning.assignments import given, subtopologies, synced, tasks_of
+from captures.meaning.assignments import assigned_partitions, subtopologies, synced, tasks_of
 from captures.meaning.places import TopicPartition
 from dissectors.api_keys import GROUP_HEARTBEATS, MEMBER_APIS, ApiKey
 
@@ -239,7 +239,7 @@ class GroupInference:
             return tasks and frozenset(
                 TopicPartition(topic, at) for part, at in tasks for topic in read.get(part, ())
             )
-        return given(response, self._names) if exchange.api_key in GROUP_HEARTBEATS else None
+        return assigned_partitions(response, self._names) if exchange.api_key in GROUP_HEARTBEATS else None
 
 
 def _numbered(texts: Iterable[str | None]) -> dict[str | None, int]:

@@ -16,7 +16,7 @@ from captures.filters.values import split_endpoint
 from captures.meaning import members_in, producers_in, topics_in, transactional_ids_in
 from captures.meaning.payload import record_fields, record_paths
 from captures.names.names import with_port
-from dissectors.budget import Budget, LimitReached, of_message
+from dissectors.budget import Budget, LimitReached, message_budget
 from dissectors.frames import Body
 from dissectors.record_values import RecordNotes, RecordValues
 from dissectors.records import Record, record_set
@@ -232,7 +232,7 @@ def records(exchange: Exchange, context: Context) -> Iterator[Record]:
     """
     reached: list[LimitReached] = []
     for key, version, body, side in _bodies(exchange):
-        budget = of_message()
+        budget = message_budget()
         for value in record_fields(key, version, body, side):
             if not isinstance(value, bytes):
                 yield from _shown(value)

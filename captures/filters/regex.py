@@ -151,9 +151,9 @@ def _compiled(pattern: str, *, any_case: bool, single_bytes: bool) -> _Search:
 
 
 # ---------------------------------------------------------------- errors in patterns
-def _error(pattern: str, said: str) -> RegexError:
+def _error(pattern: str, message: str) -> RegexError:
     """Return the error for RE2's message: a reason and, after a colon, the part of the pattern in question."""
-    reason, _, part = said.partition(": ")
+    reason, _, part = message.partition(": ")
     position = max(pattern.find(part), 0)
     match reason:
         case "missing )":

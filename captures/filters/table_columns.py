@@ -139,9 +139,9 @@ class TableColumns:
         """Return the bytes that one side has sent."""
         return self._table.sizes(side, self._rows)
 
-    def told(self, name: str) -> BrokerLogColumn:
+    def broker_log_column(self, name: str) -> BrokerLogColumn:
         """Return a column of the brokers' request logs."""
-        return self._table.told(name, self._rows)
+        return self._table.broker_log_column(name, self._rows)
 
     def exchange_numbers(self) -> Ints:
         """Return the numbers of the exchanges in the capture."""
@@ -158,10 +158,10 @@ class TableColumns:
         """Return the addresses of clients (0) or brokers (1), with their names."""
         connections = self.view("connection")
         # connections are numbered from 0, so their number is the code
-        met = np.zeros(int(connections.max(initial=-1)) + 1, np.bool_)
-        met[connections] = True
-        values: list[str | None] = [None] * len(met)
-        for connection in np.flatnonzero(met).tolist():
+        present = np.zeros(int(connections.max(initial=-1)) + 1, np.bool_)
+        present[connections] = True
+        values: list[str | None] = [None] * len(present)
+        for connection in np.flatnonzero(present).tolist():
             values[connection] = self._endpoints(connection)[side]
         named = {
             code: [with_port(each, values[code] or "") for each in names]
@@ -196,7 +196,7 @@ def side_size(side: Side) -> NumberRecipe:
 @cache
 def broker_time(name: str) -> NumberRecipe:
     """Return the recipe of a time measured by brokers, in ns; it is present if their logs contain it."""
-    return lambda columns: Numbers(*columns.told(name))
+    return lambda columns: Numbers(*columns.broker_log_column(name))
 
 
 @cache

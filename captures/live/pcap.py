@@ -185,10 +185,10 @@ class PcapDevice:
 
     def write_to(self, descriptor: int) -> None:
         self.end_file()
-        mine = os.dup(descriptor)
-        file = _libc().fdopen(mine, b"wb")
+        duplicate = os.dup(descriptor)
+        file = _libc().fdopen(duplicate, b"wb")
         if not file:
-            os.close(mine)
+            os.close(duplicate)
             raise _os_error()
         _libc().setvbuf(file, None, _FULLY_BUFFERED, _WRITE_SIZE)
         self._dumper = self._library.pcap_dump_fopen(self._handle, file)

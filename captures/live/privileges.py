@@ -142,17 +142,17 @@ def advice(interface: str, expression: str, command: Sequence[str]) -> str:
     :param command: the command line of this process
     """
     device, filtered = shlex.quote(interface), shlex.quote(expression) if expression else ""
-    again = shlex.join(command)
+    command_line = shlex.join(command)
     tcpdump = f"tcpdump -i {device} -U -w - {filtered}".rstrip() + " | kproxy read -"
     if sys.platform != "linux":
-        return f"Capturing needs root. Either of these will do:\n  sudo {again}\n  sudo {tcpdump}"
+        return f"Capturing needs root. Either of these will do:\n  sudo {command_line}\n  sudo {tcpdump}"
     lines = ["Capturing needs the capability CAP_NET_RAW, which this process does not have."]
     if os.geteuid() != 0:
         python = shlex.quote(str(Path(sys.executable).resolve()))
         dumpcap = f"dumpcap -i {device} -q -w -{f' -f {filtered}' if filtered else ''} | kproxy read -"
         lines += [
             "Any of these will do:",
-            f"  sudo {again}",
+            f"  sudo {command_line}",
             "      (kproxy becomes your own user again once the interface is open)",
             f"  sudo setcap cap_net_raw=ep {python}",
             "      (from then on, every user who may run this Python may capture)",

@@ -66,10 +66,12 @@ def worker_tasks(connectors: Any) -> Partitions:
     )
 
 
-def given(response: Body, names: Names) -> Partitions | None:
+def assigned_partitions(response: Body, names: Names) -> Partitions | None:
     """Return the partitions in the response to a consumer or share group's heartbeat; None if unchanged."""
-    told = inner(response, "assignment")
-    return partitions_of(told.get("topic_partitions", told.get("assigned_topic_partitions")), names)
+    assignment = inner(response, "assignment")
+    return partitions_of(
+        assignment.get("topic_partitions", assignment.get("assigned_topic_partitions")), names
+    )
 
 
 def tasks_of(body: Body, field_name: str) -> Partitions | None:

@@ -97,17 +97,17 @@ def _broker_heartbeat_response(x: Bodies) -> str:
 
 # ---------------------------------------------------------------- features
 def _features_request(x: Bodies) -> str:
-    said = []
+    parts = []
     for row in rows(x.request, "feature_updates"):
         feature, level = text(row, "feature", "?"), number(row, "max_version_level")
         known = feature_level_name(feature, level)
         kind = number(row, "upgrade_type", _UPGRADE)
-        said.append(
+        parts.append(
             f"{feature} to {level}"
             + (f" ({known})" if known else "")
             + ("" if kind == _UPGRADE else f" {words.value_name(UPGRADE_TYPE, kind)}")
         )
-    return join(listed(said[: words.SHOWN]), only_check(x))
+    return join(listed(parts[: words.SHOWN]), only_check(x))
 
 
 # ---------------------------------------------------------------- telemetry (KIP-714)

@@ -31,11 +31,11 @@ def _describe_response(x: Bodies) -> str:
 
 
 def _alter_request(x: Bodies) -> str:
-    said = []
+    parts = []
     for row in rows(x.request, "resources"):
         names = words.some(setting(entry) for entry in rows(row, "configs"))
-        said.append(f"{resource(row)} only {names or 'defaults'}")
-    return join(words.phrases(said), only_check(x))
+        parts.append(f"{resource(row)} only {names or 'defaults'}")
+    return join(words.phrases(parts), only_check(x))
 
 
 def setting(entry: Body) -> str:
@@ -47,15 +47,15 @@ def setting(entry: Body) -> str:
 
 
 def _change_request(x: Bodies) -> str:
-    said = []
+    parts = []
     for row in rows(x.request, "resources"):
         changes: dict[str, list[str]] = {}
         for entry in rows(row, "configs"):
             operation = value_name(ALTER_CONFIG_OP, entry.get("config_operation"))
             changes.setdefault(operation, []).append(setting(entry))
-        told = [f"{operation} {words.some(names)}" for operation, names in changes.items()]
-        said.append(join(resource(row), ", ".join(told)))
-    return join(words.phrases(said), only_check(x))
+        texts = [f"{operation} {words.some(names)}" for operation, names in changes.items()]
+        parts.append(join(resource(row), ", ".join(texts)))
+    return join(words.phrases(parts), only_check(x))
 
 
 def _list_request(x: Bodies) -> str:
@@ -77,16 +77,16 @@ def entity(row: Body) -> str:
 
 
 def _quotas_request(x: Bodies) -> str:
-    said = []
+    parts = []
     for row in rows(x.request, "components"):
         # 0 = this name, 1 = the default entity, 2 = any (KIP-546)
         wanted = {0: text(row, "match", "?"), 1: _DEFAULT_ENTITY, 2: "*"}.get(row.get("match_type", -1), "?")
-        said.append(f"{text(row, 'entity_type', '?')}={wanted}")
-    return join(words.some(said) or "all quotas", "strict" if x.request.get("strict") else "")
+        parts.append(f"{text(row, 'entity_type', '?')}={wanted}")
+    return join(words.some(parts) or "all quotas", "strict" if x.request.get("strict") else "")
 
 
 def _alter_quotas_request(x: Bodies) -> str:
-    said = []
+    parts = []
     for row in rows(x.request, "entries"):
         changes = [
             f"remove {text(change, 'key', '?')}"
@@ -94,8 +94,8 @@ def _alter_quotas_request(x: Bodies) -> str:
             else f"{text(change, 'key', '?')}={amount(change.get('value'))}"
             for change in rows(row, "ops")
         ]
-        said.append(join(entity(row), words.some(changes)))
-    return join(words.phrases(said), only_check(x))
+        parts.append(join(entity(row), words.some(changes)))
+    return join(words.phrases(parts), only_check(x))
 
 
 def amount(value: object) -> str:

@@ -40,7 +40,7 @@ def _produce_request(x: Bodies) -> str:
     acks = number(x.request, "acks", ACKS_ALL)
     transaction = text(x.request, "transactional_id")
     return join(
-        places.told(topics, x.names),
+        places.topics_text(topics, x.names),
         "" if acks == ACKS_ALL else f"acks={acks}",
         payload([row.get("records") for _, row in places.each(topics, x.names)]).text(),
         f"in {transaction}" if transaction else "",
@@ -84,13 +84,13 @@ def _fetch_request(x: Bodies) -> str:
 
 def session(x: Bodies, session_id: int, epoch: int) -> str:
     """Return the fetched partitions; in a session, unchanged ones may be omitted (KIP-227)."""
-    named = places.told(rows(x.request, "topics"), x.names)
-    dropped = places.told(rows(x.request, "forgotten_topics_data"), x.names)
-    said = listed((named, f"without {dropped}" if dropped else ""))
+    named = places.topics_text(rows(x.request, "topics"), x.names)
+    dropped = places.topics_text(rows(x.request, "forgotten_topics_data"), x.names)
+    forgotten = listed((named, f"without {dropped}" if dropped else ""))
     if epoch == -1 and session_id:
-        return listed((said, "end of session"))
-    if said or "topics" not in x.request:
-        return said
+        return listed((forgotten, "end of session"))
+    if forgotten or "topics" not in x.request:
+        return forgotten
     return "as before" if epoch > 0 else "nothing"
 
 
@@ -111,10 +111,10 @@ def _fetch_response(x: Bodies) -> str:
             numbers = full.setdefault(name, [])
             numbers.append(number(row, "partition_index"))
     if full:
-        said = f"{payload([row.get('records') for _, row in pairs]).text() or 'records'} {places.said(full)}"
+        summary = f"{payload([row.get('records') for _, row in pairs]).text() or 'records'} {places.groups_text(full)}"
     else:
-        said = empty(x)
-    return listed((said, *(aside(pairs))))
+        summary = empty(x)
+    return listed((summary, *(aside(pairs))))
 
 
 def empty(x: Bodies) -> str:
@@ -157,13 +157,15 @@ def _list_offsets_request(x: Bodies) -> str:
         row["timestamp"] for _, row in places.each(topics, x.names) if isinstance(row.get("timestamp"), int)
     }
     special = LIST_OFFSETS_TIMESTAMP
-    said = [
+    parts = [
         words.value_name(special, time) if time in special.values else f"at {words.moment(time)}"
         for time in sorted(times, reverse=True)
     ]
     level = number(x.request, "isolation_level", 0)
     return join(
-        places.told(topics, x.names), words.some(said), "read_committed" if level == READ_COMMITTED else ""
+        places.topics_text(topics, x.names),
+        words.some(parts),
+        "read_committed" if level == READ_COMMITTED else "",
     )
 
 
@@ -190,7 +192,7 @@ def _leader_epoch_request(x: Bodies) -> str:
     replica = number(x.request, "replica_id")
     return join(
         f"replica {replica}" if replica >= 0 else "",
-        places.told(topics, x.names),
+        places.topics_text(topics, x.names),
         f"end of epoch {words.ranges(epochs)}" if epochs else "",
     )
 
@@ -202,9 +204,9 @@ def _leader_epoch_response(x: Bodies) -> str:
 def _delete_records_request(x: Bodies) -> str:
     pairs = places.each(rows(x.request, "topics"), x.names)
     if len(pairs) == 1 and pairs[0][1].get("offset") == -1:
-        return f"{places.told(rows(x.request, 'topics'), x.names)}  all"
-    said = places.at(pairs, "offset")
-    return f"before {said}" if said else ""
+        return f"{places.topics_text(rows(x.request, 'topics'), x.names)}  all"
+    shown = places.at(pairs, "offset")
+    return f"before {shown}" if shown else ""
 
 
 def _delete_records_response(x: Bodies) -> str:
@@ -219,8 +221,8 @@ def _describe_producers_response(x: Bodies) -> str:
         for producer in rows(row, "active_producers")
     ]
     open_ones = sum(number(producer, "current_txn_start_offset") >= 0 for producer in producers)
-    said = words.counted(len(producers), "producer")
-    return f"{said}, {words.counted(open_ones, 'open transaction')}" if open_ones else said
+    counted = words.counted(len(producers), "producer")
+    return f"{counted}, {words.counted(open_ones, 'open transaction')}" if open_ones else counted
 
 
 SUMMARIES: dict[int, SummaryWriter] = {
@@ -264,6 +266,6 @@ SUMMARIES: dict[int, SummaryWriter] = {
     ApiKey.DELETE_RECORDS: SummaryWriter(_delete_records_request, _delete_records_response),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: SummaryWriter(_leader_epoch_request, _leader_epoch_response),
     ApiKey.DESCRIBE_PRODUCERS: SummaryWriter(
-        lambda x: places.told(rows(x.request, "topics"), x.names), _describe_producers_response
+        lambda x: places.topics_text(rows(x.request, "topics"), x.names), _describe_producers_response
     ),
 }

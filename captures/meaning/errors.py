@@ -111,7 +111,7 @@ class _Subjects:
     def text(self) -> str:
         if self.whole:
             return ""
-        named = [*([places.said(self.topics)] if self.topics else ()), *dict.fromkeys(self.labels)]
+        named = [*([places.groups_text(self.topics)] if self.topics else ()), *dict.fromkeys(self.labels)]
         if named and len(named) <= words.SHOWN:
             return " ".join(named)
         return f"{self.count}×" if self.count > 1 else ""
@@ -157,6 +157,6 @@ def errors_text(found: list[ErrorFound], names: Names) -> str:
         parts.append(f"{about} {error_name(code)}" if about else error_name(code))
     if len(by_code) > _CODES_SHOWN:
         parts.append(f"+{len(by_code) - _CODES_SHOWN} other errors")
-    said = ", ".join(parts)
+    text = ", ".join(parts)
     messages = {message for subjects in by_code.values() for message in subjects.messages}
-    return f"{said}: {words.clipped(messages.pop(), _MESSAGE_LENGTH)}" if len(messages) == 1 else said
+    return f"{text}: {words.clipped(messages.pop(), _MESSAGE_LENGTH)}" if len(messages) == 1 else text

@@ -36,11 +36,11 @@ def group(x: Bodies) -> str:
     return text(x.request, "group_id")
 
 
-def standing(x: Bodies) -> str:
+def membership(x: Bodies) -> str:
     """Return group, generation and member, as named in most group requests."""
     generation = number(x.request, "generation_id", -2)
-    said = [group(x), f"gen {generation}" if generation != -2 else "", member(x.request.get("member_id"))]
-    return " ".join(part for part in said if part)
+    parts = [group(x), f"gen {generation}" if generation != -2 else "", member(x.request.get("member_id"))]
+    return " ".join(part for part in parts if part)
 
 
 def instance(body: Body) -> str:
@@ -51,11 +51,11 @@ def instance(body: Body) -> str:
 
 def reason(body: Body) -> str:
     """Return the member's own reason to join or leave (KIP-800)."""
-    said = body.get("reason")
+    given = body.get("reason")
     # every new member's second JoinGroup has this reason (KIP-394), so it is no information
-    if not said or said.startswith(_SECOND_STEP):
+    if not given or given.startswith(_SECOND_STEP):
         return ""
-    return f"({words.clipped(said, _REASON_LENGTH)})"
+    return f"({words.clipped(given, _REASON_LENGTH)})"
 
 
 # ---------------------------------------------------------------- membership
@@ -97,7 +97,7 @@ def _join_errors(x: Bodies) -> str:
 
 def _sync_request(x: Bodies) -> str:
     count = len(rows(x.request, "assignments"))
-    return join(standing(x), words.counted(count, "assignment") if count else "", instance(x.request))
+    return join(membership(x), words.counted(count, "assignment") if count else "", instance(x.request))
 
 
 def _sync_response(x: Bodies) -> str:
@@ -122,7 +122,7 @@ def assignment(data: bytes) -> str | None:
     if value is None:
         return None
     topics: list[dict[str, Any]] = value["assigned_partitions"]
-    return places.told(topics, lambda _: None) or "nothing assigned"
+    return places.topics_text(topics, lambda _: None) or "nothing assigned"
 
 
 def _leave_request(x: Bodies) -> str:
@@ -137,7 +137,7 @@ def _leave_request(x: Bodies) -> str:
 
 
 def _heartbeat_request(x: Bodies) -> str:
-    return join(standing(x), instance(x.request))
+    return join(membership(x), instance(x.request))
 
 
 # ---------------------------------------------------------------- KIP-848, also used by share groups
@@ -161,7 +161,7 @@ def modern_request(x: Bodies) -> str:
         f"/{words.clipped(pattern, 40)}/" if pattern else "",
         ""
         if owned is None
-        else f"owns {places.told(rows(request, 'topic_partitions'), x.names) or 'nothing'}",
+        else f"owns {places.topics_text(rows(request, 'topic_partitions'), x.names) or 'nothing'}",
         instance(request),
     )
 
@@ -173,7 +173,7 @@ def modern_response(x: Bodies) -> str:
     return listed(
         (
             reached(x.response),
-            "" if assigned is None else f"assigned {places.told(topics, x.names) or 'nothing'}",
+            "" if assigned is None else f"assigned {places.topics_text(topics, x.names) or 'nothing'}",
         )
     )
 
@@ -195,15 +195,15 @@ def _commit_request(x: Bodies) -> str:
 def _offset_fetch_request(x: Bodies) -> str:
     many = rows(x.request, "groups")
     asked = many or [x.request]
-    said = []
+    parts = []
     for row in asked[: words.SHOWN]:
         # null requests everything that the group has committed; a missing field was cut off
         everything = "topics" in row and row["topics"] is None
-        wanted = "all partitions" if everything else places.told(rows(row, "topics"), x.names)
-        said.append(join(text(row, "group_id"), wanted))
+        wanted = "all partitions" if everything else places.topics_text(rows(row, "topics"), x.names)
+        parts.append(join(text(row, "group_id"), wanted))
     rest = len(asked) - words.SHOWN
     return join(
-        ", ".join(said),
+        ", ".join(parts),
         f"+{rest} groups" if rest > 0 else "",
         "stable" if x.request.get("require_stable") else "",
     )
@@ -296,7 +296,7 @@ SUMMARIES: dict[int, SummaryWriter] = {
         groups_request, lambda x: f"{words.counted(len(rows(x.response, 'results')), 'group')} deleted"
     ),
     ApiKey.OFFSET_DELETE: SummaryWriter(
-        lambda x: join(group(x), places.told(rows(x.request, "topics"), x.names)), ok
+        lambda x: join(group(x), places.topics_text(rows(x.request, "topics"), x.names)), ok
     ),
     ApiKey.CONSUMER_GROUP_HEARTBEAT: SummaryWriter(modern_request, modern_response),
     ApiKey.CONSUMER_GROUP_DESCRIBE: SummaryWriter(groups_request, describe_response),

@@ -65,14 +65,14 @@ class Payload:
             parts.append(words.counted(self.uncounted, "compressed set"))
         if self.markers:
             parts.append(words.counted(self.markers, "marker"))
-        said = [" + ".join(parts), words.size(self.size)]
+        shown = [" + ".join(parts), words.size(self.size)]
         if self.codecs != ["none"]:
-            said.append("+".join(self.codecs))
+            shown.append("+".join(self.codecs))
         if self.magics != [2]:
-            said.append(f"magic {'+'.join(map(str, self.magics))}")
+            shown.append(f"magic {'+'.join(map(str, self.magics))}")
         if self.damaged:
-            said.append("damaged")
-        return " ".join(said)
+            shown.append("damaged")
+        return " ".join(shown)
 
 
 def headers(data: Any) -> list[Batch]:

@@ -126,7 +126,7 @@ def one(name: str, numbers: Sequence[int]) -> str:
     return f"{name} {words.ranges(numbers)}"
 
 
-def said(groups: dict[str, list[int]]) -> str:
+def groups_text(groups: dict[str, list[int]]) -> str:
     """Return the text of topics with their partitions; many topics are counted."""
     if len(groups) <= words.SHOWN:
         return ", ".join([one(name, numbers) for name, numbers in groups.items()])
@@ -137,9 +137,9 @@ def said(groups: dict[str, list[int]]) -> str:
     return f"{one(first, groups[first])} +{len(groups) - 1} topics ({words.counted(count, 'partition')})"
 
 
-def told(topics: Iterable[Body], names: Names) -> str:
+def topics_text(topics: Iterable[Body], names: Names) -> str:
     """Return the text of a message's topics with their partitions."""
-    return said(grouped(topics, names))
+    return groups_text(grouped(topics, names))
 
 
 def at(pairs: Sequence[tuple[str, Body]], field: str) -> str:

@@ -15,7 +15,7 @@ def _controller(x: Bodies) -> str:
 
 def states(x: Bodies) -> str:
     """Return the partitions of a request, from either of the two layouts."""
-    return places.told(
+    return places.topics_text(
         [*rows(x.request, "topic_states"), *rows(x.request, "ungrouped_partition_states")], x.names
     )
 
@@ -29,7 +29,7 @@ def _stop_replica_request(x: Bodies) -> str:
     deletes = bool(x.request.get("delete_partitions")) or any(
         row.get("delete_partition") for _, row in places.each(rows(x.request, "topic_states"), x.names)
     )
-    return join(_controller(x), places.told(topics, x.names), "delete" if deletes else "")
+    return join(_controller(x), places.topics_text(topics, x.names), "delete" if deletes else "")
 
 
 def _update_metadata_request(x: Bodies) -> str:
@@ -43,16 +43,16 @@ def _broker(x: Bodies) -> str:
 
 
 def _shutdown_response(x: Bodies) -> str:
-    left = places.told(rows(x.response, "remaining_partitions"), x.names)
+    left = places.topics_text(rows(x.response, "remaining_partitions"), x.names)
     return f"still leads {left}" if left else "ok, leads nothing"
 
 
 def _alter_partition_request(x: Bodies) -> str:
-    said = []
+    parts = []
     for name, row in places.each(rows(x.request, "topics"), x.names):
-        said.append(f"{name}-{places.index(row)} isr {words.plain(new_isr(row))}")
-    rest = len(said) - words.SHOWN
-    return join(_broker(x), listed(said[: words.SHOWN]), f"+{rest} partitions" if rest > 0 else "")
+        parts.append(f"{name}-{places.index(row)} isr {words.plain(new_isr(row))}")
+    rest = len(parts) - words.SHOWN
+    return join(_broker(x), listed(parts[: words.SHOWN]), f"+{rest} partitions" if rest > 0 else "")
 
 
 def new_isr(row: Body) -> list[int]:
@@ -70,11 +70,11 @@ def _alter_partition_response(x: Bodies) -> str:
 
 
 def _assign_dirs_request(x: Bodies) -> str:
-    said = [
-        f"{places.told(rows(row, 'topics'), x.names)} in {words.topic_id(text(row, 'id', '?'))}"
+    parts = [
+        f"{places.topics_text(rows(row, 'topics'), x.names)} in {words.topic_id(text(row, 'id', '?'))}"
         for row in rows(x.request, "directories")
     ]
-    return join(_broker(x), listed(said[: words.SHOWN]))
+    return join(_broker(x), listed(parts[: words.SHOWN]))
 
 
 SUMMARIES: dict[int, SummaryWriter] = {

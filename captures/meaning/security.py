@@ -102,12 +102,12 @@ def _delete_acls_response(x: Bodies) -> str:
 
 # ---------------------------------------------------------------- SCRAM credentials
 def _alter_scram_request(x: Bodies) -> str:
-    said = []
+    parts = []
     for field, verb in (("upsertions", "set"), ("deletions", "delete")):
         for row in rows(x.request, field):
             mechanism = SCRAM_MECHANISM.name_of(number(row, "mechanism")) or "?"
-            said.append(f"{verb} {text(row, 'name', '?')} {mechanism}")
-    return words.phrases(said)
+            parts.append(f"{verb} {text(row, 'name', '?')} {mechanism}")
+    return words.phrases(parts)
 
 
 # ---------------------------------------------------------------- delegation tokens

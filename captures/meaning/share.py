@@ -39,8 +39,8 @@ def acknowledged(x: Bodies) -> str:
 
 def session(x: Bodies) -> str:
     """Return the fetched partitions; a running share session omits unchanged ones."""
-    named = places.told(rows(x.request, "topics"), x.names)
-    dropped = places.told(rows(x.request, "forgotten_topics_data"), x.names)
+    named = places.topics_text(rows(x.request, "topics"), x.names)
+    dropped = places.topics_text(rows(x.request, "forgotten_topics_data"), x.names)
     epoch = number(x.request, "share_session_epoch", 0)
     return listed(
         (
@@ -63,7 +63,9 @@ def _fetch_response(x: Bodies) -> str:
             full.setdefault(name, []).append(number(row, "partition_index"))
     if not full:
         return empty(x)
-    held = f"{payload([row.get('records') for _, row in pairs]).text() or 'records'} {places.said(full)}"
+    held = (
+        f"{payload([row.get('records') for _, row in pairs]).text() or 'records'} {places.groups_text(full)}"
+    )
     acquired = sum(
         max(number(run, "last_offset", 0) - number(run, "first_offset", 0) + 1, 0)
         for _, row in pairs
@@ -73,14 +75,14 @@ def _fetch_response(x: Bodies) -> str:
 
 
 def _acknowledge_request(x: Bodies) -> str:
-    named = places.told(rows(x.request, "topics"), x.names)
+    named = places.topics_text(rows(x.request, "topics"), x.names)
     end = "end of session" if number(x.request, "share_session_epoch", 0) == -1 else ""
     return join(_who(x), listed((named, end)), acknowledged(x))
 
 
 # ---------------------------------------------------------------- state at the share coordinator
 def _state_request(x: Bodies) -> str:
-    return join(group(x), places.told(rows(x.request, "topics"), x.names))
+    return join(group(x), places.topics_text(rows(x.request, "topics"), x.names))
 
 
 def _initialize_request(x: Bodies) -> str:
@@ -120,11 +122,11 @@ def _read_response(x: Bodies) -> str:
 
 # ---------------------------------------------------------------- administration
 def _describe_offsets_request(x: Bodies) -> str:
-    said = []
+    parts = []
     for row in rows(x.request, "groups"):
-        topics = places.told(rows(row, "topics"), x.names)
-        said.append(join(text(row, "group_id", "?"), topics or "all topics"))
-    return words.some(said)
+        topics = places.topics_text(rows(row, "topics"), x.names)
+        parts.append(join(text(row, "group_id", "?"), topics or "all topics"))
+    return words.some(parts)
 
 
 def _describe_offsets_response(x: Bodies) -> str:

@@ -14,7 +14,7 @@ _TASKS = ("active", "standby", "warmup")
 
 def tasks(body: Body) -> str:
     """Return tasks by kind: ``active 0_0-2 1_0, standby 0_3``; empty if the message leaves them unchanged."""
-    said = []
+    parts = []
     for kind in _TASKS:
         found = rows(body, f"{kind}_tasks")
         if found:
@@ -22,10 +22,10 @@ def tasks(body: Body) -> str:
                 f"{text(row, 'subtopology_id', '?')}_{words.ranges(items(row, 'partitions'))}"
                 for row in found
             ]
-            said.append(f"{kind} {words.some(named)}")
-    if not said and body.get("active_tasks") is not None:
+            parts.append(f"{kind} {words.some(named)}")
+    if not parts and body.get("active_tasks") is not None:
         return "no tasks"
-    return listed(said)
+    return listed(parts)
 
 
 def _heartbeat_request(x: Bodies) -> str:

@@ -73,16 +73,16 @@ def response_summary(
     if errors is None:
         errors = errors_in(key, version, response_body)
     if errors:
-        said = errors_text(errors, names)
+        text = errors_text(errors, names)
         more = summary.on_error(x) if summary.on_error is not None else ""
         if more:
-            said = f"{said}, {more}"
+            text = f"{text}, {more}"
     else:
-        said = summary.response(x)
+        text = summary.response(x)
     throttled = number(response_body, "throttle_time_ms", 0)
     if throttled > 0:
-        said = words.listed((said, f"throttled {words.duration(throttled)}"))
-    return words.line(said)
+        text = words.listed((text, f"throttled {words.duration(throttled)}"))
+    return words.line(text)
 
 
 def summary_paths(key: int, version: int, side: Side) -> frozenset[str]:
@@ -114,13 +114,13 @@ def envelope_request(x: Bodies) -> str:
     if not isinstance(forwarded, bytes):
         return ""
     inside = decode_request(forwarded)
-    said = (
+    text = (
         ""
         if inside.key == ApiKey.ENVELOPE
         else request_summary(inside.key, inside.asked, inside.value, x.names)
     )
     name = f"{api_name(inside.key)} v{inside.asked}" if inside.key >= 0 else "damaged request"
-    return words.join(name, said, quorum.host(x.request.get("client_host_address")))
+    return words.join(name, text, quorum.host(x.request.get("client_host_address")))
 
 
 def envelope_response(x: Bodies) -> str:
@@ -132,8 +132,8 @@ def envelope_response(x: Bodies) -> str:
     if inside.key in (ApiKey.ENVELOPE, -1):
         return "ok"
     # Envelope carries a whole response, header and body
-    told: dict[str, Any] | None = decode_response(answer, inside.key, inside.asked).value
-    return response_summary(inside.key, inside.asked, inside.value, told, x.names, x.latency_ns) or "ok"
+    inner: dict[str, Any] | None = decode_response(answer, inside.key, inside.asked).value
+    return response_summary(inside.key, inside.asked, inside.value, inner, x.names, x.latency_ns) or "ok"
 
 
 SUMMARIES: dict[int, SummaryWriter] = {

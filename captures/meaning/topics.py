@@ -46,7 +46,7 @@ def _describe_partitions_response(x: Bodies) -> str:
 
 # ---------------------------------------------------------------- topics
 def _create_request(x: Bodies) -> str:
-    said = []
+    parts = []
     for topic in rows(x.request, "topics"):
         given = rows(topic, "assignments")
         partitions = len(given) or number(topic, "num_partitions")
@@ -58,8 +58,8 @@ def _create_request(x: Bodies) -> str:
                 words.counted(len(rows(topic, "configs")), "setting") if rows(topic, "configs") else "",
             )
         )
-        said.append(f"{places.topic(topic, x.names)} ({shape})" if shape else places.topic(topic, x.names))
-    return join(words.phrases(said), only_check(x))
+        parts.append(f"{places.topic(topic, x.names)} ({shape})" if shape else places.topic(topic, x.names))
+    return join(words.phrases(parts), only_check(x))
 
 
 def only_check(x: Bodies) -> str:
@@ -72,8 +72,8 @@ def _create_response(x: Bodies) -> str:
 
 
 def _create_partitions_request(x: Bodies) -> str:
-    said = [f"{text(row, 'name', '?')} to {number(row, 'count')}" for row in rows(x.request, "topics")]
-    return join(words.phrases(said), only_check(x))
+    parts = [f"{text(row, 'name', '?')} to {number(row, 'count')}" for row in rows(x.request, "topics")]
+    return join(words.phrases(parts), only_check(x))
 
 
 # ---------------------------------------------------------------- replicas
@@ -83,7 +83,7 @@ def _elect_request(x: Bodies) -> str:
     everywhere = "topic_partitions" in x.request and wanted is None
     return join(
         election,
-        "all partitions" if everywhere else places.told(rows(x.request, "topic_partitions"), x.names),
+        "all partitions" if everywhere else places.topics_text(rows(x.request, "topic_partitions"), x.names),
     )
 
 
@@ -93,27 +93,29 @@ def _elect_response(x: Bodies) -> str:
 
 
 def _reassign_request(x: Bodies) -> str:
-    said = []
+    parts = []
     for name, row in places.each(rows(x.request, "topics"), x.names):
         replicas = items(row, "replicas")
-        said.append(f"{name}-{places.index(row)} {f'to {words.plain(replicas)}' if replicas else 'cancel'}")
-    return words.phrases(said)
+        parts.append(f"{name}-{places.index(row)} {f'to {words.plain(replicas)}' if replicas else 'cancel'}")
+    return words.phrases(parts)
 
 
 def _reassignments_response(x: Bodies) -> str:
-    told = places.told(rows(x.response, "topics"), x.names)
-    return f"moving {told}" if told else "none"
+    shown = places.topics_text(rows(x.response, "topics"), x.names)
+    return f"moving {shown}" if shown else "none"
 
 
 def _move_request(x: Bodies) -> str:
     return listed(
-        f"{places.told(rows(row, 'topics'), x.names)} to {text(row, 'path', '?')}"
+        f"{places.topics_text(rows(row, 'topics'), x.names)} to {text(row, 'path', '?')}"
         for row in rows(x.request, "dirs")
     )
 
 
 def _log_dirs_request(x: Bodies) -> str:
-    return places.told(rows(x.request, "topics"), x.names) or ("all topics" if "topics" in x.request else "")
+    return places.topics_text(rows(x.request, "topics"), x.names) or (
+        "all topics" if "topics" in x.request else ""
+    )
 
 
 def _log_dirs_response(x: Bodies) -> str:
@@ -143,7 +145,7 @@ SUMMARIES: dict[int, SummaryWriter] = {
     ApiKey.ELECT_LEADERS: SummaryWriter(_elect_request, _elect_response),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: SummaryWriter(_reassign_request, ok),
     ApiKey.LIST_PARTITION_REASSIGNMENTS: SummaryWriter(
-        lambda x: places.told(rows(x.request, "topics"), x.names) or "all", _reassignments_response
+        lambda x: places.topics_text(rows(x.request, "topics"), x.names) or "all", _reassignments_response
     ),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: SummaryWriter(
         lambda x: words.some(_named(x, "topics"), 4) or "all topics", _describe_partitions_response

@@ -44,12 +44,14 @@ def _add_partitions_request(x: Bodies) -> str:
     batch = rows(x.request, "transactions")
     if not batch:
         name = text(x.request, "v3_and_below_transactional_id")
-        return join(name, places.told(rows(x.request, "v3_and_below_topics"), x.names))
-    said = [join(text(row, "transactional_id"), places.told(rows(row, "topics"), x.names)) for row in batch]
+        return join(name, places.topics_text(rows(x.request, "v3_and_below_topics"), x.names))
+    parts = [
+        join(text(row, "transactional_id"), places.topics_text(rows(row, "topics"), x.names)) for row in batch
+    ]
     checks = sum(bool(row.get("verify_only")) for row in batch)
-    rest = len(said) - words.SHOWN
+    rest = len(parts) - words.SHOWN
     return join(
-        ", ".join(said[: words.SHOWN]),
+        ", ".join(parts[: words.SHOWN]),
         f"+{rest} transactions" if rest > 0 else "",
         "verify only" if checks == len(batch) else "",
     )
@@ -75,7 +77,7 @@ def _markers_request(x: Bodies) -> str:
     markers = rows(x.request, "markers")
     if len(markers) == 1:
         marker = markers[0]
-        return join(_outcome(marker), producer(marker), places.told(rows(marker, "topics"), x.names))
+        return join(_outcome(marker), producer(marker), places.topics_text(rows(marker, "topics"), x.names))
     outcomes = Counter(_outcome(marker) for marker in markers)
     return listed(f"{count} × {name}" for name, count in outcomes.items())
 
@@ -99,7 +101,7 @@ def _describe_response(x: Bodies) -> str:
     if len(found) == 1:
         return join(
             listed((text(found[0], "transaction_state", "?"), producer(found[0]))),
-            places.told(rows(found[0], "topics"), x.names),
+            places.topics_text(rows(found[0], "topics"), x.names),
         )
     return states(found)
 

@@ -304,7 +304,7 @@ class Disorder:
     def _collect(self, rows: Rows) -> Outcome:
         """Take the deliverable runs, update the stream columns, keep the waiting runs."""
         ready: list[tuple[int, Delivery]] = []
-        again: list[tuple[int, PayloadRun]] = []
+        runs_resent: list[tuple[int, PayloadRun]] = []
         holes: list[tuple[int, int, int, int, int]] = []
         for number, order in list(self.orders.items()):
             for item in order.out:
@@ -312,15 +312,15 @@ class Disorder:
                     holes.append((number, item.position, item.missing, item.cause, -1))
                 else:
                     ready.append((number, item))
-            again += [(number, run) for run in order.repeats]
+            runs_resent += [(number, run) for run in order.repeats]
             order.out.clear()
             order.repeats.clear()
             self._update(number, order)
             if order.idle:
                 del self.orders[number]
-        if again:
-            payload = payload_of([run for _, run in again], rows)
-            stream = np.array([number for number, _ in again], np.int64)[payload.run]
+        if runs_resent:
+            payload = payload_of([run for _, run in runs_resent], rows)
+            stream = np.array([number for number, _ in runs_resent], np.int64)[payload.run]
             packet = rows.length[payload.row]
             self._remember(packet, stream, payload.position, payload.captured, payload.offset)
         lost = list(np.array(holes, np.int64).reshape(-1, 5).T)

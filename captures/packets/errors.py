@@ -25,10 +25,10 @@ class CaptureError(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Support pickling with all attributes; by default only the text would be kept."""
-        return _again, (type(self), self.path, self.offset, self.reason)
+        return _restored, (type(self), self.path, self.offset, self.reason)
 
 
-def _again(kind: type[CaptureError], path: str, offset: int, reason: str) -> CaptureError:
+def _restored(kind: type[CaptureError], path: str, offset: int, reason: str) -> CaptureError:
     error = kind.__new__(kind)
     CaptureError.__init__(error, path, offset, reason)
     return error

@@ -372,8 +372,10 @@ class _DecompressedFeed(_WrappedFeed):
 
     def _stop(self) -> None:
         self._ended = True
-        told = f"stopped here: {self._how.name} data, {self._given:,} bytes of the first {self._file.given:,}"
-        self._fault = f"{told}, would go over the limit {shown('file_ratio')}"
+        where = (
+            f"stopped here: {self._how.name} data, {self._given:,} bytes of the first {self._file.given:,}"
+        )
+        self._fault = f"{where}, would go over the limit {shown('file_ratio')}"
 
 
 REQUEST_LOG_MARK = b"Completed request:"

@@ -106,9 +106,9 @@ class FileStatus:
             return cls(*remote.status(path), True)
         if is_pcap_over_ip(path):
             return cls(0, 0, (0, hash(path)), False)
-        told = os.fstat(0) if path == STANDARD_INPUT else Path(remote.local(path)).stat()
-        regular = path != STANDARD_INPUT and stat.S_ISREG(told.st_mode)
-        return cls(told.st_size, told.st_mtime_ns, (told.st_dev, told.st_ino), regular)
+        status = os.fstat(0) if path == STANDARD_INPUT else Path(remote.local(path)).stat()
+        regular = path != STANDARD_INPUT and stat.S_ISREG(status.st_mode)
+        return cls(status.st_size, status.st_mtime_ns, (status.st_dev, status.st_ino), regular)
 
 
 def head_of(path: str, size: int) -> str:
@@ -186,8 +186,10 @@ def _reject_logs_beside_packets(found: FoundFiles) -> None:
     if not logs or len(logs) == len(found.files):
         return
     beside = next(file.path for file in found.files if not file.is_log)
-    told = f"a request log is not read together with packets ({beside}), which may be of the same connections"
-    found.unreadable += [CaptureError(file.path, 0, f"{told}: read it by itself") for file in logs]
+    reason = (
+        f"a request log is not read together with packets ({beside}), which may be of the same connections"
+    )
+    found.unreadable += [CaptureError(file.path, 0, f"{reason}: read it by itself") for file in logs]
     found.files[:] = [file for file in found.files if not file.is_log]
 
 

@@ -98,16 +98,16 @@ class Handshakes:
         if flags & RST:  # SYN with RST is not a handshake
             is_syn = is_answer = False
         if old >= 0:
-            mine = 2 * old + (src != int(connections.a[old]))
+            stream = 2 * old + (src != int(connections.a[old]))
             if not (is_syn or is_answer):
-                self._infer(block, row, old, mine)
+                self._infer(block, row, old, stream)
                 return old
-            if int(streams.isn[mine]) == seq:
+            if int(streams.isn[stream]) == seq:
                 return old
-            if self._joins(old, mine, is_answer, ack):
-                streams.isn[mine] = seq
-                if not self._has_begun(block, row, old, mine):
-                    self._begin_stream(mine, seq + 1)
+            if self._joins(old, stream, is_answer, ack):
+                streams.isn[stream] = seq
+                if not self._has_begun(block, row, old, stream):
+                    self._begin_stream(stream, seq + 1)
                 if is_answer and connections.syn_time[old] >= 0:
                     connections.handshake[old] = time - int(connections.syn_time[old])
                 return old
@@ -126,11 +126,11 @@ class Handshakes:
             self._begin_stream(2 * new + 1, seq + 1)
         return new
 
-    def _joins(self, connection: int, mine: int, is_answer: bool, ack: int) -> bool:
+    def _joins(self, connection: int, stream: int, is_answer: bool, ack: int) -> bool:
         """Return whether a SYN belongs to a connection whose other side started with another SYN."""
         streams = self.connections.streams
-        peer_isn = int(streams.isn[mine ^ 1])
-        if peer_isn < 0 or streams.isn[mine] >= 0:
+        peer_isn = int(streams.isn[stream ^ 1])
+        if peer_isn < 0 or streams.isn[stream] >= 0:
             return False
         if is_answer:
             # it may acknowledge data sent with the SYN (RFC 7413)
@@ -138,17 +138,17 @@ class Handshakes:
         # simultaneous open (RFC 9293 section 3.5): both SYNs cross
         return int(self.connections.syn_time[connection]) >= 0
 
-    def _infer(self, block: PacketBlock, row: int, connection: int, mine: int) -> None:
+    def _infer(self, block: PacketBlock, row: int, connection: int, stream: int) -> None:
         """Infer the start of the other side's stream if its SYN was not captured.
 
         The client's first packet after its SYN acknowledges exactly that: Kafka's brokers do not speak first.
         """
         streams = self.connections.streams
-        isn = int(streams.isn[mine])
-        if isn < 0 or streams.isn[mine ^ 1] >= 0 or int(block.seq[row]) != (isn + 1) % _SEQ:
+        isn = int(streams.isn[stream])
+        if isn < 0 or streams.isn[stream ^ 1] >= 0 or int(block.seq[row]) != (isn + 1) % _SEQ:
             return
-        if not self._has_begun(block, row, connection, mine ^ 1):
-            self._begin_stream(mine ^ 1, int(block.ack[row]))
+        if not self._has_begun(block, row, connection, stream ^ 1):
+            self._begin_stream(stream ^ 1, int(block.ack[row]))
 
     def _has_begun(self, block: PacketBlock, row: int, connection: int, stream: int) -> bool:
         """Return whether data of a stream was captured before `row`, so that its positions already count from there."""

@@ -77,9 +77,9 @@ def headers_between(source: Source, ends: Iterable[Ends], begin: int, end: int) 
         if int(block.time.min()) > end + _DISORDER_NS:
             break
         rows = np.flatnonzero((block.time >= begin) & (block.time <= end))
-        for pair, mine in wanted.split(block, rows):
+        for pair, rows_of_pair in wanted.split(block, rows):
             found.setdefault(pair, []).append(
-                tuple(getattr(block, name)[mine].astype(_kind(name)) for name in _COLUMNS)
+                tuple(getattr(block, name)[rows_of_pair].astype(_kind(name)) for name in _COLUMNS)
             )
     return {wanted.pairs[pair]: _in_time_order(parts) for pair, parts in found.items()}
 

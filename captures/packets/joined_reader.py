@@ -42,7 +42,7 @@ class _Cursor:
     :ivar order: index of the file among all
     :ivar reader: reads its packets
     :ivar block: packets read; those from ``row`` on are to be delivered
-    :ivar taken: number in its file of the last delivered packet
+    :ivar consumed: number in its file of the last delivered packet
     :ivar comments: packet comments that wait for the next TCP packet, by number in the file
     """
 
@@ -53,7 +53,7 @@ class _Cursor:
         self._clocks = clocks
         self.block: PacketBlock | None = None
         self.row = 0
-        self.taken = 0
+        self.consumed = 0
         self.comments: dict[int, str] = {}
         self.interfaces: list[int] = []
         self.secrets = 0
@@ -229,15 +229,15 @@ class JoinedReader:
         self._ended_size += cursor.reader.done
         if cursor.comments and cursor.block is not None:
             nothing, _ = cursor.take(cursor.row)
-            last = {number - cursor.taken + self._number: text for number, text in cursor.comments.items()}
+            last = {number - cursor.consumed + self._number: text for number, text in cursor.comments.items()}
             yield replace(nothing, source=self.source, windows=(), comments=last)
-        self._number += cursor.reader.statistics.packets - cursor.taken
+        self._number += cursor.reader.statistics.packets - cursor.consumed
 
     def _merged(self, taking: list[tuple[_Cursor, int]]) -> PacketBlock:
         parts, keys = zip(*(cursor.take(stop) for cursor, stop in taking), strict=True)
         cursors = [cursor for cursor, _ in taking]
         steps = [
-            np.diff(part.number, prepend=cursor.taken) for cursor, part in zip(cursors, parts, strict=True)
+            np.diff(part.number, prepend=cursor.consumed) for cursor, part in zip(cursors, parts, strict=True)
         ]
         order = np.argsort(np.concatenate(keys), kind="stable") if len(parts) > 1 else slice(None)
         number = np.cumsum(np.concatenate(steps)[order]) + self._number
@@ -249,7 +249,7 @@ class JoinedReader:
             cursors, parts, np.split(by_file, np.cumsum([len(part) for part in parts])[:-1]), strict=True
         ):
             comments |= _renumbered(cursor.comments, part.number, numbers)
-            cursor.taken = int(part.number[-1])
+            cursor.consumed = int(part.number[-1])
         placed = [self._placed(cursor, part) for cursor, part in zip(cursors, parts, strict=True)]
         first = placed[0]
         columns: dict[str, Any] = {name: getattr(first, name) for name in PacketBlock.COLUMNS}
@@ -292,11 +292,11 @@ def _renumbered(waiting: dict[int, str], was: Int64s, now: Int64s) -> dict[int, 
     :param was: numbers of the TCP packets in their file
     :param now: their new numbers; packets between them keep their distance to the next one
     """
-    mine = [number for number in waiting if number <= was[-1]]
-    following = np.searchsorted(was, mine)
+    passed = [number for number in waiting if number <= was[-1]]
+    following = np.searchsorted(was, passed)
     return {
         int(now[at]) - int(was[at]) + number: waiting.pop(number)
-        for number, at in zip(mine, following.tolist(), strict=True)
+        for number, at in zip(passed, following.tolist(), strict=True)
     }
 
 

@@ -191,12 +191,12 @@ class JoinedSource(Source):
             return None
         for number, file in enumerate(self.files):
             try:
-                told = self._bytes.file(number).identities()
+                identities = self._bytes.file(number).identities()
             except CaptureError:  # the reading reports it
-                told = None
-            if told is None:
+                identities = None
+            if identities is None:
                 return None
-            found.append((file.lag, *told[0]))
+            found.append((file.lag, *identities[0]))
         return found
 
     @property

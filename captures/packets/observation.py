@@ -62,8 +62,8 @@ class Observation:
         known = self._ends
         if not np.ndim(files):
             return np.array(known.get(int(files), latest), np.int64)
-        met, which = np.unique(files, return_inverse=True)
-        found = np.array([known.get(file, latest) for file in met.tolist()], np.int64)
+        distinct, which = np.unique(files, return_inverse=True)
+        found = np.array([known.get(file, latest) for file in distinct.tolist()], np.int64)
         return found[which]
 
     def _found(self) -> dict[int, int]:

@@ -197,9 +197,9 @@ class PcapngFormat:
         taken = len(offsets)
         if not is_packet.all():
             others = np.flatnonzero(~is_packet)
-            told = np.isin(kind[others], _HANDLED_BLOCKS)
+            handled = np.isin(kind[others], _HANDLED_BLOCKS)
             sections = [(0, self._first_interface)]
-            for index in others[told].tolist():
+            for index in others[handled].tolist():
                 at, size = int(offsets[index]), int(length[index])
                 self._handle_block(int(kind[index]), data[at : at + size - 4].tobytes())
                 if self._stopped:
@@ -207,7 +207,7 @@ class PcapngFormat:
                     break
                 if kind[index] == SECTION_HEADER:
                     sections.append((index, self._first_interface))
-            self._count_skipped(kind[others[~told & (others < taken)]])
+            self._count_skipped(kind[others[~handled & (others < taken)]])
             begin, first = np.array(sections, np.int64).T
             first_interface = np.repeat(first, np.diff(begin, append=len(offsets)))
             is_packet[taken:] = False
@@ -273,16 +273,16 @@ class PcapngFormat:
         time = np.zeros(len(ticks), np.int64)
         clock, offset = self._clocks.units[interface], self._clocks.offset[interface]
         for units in distinct(clock):
-            mine = clock == units
-            seconds = (ticks[mine] // np.uint64(units)).astype(np.int64)
-            rest = ticks[mine] % np.uint64(units)
+            same_unit = clock == units
+            seconds = (ticks[same_unit] // np.uint64(units)).astype(np.int64)
+            rest = ticks[same_unit] % np.uint64(units)
             if units <= 1_000_000_000 and 1_000_000_000 % units == 0:
                 nanoseconds = rest.astype(np.int64) * (1_000_000_000 // units)
             else:  # finer than a nanosecond, or a power of two: exact to a nanosecond or two
                 nanoseconds = (rest.astype(np.float64) * (1e9 / units)).astype(np.int64)
-            about = seconds + offset[mine].astype(np.float64)  # no offset makes a float overflow
+            about = seconds + offset[same_unit].astype(np.float64)  # no offset makes a float overflow
             known = (about >= 0) & (about < _LATEST_SECOND)
-            time[mine] = np.where(known, (seconds + offset[mine]) * 1_000_000_000 + nanoseconds, 0)
+            time[same_unit] = np.where(known, (seconds + offset[same_unit]) * 1_000_000_000 + nanoseconds, 0)
         return time
 
     def _handle_block(self, kind: int, block: bytes) -> None:

@@ -136,20 +136,20 @@ def status(path: str) -> RemoteStatus:
     with _as_capture_error(path):
         files, place = _file_system_of(path)
         files.invalidate_cache()
-        told = files.info(place)
-    if told.get("type") == "directory":
+        info = files.info(place)
+    if info.get("type") == "directory":
         raise CaptureError(path, 0, "Is a directory")
-    if told.get("size") is None:
+    if info.get("size") is None:
         raise CaptureError(path, 0, "its server does not report its size: copy it to this machine first")
-    size = int(told["size"])
-    marks = [str(told[name]) for name in _MARKS if told.get(name) is not None]
+    size = int(info["size"])
+    marks = [str(info[name]) for name in _MARKS if info.get(name) is not None]
     identity = _digest(f"{files.protocol} {place}"), _digest(" ".join([str(size), *marks]))
-    return RemoteStatus(size, _modified_ns(told), identity)
+    return RemoteStatus(size, _modified_ns(info), identity)
 
 
-def _modified_ns(told: dict[str, Any]) -> int:
+def _modified_ns(info: dict[str, Any]) -> int:
     for name in _TIMES:
-        time = told.get(name)
+        time = info.get(name)
         if isinstance(time, str):
             try:
                 time = datetime.fromisoformat(time)
@@ -280,9 +280,9 @@ class RemoteFile:
         with _as_os_error():
             data: bytes = self._files.cat_file(self._place, start=begin, end=end)
         if len(data) != end - begin:
-            told = f"received {len(data):,} of {end - begin:,} bytes from offset {begin:,}"
+            received = f"received {len(data):,} of {end - begin:,} bytes from offset {begin:,}"
             raise OSError(
-                f"{told}: it has changed, or its server does not give parts of files (copy it here then)"
+                f"{received}: it has changed, or its server does not give parts of files (copy it here then)"
             )
         return data
 
@@ -346,5 +346,5 @@ def _as_os_error() -> Iterator[None]:
 
 
 def _error_text(error: Exception) -> str:
-    told = getattr(error, "strerror", None) or str(error)
-    return f"it cannot be reached: {told or type(error).__name__}"
+    text = getattr(error, "strerror", None) or str(error)
+    return f"it cannot be reached: {text or type(error).__name__}"

@@ -32,9 +32,9 @@ def spool_directory() -> str:
     It is ``TMPDIR`` if set; else ``/var/tmp``, because ``/tmp`` is kept in memory on many systems
     (file-hierarchy(7): "programs that require temporary files of unbounded size should use /var/tmp").
     """
-    told = any(os.environ.get(name) for name in ("TMPDIR", "TEMP", "TMP"))
+    configured = any(os.environ.get(name) for name in ("TMPDIR", "TEMP", "TMP"))
     large = "/var/tmp"  # noqa: S108  # the files have no name
-    usable = not told and Path(large).is_dir() and os.access(large, os.W_OK | os.X_OK)
+    usable = not configured and Path(large).is_dir() and os.access(large, os.W_OK | os.X_OK)
     return large if usable else tempfile.gettempdir()
 
 

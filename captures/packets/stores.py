@@ -66,8 +66,8 @@ class LocalFile:
     @property
     def now(self) -> tuple[int, ...]:
         """What tells it from others, and from other versions of itself; the last is the time of its last change."""
-        told = os.fstat(self._fd)
-        return told.st_dev, told.st_ino, told.st_size, told.st_mtime_ns, told.st_ctime_ns
+        status = os.fstat(self._fd)
+        return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
     @property
     def damage(self) -> str:

@@ -181,8 +181,8 @@ class TcpAssembler:
         found = (acked >= 0) & (streams.next_seq >= 0) & (missing > 0) & (missing <= _MAX_TAIL)
         stream = np.flatnonzero(found)
         if len(stream):
-            told = np.full(len(stream), GapCause.NOT_CAPTURED), np.full(len(stream), -1)
-            self._rows.append(([], [stream, streams.end[stream], missing[stream], *told]))
+            cause = np.full(len(stream), GapCause.NOT_CAPTURED), np.full(len(stream), -1)
+            self._rows.append(([], [stream, streams.end[stream], missing[stream], *cause]))
             streams.lost[stream] += missing[stream]
             streams.end[stream] += missing[stream]
             streams.next_seq[stream] = (streams.next_seq[stream] + missing[stream]) % _SEQ
@@ -264,11 +264,11 @@ class TcpAssembler:
         columns = repeats.position, repeats.length, repeats.offset
         for position, length, offset in zip(*(column.tolist() for column in columns), strict=True):
             try:
-                again = np.frombuffer(index.source.read(offset, length), np.uint8)
+                earlier = np.frombuffer(index.source.read(offset, length), np.uint8)
             except SpoolDropped:  # nothing left to compare
                 continue
-            place = slice(position - begin, position - begin + len(again))
-            differ = int(np.count_nonzero((first[place] != again) & there[place]))
+            place = slice(position - begin, position - begin + len(earlier))
+            differ = int(np.count_nonzero((first[place] != earlier) & there[place]))
             if differ:
                 self.connections.streams.conflicting[stream] += differ
                 self.conflicts.append(Conflict(stream, position, position + length))

@@ -43,7 +43,7 @@ class AvroDecoder:
                 fastavro.parse_schema(json.loads(each), named_schemas=known)
             self._schema = fastavro.parse_schema(json.loads(schema), named_schemas=known)
         except Exception as error:
-            raise SchemaError(f"{name} is not an Avro schema: {_said(error)}") from error
+            raise SchemaError(f"{name} is not an Avro schema: {_error_text(error)}") from error
         inside = list(_within(self._schema, known))
         if any(isinstance(each, str) and each in names for each, names in inside):
             # the C reader has no limit on recursion: a few bytes would crash the process
@@ -70,7 +70,7 @@ class AvroDecoder:
         try:
             found = plain(self._read(file, self._schema, None))
         except Exception as error:
-            raise PayloadError(f"does not fit {self.name}: {_said(error)}") from None
+            raise PayloadError(f"does not fit {self.name}: {_error_text(error)}") from None
         rest = len(data) - file.tell()
         if rest:
             raise PayloadError(f"does not fit {self.name}: {rest} bytes are left over")
@@ -96,20 +96,20 @@ def plain(value: Any) -> Any:
     return str(value)
 
 
-def _said(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 
 def _within(schema: Any, known: Mapping[str, Any]) -> Iterator[tuple[Any, frozenset[str]]]:
     """Yield all schemas inside a schema, each with the names of the enclosing records; each name is followed once."""
     waiting: list[tuple[Any, frozenset[str]]] = [(schema, frozenset())]
-    met: set[str] = set()
+    visited: set[str] = set()
     while waiting:
         each, inside = waiting.pop()
         yield each, inside
         if isinstance(each, str):
-            if each in known and each not in met:
-                met.add(each)
+            if each in known and each not in visited:
+                visited.add(each)
                 waiting.append((known[each], inside))
         elif isinstance(each, list):
             waiting += [(branch, inside) for branch in each]

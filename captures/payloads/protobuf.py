@@ -153,12 +153,12 @@ def _compiled(folder: Path, file: str, name: str) -> list[bytes]:
     with tempfile.TemporaryDirectory(prefix="kproxy-") as out:
         target = Path(out) / "schema.pb"
         arguments = ["protoc", f"-I{folder}", f"-I{included}", "--include_imports"]
-        said = StringIO()
-        with redirect_stderr(said):
+        output = StringIO()
+        with redirect_stderr(output):
             failed = protoc.main([*arguments, f"--descriptor_set_out={target}", file])
         if failed:
             raise SchemaError(
-                f"{name} cannot be compiled: {said.getvalue().strip() or 'protoc says why above'}"
+                f"{name} cannot be compiled: {output.getvalue().strip() or 'protoc says why above'}"
             )
         return _set_of(target.read_bytes(), name)
 

@@ -147,18 +147,18 @@ class SchemaRegistry:
             return _Schema(None, name)
         raise SchemaError(f"its type {kind!r} is not AVRO, PROTOBUF or JSON")
 
-    def _references(self, answer: Any, met: set[str]) -> Iterator[tuple[str, str]]:
+    def _references(self, answer: Any, visited: set[str]) -> Iterator[tuple[str, str]]:
         """Yield names and texts of the schemas that an answer refers to, dependencies first."""
         for each in answer.get("references") or ():
             called = str(each["name"])
-            if called in met:
+            if called in visited:
                 continue
-            met.add(called)
-            if len(met) > _MOST_REFERENCES:
+            visited.add(called)
+            if len(visited) > _MOST_REFERENCES:
                 raise SchemaError(f"it refers to more than {_MOST_REFERENCES} others")
             place = f"/subjects/{quote(str(each['subject']), safe='')}/versions/{int(each['version'])}"
             inner = self._asked(place)
-            yield from self._references(inner, met)
+            yield from self._references(inner, visited)
             yield called, str(inner["schema"])
 
     def _asked(self, path: str) -> Any:

@@ -48,11 +48,11 @@ def stitch_batch(
     marked: Sequence[RangeSummary],
     before: BatchState,
     bucket: int,
-    told: Iterable[tuple[int, bytes]],
+    packed: Iterable[tuple[int, bytes]],
 ) -> tuple[StitchedConnections, Checkpoint]:
     """Stitch the connections of one bucket, starting from the state of earlier batches.
 
-    :param told: numbers of ranges, and their packed edges of that bucket
+    :param packed: numbers of ranges, and their packed edges of that bucket
     :raises CaptureError: if a file can no longer be read
     """
     marks = [each.mark for each in marked]
@@ -66,23 +66,23 @@ def stitch_batch(
             in_place=[given.in_place(part) for part in given.plan.ranges],
             carried=before.carried.get(bucket, Checkpoint()),
         )
-        for part, data in sorted(told):
+        for part, data in sorted(packed):
             stitcher.feed(part, unpack(data))
         return stitcher.carry(max([before.latest, *(mark.latest for mark in marks)]))
 
 
 def stitch_and_number_batch(
-    given: Input, told: dict[int, list[RangeOutput]], before: BatchState
+    given: Input, outputs: dict[int, list[RangeOutput]], before: BatchState
 ) -> tuple[Input, NumberedRanges, BatchState]:
     """Take all steps that follow the reading of a batch's ranges, in this process.
 
-    :param told: results of all ranges by number; ranges that need it are read again
+    :param outputs: results of all ranges by number; ranges that need it are read again
     :return: the batch with its final plan, its exchanges, and the state for the next batch
     :raises CaptureError: if a file can no longer be read
     """
-    given, told = settled(given, told)
-    marked = marked_of(told)
-    edges = [each for number in sorted(told) for each in told[number] if each.kind == EDGES]
+    given, outputs = settled(given, outputs)
+    marked = marked_of(outputs)
+    edges = [each for number in sorted(outputs) for each in outputs[number] if each.kind == EDGES]
     made = {
         bucket: stitch_batch(
             given, marked, before, bucket, [(each.part, each.data) for each in edges if each.bucket == bucket]
@@ -127,6 +127,6 @@ def number_batch(
     return numbered, after
 
 
-def busy_buckets(before: BatchState, told: Iterable[int]) -> Iterator[int]:
+def busy_buckets(before: BatchState, buckets: Iterable[int]) -> Iterator[int]:
     """Yield the buckets with work: those with results of ranges, and those with connections that continue."""
-    yield from sorted({*told, *before.carried})
+    yield from sorted({*buckets, *before.carried})

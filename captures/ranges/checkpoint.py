@@ -45,14 +45,14 @@ class OpenConnection:
     :ivar packets: all packets since then; numbers count over all batches
     :ivar payload: bytes of these packets, by offset
     :ivar comments: packet comments by number
-    :ivar told: exchanges that were already reported
+    :ivar reported: exchanges that were already reported
     """
 
     since: ConnectionCheckpoint | None
     packets: Packets
     payload: dict[int, bytes]
     comments: dict[int, str]
-    told: set[Key]
+    reported: set[Key]
 
 
 @dataclass(slots=True)
@@ -82,8 +82,8 @@ class CheckpointStitcher(Stitcher):
         self._fed: dict[Pair, list[Packets]] = {}
         self._bytes: dict[int, bytes] = {}
         self._comments: dict[int, str] = {}
-        self._told: dict[Pair, set[Key]] = {}
-        self._again: dict[Pair, WholeConnection] = {}
+        self._reported: dict[Pair, set[Key]] = {}
+        self._to_reread: dict[Pair, WholeConnection] = {}
         self._places = 0
         for pair, kept in carried.kept.items():
             self._put_back(pair, kept, carried.wholes[pair])
@@ -119,8 +119,8 @@ class CheckpointStitcher(Stitcher):
             if each.since is not None:
                 self._put_back(pair, each.since, carried.wholes[pair])
             else:
-                self._again[pair] = carried.wholes[pair]
-            self._told[pair] = each.told
+                self._to_reread[pair] = carried.wholes[pair]
+            self._reported[pair] = each.reported
             self._wake(pair)
             parts.append(replace(each.packets, pair=np.full(len(each.packets), index, np.int32)))
             payload |= each.payload
@@ -159,7 +159,7 @@ class CheckpointStitcher(Stitcher):
             # the previous connection between these endpoints has ended and is not read again with this one
             self._began[pair] = None
             self._fed[pair] = [each.take(each.number >= whole.first_number) for each in self._fed[pair]]
-            before = self._again.pop(pair, None)
+            before = self._to_reread.pop(pair, None)
             if before is not None and before.first_number == whole.first_number:
                 whole.generation = before.generation
 
@@ -214,7 +214,7 @@ class CheckpointStitcher(Stitcher):
         comments = {number: text for number, text in self._comments.items() if number in numbers}
         began = self._began[pair]
         since = None if began is None else self._kept(began)
-        return OpenConnection(since, packets, payload, comments, set(self._told.get(pair, ())))
+        return OpenConnection(since, packets, payload, comments, set(self._reported.get(pair, ())))
 
     def _kept(self, state: ConnectionState) -> ConnectionCheckpoint:
         data, streams = [], []
@@ -249,14 +249,14 @@ class CheckpointStitcher(Stitcher):
         for row in rows.tolist():
             each = opened.get(int(connections[row]))
             if each is not None and capture.table.is_complete(np.array([row]))[0]:
-                each.told.add(self._key(row))
+                each.reported.add(self._key(row))
 
     def _report(self, rows: Int64s) -> None:
         connections = self._capture.table.column("connection")
         new = [
             row
             for row in rows.tolist()
-            if self._key(row) not in self._told.get(self._pair_of(int(connections[row])), ())
+            if self._key(row) not in self._reported.get(self._pair_of(int(connections[row])), ())
         ]
         super()._report(np.array(new, np.int64))
 

@@ -93,8 +93,8 @@ def read_part(given: Input, part: Range) -> Iterator[RangeOutput]:
         facts = reading.facts() if given.learn else SessionContext().facts
         yield RangeOutput(part.number, MARK, -1, pack(RangeSummary(reading.mark, facts)))
         yield RangeOutput(part.number, FINISHED, -1, pack(finished))
-        for bucket, mine in in_buckets(edges, given.buckets).items():
-            yield RangeOutput(part.number, EDGES, bucket, pack(mine))
+        for bucket, edges_of_bucket in in_buckets(edges, given.buckets).items():
+            yield RangeOutput(part.number, EDGES, bucket, pack(edges_of_bucket))
 
 
 def misread(plan: Plan, marks: Sequence[SyncPoint]) -> list[Range]:
@@ -151,11 +151,11 @@ def _fragments(mark: SyncPoint) -> int:
 
 
 def stitch_bucket(
-    given: Input, marks: Sequence[SyncPoint], told: Iterable[tuple[int, bytes]]
+    given: Input, marks: Sequence[SyncPoint], packed: Iterable[tuple[int, bytes]]
 ) -> StitchedConnections:
     """Stitch the connections of one bucket.
 
-    :param told: numbers of ranges, and their packed edges of that bucket
+    :param packed: numbers of ranges, and their packed edges of that bucket
     :raises CaptureError: if a file can no longer be read
     """
     secrets = [secret for mark in marks for secret in mark.secrets]
@@ -164,7 +164,7 @@ def stitch_bucket(
             source,
             given.plan.ranges,
             bases(marks),
-            _LazyEdges(sorted(told)),
+            _LazyEdges(sorted(packed)),
             clocks=clocks_of(marks).starts,
             keylog=given.secrets(secrets),
             in_place=[given.in_place(part) for part in given.plan.ranges],
@@ -174,14 +174,14 @@ def stitch_bucket(
 class _LazyEdges:
     """Packed edges that are unpacked on each iteration.
 
-    :param told: numbers of ranges, and their packed edges
+    :param packed: numbers of ranges, and their packed edges
     """
 
-    def __init__(self, told: Sequence[tuple[int, bytes]]) -> None:
-        self._told = told
+    def __init__(self, packed: Sequence[tuple[int, bytes]]) -> None:
+        self._packed = packed
 
     def __iter__(self) -> Iterator[tuple[int, Edges]]:
-        for part, data in self._told:
+        for part, data in self._packed:
             yield part, unpack(data)
 
 
@@ -220,10 +220,10 @@ def read_here(given: Input, processes: int = 1, kinds: Collection[str] = KINDS) 
     :param kinds: results of ranges to keep; without :data:`FINISHED` memory does not grow with the exchanges
     :raises CaptureError: if a file can no longer be read
     """
-    given, told = settled(given, _read_all(given, processes, kinds), processes, kinds)
-    marked = marked_of(told)
+    given, outputs = settled(given, _read_all(given, processes, kinds), processes, kinds)
+    marked = marked_of(outputs)
     marks = [each.mark for each in marked]
-    everything = [each for number in sorted(told) for each in told[number]]
+    everything = [each for number in sorted(outputs) for each in outputs[number]]
     together = [
         stitch_bucket(given, marks, [(each.part, each.data) for each in everything if each.bucket == bucket])
         for bucket in range(given.buckets)
@@ -234,25 +234,25 @@ def read_here(given: Input, processes: int = 1, kinds: Collection[str] = KINDS) 
 
 def settled(
     given: Input,
-    told: dict[int, list[RangeOutput]],
+    outputs: dict[int, list[RangeOutput]],
     processes: int = 1,
     kinds: Collection[str] = KINDS,
 ) -> tuple[Input, dict[int, list[RangeOutput]]]:
     """Read again, on this machine, ranges that did not start at a record, or have to be merged.
 
-    :param told: results by number of the range
+    :param outputs: results by number of the range
     :param processes: number of processes that read ranges in parallel
     :param kinds: results of ranges to keep
     :return: the capture with its final plan, and the final results
     """
 
     def read(given: Input, parts: list[Range]) -> list[RangeSummary]:
-        nonlocal told
-        again = dict(_read_kinds(given, kinds, part) for part in parts)
-        told = told | again if parts else _read_all(given, processes, kinds)
-        return marked_of(told)
+        nonlocal outputs
+        reread = dict(_read_kinds(given, kinds, part) for part in parts)
+        outputs = outputs | reread if parts else _read_all(given, processes, kinds)
+        return marked_of(outputs)
 
-    return settle(given, marked_of(told), read)[0], told
+    return settle(given, marked_of(outputs), read)[0], outputs
 
 
 def settle(
@@ -266,15 +266,15 @@ def settle(
     """
     while True:
         marks = [each.mark for each in marked]
-        again = misread(given.plan, marks)
-        for part in again:
+        to_reread = misread(given.plan, marks)
+        for part in to_reread:
             given.plan.ranges[part.number] = part
-        if not again:
+        if not to_reread:
             merged = replan(given.plan, marks)
             if merged is None:
                 return given, marked
             given = replace(given, plan=merged)
-        marked = read(given, again)
+        marked = read(given, to_reread)
 
 
 def _read_all(
@@ -293,7 +293,7 @@ def _read_kinds(given: Input, kinds: Collection[str], part: Range) -> tuple[int,
     return part.number, [each for each in read_part(given, part) if each.kind in kinds]
 
 
-def marked_of(told: Mapping[int, Sequence[RangeOutput]]) -> list[RangeSummary]:
+def marked_of(outputs: Mapping[int, Sequence[RangeOutput]]) -> list[RangeSummary]:
     """Return the summaries of all ranges, in order."""
-    marks = [next(each.data for each in told[number] if each.kind == MARK) for number in sorted(told)]
+    marks = [next(each.data for each in outputs[number] if each.kind == MARK) for number in sorted(outputs)]
     return [unpack(mark) for mark in marks]

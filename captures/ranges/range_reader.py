@@ -268,7 +268,9 @@ class RangeReader:
             since = self._sure.get(sample.connection)
             if since is None or sample.packet > since.snapshot.packet:
                 samples.setdefault(sample.connection, []).append(sample)
-        crossings = [self._told(connection, pairs) for connection in np.flatnonzero(crossing).tolist()]
+        crossings = [
+            self._split_connection(connection, pairs) for connection in np.flatnonzero(crossing).tolist()
+        ]
         for each in crossings:
             each.exchanges, each.samples = int(counts[each.local]), samples.get(each.local, [])
         packets, payload = self._packets_of(crossing, pairs)
@@ -329,12 +331,12 @@ class RangeReader:
             pairs.setdefault(pair, len(pairs))
         return pairs
 
-    def _told(self, connection: int, pairs: dict[Pair, int]) -> SplitConnection:
+    def _split_connection(self, connection: int, pairs: dict[Pair, int]) -> SplitConnection:
         state = self.capture.freeze(connection)
         if not self._in_place:
             state.streams = state.streams[0].needed_only(), state.streams[1].needed_only()
         sure = self._sure.get(connection)
-        single = self.capture.singles.get(connection)
+        single = self.capture.single_connections.get(connection)
         return SplitConnection(
             pair=pairs[pair_of(state.a, state.b)],
             local=connection,
@@ -374,8 +376,8 @@ class RangeReader:
         if whole:
             numbers = np.array([pairs[pair] for pair in whole], np.int64)
             kept = [part.take(~np.isin(part.pair, numbers)) for part in kept]
-            again, more = packets_between(self._source, self.part, whole, pairs, in_place=self._in_place)
-            kept, payload = [*kept, again], payload | more
+            reread, more = packets_between(self._source, self.part, whole, pairs, in_place=self._in_place)
+            kept, payload = [*kept, reread], payload | more
         packets = Packets.joined(kept)
         return packets.take(np.argsort(packets.number, kind="stable")), payload
 
@@ -407,9 +409,9 @@ def packets_from(
     """
     rows = np.flatnonzero(wanted[connection])
     src, dst = block.src[rows].astype(np.int64), block.dst[rows].astype(np.int64)
-    met, which = np.unique(src << 32 | dst, return_inverse=True)
+    distinct, which = np.unique(src << 32 | dst, return_inverse=True)
     known = []
-    for both in met.tolist():
+    for both in distinct.tolist():
         ends = [(book.address(end), book.port(end)) for end in (both >> 32, both & 0xFFFF_FFFF)]
         between = pair_of(ends[0], ends[1])
         known.append((pairs[between], between[0] != ends[0]))
@@ -440,12 +442,12 @@ def packets_between(
         readings = clock.read(block.time)
         book = block.addresses
         both = block.src.astype(np.int64) << 32 | block.dst.astype(np.int64)
-        met, which = np.unique(both, return_inverse=True)
-        chosen = np.zeros(len(met), np.bool_)
-        for number, each in enumerate(met.tolist()):
+        distinct, which = np.unique(both, return_inverse=True)
+        chosen = np.zeros(len(distinct), np.bool_)
+        for number, each in enumerate(distinct.tolist()):
             ends = [(book.address(end), book.port(end)) for end in (each >> 32, each & 0xFFFF_FFFF)]
             chosen[number] = pair_of(ends[0], ends[1]) in wanted
-        rows = np.flatnonzero(chosen[which]) if len(met) else np.zeros(0, np.int64)
+        rows = np.flatnonzero(chosen[which]) if len(distinct) else np.zeros(0, np.int64)
         if not len(rows):
             continue
         some = _rows_of(block, rows)
@@ -463,8 +465,8 @@ def in_buckets(edges: Edges, count: int) -> dict[int, Edges]:
     place = np.zeros(len(bucket), np.int32)
     made = {}
     for number in np.unique(bucket).tolist():
-        mine = np.flatnonzero(bucket == number)
-        place[mine] = np.arange(len(mine))
+        chosen = np.flatnonzero(bucket == number)
+        place[chosen] = np.arange(len(chosen))
         packets = edges.packets.take(np.flatnonzero(bucket[edges.packets.pair] == number))
         packets.pair = place[packets.pair]
         crossings = [
@@ -475,7 +477,7 @@ def in_buckets(edges: Edges, count: int) -> dict[int, Edges]:
         offsets = set(packets.offset.tolist()) if edges.payload else set()
         numbers = set(packets.number.tolist()) if edges.comments else set()
         made[number] = Edges(
-            [edges.pairs[each] for each in mine.tolist()],
+            [edges.pairs[each] for each in chosen.tolist()],
             crossings,
             packets,
             {offset: data for offset, data in edges.payload.items() if offset in offsets},
@@ -494,7 +496,7 @@ def _counters(capture: Capture, connection: int) -> tuple[tuple[int, ...], tuple
 
 
 def _sure(capture: Capture, connection: int, packet: int) -> _Sure:
-    streams, standing = capture.connections.streams, capture.bulk.standing(connection)
+    streams, standing = capture.connections.streams, capture.bulk.handover(connection)
     both = slice(2 * connection, 2 * connection + 2)
     seq, ends = streams.next_seq[both].tolist(), streams.end[both].tolist()
     snapshot = Snapshot(

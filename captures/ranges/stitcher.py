@@ -135,12 +135,12 @@ class Stitcher:
 
         :raises CaptureError: if the files cannot be read
         """
-        again: dict[Pair, int] = {}
+        to_reread: dict[Pair, int] = {}
         for crossing in edges.crossings:
             if crossing.begins and not self._begin(number, edges.pairs[crossing.pair], crossing):
                 self._refuse(number, crossing)
-                again[edges.pairs[crossing.pair]] = -1
-        for pair in {edges.pairs[each] for each in np.unique(edges.packets.pair).tolist()} | again.keys():
+                to_reread[edges.pairs[crossing.pair]] = -1
+        for pair in {edges.pairs[each] for each in np.unique(edges.packets.pair).tolist()} | to_reread.keys():
             self._wake(pair)
         self._read(number, edges.pairs, edges.packets, edges.payload, edges.comments)
         last = np.full(len(edges.pairs), -1, np.int64)
@@ -148,9 +148,9 @@ class Stitcher:
         for crossing in edges.crossings:
             if not crossing.begins and not self._accept(number, edges.pairs[crossing.pair], crossing):
                 self._refuse(number, crossing)
-                again[edges.pairs[crossing.pair]] = int(last[crossing.pair])
-        if again:
-            self._read_again(number, again)
+                to_reread[edges.pairs[crossing.pair]] = int(last[crossing.pair])
+        if to_reread:
+            self._reread(number, to_reread)
 
     def _refuse(self, number: int, crossing: SplitConnection) -> None:
         self._made.refused.append((number, crossing.local))
@@ -294,15 +294,15 @@ class Stitcher:
             self._latest[chain.whole] = connection
         self._known = len(capture.connections)
 
-    def _read_again(self, number: int, again: dict[Pair, int]) -> None:
+    def _reread(self, number: int, to_reread: dict[Pair, int]) -> None:
         """Read all packets of a range between some endpoints, after those that were already read."""
-        pairs = {pair: index for index, pair in enumerate(again)}
+        pairs = {pair: index for index, pair in enumerate(to_reread)}
         in_place = self._in_place is None or self._in_place[number]
         packets, payload = packets_between(
-            self._source, self._ranges[number], again.keys(), pairs, in_place=in_place
+            self._source, self._ranges[number], to_reread.keys(), pairs, in_place=in_place
         )
-        behind = packets.number > np.array(list(again.values()), np.int64)[packets.pair]
-        self._read(number, list(again), packets.take(behind), payload, {})
+        behind = packets.number > np.array(list(to_reread.values()), np.int64)[packets.pair]
+        self._read(number, list(to_reread), packets.take(behind), payload, {})
 
     # ------------------------------------------------------------ readings accepted too early
     def _look_back(self, pairs: Sequence[Pair], packets: Packets) -> None:
@@ -313,11 +313,11 @@ class Stitcher:
             chain = self._chains[pairs[index]]
             if chain.begins is None or chain.live < 0:
                 continue
-            mine = np.flatnonzero((packets.pair == index) & (packets.length > 1) & (packets.captured > 0))
+            chosen = np.flatnonzero((packets.pair == index) & (packets.length > 1) & (packets.captured > 0))
             for side in (0, 1):
                 end = (int(connections.a[chain.live]), int(connections.b[chain.live]))[side]
                 turned = (first.address(end), first.port(end)) != pairs[index][0]
-                rows = mine[packets.down[mine] == turned]
+                rows = chosen[packets.down[chosen] == turned]
                 stream = 2 * chain.live + side
                 distance = (packets.seq[rows] - np.uint32(streams.next_seq[stream] & 0xFFFF_FFFF)).view(
                     np.int32
@@ -367,22 +367,22 @@ class Stitcher:
             return False
         if live < 0 or not capture.can_freeze()[live]:
             return False
-        mine = capture.freeze(live)
-        if not mine.framed:
+        frozen = capture.freeze(live)
+        if not frozen.framed:
             return False
-        turned = mine.a != state.a
+        turned = frozen.a != state.a
         sides = (1, 0) if turned else (0, 1)
-        if not self._agree(number, mine, snapshot, state, sides) or not _knows_enough(mine, crossing):
+        if not self._agree(number, frozen, snapshot, state, sides) or not _knows_enough(frozen, crossing):
             return False
         distances = (
-            mine.streams[0].end - snapshot.ends[sides[0]],
-            mine.streams[1].end - snapshot.ends[sides[1]],
+            frozen.streams[0].end - snapshot.ends[sides[0]],
+            frozen.streams[1].end - snapshot.ends[sides[1]],
         )
         self._void.update(capture.withdraw(live))
         later = (state.turned() if turned else state).moved(distances, self._bases[number])
-        chain.state = _continued(mine, later)
+        chain.state = _continued(frozen, later)
         chain.live, chain.begins = -1, None
-        chain.taken.append((number, crossing.local, (mine.streams[0].end, mine.streams[1].end)))
+        chain.taken.append((number, crossing.local, (frozen.streams[0].end, frozen.streams[1].end)))
         whole = chain.whole
         del self._latest[whole]
         counted = tuple(
@@ -495,8 +495,8 @@ class Stitcher:
         """
         capture, made = self._capture, self._made.connections
         for skip in capture.skipped:
-            told = (skip.stream & 1, skip.position, skip.size, skip.reason, skip.at_end)
-            made[self._whole_of[skip.stream >> 1]].skipped.append(told)
+            entry = (skip.stream & 1, skip.position, skip.size, skip.reason, skip.at_end)
+            made[self._whole_of[skip.stream >> 1]].skipped.append(entry)
         for sample in capture.samples:
             made[self._whole_of[sample.connection]].samples.append(sample)
         column = capture.table.column("connection")
@@ -570,7 +570,7 @@ def _continued(before: ConnectionState, later: ConnectionState) -> ConnectionSta
     )
 
 
-def _knows_enough(mine: ConnectionState, crossing: SplitConnection) -> bool:
+def _knows_enough(state: ConnectionState, crossing: SplitConnection) -> bool:
     """Return whether the client IDs that a range has not seen make no difference to its reading of a connection.
 
     They matter only if frames were searched for, or were too large to be believed of unknown clients.
@@ -578,9 +578,9 @@ def _knows_enough(mine: ConnectionState, crossing: SplitConnection) -> bool:
     snapshot = crossing.agreed
     assert snapshot is not None
     known = set(snapshot.client_ids)
-    if known == set(mine.client_ids):
+    if known == set(state.client_ids):
         return True
-    if not known.issubset(mine.client_ids):
+    if not known.issubset(state.client_ids):
         return False
     missing = [COUNTERS.index(name) for name in ("lost", "cut")]
     lost = any(
@@ -596,7 +596,7 @@ def stitch(
     source: JoinedSource,
     ranges: Sequence[Range],
     bases: Sequence[int],
-    told: Iterable[tuple[int, Edges]],
+    edges_of_ranges: Iterable[tuple[int, Edges]],
     **options: Any,
 ) -> StitchedConnections:
     """Stitch connections.
@@ -604,12 +604,12 @@ def stitch(
     An accepted reading may turn out to be incomplete: bytes that are retransmitted much later may differ. Everything is
     then repeated without it.
 
-    :param told: numbers of ranges and their edges, in order; it may be iterated several times
+    :param edges_of_ranges: numbers of ranges and their edges, in order; it may be iterated several times
     """
     refused: set[tuple[int, int]] = set()
     while True:
         stitcher = Stitcher(source, ranges, bases, refused=refused, **options)
-        for number, edges in told:
+        for number, edges in edges_of_ranges:
             stitcher.feed(number, edges)
         made = stitcher.finish()
         if not stitcher.too_early:

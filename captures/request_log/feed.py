@@ -85,7 +85,7 @@ def _reason(error: Exception) -> str:
     """Return why a line was left out: it is no complete entry of its layout, or it triggered an internal error."""
     if isinstance(error, (EntryError, BodyError)):
         return str(error)
-    return f"a fault of kproxy: {described(error)}"
+    return f"an internal error in kproxy: {described(error)}"
 
 
 class _Log:

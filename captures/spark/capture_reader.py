@@ -70,7 +70,7 @@ class _ReadParts(RowFunction):
         return batches_of(read_part(self.given, self.given.plan.ranges[index]))
 
 
-def batches_of(told: Iterable[RangeOutput]) -> Iterator[pa.RecordBatch]:
+def batches_of(outputs: Iterable[RangeOutput]) -> Iterator[pa.RecordBatch]:
     """Yield the results of a range as rows of :data:`PARTS`."""
     import pyarrow as pa
 
@@ -82,7 +82,7 @@ def batches_of(told: Iterable[RangeOutput]) -> Iterator[pa.RecordBatch]:
             pa.field("data", pa.binary(), nullable=False),
         ]
     )
-    for each in told:
+    for each in outputs:
         columns = [[each.part], [each.kind], [each.bucket], [each.data]]
         arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
         yield pa.record_batch(arrays, schema=schema)
@@ -106,12 +106,12 @@ class _PutTogether:
         before = None if self._before is None else unpack(self._before)
         every = chain.from_iterable(columns_of(batch, "bucket", "part", "data") for batch in batches)
         for bucket, rows in groupby(every, key=itemgetter(0)):
-            told = [(part, data) for _, part, data in rows if part >= 0]
+            packed = [(part, data) for _, part, data in rows if part >= 0]
             made: Any
             if before is None:
-                made = stitch_bucket(self._given, [each.mark for each in marks], told)
+                made = stitch_bucket(self._given, [each.mark for each in marks], packed)
             else:
-                made = stitch_batch(self._given, marks, before, bucket, told)
+                made = stitch_batch(self._given, marks, before, bucket, packed)
             columns = [pa.array([bucket], pa.int32()), pa.array([pack(made)], pa.binary())]
             yield pa.RecordBatch.from_arrays(columns, ["bucket", "data"])
 
@@ -142,17 +142,17 @@ class SparkCaptureReader:
         self._spark = spark
         self.after: BatchState | None = None
         self._kept: list[DataFrame] = []
-        self._told: DataFrame
+        self._outputs: DataFrame
         self._found: dict[int, RangeSummary] = {}
         given, marked = settle(given, self._read(given, []), self._read)
-        told = self._told
-        self.finished: DataFrame = told.filter(f"kind = '{FINISHED}'").select("part", "data")
+        outputs = self._outputs
+        self.finished: DataFrame = outputs.filter(f"kind = '{FINISHED}'").select("part", "data")
         if before is None:
             numbered = number_all(
-                given, marked, [made for _, made in self._together(given, marked, told, None)]
+                given, marked, [made for _, made in self._together(given, marked, outputs, None)]
             )
         else:
-            made = dict(self._together(given, marked, told, before))
+            made = dict(self._together(given, marked, outputs, before))
             numbered, self.after = number_batch(given, marked, before, made)
         self.read = MergeResult(given, marked, [], numbered)
 
@@ -162,25 +162,25 @@ class SparkCaptureReader:
             self._kept.pop().unpersist()
 
     # ------------------------------------------------------------ steps
-    def _read(self, given: Input, again: list[Range]) -> list[RangeSummary]:
-        """Read the ranges `again`, or all if it is empty; return the summaries of all ranges."""
+    def _read(self, given: Input, to_reread: list[Range]) -> list[RangeSummary]:
+        """Read the ranges `to_reread`, or all if it is empty; return the summaries of all ranges."""
         from pyspark import StorageLevel
 
-        read = parts(self._spark, given, again or None).persist(StorageLevel.MEMORY_AND_DISK)
-        if again:
-            numbers = [part.number for part in again]
-            self._told = self._told.filter(~self._told["part"].isin(numbers)).unionAll(read)
+        read = parts(self._spark, given, to_reread or None).persist(StorageLevel.MEMORY_AND_DISK)
+        if to_reread:
+            numbers = [part.number for part in to_reread]
+            self._outputs = self._outputs.filter(~self._outputs["part"].isin(numbers)).unionAll(read)
             self._found |= dict(_marks(read))
         else:
             self.close()
-            self._told, self._found = read, dict(_marks(read))
+            self._outputs, self._found = read, dict(_marks(read))
         self._kept.append(read)
         return [self._found[number] for number in sorted(self._found)]
 
     def _together(
-        self, given: Input, marked: list[RangeSummary], told: DataFrame, before: BatchState | None
+        self, given: Input, marked: list[RangeSummary], outputs: DataFrame, before: BatchState | None
     ) -> list[tuple[int, Any]]:
-        edges = told.filter(f"kind = '{EDGES}'").select("part", "bucket", "data")
+        edges = outputs.filter(f"kind = '{EDGES}'").select("part", "bucket", "data")
         if before is not None and before.carried:  # also buckets that no range has rows for
             more = [(-1, bucket, bytearray()) for bucket in before.carried]
             edges = edges.unionAll(self._spark.createDataFrame(more, "part int, bucket int, data binary"))
@@ -189,6 +189,6 @@ class SparkCaptureReader:
         return [(row["bucket"], unpack(bytes(row["data"]))) for row in sorted(rows, key=itemgetter("bucket"))]
 
 
-def _marks(told: DataFrame) -> Iterator[tuple[int, RangeSummary]]:
-    for row in told.filter(f"kind = '{MARK}'").select("part", "data").collect():
+def _marks(outputs: DataFrame) -> Iterator[tuple[int, RangeSummary]]:
+    for row in outputs.filter(f"kind = '{MARK}'").select("part", "data").collect():
         yield row["part"], unpack(bytes(row["data"]))

@@ -173,8 +173,8 @@ def plain(error: BaseException) -> str:
     if not _foreign(error):
         return _own(error)
     text = _text(error)
-    if (told := _python_error(text)) is not None:
-        return told
+    if (raised := _python_error(text)) is not None:
+        return raised
     for rule in _RULES:
         found = rule.pattern.search(text)
         if found is not None:
@@ -239,14 +239,16 @@ def _python_error(text: str) -> str | None:
     _, found, after = text.rpartition("Traceback (most recent call last):\n")
     if not found:
         return None
-    said: list[str] = []
+    lines: list[str] = []
     for line in after.split("\n"):
-        if said and (not line.strip() or line.startswith((" SQLSTATE", "\tat ", "Driver stacktrace"))):
+        if lines and (not line.strip() or line.startswith((" SQLSTATE", "\tat ", "Driver stacktrace"))):
             break
-        if said or not line.startswith((" ", "\t")):
-            said.append(line.strip())
-    told = _RAISED.match(" ".join(each for each in said if each))
-    return None if told is None else _worker_sentence(told[0].partition(":")[0], told[1], told[2] or "")
+        if lines or not line.startswith((" ", "\t")):
+            lines.append(line.strip())
+    raised = _RAISED.match(" ".join(each for each in lines if each))
+    return (
+        None if raised is None else _worker_sentence(raised[0].partition(":")[0], raised[1], raised[2] or "")
+    )
 
 
 def _worker_sentence(name: str, kind: str, words: str) -> str:

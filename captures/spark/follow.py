@@ -49,7 +49,7 @@ from captures.tables.options import (
     OmittedFile,
     TablesOptions,
     TablesSummary,
-    damage_told,
+    damage_sentences,
 )
 from captures.tables.schema import OF_THE_WHOLE, PER_EXCHANGE
 from captures.tables.single import READING, WRITING, TableRequest
@@ -92,7 +92,7 @@ class _Judge:
         """Internal errors so far."""
         return Faults() if self._tables is None else self._tables.faults
 
-    def meet(self, read: MergeResult) -> None:
+    def find_facts(self, read: MergeResult) -> None:
         """Add the connections, statistics and facts of a batch."""
         for each in read.marked:
             self._statistics.add(each.mark.statistics)
@@ -102,7 +102,7 @@ class _Judge:
 
     def take(self, task: Task, read: MergeResult, contexts: Sequence[Any]) -> None:
         """Add the exchanges of a batch to the tables."""
-        self.meet(read)
+        self.find_facts(read)
         source = read.given.plan.source()
         whole = Whole(
             [self._wholes[number] for number in range(len(self._wholes))],
@@ -171,7 +171,7 @@ class Follower:
         self._keylog = Path(options.keylog).read_bytes() if options.keylog else b""
         self._seen: Listing = {}
         self._grown: set[str] = set()
-        self._standing = BatchState(_BUCKETS)
+        self._state = BatchState(_BUCKETS)
         self._batch = 0
         self._inputs: list[FileInput] = []
         self._begin = monotonic()
@@ -204,7 +204,7 @@ class Follower:
             return False
         before, inputs = self._known(new)
         if before:
-            self._go_through(before)
+            self._process(before)
         plan = self._planned([each.path for each in inputs]) if inputs else None
         if plan is not None and plan.files:
             self._take(plan, inputs)
@@ -244,17 +244,17 @@ class Follower:
 
     # ------------------------------------------------------------ a batch
     def _reading(self, plan: Plan) -> SparkCaptureReader:
-        return SparkCaptureReader(self._spark, Input(plan, self._keylog, _BUCKETS), self._standing)
+        return SparkCaptureReader(self._spark, Input(plan, self._keylog, _BUCKETS), self._state)
 
-    def _go_through(self, paths: Sequence[str]) -> None:
+    def _process(self, paths: Sequence[str]) -> None:
         """Find the state of connections at the end of files that are already in the tables."""
         plan = self._planned(paths)
         if plan is not None and plan.files:
             reading = self._reading(plan)
             reading.close()
             assert reading.after is not None
-            self._standing = reading.after
-            self._judge.meet(reading.read)
+            self._state = reading.after
+            self._judge.find_facts(reading.read)
 
     def _take(self, plan: Plan, inputs: Sequence[FileInput]) -> None:
         """Read a batch and commit it to the tables."""
@@ -272,7 +272,7 @@ class Follower:
         finally:
             reading.close()
         of_the_whole = self._judge.write(self._folder)
-        self._tell(read, done, inputs, of_the_whole)
+        self._report(read, done, inputs, of_the_whole)
         parts = [part for each in done for part in each.parts]
         self._folder.commit(
             [*parts, *of_the_whole],
@@ -281,7 +281,7 @@ class Follower:
             summary=to_json(self.summary),
             replacing=_WHOLE,
         )
-        self._standing = after
+        self._state = after
         self._batch += 1
 
     def _write(self, task: Task, read: MergeResult) -> list[TaskResult]:
@@ -293,7 +293,7 @@ class Follower:
         found = collected(contexts.mapInArrow(writer, WRITTEN))
         return [each for _, each in sorted(found.items())]
 
-    def _tell(
+    def _report(
         self,
         read: MergeResult,
         done: Sequence[TaskResult],
@@ -313,7 +313,7 @@ class Follower:
         for part in of_the_whole:
             rows[part.table] += part.rows
         files = tuple(InputFile(file.path, file.size) for file in read.given.plan.files)
-        damage = damage_told(each for mark in marks for each in mark.statistics.damage)
+        damage = damage_sentences(each for mark in marks for each in mark.statistics.damage)
         self._faults.merge(faults_of(done))
         faults = Faults()
         for each in (self._faults, self._judge.faults):

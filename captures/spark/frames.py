@@ -21,7 +21,7 @@ from captures.ranges.range_reader import FinishedExchanges
 from captures.ranges.whole import whole_of
 from captures.spark.capture_reader import RowFunction, SparkCaptureReader
 from captures.spark.pipeline import judging_of, processors
-from captures.spark.table_writer import Judge, Task, contexts_of, dealt_out, header_rows
+from captures.spark.table_writer import TableBuilder, Task, contexts_of, dealt_out, header_rows
 from captures.tables.columns import Needs
 from captures.tables.exchange_rows import ExchangeTables
 from captures.tables.schema import PER_EXCHANGE, choose_tables, ddl
@@ -132,7 +132,7 @@ def _frame(read: _ReadCapture, name: str) -> DataFrame:
     if name not in PER_EXCHANGE:
         whole = whole_of(read.reading.read.numbered, [each.mark for each in read.reading.read.marked])
         judging = judging_of(read.reading.read, task, (name,), TableRequest(), processors(read.spark))
-        judge = _GiveWhole(Judge(judging, whole))
+        judge = _GiveWhole(TableBuilder(judging, whole))
         return dealt_out(contexts, judging, whole).mapInArrow(judge, shape)
     noted = any(each.mark.noted for each in read.reading.read.marked)
     plain = ExchangeTables((name,), names=_unnamed, run=0, columns=task.columns).needs is Needs.HEADER
@@ -169,7 +169,7 @@ class _GiveHeaders(RowFunction):
 class _GiveWhole:
     """Yields the rows of a table that needs all exchanges."""
 
-    judge: Judge
+    judge: TableBuilder
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _, tables in self.judge.judged(batches):

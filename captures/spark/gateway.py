@@ -95,5 +95,5 @@ def environment(java: Java, folder: Path) -> dict[str, str]:
 def _end_of(log: Path) -> str:
     """Return the last meaningful lines of a log."""
     lines = log.read_text(errors="replace").split("\n")
-    said = [line.strip() for line in lines if line.strip() and not line.startswith(("WARNING", "\tat "))]
-    return " / ".join(said[-_LINES:])
+    kept = [line.strip() for line in lines if line.strip() and not line.startswith(("WARNING", "\tat "))]
+    return " / ".join(kept[-_LINES:])

@@ -100,12 +100,12 @@ def _examined(home: Path, where: str) -> Java | None:
     if not os.access(program, os.X_OK):
         return None
     try:
-        told = dict(_ASSIGNED.findall((home / "release").read_text(errors="replace")))
+        release = dict(_ASSIGNED.findall((home / "release").read_text(errors="replace")))
     except OSError:
-        told = {}
-    version = _major(told.get("JAVA_VERSION", ""))
+        release = {}
+    version = _major(release.get("JAVA_VERSION", ""))
     if version is not None:
-        return Java(home, version, where, frozenset(told.get("MODULES", "").split()))
+        return Java(home, version, where, frozenset(release.get("MODULES", "").split()))
     return _asked(program, where)
 
 
@@ -122,11 +122,11 @@ def _asked(program: Path, where: str) -> Java | None:
         )
     except (OSError, subprocess.SubprocessError):
         return None
-    told = dict(_PROPERTY.findall(run.stderr + run.stdout))
-    version = _major(told.get("java.specification.version", ""))
+    properties = dict(_PROPERTY.findall(run.stderr + run.stdout))
+    version = _major(properties.get("java.specification.version", ""))
     if run.returncode or version is None:
         return None
-    return Java(Path(told.get("java.home", program.parent.parent)), version, where)
+    return Java(Path(properties.get("java.home", program.parent.parent)), version, where)
 
 
 def _major(version: str) -> int | None:

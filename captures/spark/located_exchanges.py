@@ -164,10 +164,10 @@ def _frames(part: RangeExchanges, rows: Int64s, side: Side, files: Int64s) -> pa
 
 def _noted(part: RangeExchanges, rows: Int64s) -> list[str | None]:
     notes, table = part.capture.notes, part.capture.table
-    told = {*notes.all(), *notes.intervened(), *(notes.given if isinstance(notes, NotesOfRows) else ())}
+    exchanges = {*notes.all(), *notes.intervened(), *(notes.given if isinstance(notes, NotesOfRows) else ())}
     found: list[str | None] = [None] * len(rows)
-    for at, row in enumerate(rows.tolist()) if told else ():
-        if row in told:
+    for at, row in enumerate(rows.tolist()) if exchanges else ():
+        if row in exchanges:
             noted = _Annotations(notes.of(row), notes.interventions(row, table.row(row)))
             found[at] = msgspec.json.encode(noted).decode()
     return found
@@ -221,10 +221,10 @@ class LocatedCapture(HeaderCapture):
         sizes = self.table.column(f"{side}_size").astype(np.int64) - SIZE_BYTES
         found = read_at(self.source, places, sizes)
         names = ("payload", "have", "complete", "reason")
-        told = zip(*(column.field(name).to_pylist() for name in names), strict=True)
+        rows = zip(*(column.field(name).to_pylist() for name in names), strict=True)
         made: list[FrameBytes | None] = []
         for there, count, read, (payload, have, complete, reason) in zip(
-            column.is_valid().to_pylist(), counts.tolist(), found, told, strict=True
+            column.is_valid().to_pylist(), counts.tolist(), found, rows, strict=True
         ):
             if not there:
                 made.append(None)

@@ -21,8 +21,8 @@ from captures.spark.job_progress import Progress, silent, watched
 from captures.spark.session import running_session
 from captures.spark.table_writer import (
     WRITTEN,
-    Judge,
-    JudgeSettings,
+    AnalysisSettings,
+    TableBuilder,
     Task,
     TaskResult,
     WriteHeaders,
@@ -44,8 +44,8 @@ from captures.tables.options import (
     TablesOptions,
     TablesSummary,
     check_passed_over,
-    damage_told,
-    notes_told,
+    damage_sentences,
+    note_sentences,
 )
 from captures.tables.schema import OF_THE_WHOLE, PER_EXCHANGE
 from captures.tables.single import READING, WRITING, TableRequest, write_run
@@ -86,7 +86,7 @@ def write_tables(
             with closing(reading), watched(spark, WRITING, progress):
                 _check(reading.read, options)
                 done = _write(spark, reading, folder, wanted)
-        return [part for each in done for part in each.parts], _told(reading.read, done, options)
+        return [part for each in done for part in each.parts], _outcome(reading.read, done, options)
 
     return write_run(absolute(out), "spark", options, lambda folder: _look(paths, folder, options), work)
 
@@ -157,7 +157,7 @@ def _write(
     if of_the_whole := [name for name in wanted.tables if name in OF_THE_WHOLE]:
         judging = judging_of(read, task, of_the_whole, wanted, processors(spark))
         whole = whole_of(read.numbered, [each.mark for each in read.marked])
-        jobs.append(dealt_out(contexts, judging, whole).mapInArrow(Judge(judging, whole), WRITTEN))
+        jobs.append(dealt_out(contexts, judging, whole).mapInArrow(TableBuilder(judging, whole), WRITTEN))
     if tables := [name for name in wanted.tables if name in PER_EXCHANGE]:
         columns = header_only(tables, task)
         if columns is not None and not any(each.mark.noted for each in read.marked):
@@ -170,7 +170,7 @@ def _write(
 
 def judging_of(
     read: MergeResult, task: Task, tables: Sequence[str], wanted: TableRequest, processors: int
-) -> JudgeSettings:
+) -> AnalysisSettings:
     """Return the settings for the tasks that make tables of all exchanges.
 
     :param tables: names of tables that need all exchanges
@@ -178,7 +178,7 @@ def judging_of(
     # interventions excuse findings of all rules, and only one share with the group histories sees them all
     noted = any(each.mark.noted for each in read.marked)
     shares = shares_of(tables, wanted.rules, 1 if noted else processors)
-    return JudgeSettings(task=task, shares=tuple(shares), limits=wanted.limits)
+    return AnalysisSettings(task=task, shares=tuple(shares), limits=wanted.limits)
 
 
 def side_by_side(spark: SparkSession, jobs: Sequence[DataFrame]) -> list[dict[int, Any]]:
@@ -215,7 +215,7 @@ def processors(spark: SparkSession) -> int:
 
 
 # ---------------------------------------------------------------- reporting
-def _told(read: MergeResult, done: Sequence[TaskResult], options: TablesOptions) -> dict[str, Any]:
+def _outcome(read: MergeResult, done: Sequence[TaskResult], options: TablesOptions) -> dict[str, Any]:
     """Return the fields of the summary that depend on what was read and written."""
     wholes, marks = list(read.numbered.connections.values()), [each.mark for each in read.marked]
     plan = read.given.plan
@@ -234,8 +234,8 @@ def _told(read: MergeResult, done: Sequence[TaskResult], options: TablesOptions)
         "undecoded": sum(each.undecoded for each in done),
         "faults": FaultSummary.of(faults_of(done)),
         "lost_bytes": sum(stream["lost"] + stream["cut"] for whole in wholes for stream in whole.streams),
-        "damage": damage_told(damage for mark in marks for damage in mark.statistics.damage),
-        "notes": notes_told(
+        "damage": damage_sentences(damage for mark in marks for damage in mark.statistics.damage),
+        "notes": note_sentences(
             options,
             exchanges=read.numbered.exchanges,
             fitting=sum(each.exchanges for each in done),

@@ -243,15 +243,15 @@ def _check_answers(what: str, places: Sequence[SplitResult], port: int) -> None:
 
     :param port: default port
     """
-    told = []
+    answers = []
     for host, at in ((place.hostname or "", place.port or port) for place in places):
         try:
             socket.create_connection((host, at), _ANSWER).close()
         except OSError as error:
-            told.append(f"{host}:{at}: {error.strerror or error}")
+            answers.append(f"{host}:{at}: {error.strerror or error}")
         else:
             return
-    raise SparkStartError(f"no {what} answers at {', '.join(told)}")
+    raise SparkStartError(f"no {what} answers at {', '.join(answers)}")
 
 
 def _submitted(master: str | None, given: Mapping[str, str]) -> SparkSession:
@@ -259,12 +259,12 @@ def _submitted(master: str | None, given: Mapping[str, str]) -> SparkSession:
     from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
-    told = SparkConf()
+    conf = SparkConf()
     builder = SparkSession.builder
     if master is not None:
         builder = builder.master(master)
     for name, value in {**EVERYWHERE, **given}.items():
-        if name in given or not told.contains(name):
+        if name in given or not conf.contains(name):
             builder = builder.config(name, value)
     return builder.getOrCreate()
 
@@ -275,13 +275,15 @@ def _started(master: str | None, given: Mapping[str, str]) -> SparkSession:
     global _embedded
     java = find_java()
     home = spark_home()
-    told = {**_defaults(home), **given}
-    master = master or told.get("spark.master", LOCAL)
+    options = {**_defaults(home), **given}
+    master = master or options.get("spark.master", LOCAL)
     if master.startswith(_STANDALONE):
         hosts = master.removeprefix(_STANDALONE).split(",")
         _check_answers("Spark master", [urlsplit(f"{_STANDALONE}{host}") for host in hosts], _MASTER_PORT)
     folder = Path(tempfile.mkdtemp(prefix="kproxy-spark-", dir=spool_directory()))
-    settings = _settings(master, told, folder, own_log=(configuration(home) / "log4j2.properties").exists())
+    settings = _settings(
+        master, options, folder, own_log=(configuration(home) / "log4j2.properties").exists()
+    )
     try:
         with _environment(environment(java, folder), local=master.startswith("local")):
             _embedded = _EmbeddedSession(Gateway(settings, folder), folder)
@@ -307,10 +309,10 @@ def _built(settings: Mapping[str, str]) -> SparkSession:
         return builder.getOrCreate()
 
 
-def _settings(master: str, told: Mapping[str, str], folder: Path, *, own_log: bool) -> dict[str, str]:
+def _settings(master: str, given: Mapping[str, str], folder: Path, *, own_log: bool) -> dict[str, str]:
     """Return all settings of a session that is started here.
 
-    :param told: settings of the user, which override the defaults
+    :param given: settings of the user, which override the defaults
     :param own_log: whether the user's installation configures logging
     """
     settings = dict(STARTED)
@@ -326,13 +328,13 @@ def _settings(master: str, told: Mapping[str, str], folder: Path, *, own_log: bo
         }
     if ENVIRONMENT in os.environ:  # the same limits for executors on other machines
         settings[f"spark.executorEnv.{ENVIRONMENT}"] = os.environ[ENVIRONMENT]
-    settings |= told
+    settings |= given
     settings |= {"spark.master": master, "spark.api.mode": "classic"}
     options = [f"-Djava.io.tmpdir={shlex.quote(str(folder))}"]
     if not own_log:
         options.append(f"-Dlog4j2.configurationFile={_LOG_SETTINGS.as_uri()}")
     name = "spark.driver.extraJavaOptions"
-    settings[name] = " ".join([*options, *([told[name]] if name in told else [])])
+    settings[name] = " ".join([*options, *([given[name]] if name in given else [])])
     return settings
 
 
@@ -406,9 +408,9 @@ def _quiet(spark: Any) -> None:
 # ---------------------------------------------------------------- the installation
 def spark_home() -> Path:
     """Return the folder of Spark: ``SPARK_HOME``, else that of pyspark."""
-    told = os.environ.get("SPARK_HOME")
-    if told:
-        return Path(told)
+    configured = os.environ.get("SPARK_HOME")
+    if configured:
+        return Path(configured)
     import pyspark
 
     return Path(pyspark.__file__).parent

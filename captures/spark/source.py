@@ -330,8 +330,8 @@ def partitions_of(paths: Sequence[str], options: Options, pushed: Sequence[str] 
     made: list[InputPartition] = []
     for context in numbered.contexts:
         if context.count:
-            mine = replace(read.given, plan=_only(plan, context.files, []), keylog=b"")
-            task = Task.of(read._replace(given=mine), request)
+            partition = replace(read.given, plan=_only(plan, context.files, []), keylog=b"")
+            task = Task.of(read._replace(given=partition), request)
             made.append(RowsPartition(pack(task), pack(context)))
     return made or [FilesPartition(())]
 

@@ -50,7 +50,7 @@ class _State(NamedTuple):
     :ivar start: time of the first exchange, the origin of relative times in filters
     """
 
-    standing: BatchState
+    batch_state: BatchState
     start: int | None
 
 
@@ -121,11 +121,11 @@ class _PutTogether:
     def __call__(self, key: Any, frames: Iterable[pd.DataFrame], state: Any) -> Iterator[pd.DataFrame]:
         import pandas as pd
 
-        given, told = self._gathered(frames)
+        given, outputs = self._gathered(frames)
         before = (
             unpack(bytes(state.get[0])) if state.exists else _State(BatchState(self.reading.buckets), None)
         )
-        given, numbered, after = stitch_and_number_batch(given, told, before.standing)
+        given, numbered, after = stitch_and_number_batch(given, outputs, before.batch_state)
         start = numbered.start if before.start is None else before.start
         state.update((bytearray(pack(_State(after, start))),))
         columns = {"exchanges": self.columns} if self.columns else {}
@@ -147,16 +147,16 @@ class _PutTogether:
 
     def _gathered(self, frames: Iterable[pd.DataFrame]) -> tuple[Input, dict[int, list[RangeOutput]]]:
         given: Input | None = None
-        told: dict[int, list[RangeOutput]] = {}
+        outputs: dict[int, list[RangeOutput]] = {}
         for frame in frames:
             for part, kind, bucket, data in frame[["part", "kind", "bucket", "data"]].itertuples(index=False):
                 if kind == PLAN:
                     given = unpack(bytes(data))
                 else:
-                    told.setdefault(part, []).append(RangeOutput(part, kind, bucket, bytes(data)))
+                    outputs.setdefault(part, []).append(RangeOutput(part, kind, bucket, bytes(data)))
         assert given is not None
         keylog = Path(self.reading.keylog).read_bytes() if self.reading.keylog else b""
-        return replace(given, keylog=keylog), told
+        return replace(given, keylog=keylog), outputs
 
 
 class _GiveRows(RowFunction):

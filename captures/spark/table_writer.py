@@ -277,7 +277,7 @@ class _Collected(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JudgeSettings:
+class AnalysisSettings:
     """Settings of the tasks that make tables of all exchanges of a capture.
 
     :ivar limits: thresholds of rules
@@ -311,7 +311,7 @@ class JudgeSettings:
     def deciding(self, part: RangeExchanges, elsewhere: Mapping[str, bool]) -> DecisionColumns:
         """Return the columns that select the deciding exchanges of a range.
 
-        :param elsewhere: facts met in any range, by :class:`Meet`
+        :param elsewhere: facts met in any range, by :class:`FactFinder`
         """
         columns = ExchangeColumns(part.capture, part.rows, names=self.task.knowledge().topic_name)
         columns.prepare((*COUNTED, *TAKEN))
@@ -344,7 +344,7 @@ class _Collector:
         return self.groups.choose(rows)
 
 
-class Meet(RowFunction):
+class FactFinder(RowFunction):
     """Finds facts in ranges that determine the deciding exchanges of others (:attr:`DecisionColumns.met`).
 
     Yields these facts, and links between clients and groups.
@@ -352,7 +352,7 @@ class Meet(RowFunction):
 
     names = ("context",)
 
-    def __init__(self, judging: JudgeSettings) -> None:
+    def __init__(self, judging: AnalysisSettings) -> None:
         self._judging = judging
 
     def made(self, context: Context) -> Iterator[pa.RecordBatch]:
@@ -363,26 +363,26 @@ class Meet(RowFunction):
         rows = judging.deciding(part, {})
         if judging.decides:
             judging.wanted(part, rows)
-        told: list[dict[str, Any]] = [{"met": what} for what, found in rows.met.items() if found]
+        facts: list[dict[str, Any]] = [{"met": what} for what, found in rows.found_facts.items() if found]
         if judging.collects:
-            told += [{"one": one, "other": other} for one, other in links(rows.columns)]
+            facts += [{"one": one, "other": other} for one, other in links(rows.columns)]
         schema = pa.schema([(name, pa.string()) for name in ("met", "one", "other")])
-        yield pa.RecordBatch.from_pylist(told, schema=schema)
+        yield pa.RecordBatch.from_pylist(facts, schema=schema)
 
 
-class Locate(RowFunction):
+class ExchangeDealer(RowFunction):
     """Deals the exchanges of ranges out to shares, as rows of :data:`LOCATED_SHARES`.
 
-    :param met: rows that :class:`Meet` yielded, of all ranges
+    :param facts: rows that :class:`FactFinder` yielded, of all ranges
     """
 
     names = ("context",)
 
-    def __init__(self, judging: JudgeSettings, met: Iterable[Sequence[Any]]) -> None:
+    def __init__(self, judging: AnalysisSettings, facts: Iterable[Sequence[Any]]) -> None:
         self._judging = judging
-        told = list(met)
-        self._met = {what: True for what, _, _ in told if what}
-        self._components = Components((one, other) for what, one, other in told if what is None)
+        rows = list(facts)
+        self._facts = {what: True for what, _, _ in rows if what}
+        self._components = Components((one, other) for what, one, other in rows if what is None)
 
     def made(self, context: Context) -> Iterator[pa.RecordBatch]:
         part = self._judging.task.read(context)
@@ -432,7 +432,7 @@ class Locate(RowFunction):
     def _shown(self, part: RangeExchanges) -> list[Bools]:
         judging, task = self._judging, self._judging.task
         if judging.decides:
-            return judging.wanted(part, judging.deciding(part, self._met))
+            return judging.wanted(part, judging.deciding(part, self._facts))
         if task.filter is None:
             return [np.ones(len(part), np.bool_)] * len(judging.shares)
         fitting = [exchange.number for exchange in task.fitting(part, None, summary=False)]
@@ -476,13 +476,13 @@ def _first_row(share: int, number: int = 0, collected: _Collected | None = None)
     return pa.RecordBatch.from_pydict(columns)
 
 
-class Judge:
+class TableBuilder:
     """Makes the tables of shares from rows of exchanges that are sorted by share and number.
 
     :param whole: data of the capture as a whole
     """
 
-    def __init__(self, judging: JudgeSettings, whole: Whole) -> None:
+    def __init__(self, judging: AnalysisSettings, whole: Whole) -> None:
         self._judging = judging
         self._whole = pack(whole)
 
@@ -532,7 +532,7 @@ class Judge:
         capture.faults.merge(here.faults)
 
 
-class Collect(Judge):
+class HistoryCollector(TableBuilder):
     """Replaces the rows of collecting shares by what they collected, addressed to the share with the group histories.
 
     The rows of all other shares are passed on.
@@ -562,7 +562,7 @@ def contexts_of(spark: SparkSession, contexts: Sequence[bytes]) -> DataFrame:
     return frame.repartitionByRange(len(rows), "part")
 
 
-def dealt_out(contexts: DataFrame, judging: JudgeSettings, whole: Whole) -> DataFrame:
+def dealt_out(contexts: DataFrame, judging: AnalysisSettings, whole: Whole) -> DataFrame:
     """Return the exchanges of all ranges by share, sorted by number: rows of :data:`LOCATED_SHARES`.
 
     :param contexts: ``part`` and ``context`` of all ranges, each in a partition of its own
@@ -570,11 +570,11 @@ def dealt_out(contexts: DataFrame, judging: JudgeSettings, whole: Whole) -> Data
     """
     met: list[Any] = []
     if judging.decides or judging.collects:
-        met = contexts.mapInArrow(Meet(judging), _MET).distinct().collect()
-    rows = contexts.mapInArrow(Locate(judging, met), LOCATED_SHARES)
+        met = contexts.mapInArrow(FactFinder(judging), _MET).distinct().collect()
+    rows = contexts.mapInArrow(ExchangeDealer(judging, met), LOCATED_SHARES)
     if judging.collects:  # one task per collecting share, which also passes on rows of other shares
         count = sum(share.collects for share in judging.shares)
-        rows = _by_share(rows, count).mapInArrow(Collect(judging, whole), LOCATED_SHARES)
+        rows = _by_share(rows, count).mapInArrow(HistoryCollector(judging, whole), LOCATED_SHARES)
     return _by_share(rows, len(judging.shares))
 
 

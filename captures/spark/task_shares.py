@@ -78,10 +78,10 @@ def _divided(tables: Sequence[str], rules: Sequence[type[Rule]], count: int) -> 
         yield Share(("findings",), (rule,))
     yield Share((*of_others, *_findings(others)), others)
     for key in (Key.CONNECTION, Key.CLIENT, Key.BROKER, Key.GROUP):
-        mine = tuple(rule for rule in rules if rule.key is key)
-        made = (*(by_connection if key is Key.CONNECTION else ()), *_findings(mine))
+        of_key = tuple(rule for rule in rules if rule.key is key)
+        made = (*(by_connection if key is Key.CONNECTION else ()), *_findings(of_key))
         for bucket in range(count):
-            yield Share(made, mine, key, bucket, count)
+            yield Share(made, of_key, key, bucket, count)
 
 
 def _findings(rules: Sequence[type[Rule]]) -> tuple[str, ...]:

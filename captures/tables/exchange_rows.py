@@ -33,7 +33,7 @@ from captures.tables.partition_rows import FieldBatches, PartitionContent, Parti
 from captures.tables.schema import PER_EXCHANGE, TABLES, arrow_type, doing, needs_of, schema
 from dissectors.annotate import Annotations, Annotator
 from dissectors.apis import api_name
-from dissectors.budget import Budget, LimitReached, of_message
+from dissectors.budget import Budget, LimitReached, message_budget
 from dissectors.frames import Body, Problem
 from dissectors.session_context import SessionContext
 from dissectors.sides import Side
@@ -166,43 +166,45 @@ class ExchangeTables:
         api = exchange.api if key is None else _api_of(key)
         self._common.append((exchange.number, exchange.time, exchange.connection, api, key))
         try:
-            said = self._partitions.of(exchange) if self._look else None
+            content = self._partitions.of(exchange) if self._look else None
         except Exception as error:
             self._faults.note(error, _PARTITIONS, exchange.number)
-            said = None
-        if said is not None and said.sent and key is not None:  # first, because it finds exceeded limits
-            self._add_batches(exchange, said, key, at)
+            content = None
+        if (
+            content is not None and content.sent and key is not None
+        ):  # first, because it finds exceeded limits
+            self._add_batches(exchange, content, key, at)
         if self._exchange_columns:
-            self._add_cells(exchange, said)
-        if said is None:
+            self._add_cells(exchange, content)
+        if content is None:
             return
-        for row in said.rows if "topic_partitions" in self._schemas else ():
+        for row in content.rows if "topic_partitions" in self._schemas else ():
             self._rows["topic_partitions"].append(row)
             self._of["topic_partitions"].append(at)
 
-    def _add_cells(self, exchange: Exchange, said: PartitionContent | None) -> None:
+    def _add_cells(self, exchange: Exchange, content: PartitionContent | None) -> None:
         """Gather the row of the table ``exchanges``."""
         if self._shown:
             # bodies that could not be annotated are left out: they may contain secrets
             blank = replace(exchange, request=None, response=None)
             shown = partial(self._as_shown, exchange)
-            exchange = self._faults.made(shown, _EXCHANGES, blank, exchange.number)
+            exchange = self._faults.contained(shown, _EXCHANGES, blank, exchange.number)
             self._size += _AS_TEXT * (exchange.request_size + exchange.response_size)
         self._attributes_of.append(self._attributes(exchange))
         try:
             values = [value(exchange) for value in self._values]
-            more = [make(exchange, said) for make in self._more]
+            more = [make(exchange, content) for make in self._more]
         except Exception:
-            made, number = self._faults.made, exchange.number
+            made, number = self._faults.contained, exchange.number
             values = [made(partial(value, exchange), _EXCHANGES, None, number) for value in self._values]
-            more = [made(partial(make, exchange, said), _EXCHANGES, None, number) for make in self._more]
+            more = [made(partial(make, exchange, content), _EXCHANGES, None, number) for make in self._more]
         self._values_of.append(values)
         self._more_of.append(more)
 
-    def _add_batches(self, exchange: Exchange, said: PartitionContent, key: int, at: int) -> None:
+    def _add_batches(self, exchange: Exchange, content: PartitionContent, key: int, at: int) -> None:
         if "record_batches" in self._schemas:
             rows, of = self._rows["record_batches"], self._of["record_batches"]
-            for sent in said.sent:
+            for sent in content.sent:
                 before = len(rows)
                 try:
                     rows.extend(batch_rows(sent, key))
@@ -210,13 +212,15 @@ class ExchangeTables:
                     self._faults.note(error, doing("record_batches"), exchange.number)
                 of.extend([at] * (len(rows) - before))
         if "records" in self._schemas:
-            budgets: dict[Side, Budget] = {"request": of_message(), "response": of_message()}
-            for sent in said.sent:
+            budgets: dict[Side, Budget] = {"request": message_budget(), "response": message_budget()}
+            for sent in content.sent:
                 self._add_records(exchange, sent, key, at, budgets[sent.side])
 
     def _add_records(self, exchange: Exchange, sent: FieldBatches, key: int, at: int, budget: Budget) -> None:
         beyond: list[LimitReached] = []
-        made = self._faults.whole(record_rows(sent, key, budget, beyond), doing("records"), exchange.number)
+        made = self._faults.contained_items(
+            record_rows(sent, key, budget, beyond), doing("records"), exchange.number
+        )
         while some := list(islice(made, RECORDS_AT_ONCE)):
             rows, of = self._rows["records"], self._of["records"]
             rows.extend(some)
@@ -354,8 +358,11 @@ def _groups(exchange: Exchange, _: PartitionContent | None) -> list[str]:
     key = exchange.api_key
     if key is None:
         return []
-    asked, told = _groups_of(key, exchange.request, "request"), _groups_of(key, exchange.response, "response")
-    return list(dict.fromkeys([*asked, *told])) if asked and told else asked or told
+    asked, answered = (
+        _groups_of(key, exchange.request, "request"),
+        _groups_of(key, exchange.response, "response"),
+    )
+    return list(dict.fromkeys([*asked, *answered])) if asked and answered else asked or answered
 
 
 def _groups_of(key: int, body: Body | None, side: Side) -> list[str]:
@@ -370,13 +377,13 @@ def _names_groups(key: int, version: int, side: Side) -> bool:
 
 
 def _throttle(exchange: Exchange, _: PartitionContent | None) -> int | None:
-    told = exchange.response_body.get("throttle_time_ms")
-    return told if isinstance(told, int) else None
+    throttle = exchange.response_body.get("throttle_time_ms")
+    return throttle if isinstance(throttle, int) else None
 
 
 def _total(place: int) -> _Maker:
-    def total(_: Exchange, said: PartitionContent | None) -> int | None:
-        return None if said is None or said.totals is None else said.totals[place]
+    def total(_: Exchange, content: PartitionContent | None) -> int | None:
+        return None if content is None or content.totals is None else content.totals[place]
 
     return total
 
@@ -513,12 +520,12 @@ def _header_column(capture: Capture, columns: TableColumns, rows: Int64s, column
         codes, texts, _ = columns.texts(_TEXTS[name])
         return pa.array(texts, kind).take(pa.array(codes % len(texts)))  # codes may be negative
     if name in _NOTED:
-        notes, said, nothing = capture.notes.all(), _NOTED[name], Note()
+        notes, note_key, nothing = capture.notes.all(), _NOTED[name], Note()
         noted = [notes.get(row, nothing) for row in rows.tolist()] if notes else [nothing] * len(rows)
-        return pa.array(map(said, noted), kind)
+        return pa.array(map(note_key, noted), kind)
     if end in _ENDS:
-        met, which = np.unique(columns.view("connection"), return_inverse=True)
-        ends = [capture.endpoints(each)[_ENDS.index(end)] for each in met.tolist()]
+        distinct, which = np.unique(columns.view("connection"), return_inverse=True)
+        ends = [capture.endpoints(each)[_ENDS.index(end)] for each in distinct.tolist()]
         texts = [next(iter(capture.names.of(each)), None) for each in ends] if named else ends
         return pa.array(texts, kind).take(pa.array(which))
     return pa.array(columns.view(name), kind)

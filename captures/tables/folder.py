@@ -173,7 +173,7 @@ class Folder:
                 found.new.append(each)
         return found
 
-    def read_again(self, found: InputComparison, inputs: Sequence[Input]) -> InputComparison:
+    def reread(self, found: InputComparison, inputs: Sequence[Input]) -> InputComparison:
         """Let this run replace earlier ones whose files have grown, provided that their other files still exist.
 
         The rows of a file may change when it grows: a response arrives later, a group continues.
@@ -184,8 +184,8 @@ class Folder:
         there = {each.content for each in found.known}
         grown = {each.path: each for each in found.changed}
         for each in self.manifests:
-            mine = [known for known in each.inputs if known.path in grown]
-            if mine and all(known.path in grown or known.content in there for known in each.inputs):
+            grown_inputs = [known for known in each.inputs if known.path in grown]
+            if grown_inputs and all(known.path in grown or known.content in there for known in each.inputs):
                 self._replaced.add(each.run)
         return self.compare(inputs) if self._replaced else found
 
@@ -208,18 +208,18 @@ class Folder:
         :param replacing: name of a task, if a run commits again: its files of the previous commit are removed
         :raises FolderError: if another run was committed meanwhile
         """
-        mine = list(parts)
+        committed = list(parts)
         if not self._committed and self._exists(self._manifest_path(self.run)):
             raise FolderError(f"{self.out}: another run was written there meanwhile; run it again")
         before, self.manifests = (
             self.manifests,
             [each for each in self.manifests if each.run not in self._replaced],
         )
-        mine += self._empty(tables, mine)
-        self._make(part.path.rpartition("/")[0] for part in mine)
-        for part in mine:
+        committed += self._empty(tables, committed)
+        self._make(part.path.rpartition("/")[0] for part in committed)
+        for part in committed:
             self._files.move(part.staged, f"{self._root}/{part.path}")
-        self._replace({part.path: part for part in mine}, replacing)
+        self._replace({part.path: part for part in committed}, replacing)
         manifest = self._manifest(list(self._committed.values()), tables, inputs, summary)
         self._write_manifest(manifest)
         self._remove(each for each in before if each.run in self._replaced)
@@ -351,9 +351,9 @@ class Folder:
         inputs: Iterable[Input],
         summary: Mapping[str, Any] | None,
     ) -> Manifest:
-        told: dict[str, dict[str, Any]] = {name: {"rows": 0, "files": []} for name in tables}
+        tables_written: dict[str, dict[str, Any]] = {name: {"rows": 0, "files": []} for name in tables}
         for part in sorted(parts, key=lambda part: part.path):
-            table = told.setdefault(part.table, {"rows": 0, "files": []})
+            table = tables_written.setdefault(part.table, {"rows": 0, "files": []})
             table["rows"] += part.rows
             table["files"].append({"path": part.path, "rows": part.rows, "bytes": part.bytes})
         try:
@@ -362,7 +362,9 @@ class Folder:
             program = ""
         now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
         replaced = sorted(self._replaced)
-        return Manifest(self.run, VERSION, program, now, list(inputs), told, dict(summary or {}), replaced)
+        return Manifest(
+            self.run, VERSION, program, now, list(inputs), tables_written, dict(summary or {}), replaced
+        )
 
     def _write_manifest(self, manifest: Manifest) -> None:
         self._make([MANIFESTS])
@@ -620,8 +622,8 @@ class PartWriter:
         path = f"{table}/{hour}/part-{self._run:05d}-{self._task}{more}.parquet"
         staged = f"{self._place}/{path}"
         self._files.create_dir(staged.rpartition("/")[0], recursive=True)
-        told = {"kproxy.table": table, "kproxy.schema": str(VERSION)}
-        return _Open(self._files, columns.with_metadata(told), staged, path)
+        metadata = {"kproxy.table": table, "kproxy.schema": str(VERSION)}
+        return _Open(self._files, columns.with_metadata(metadata), staged, path)
 
     def _close(self, key: tuple[str, str]) -> None:
         opened = self._open.pop(key)

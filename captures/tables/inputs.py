@@ -63,7 +63,7 @@ def choose_inputs(
     growing = _growing([*compared.new, *compared.changed], paths) if options.append else None
     if options.append:
         there = [each for each in inputs if each is not growing]
-        compared = folder.read_again(folder.compare(there), there)
+        compared = folder.reread(folder.compare(there), there)
     skipped = [OmittedFile(each.path, ALREADY_READ) for each in compared.known]
     if growing is not None:
         skipped.append(OmittedFile(growing.path, GROWING))

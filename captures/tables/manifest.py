@@ -35,9 +35,9 @@ class Input:
         :raises OSError: if it cannot be read
         :raises CaptureError: if it is remote and cannot be read
         """
-        told = FileStatus.of(path)
+        status = FileStatus.of(path)
         shown = remote.absolute(path)
-        return cls(shown, told.size, told.changed, head_of(shown, min(told.size, HEAD_BYTES)))
+        return cls(shown, status.size, status.changed, head_of(shown, min(status.size, HEAD_BYTES)))
 
     @property
     def content(self) -> tuple[int, str]:

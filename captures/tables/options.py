@@ -95,14 +95,16 @@ class OmittedFile:
 
 @dataclass(frozen=True, slots=True)
 class FaultSummary:
-    """Faults of kproxy that something in the captures brought out.
+    """Internal errors in kproxy that something in the captures brought out.
 
     :ivar count: how many
-    :ivar told: the first of them, in sentences, and what to do about them
+    :ivar sentences: the first of them, in sentences, and what to do about them
     """
 
+    JSON = "count told=sentences"
+
     count: int = 0
-    told: tuple[str, ...] = ()
+    sentences: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, faults: Faults) -> FaultSummary:
@@ -207,12 +209,12 @@ def check_passed_over(paths: Sequence[str], options: TablesOptions) -> None:
         raise CaptureError(paths[0], 0, "this is no capture: neither pcap nor pcapng")
 
 
-def damage_told(damage: Iterable[FileDamage]) -> tuple[str, ...]:
+def damage_sentences(damage: Iterable[FileDamage]) -> tuple[str, ...]:
     """Return a sentence for each damaged place of a file."""
     return tuple(f"{each.path} at byte {each.offset:,}: {each.reason}" for each in damage)
 
 
-def notes_told(
+def note_sentences(
     options: TablesOptions, *, exchanges: int, fitting: int, dropped: int, foreign: int
 ) -> tuple[str, ...]:
     """Return notes on a run for the user, as sentences.
@@ -234,9 +236,9 @@ def notes_told(
     return tuple(notes)
 
 
-def _several(title: str, told: tuple[str, ...] | list[str]) -> Iterator[str]:
+def _several(title: str, texts: tuple[str, ...] | list[str]) -> Iterator[str]:
     """Yield the first lines, and the number of omitted ones; JSON has them all."""
-    for text in told[:_SHOWN]:
+    for text in texts[:_SHOWN]:
         yield f"{title}: {text}"
-    if len(told) > _SHOWN:
-        yield f"{title}: {len(told) - _SHOWN:,} more"
+    if len(texts) > _SHOWN:
+        yield f"{title}: {len(texts) - _SHOWN:,} more"

@@ -159,7 +159,7 @@ _Holder = tuple[dict[str, Any], str | None, frozenset[str]]
 """A struct that names a topic, the group that it belongs to, and its fields that are arrays."""
 
 
-class _Way(NamedTuple):
+class _RowPlan(NamedTuple):
     """How the topics of a message are found.
 
     :ivar plan: leads to fields that name topics; None if there are none
@@ -176,16 +176,16 @@ class _Way(NamedTuple):
 
 
 @lru_cache(maxsize=2048)
-def _way(key: int, version: int, side: Side) -> _Way:
+def _row_plan(key: int, version: int, side: Side) -> _RowPlan:
     plan = topic_plan(key, version, side)
     carries = bool(record_paths(key, version, side))
     if not plan:
-        return _Way(None, (), whole=True, carries=carries)
+        return _RowPlan(None, (), whole=True, carries=carries)
     simple = not plan.fields and all(
         many and inner.fields == ("",) and not inner.inside for _, many, inner in plan.inside
     )
     arrays = tuple((name, inner.arrays) for name, _, inner in plan.inside) if simple else ()
-    return _Way(plan, arrays, _only_structs(plan), carries)
+    return _RowPlan(plan, arrays, _only_structs(plan), carries)
 
 
 def _only_structs(plan: FieldPlan) -> bool:
@@ -218,7 +218,7 @@ class PartitionRows:
             found.take(request.version, request.value, "request")
         if response is not None and response.version is not None and response.value:
             found.take(response.version, response.value, "response")
-        return found.said(exchange)
+        return found.content(exchange)
 
 
 class _RowCollector:
@@ -239,7 +239,7 @@ class _RowCollector:
 
     def take(self, version: int, body: dict[str, Any], side: Side) -> None:
         """Add one message; the request comes first."""
-        plan, arrays, whole, carries = _way(self._key, version, side)
+        plan, arrays, whole, carries = _row_plan(self._key, version, side)
         if carries:
             self._carries = True
         if plan is None:
@@ -320,7 +320,7 @@ class _RowCollector:
             row[TOPIC_ID] = uuid
         return row
 
-    def said(self, exchange: Exchange) -> PartitionContent:
+    def content(self, exchange: Exchange) -> PartitionContent:
         """Return the collected contents."""
         rows = list(self._rows.values())
         if self._key in ASKED_BY_REPLICAS and exchange.request is not None and exchange.request.value:

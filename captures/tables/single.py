@@ -38,8 +38,8 @@ from captures.tables.options import (
     TablesOptions,
     TablesSummary,
     check_passed_over,
-    damage_told,
-    notes_told,
+    damage_sentences,
+    note_sentences,
 )
 from captures.tables.schema import TABLES, choose_tables
 from captures.tables.whole_rows import WholeTables, needs
@@ -231,12 +231,12 @@ def write_run(
         rows = dict.fromkeys(wanted.tables, 0)
         if not found.count:
             return replace(made, rows=rows, seconds=monotonic() - begin)
-        parts, told = work(found, folder, wanted)
+        parts, outcome = work(found, folder, wanted)
         for part in parts:
             rows[part.table] += part.rows
-        failed = (OmittedFile(error.path, error.reason) for error in told.pop("failed"))
+        failed = (OmittedFile(error.path, error.reason) for error in outcome.pop("failed"))
         made = replace(
-            made, unreadable=(*made.unreadable, *failed), rows=rows, seconds=monotonic() - begin, **told
+            made, unreadable=(*made.unreadable, *failed), rows=rows, seconds=monotonic() - begin, **outcome
         )
         folder.commit(parts, tables=wanted.tables, inputs=found.inputs, summary=to_json(made))
         return made
@@ -264,7 +264,7 @@ def write_tables(
         capture = _read(found.read, options, progress)
         capture.names = wanted.names
         written = write_parts(capture, folder, wanted, progress)
-        return written.parts, _told(capture, found, written, options)
+        return written.parts, _outcome(capture, found, written, options)
 
     return write_run(out, "single", options, lambda folder: _look(paths, folder, options), work)
 
@@ -306,7 +306,7 @@ def _unreadable(capture: Capture) -> list[CaptureError]:
     return capture.source.unreadable if isinstance(capture.source, JoinedSource) else []
 
 
-def _told(
+def _outcome(
     capture: Capture, found: RunInputs[list[str]], written: UncommittedTables, options: TablesOptions
 ) -> dict[str, Any]:
     """Return the fields of the summary that depend on what was read and written."""
@@ -324,8 +324,8 @@ def _told(
         "undecoded": written.undecoded,
         "faults": FaultSummary.of(capture.faults),
         "lost_bytes": int(streams.lost.sum()) + int(streams.cut.sum()),
-        "damage": damage_told(statistics.damage),
-        "notes": notes_told(
+        "damage": damage_sentences(statistics.damage),
+        "notes": note_sentences(
             options,
             exchanges=len(capture.table),
             fitting=written.exchanges,

@@ -190,8 +190,8 @@ class WholeTables:
         """Yield the rows table by table, in batches of bounded size; tables without rows are left out."""
         for table in self.tables:
             nothing: Iterator[Row] = iter(())
-            told = self.faults.made(partial(self._rows, table), doing(table), nothing)
-            coming, shape = self.faults.whole(told, doing(table)), schema(table)
+            made = self.faults.contained(partial(self._rows, table), doing(table), nothing)
+            coming, shape = self.faults.contained_items(made, doing(table)), schema(table)
             while rows := list(islice(coming, _PIECE)):
                 columns = (
                     [self._run] * len(rows) if name == "run" else [row.get(name) for row in rows]
@@ -206,7 +206,7 @@ class WholeTables:
                 return (row for name in sorted(calls) for row in _group_events(calls[name]))
             case "rebalances":
                 timelines = self._diagnosis.groups.result()
-                return (_rebalance(told) for timeline in timelines for told in timeline.rebalances)
+                return (_rebalance(rebalance) for timeline in timelines for rebalance in timeline.rebalances)
             case "incidents":
                 self._diagnosis.groups.result()
                 return map(_incident, self._diagnosis.groups.incidents)
@@ -357,15 +357,15 @@ def _details(call: Call) -> Row:
     """Return the columns that only some kinds of calls have."""
     match call:
         case Join():
-            said = call.subscription
+            subscription = call.subscription
             return {
                 "generation_told": _seen(call.answered),
                 "protocol_type": call.protocol_type or None,
                 "protocol": call.chosen or None,
                 "leader": call.leader or None,
                 "reason": call.reason or None,
-                "topics": None if said is None else list(said.topics),
-                "owned": None if said is None else _places(said.owned),
+                "topics": None if subscription is None else list(subscription.topics),
+                "owned": None if subscription is None else _places(subscription.owned),
                 "session_timeout_ms": _ms(call.session_timeout),
                 "rebalance_timeout_ms": _ms(call.rebalance_timeout),
                 "members": list(call.members) or None,
@@ -408,33 +408,33 @@ def _places(places: Iterable[TopicPartition] | None) -> list[Row] | None:
     return [{"topic": place.topic, "partition": place.partition} for place in sorted(places)]
 
 
-def _rebalance(told: Rebalance) -> Row:
-    shape: Row = to_json(told)
-    shape |= _moment("time", told.time)
-    for cause, row in zip(told.causes, shape["causes"], strict=True):
+def _rebalance(rebalance: Rebalance) -> Row:
+    shape: Row = to_json(rebalance)
+    shape |= _moment("time", rebalance.time)
+    for cause, row in zip(rebalance.causes, shape["causes"], strict=True):
         row |= _moment("time", cause.time)
         del row[
             "session_end"
         ]  # an existing column cannot get a new field; timeout_cause has this information
-    for awaited, row in zip(told.awaited, shape["awaited"], strict=True):
+    for awaited, row in zip(rebalance.awaited, shape["awaited"], strict=True):
         row |= {**_moment("since", awaited.since), **_moment("deadline", awaited.deadline)}
-    for failure, row in zip(told.commit_failures, shape["commit_failures"], strict=True):
+    for failure, row in zip(rebalance.commit_failures, shape["commit_failures"], strict=True):
         row |= _moment("time", failure.time)
     for name in ("assigned", "tasks"):
         shape[name] = list(shape[name].items())
-    shape["because_of"] = None if told.because_of is None else told.because_of.id
+    shape["because_of"] = None if rebalance.because_of is None else rebalance.because_of.id
     return shape
 
 
-def _incident(told: Incident) -> Row:
-    shape: Row = to_json(told)
+def _incident(incident: Incident) -> Row:
+    shape: Row = to_json(incident)
     del shape["begin"]
     del shape["end"]
-    effects = [each for each in told.consequences if not each.rule]
+    effects = [each for each in incident.consequences if not each.rule]
     return shape | {
-        **_moment("time", told.begin),
-        **_moment("ended", told.end),
-        "groups": list(told.groups),
+        **_moment("time", incident.begin),
+        **_moment("ended", incident.end),
+        "groups": list(incident.groups),
         "consequences": [{**to_json(each), **_moment("time", each.time)} for each in effects],
     }
 
@@ -513,7 +513,7 @@ def _offer(broker: BrokerOffer, warnings: list[str]) -> Iterator[Row]:
     for key, (least, most) in sorted(broker.apis.items()):
         yield {
             **_moment("time", broker.time),
-            "first": broker.told,
+            "first": broker.announced_by,
             **_moment("last", broker.time),
             "software": [],
             "hosts": [],

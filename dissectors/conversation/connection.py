@@ -110,7 +110,7 @@ class Conversation:
             self._client.recall(latest)
         self._broker.recall(last_answer)
 
-    def standing(self) -> Checkpoint | None:
+    def checkpoint(self) -> Checkpoint | None:
         """Return the state for a reader that handles only plain frames, if the conversation can be handed over.
 
         None while a side is out of step or speaks anything but frames, while a whole frame waits for

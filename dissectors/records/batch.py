@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 
 from isal import isal_zlib
 
-from dissectors.budget import Budget, of_message
+from dissectors.budget import Budget, message_budget
 from dissectors.codec import CODEC_MASK, Codec
 from dissectors.errors import DecodeError
 from dissectors.records import legacy
@@ -239,7 +239,7 @@ class Batch:
 
         :param budget: budget of the message that contains the batch; None gives the batch a message's budget of its own
         """
-        budget = of_message() if budget is None else budget
+        budget = message_budget() if budget is None else budget
         if self.magic != 2:
             return legacy.decode_message(bytes(self.data[self.start : self.end]), self.start, budget)
         count = self.count or 0

@@ -20,7 +20,7 @@ import lz4.frame
 import zstandard
 from isal import igzip, igzip_lib, isal_zlib
 
-from dissectors.budget import Budget, LimitReached, limit, of_message
+from dissectors.budget import Budget, LimitReached, limit, message_budget
 from dissectors.codec import Codec
 from dissectors.errors import DecodeError
 
@@ -88,7 +88,7 @@ def inflate(
         return InflatedBytes(data)
     if not data:
         return InflatedBytes(b"", DecodeError("no compressed data", 0, truncated=True))
-    budget = of_message() if budget is None else budget
+    budget = message_budget() if budget is None else budget
     bound, name = bound_of(len(data), budget, within)
     implementation = _IMPLEMENTATIONS.get(codec)
     if implementation is None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass, field
 
-from dissectors.budget import Budget, limit, of_message
+from dissectors.budget import Budget, limit, message_budget
 from dissectors.codec import Codec
 from dissectors.errors import DecodeError
 from dissectors.records import legacy
@@ -51,7 +51,7 @@ def trace_records(
     :param aligned: as for :func:`~dissectors.records.sets.record_set`
     """
     data = bytes(data)
-    budget = of_message() if budget is None else budget
+    budget = message_budget() if budget is None else budget
     found = record_set(data, budget, aligned=aligned)
     trace = RecordsTrace()
     if found.leading:

@@ -23,7 +23,7 @@ from typing import Any
 from msgspec import json
 
 from captures.analysis.client_compat import ClientCompatibility
-from captures.analysis.client_trace.connections import find_party
+from captures.analysis.client_trace.connections import find_client
 from captures.analysis.client_trace.log import PartyLog, rows_of
 from captures.analysis.client_trace.model import Question, QuestionKind
 from captures.analysis.clients import inventory
@@ -209,7 +209,7 @@ def followed(path: Path) -> None:
         pass
     encoded(clients.result())
     for question in _QUESTIONS:
-        party = find_party(capture, question)
+        party = find_client(capture, question)
         if not party.ties:
             continue
         log = PartyLog(party, capture, reader.knowledge.topic_name)

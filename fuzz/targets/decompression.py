@@ -20,7 +20,7 @@ import cramjam
 import lz4.frame
 import zstandard
 
-from dissectors.budget import LimitReached, changed, of_message
+from dissectors.budget import LimitReached, changed, message_budget
 from dissectors.codec import KNOWN_CODECS
 from dissectors.errors import DecodeError
 from dissectors.records import Codec, InflatedBytes, compress, decompress, inflate
@@ -58,7 +58,7 @@ def inflated(codec: Codec, data: bytes, magic: int) -> InflatedBytes:
     found = inflate(codec, data, magic=magic)
     if codec is not Codec.NONE:
         check(
-            len(found.data) <= bound_of(len(data), of_message())[0],
+            len(found.data) <= bound_of(len(data), message_budget())[0],
             "bytes",
             len(found.data),
             "of",

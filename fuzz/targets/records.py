@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Any
 from zlib import crc32
 
-from dissectors.budget import Budget, changed, limit, of_message
+from dissectors.budget import Budget, changed, limit, message_budget
 from dissectors.codec import KNOWN_CODECS
 from dissectors.errors import DecodeError
 from dissectors.records import Batch, Codec, Record, RecordSet, record_set, trace_records
@@ -51,7 +51,7 @@ def compare(data: bytes) -> None:
         )
         check(len(first) == sum(end <= cut for _, end, _ in places), "batches lost by a cut at", cut)
     problems: list[DecodeError] = []
-    budget = of_message()
+    budget = message_budget()
     for batch in found:
         problems += read(batch, len(field), budget)
     traced = trace_records(field, max_records=_TRACED, aligned=aligned)
@@ -99,7 +99,7 @@ def read(batch: Batch, size: int, budget: Budget) -> tuple[DecodeError, ...]:
     located(problems, size)
     check(len(records) <= limit("batch_records"), len(records), "records")
     held = sum(len(record.key or b"") + len(record.value or b"") for record in records)
-    check(held <= bound_of(batch.size, of_message())[0] + batch.size, held, "bytes of records")
+    check(held <= bound_of(batch.size, message_budget())[0] + batch.size, held, "bytes of records")
     return problems
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from kproxy.cli.command import Group, made
+from kproxy.cli.command import Group, built
 from kproxy.cli.options import ProgramOptions
 from kproxy.output import gate_tracebacks, gated_errors, use_color
 
@@ -106,7 +106,7 @@ class _Program(Group):
 
 @click.version_option(package_name="kproxy", message="kproxy %(version)s")
 @partial(
-    made,
+    built,
     _Program,
     ProgramOptions,
     "main",

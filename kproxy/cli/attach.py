@@ -8,7 +8,7 @@ from dataclasses import replace
 from kproxy.cli.command import Count, arguments_of, command, option, options
 from kproxy.cli.common import reported_endings
 from kproxy.cli.options import LiveOptions, ReadOnlyOption, WebOption
-from kproxy.cli.runs import RunOption, the_run, told_errors
+from kproxy.cli.runs import RunOption, reported_errors, the_run
 from kproxy.cli.ui import serve_ui
 
 
@@ -42,5 +42,5 @@ def attach(options: AttachOptions) -> None:
         return
     from kproxy.cli.attach_run import AttachRun
 
-    with reported_endings(), told_errors():
+    with reported_endings(), reported_errors():
         sys.exit(AttachRun(run, options).run())

@@ -20,11 +20,11 @@ _BEGUN = b"."
 class Background:
     """The process that continues.
 
-    :param told: file descriptor that the first process reads from
+    :param descriptor: file descriptor that the first process reads from
     """
 
-    def __init__(self, told: int) -> None:
-        self._told = told
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
 
     def begun(self) -> None:
         """Detach from the terminal and end the first process. Output to files and pipes continues.
@@ -33,8 +33,8 @@ class Background:
         """
         flush()
         os.setsid()
-        os.write(self._told, _BEGUN)
-        os.close(self._told)
+        os.write(self._descriptor, _BEGUN)
+        os.close(self._descriptor)
         nowhere = os.open(os.devnull, os.O_RDWR)
         os.dup2(nowhere, 0)
         for number in (1, 2):
@@ -50,19 +50,19 @@ def continue_in_background() -> Background:
     """
     sys.stdout.flush()
     sys.stderr.flush()
-    heard, told = os.pipe()
+    reader, writer = os.pipe()
     process = os.fork()
     if process:
-        os.close(told)
-        _wait(process, heard)
-    os.close(heard)
-    return Background(told)
+        os.close(writer)
+        _wait(process, reader)
+    os.close(reader)
+    return Background(writer)
 
 
-def _wait(process: int, heard: int) -> NoReturn:
+def _wait(process: int, reader: int) -> NoReturn:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the other process gets it too, and ends
     signal.signal(signal.SIGTERM, lambda *_: os.kill(process, signal.SIGTERM))
-    if os.read(heard, 1) == _BEGUN:
+    if os.read(reader, 1) == _BEGUN:
         os._exit(0)
     _, status = os.waitpid(process, 0)
     code = os.waitstatus_to_exitcode(status)

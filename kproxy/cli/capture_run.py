@@ -117,7 +117,7 @@ class CaptureInput:
         :param clean: whether everything else was read and decoded
         """
         for capture in self._opened:
-            tell_faults(capture)
+            report_faults(capture)
         return 0 if clean and not any(capture.faults for capture in self._opened) else EXIT_INCOMPLETE
 
     @cached_property
@@ -280,13 +280,13 @@ class CaptureRun(Generic[Options]):
         :param pause: called if there is nothing to read, and now and then
         """
         with ended_by_signals(capture.source.stop):
-            for exchange in (selecting or ExchangeSelection()).as_they_come(capture, reader, pause=pause):
+            for exchange in (selecting or ExchangeSelection()).follow(capture, reader, pause=pause):
                 self.reading.tally.add(exchange)
                 add(exchange)
 
-    def conclude(self, capture: Capture, *, told: bool = False, wanted: Filter | None = None) -> None:
+    def conclude(self, capture: Capture, *, printed: bool = False, wanted: Filter | None = None) -> None:
         """Print the notes on the reading, see :func:`conclude`."""
-        self.clean = conclude(capture, self.reading.tally, told=told, wanted=wanted)
+        self.clean = conclude(capture, self.reading.tally, printed=printed, wanted=wanted)
 
     def answer(self, *results: object, blocks: Iterable[Block], prose: bool = False) -> None:
         """Print the results.
@@ -308,7 +308,7 @@ class CaptureRun(Generic[Options]):
         shown = (
             markdown_lines(blocks) if self.as_markdown else text_lines(blocks, terminal_width(), prose=prose)
         )
-        echo_lines(self.reading.faults.whole(shown, "showing what was found"))
+        echo_lines(self.reading.faults.contained_items(shown, "showing what was found"))
 
 
 def _jobs(source: Source, paths: Sequence[str], asked: int | None) -> int:
@@ -334,10 +334,10 @@ def print_notes(capture: Capture) -> None:
 
     for note in notes(capture):
         echo(f"kproxy: {note}", err=True)
-    tell_faults(capture)
+    report_faults(capture)
 
 
-def tell_faults(capture: Capture) -> None:
+def report_faults(capture: Capture) -> None:
     """Print internal errors that were not reported yet on standard error."""
     for line in capture.faults.news():
         echo(f"kproxy: {line}", err=True)
@@ -358,12 +358,12 @@ def conclude_unread(capture: Capture) -> bool:
     return clean
 
 
-def conclude(capture: Capture, tally: Tally, *, told: bool = False, wanted: Filter | None = None) -> bool:
+def conclude(capture: Capture, tally: Tally, *, printed: bool = False, wanted: Filter | None = None) -> bool:
     """Print the notes on a reading on standard error; return whether everything was read and decoded.
 
     If not, print the closing line of ``kproxy read`` with the counts, because the exit code alone would be a riddle.
 
-    :param told: whether the closing line is on standard output anyway
+    :param printed: whether the closing line is on standard output anyway
     :param wanted: the filter; the closing line also counts exchanges that a limit left undecided
     """
     print_notes(capture)
@@ -371,6 +371,6 @@ def conclude(capture: Capture, tally: Tally, *, told: bool = False, wanted: Filt
     for note in undecided:
         echo(f"kproxy: {note}", err=True)
     clean = tally.clean(capture)
-    if not clean and not told:
+    if not clean and not printed:
         echo(f"kproxy: {tally.sentence(capture, wanted)}", err=True)
     return clean and not undecided

@@ -252,7 +252,7 @@ def parameters(declared: type[Any]) -> list[click.Parameter]:
 
 def arguments_of(declared: type[T], given: T) -> list[str]:
     """Return command-line arguments that give a command of options class `declared` the values in `given`."""
-    said: list[str] = []
+    arguments: list[str] = []
     behind: list[str] = []
     for each in parameters(declared):
         value = getattr(given, each.name or "")
@@ -260,11 +260,11 @@ def arguments_of(declared: type[T], given: T) -> list[str]:
         if isinstance(each, click.Argument):
             behind += map(str, values)
         elif isinstance(each, Option) and each.is_bool_flag:
-            said += [f"--{each.key}" if value else f"--no-{each.key}"]
+            arguments += [f"--{each.key}" if value else f"--no-{each.key}"]
         elif isinstance(each, Option):
             written = getattr(each.type, "written", str)
-            said += [f"--{each.key}={written(one)}" for one in values]
-    return [*said, "--", *behind] if behind else said
+            arguments += [f"--{each.key}={written(one)}" for one in values]
+    return [*arguments, "--", *behind] if behind else arguments
 
 
 @options
@@ -299,17 +299,17 @@ def command(
     :param parent: the group that it belongs to; None for kproxy itself
     :param attributes: of :class:`click.Command`
     """
-    return partial(made, Command, declared, name, parent, attributes)
+    return partial(built, Command, declared, name, parent, attributes)
 
 
 def group(
     declared: type[T], name: str | None = None, *, parent: click.Group | None = None, **attributes: Any
 ) -> Callable[[Callable[[T], None]], Group]:
     """Turn a function into a group of commands, as :func:`command` does for a command."""
-    return partial(made, Group, declared, name, parent, attributes)
+    return partial(built, Group, declared, name, parent, attributes)
 
 
-def made(
+def built(
     kind: type[C],
     declared: type[T],
     name: str | None,

@@ -148,8 +148,8 @@ def _target_of_file(path: str) -> Target:
 
     wrong = f"{path} is not output of 'kproxy api-versions --json': "
     with usage_errors(OSError, msgspec.DecodeError, before=wrong):
-        told = msgspec.json.decode(Path(path).read_bytes())
-    brokers = rows(told, "brokers") if isinstance(told, dict) else []
+        parsed = msgspec.json.decode(Path(path).read_bytes())
+    brokers = rows(parsed, "brokers") if isinstance(parsed, dict) else []
     ranges = [
         {number(row, "api_key"): (number(row, "min"), number(row, "max")) for row in rows(broker, "apis")}
         for broker in brokers

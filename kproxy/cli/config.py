@@ -86,11 +86,11 @@ def _set_options(
     known = {each.key: each for each in options_of(ctx.command) if each.configurable}
     group = ctx.command if isinstance(ctx.command, click.Group) else None
     inner = [] if group is None else [*group.list_commands(ctx), *(() if path else _OTHERS)]
-    said = configuration.table(*path)
+    table = configuration.table(*path)
     common = configuration.table("common") if path else {}
-    for key in common.keys() & known.keys() - said.keys():
+    for key in common.keys() & known.keys() - table.keys():
         yield ("common", key), known[key]
-    for key in said:
+    for key in table:
         if key in known:
             yield (*path, key), known[key]
         elif key not in inner:
@@ -104,12 +104,12 @@ def _value(configuration: Configuration, option: Option, ctx: click.Context, *ke
     :raises ConfigurationError: if it is invalid
     """
     table = configuration.table(*keys[:-1])
-    said = table[keys[-1]]
+    setting = table[keys[-1]]
     if option.is_bool_flag:
-        if not isinstance(said, bool):
-            raise configuration.error(f"expected true or false, got {said!r}", *keys)
-        return said
-    items = said if option.multiple and isinstance(said, list) else [said]
+        if not isinstance(setting, bool):
+            raise configuration.error(f"expected true or false, got {setting!r}", *keys)
+        return setting
+    items = setting if option.multiple and isinstance(setting, list) else [setting]
     number = isinstance(option.type, click.types.IntParamType)
     for item in items:
         if isinstance(item, bool) or not isinstance(item, int if number else str | int | float):

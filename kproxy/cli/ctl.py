@@ -11,7 +11,7 @@ import click
 from kproxy.cli.command import NoOptions, argument, command, group, option, options
 from kproxy.cli.common import usage_errors
 from kproxy.cli.options import FILTER
-from kproxy.cli.runs import RunOption, the_run, told_errors
+from kproxy.cli.runs import RunOption, reported_errors, the_run
 from kproxy.output import echo, echo_json
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class ControlOptions(RunOption):
         from kproxy.proxy.control import ControlClient
         from kproxy.text.control import lines_of
 
-        with told_errors():
+        with reported_errors():
             # not lasting: a client that leaves at once must neither keep holds alive nor end them
             with ControlClient(run.control_socket, control, lasting=False) as client:
                 answer = client.call(name, **parameters)
@@ -164,7 +164,7 @@ def hold(options: HoldOptions) -> None:
     edit and kill act on single messages from another terminal.
     """
     run = the_run(options.proxy)
-    with told_errors():
+    with reported_errors():
         hold_until_interrupted(run, options.wanted, as_json=options.prints_json)
 
 

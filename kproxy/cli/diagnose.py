@@ -115,7 +115,7 @@ class Diagnose(CaptureRun[DiagnoseOptions], short_help="Report what is wrong in 
         judge = self._follow if self.options.follow and capture.source.live else self._judge
         diagnosis = judge(capture)
         found = diagnosis.findings()
-        self.conclude(capture, told=not self.options.as_json)
+        self.conclude(capture, printed=not self.options.as_json)
         flush()
         shown = [each for each in found if each.severity >= self.least]
         result = self._result(capture, diagnosis, shown)
@@ -161,7 +161,7 @@ class Diagnose(CaptureRun[DiagnoseOptions], short_help="Report what is wrong in 
             if self.options.only or self.options.wanted
             else lambda incident: echo(incidents.brief(incident), err=True),
         )
-        self.follow(capture, reader, diagnosis.add, live.tell, self.selecting)
+        self.follow(capture, reader, diagnosis.add, live.update, self.selecting)
         return diagnosis
 
     # ------------------------------------------------------------ results
@@ -183,9 +183,9 @@ class Diagnose(CaptureRun[DiagnoseOptions], short_help="Report what is wrong in 
             yield Paragraph(text.span(tally.first, tally.last))
             yield BLANK
             yield Paragraph(verdict(found, faulty=bool(capture.faults)), whole=True)
-        yield from capture.faults.whole(self._happened(capture, diagnosis), "showing incidents")
+        yield from capture.faults.contained_items(self._happened(capture, diagnosis), "showing incidents")
         told = self._unexplained(diagnosis, found)
-        yield from capture.faults.whole(text.blocks(told, self.most), "showing findings")
+        yield from capture.faults.contained_items(text.blocks(told, self.most), "showing findings")
         yield from text.left_out(diagnosis.left_out)
         yield from text.blind(diagnosis.blind())
 

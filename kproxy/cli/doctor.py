@@ -67,12 +67,12 @@ def lines(found: Examination, width: int | None) -> Iterator[str]:
         yield ""
         yield style(area, bold=True)
         for check in checks:
-            yield from _told(check, names, width)
+            yield from _lines(check, names, width)
     yield ""
     yield from wrapped(conclusion(list(found.checks)), width)
 
 
-def _told(check: Check, names: int, width: int | None) -> Iterator[str]:
+def _lines(check: Check, names: int, width: int | None) -> Iterator[str]:
     state = check.state.value
     head = f"{INDENT}{check.name:<{names}}{GAP}{state:<{_STATE_WIDTH}}{GAP}"
     room = " " * len(head)

@@ -140,6 +140,6 @@ class ExchangeOutput:
             try:
                 yield self._lines.line(exchange)
                 if self.verbose:
-                    yield from faults.whole(exchange_tree(exchange), SHOWING, exchange.number)
+                    yield from faults.contained_items(exchange_tree(exchange), SHOWING, exchange.number)
             except Exception as error:
                 faults.note(error, SHOWING, exchange.number)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn, TypeVar
 
 import click
 
-from kproxy.cli.capture_run import CaptureRun, tell_faults
+from kproxy.cli.capture_run import CaptureRun, report_faults
 from kproxy.cli.command import Count, Number, option, options
 from kproxy.cli.common import (
     EXIT_UNREADABLE,
@@ -203,7 +203,7 @@ class Export(
             notes.append("no exchange was selected")
         for note in notes:
             echo(f"kproxy: {note}", err=True)
-        tell_faults(capture)
+        report_faults(capture)
         where = "standard output" if self.options.output == "-" else self.options.output
         echo(f"{words.counted(self.exchanges, 'exchange')} written to {where}.", err=True)
 

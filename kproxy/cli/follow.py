@@ -15,7 +15,7 @@ from kproxy.cli.selection import ExchangeSelection, there_are
 from kproxy.output import echo
 
 if TYPE_CHECKING:
-    from captures.analysis.client_trace.model import Line, Party, Question
+    from captures.analysis.client_trace.model import Line, Question, TracedClient
     from captures.exchanges import Capture, Exchange, ExchangeReader
 
 
@@ -57,13 +57,13 @@ class Follow(CaptureRun[FollowOptions], short_help="Show everything that one cli
         super().__init__(options, files)
 
     def run(self) -> None:
-        from captures.analysis.client_trace.connections import find_party
+        from captures.analysis.client_trace.connections import find_client
         from captures.analysis.client_trace.repeats import without_repeats
         from kproxy.cli.results import PartyResult
         from kproxy.text.follow import FollowText
 
         capture = self.reading.capture()
-        party = find_party(capture, self.question)
+        party = find_client(capture, self.question)
         if not party.ties:
             raise click.UsageError(self._nobody(capture))
         if self.options.mermaid:
@@ -74,7 +74,7 @@ class Follow(CaptureRun[FollowOptions], short_help="Show everything that one cli
             text = FollowText(self.reading.zone, self.reading.names)
             self.answer(PartyResult(self.reading.files, party), *log, blocks=text.blocks(party, shown))
 
-    def _log(self, capture: Capture, party: Party) -> list[Line]:
+    def _log(self, capture: Capture, party: TracedClient) -> list[Line]:
         from captures.analysis.client_trace.log import PartyLog, rows_of
 
         reader = self.reading.reader(capture)
@@ -83,7 +83,7 @@ class Follow(CaptureRun[FollowOptions], short_help="Show everything that one cli
         for exchange in self._exchanges(reader, rows_of(capture, party).tolist()):
             add(exchange)
         nothing: list[Line] = []
-        lines = capture.faults.made(log.result, "telling what it did", nothing)
+        lines = capture.faults.contained(log.result, "telling what it did", nothing)
         self.conclude(capture)
         return lines
 
@@ -114,7 +114,7 @@ class Follow(CaptureRun[FollowOptions], short_help="Show everything that one cli
         return f"no {name} with the ID {text!r} in the capture"
 
     # ------------------------------------------------------------ output
-    def _print_mermaid(self, capture: Capture, party: Party) -> None:
+    def _print_mermaid(self, capture: Capture, party: TracedClient) -> None:
         from captures.exchanges import ExchangeReader
         from captures.export.mermaid import SequenceDiagram
 

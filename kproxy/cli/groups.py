@@ -81,14 +81,16 @@ class Groups(CaptureRun[GroupsOptions], short_help="Show why groups rebalanced, 
 
     def _show(self, capture: Capture, timelines: list[GroupTimeline]) -> None:
         low, high = self.reading.bounds(capture, self.options.begin, self.options.end)
-        told = [(each, _within(each.rebalances, low, high)) for each in self._chosen(timelines)]
+        timelines_shown = [(each, _within(each.rebalances, low, high)) for each in self._chosen(timelines)]
         if self.options.html is not None:
-            self._write_html(told, low, high)
+            self._write_html(timelines_shown, low, high)
         elif self.options.mermaid:
-            self._print_mermaid(told)
+            self._print_mermaid(timelines_shown)
         else:
-            found = sorted((each for _, shown in told for each in shown), key=lambda each: each.time)
-            self.answer(*found, blocks=self._blocks(told))
+            found = sorted(
+                (each for _, shown in timelines_shown for each in shown), key=lambda each: each.time
+            )
+            self.answer(*found, blocks=self._blocks(timelines_shown))
 
     # ------------------------------------------------------------ reading
     def _timelines(self, capture: Capture) -> list[GroupTimeline]:
@@ -108,13 +110,13 @@ class Groups(CaptureRun[GroupsOptions], short_help="Show why groups rebalanced, 
         from kproxy.cli.groups_live import LiveGroups
 
         reader = self.reading.reader(capture, live=True)
-        live = LiveGroups(capture, reader.knowledge, lambda *told: self._tell(capture, *told))
+        live = LiveGroups(capture, reader.knowledge, lambda *found: self._print(capture, *found))
         self.follow(capture, reader, live.add, live.look)
         timelines = live.conclude()
         self.conclude(capture)
         return timelines
 
-    def _tell(self, capture: Capture, timeline: GroupTimeline, rebalance: Rebalance) -> None:
+    def _print(self, capture: Capture, timeline: GroupTimeline, rebalance: Rebalance) -> None:
         """Print a rebalance of a growing capture, if it is selected."""
         if (
             self.options.html is not None
@@ -136,16 +138,16 @@ class Groups(CaptureRun[GroupsOptions], short_help="Show why groups rebalanced, 
         return [each for each in timelines if each.group in wanted]
 
     # ------------------------------------------------------------ output
-    def _blocks(self, told: list[Told]) -> Iterator[Block]:
+    def _blocks(self, shown: list[Told]) -> Iterator[Block]:
         from kproxy.text.blocks import BLANK, Paragraph
 
         text = self._text()
-        if not told:
+        if not shown:
             yield Paragraph("No group was seen: no client spoke with a coordinator as a member.")
-        for index, each in enumerate(told):
+        for index, each in enumerate(shown):
             if index:
                 yield BLANK
-            yield from self.reading.faults.whole(text.blocks(*each), f"showing group {index + 1}")
+            yield from self.reading.faults.contained_items(text.blocks(*each), f"showing group {index + 1}")
 
     def _text(self) -> GroupText:
         from kproxy.text.groups import GroupText
@@ -157,13 +159,13 @@ class Groups(CaptureRun[GroupsOptions], short_help="Show why groups rebalanced, 
             incidents=self.incidents,
         )
 
-    def _write_html(self, told: list[Told], low: int | None, high: int | None) -> None:
+    def _write_html(self, shown: list[Told], low: int | None, high: int | None) -> None:
         from captures.export.group_html import page
         from captures.meaning import words
 
         assert self.options.html is not None
         text = page(
-            told,
+            shown,
             names=self.reading.names,
             zone=self.reading.zone,
             begin=low,
@@ -173,15 +175,15 @@ class Groups(CaptureRun[GroupsOptions], short_help="Show why groups rebalanced, 
         )
         with replacing(self.options.html) as file:
             file.write(text.encode())
-        count = sum(len(rebalances) for _, rebalances in told)
+        count = sum(len(rebalances) for _, rebalances in shown)
         where = "standard output" if self.options.html == "-" else self.options.html
-        what = f"{words.counted(len(told), 'group')} with {words.counted(count, 'rebalance')}"
+        what = f"{words.counted(len(shown), 'group')} with {words.counted(count, 'rebalance')}"
         echo(f"{what} written to {where}.", err=True)
 
-    def _print_mermaid(self, told: list[Told]) -> None:
+    def _print_mermaid(self, shown: list[Told]) -> None:
         from captures.export.group_mermaid import lines
 
-        for line in lines(told, self.reading.zone):
+        for line in lines(shown, self.reading.zone):
             echo(line)
 
 

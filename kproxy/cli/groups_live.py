@@ -32,11 +32,11 @@ class LiveGroups:
     def __init__(self, capture: Capture, knowledge: SessionContext, tell: Tell) -> None:
         self._capture = capture
         self._knowledge = knowledge
-        self._tell = tell
+        self._print = tell
         self._histories = GroupHistories(knowledge.topic_name, capture)
         self.add = capture.faults.guarded(self._histories.add, HISTORIES)
         self._running: set[Hashable] = set()
-        self._told: Counter[Hashable] = Counter()
+        self._printed: Counter[Hashable] = Counter()
         self._pace = Pace(_EVERY)
 
     def look(self) -> None:
@@ -57,33 +57,33 @@ class LiveGroups:
         return timelines
 
     def _news(self, timeline: GroupTimeline, now: int | None) -> None:
-        for rebalance in self._untold(timeline):
+        for rebalance in self._unprinted(timeline):
             if rebalance.running:
-                key = timeline.group, rebalance.before
+                key = timeline.group, rebalance.previous_generation
                 long = now is None or now - rebalance.time >= LONG
                 if long and key not in self._running:
                     self._running.add(key)
-                    self._tell(timeline, rebalance)
+                    self._print(timeline, rebalance)
                 continue
             over = rebalance.time if rebalance.end is None else rebalance.end
             if now is not None and now - over < SETTLED:
                 return  # later ones are reported later
-            self._told[_identity(rebalance)] += 1
-            self._tell(timeline, rebalance)
+            self._printed[_identity(rebalance)] += 1
+            self._print(timeline, rebalance)
 
-    def _untold(self, timeline: GroupTimeline) -> Iterator[Rebalance]:
+    def _unprinted(self, timeline: GroupTimeline) -> Iterator[Rebalance]:
         """Yield the rebalances that were not yet reported as over.
 
         A group that lost its state starts counting again, so that several rebalances may have the same generations.
         """
         seen: Counter[Hashable] = Counter()
-        told = self._told.copy()
+        printed = self._printed.copy()
         for rebalance in timeline.rebalances:
             key = _identity(rebalance)
             seen[key] += 1
-            if rebalance.running or seen[key] > told[key]:
+            if rebalance.running or seen[key] > printed[key]:
                 yield rebalance
 
 
 def _identity(rebalance: Rebalance) -> Hashable:
-    return rebalance.group, rebalance.before, rebalance.generation
+    return rebalance.group, rebalance.previous_generation, rebalance.generation

@@ -91,7 +91,7 @@ class Incidents(
             flush()
 
         live = LiveFindings(diagnosis, capture, reader.knowledge, lambda _: None, incident=report)
-        self.follow(capture, reader, diagnosis.add, live.tell)
+        self.follow(capture, reader, diagnosis.add, live.update)
         live.conclude()
         self.conclude(capture)
 

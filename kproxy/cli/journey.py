@@ -60,7 +60,7 @@ class Journey(
     """
 
     def __init__(self, options: JourneyOptions) -> None:
-        self.sought, files = _sought(options)
+        self.sought, files = _query(options)
         super().__init__(options, files)
 
     def run(self) -> None:
@@ -82,7 +82,9 @@ class Journey(
             )
         most = None if self.options.show_all else _JOURNEYS
         nothing = JourneyResult(self.sought, [], 0, None, {})
-        result = capture.faults.made(lambda: journeys.result(most), "telling the way of records", nothing)
+        result = capture.faults.contained(
+            lambda: journeys.result(most), "telling the way of records", nothing
+        )
         if self.options.groups:
             result = result.of_groups(chosen(result.groups, self.options.groups))
         times = capture.table.column("request_first")
@@ -109,7 +111,7 @@ class Journey(
             yield Paragraph(f"… {words.counted(result.more, 'record')} more fit, --all shows them")
 
 
-def _sought(options: JourneyOptions) -> tuple[RecordQuery, tuple[str, ...]]:
+def _query(options: JourneyOptions) -> tuple[RecordQuery, tuple[str, ...]]:
     """Return the query for records, and the captures.
 
     :raises click.UsageError: if the query is missing or contradictory
@@ -141,7 +143,7 @@ def _bytes(text: str | None) -> bytes | None:
 
 def _nothing(result: JourneyResult) -> str:
     """Return a message that no record was found, and which records exist."""
-    sought, offsets = result.sought, result.offsets
+    sought, offsets = result.query, result.offsets
     if sought.offset is None or not offsets:
         where = sought.topic or "any topic"
         return f"No such record of {where} is in the capture." if sought.single else f"No records of {where}."

@@ -56,10 +56,10 @@ class Lag(CaptureRun[LagOptions], short_help="Show how far groups are behind, ov
         stats = LagStats(reader.knowledge.topic_name)
         everything = np.arange(len(reader))
         columns = self.reading.counted(reader, everything, TAKEN, FOLLOWING)
-        told = stats.add_all(reader, columns, everything)
-        deque(with_progress(told, lambda number: number, len(reader), FOLLOWING), maxlen=0)
+        steps = stats.add_all(reader, columns, everything)
+        deque(with_progress(steps, lambda number: number, len(reader), FOLLOWING), maxlen=0)
         nothing: list[LagRow] = []
-        rows = capture.faults.made(
+        rows = capture.faults.contained(
             partial(stats.result, tally.last), "telling how far groups are behind", nothing
         )
         incidents = self._incidents(capture, reader)
@@ -67,15 +67,17 @@ class Lag(CaptureRun[LagOptions], short_help="Show how far groups are behind, ov
         self.conclude(capture)
         shown = chosen(sorted({row.group for row in rows}), self.options.groups)
         groups = {
-            group: list(mine)
-            for group, mine in groupby((row for row in rows if row.group in shown), lambda row: row.group)
+            group: list(rows_of_group)
+            for group, rows_of_group in groupby(
+                (row for row in rows if row.group in shown), lambda row: row.group
+            )
         }
         result = LagResult(
             self.reading.files,
             tally.first,
             tally.last,
-            [GroupLag(group, *total(mine)) for group, mine in groups.items()],
-            [row for mine in groups.values() for row in mine],
+            [GroupLag(group, *total(rows_of_group)) for group, rows_of_group in groups.items()],
+            [row for rows_of_group in groups.values() for row in rows_of_group],
         )
         because = {row.because_of for row in result.partitions}
         roots = [each for each in incidents if each.id in because]

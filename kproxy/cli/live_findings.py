@@ -94,7 +94,7 @@ class LiveFindings:
 
     :param diagnosis: is fed by the code that reads the capture
     :param knowledge: of the reader that decodes the exchanges
-    :param tell: called with each finding to report
+    :param update: called with each finding to report
     :param least: findings of lower severity are not reported
     :param whole: whether the diagnosis sees all exchanges, so that unanswered requests belong to it too
     :param incident: called with each incident to report, before the findings; None omits incidents
@@ -116,13 +116,13 @@ class LiveFindings:
         self._incidents = IncidentNews()
         self._capture = capture
         self._knowledge = knowledge
-        self._tell = tell
+        self._print = tell
         self._least = least
         self._whole = whole
-        self._told: dict[tuple[str, str], tuple[Severity, int]] = {}
+        self._printed: dict[tuple[str, str], tuple[Severity, int]] = {}
         self._pace = Pace(_EVERY)
 
-    def tell(self) -> None:
+    def update(self) -> None:
         """Report news; does nothing shortly after the last call."""
         if not self._pace.due:
             return
@@ -135,8 +135,8 @@ class LiveFindings:
                 if effect and finding.severity < Severity.HIGH:
                     continue
                 if finding.severity >= self._least and self._is_news(finding):
-                    self._told[finding.key] = finding.severity, finding.count
-                    self._tell(finding)
+                    self._printed[finding.key] = finding.severity, finding.count
+                    self._print(finding)
 
     def conclude(self) -> None:
         """Report incidents with news since they were reported; the capture has ended."""
@@ -153,7 +153,7 @@ class LiveFindings:
         return pending_calls(self._capture, self._knowledge) if self._whole else []
 
     def _is_news(self, finding: Finding) -> bool:
-        before = self._told.get(finding.key)
+        before = self._printed.get(finding.key)
         return before is None or finding.severity > before[0] or finding.count >= _GROWN * before[1]
 
 
@@ -178,7 +178,7 @@ class LiveDiagnosis:
             self._diagnosis,
             capture,
             knowledge,
-            self._tell,
+            self._print,
             least=Severity.LOW,
             incident=lambda each: notice(self._incident_text.brief(each)),
         )
@@ -190,15 +190,15 @@ class LiveDiagnosis:
         """Pass an exchange to the rules, just after it was decoded."""
         self._look(exchange)
 
-    def tell(self) -> None:
+    def update(self) -> None:
         """Report news; does nothing shortly after the last call."""
-        self._faults.made(self._live.tell, _DIAGNOSIS, None)
+        self._faults.contained(self._live.update, _DIAGNOSIS, None)
         for line in self._faults.news():
             notice(line)
 
     def conclude(self) -> None:
         """Report all findings on standard error."""
-        for line in self._faults.whole(text_lines(self._blocks(), None, prose=True), _DIAGNOSIS):
+        for line in self._faults.contained_items(text_lines(self._blocks(), None, prose=True), _DIAGNOSIS):
             echo(line, err=True)
 
     def _blocks(self) -> Iterator[Block]:
@@ -206,22 +206,22 @@ class LiveDiagnosis:
         yield BLANK
         if self._diagnosis.incidents:
             blocks = self._incident_text.blocks(self._diagnosis.incidents, self._capture.latest)
-            yield from self._faults.whole(blocks, _DIAGNOSIS)
+            yield from self._faults.contained_items(blocks, _DIAGNOSIS)
             yield BLANK
         yield Paragraph(verdict(found, faulty=bool(self._faults)), whole=True)
-        yield from self._faults.whole(self._text.blocks(found), _DIAGNOSIS)
+        yield from self._faults.contained_items(self._text.blocks(found), _DIAGNOSIS)
         yield from self._text.left_out(self._diagnosis.left_out)
 
     def _add(self, exchange: Exchange) -> None:
-        self._diagnosis.add(exchange if self._again is None else self._decoded_again(self._again, exchange))
+        self._diagnosis.add(exchange if self._again is None else self._decoded(self._again, exchange))
 
     @staticmethod
-    def _decoded_again(reader: ExchangeReader, exchange: Exchange) -> Exchange:
+    def _decoded(reader: ExchangeReader, exchange: Exchange) -> Exchange:
         (raw,) = reader.take([exchange.row])
         raw.number = exchange.number
         return raw
 
-    def _tell(self, finding: Finding) -> None:
+    def _print(self, finding: Finding) -> None:
         notice(self._text.notice(finding))
 
 

@@ -19,7 +19,7 @@ from captures.live.recorder import Match
 from captures.live.recording import open_recording
 from captures.packets import CaptureError
 from captures.packets.spool import DEFAULT_SPOOL
-from kproxy.cli.capture_run import tell_faults
+from kproxy.cli.capture_run import report_faults
 from kproxy.cli.common import filter_option, names_of
 from kproxy.cli.exchange_output import ExchangeOutput
 from kproxy.cli.options import LiveOptions
@@ -99,7 +99,7 @@ class LiveOutput:
         pause = partial(self._unless_unread, pause)
         if self._diagnoses:
             look, pause = self._diagnosing(reader, look, pause)
-        exchanges = tally.counting(self._selecting.as_they_come(capture, reader, pause, look))
+        exchanges = tally.counting(self._selecting.follow(capture, reader, pause, look))
         if self._quiet:
             deque(exchanges, maxlen=0)
         else:
@@ -164,7 +164,7 @@ class LiveOutput:
 
         def pause_too() -> None:
             pause()
-            beside.tell()
+            beside.update()
 
         return look_too, pause_too
 
@@ -184,7 +184,7 @@ class LiveOutput:
         before_closing()
         if self._diagnosis is not None:
             self._diagnosis.conclude()
-        tell_faults(capture)
+        report_faults(capture)
         if not self._quiet:
             to_terminal = self.showing.terminal and not self.showing.as_json
             echo(tally.sentence(capture, self.wanted), err=not to_terminal)

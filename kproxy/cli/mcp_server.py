@@ -85,7 +85,7 @@ async def _serve(arguments: Callable[[Tool, Mapping[str, Any]], list[str]], seco
             why = "" if error.validator == "oneOf" else f"{where}{error.message}. "
             return _failed(f"{why}{tool.about}")
         async with turn:
-            return _told(await answer(arguments(tool, given), seconds))
+            return _result(await answer(arguments(tool, given), seconds))
 
     server = Server(
         "kproxy",
@@ -124,11 +124,11 @@ async def answer(arguments: Sequence[str], seconds: float) -> Answer:
             process.kill()
             await process.wait()
     ended = None if late or len(text) > _MOST else process.returncode
-    said = text.decode("utf-8", "replace")
-    if len(said) > _MOST:
-        said = said[:_MOST].rpartition("\n")[0] or said[:_MOST]
-        late = f"cut after {len(said):,} characters: ask for less (a filter, a time, a count, without all)"
-    return Answer(said, "\n".join(filter(None, (late, (await notes).strip()))), ended)
+    output = text.decode("utf-8", "replace")
+    if len(output) > _MOST:
+        output = output[:_MOST].rpartition("\n")[0] or output[:_MOST]
+        late = f"cut after {len(output):,} characters: ask for less (a filter, a time, a count, without all)"
+    return Answer(output, "\n".join(filter(None, (late, (await notes).strip()))), ended)
 
 
 async def _read(stream: asyncio.StreamReader, most: int) -> str:
@@ -139,7 +139,7 @@ async def _read(stream: asyncio.StreamReader, most: int) -> str:
     return kept.decode("utf-8", "replace")
 
 
-def _told(answer: Answer) -> types.CallToolResult:
+def _result(answer: Answer) -> types.CallToolResult:
     if answer.exit_status and not answer.text:  # nothing could be read, or the question is invalid
         # without the usage line
         return _failed(answer.notes.rpartition("Error: ")[2] or "kproxy said nothing")

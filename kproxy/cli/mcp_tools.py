@@ -67,16 +67,16 @@ class Tool:
         :param reading: options that say how the captures are read
         """
         declared = _options(self.command)
-        said = [self.command, "--color=never", *reading]
-        said += [f"--{flag}" for flag in _FIXED if flag.removeprefix("no-") in declared]
+        arguments = [self.command, "--color=never", *reading]
+        arguments += [f"--{flag}" for flag in _FIXED if flag.removeprefix("no-") in declared]
         for key in self.options:
             value = given.get(_parameter(key))
             if value is True:
-                said.append(f"--{key}")
+                arguments.append(f"--{key}")
             elif value not in (None, False):
-                said += [f"--{key}={each}" for each in (value if isinstance(value, list) else [value])]
+                arguments += [f"--{key}={each}" for each in (value if isinstance(value, list) else [value])]
         subject = [] if self.subject is None else [given[name] for name in self.subject[:1] if name in given]
-        return [*said, "--", *subject, *files]
+        return [*arguments, "--", *subject, *files]
 
     def _property(self, option: Option) -> dict[str, Any]:
         kind = option.type

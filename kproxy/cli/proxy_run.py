@@ -63,15 +63,15 @@ class PlaneProcess:
     """The data plane, seen from outside.
 
     :param settings: of the data plane
-    :param told: called with each event, from a thread
+    :param on_event: called with each event, from a thread
     :param unheard: whether standard error is a terminal that the command will leave
     :ivar failure: why it could not start, or ended unexpectedly
     """
 
     def __init__(
-        self, settings: Settings, told: Callable[[dict[str, Any]], None], *, unheard: bool = False
+        self, settings: Settings, on_event: Callable[[dict[str, Any]], None], *, unheard: bool = False
     ) -> None:
-        self._told = told
+        self._on_event = on_event
         self.failure = ""
         self._ready = Event()
         # a session of its own: Ctrl-C in the terminal is for this process, which then stops the data plane
@@ -103,7 +103,7 @@ class PlaneProcess:
             elif event["event"] == "ready":
                 self._ready.set()
             with suppress(BrokenPipeError):  # standard error was closed
-                self._told(event)
+                self._on_event(event)
         code = self._process.wait()
         if not clean and not self.failure:
             self.failure = f"forwarding ended unexpectedly ({_ending(code)})"
@@ -186,7 +186,7 @@ class ProxyRun:
         folder = RunFolder.create(self._settings.listen[1])
         settings = replace(self._settings, run_folder=str(folder.path))
         leaves_terminal = self._background is not None and sys.stderr.isatty()
-        plane = PlaneProcess(settings, self._told, unheard=leaves_terminal)
+        plane = PlaneProcess(settings, self._on_event, unheard=leaves_terminal)
         before = signal.signal(signal.SIGUSR1, self._asked)
         try:
             with ended_by_signals(plane.stop):
@@ -215,11 +215,11 @@ class ProxyRun:
     def _leave(self, folder: RunFolder) -> int:
         """Leave the data plane running alone."""
         self._left = True
-        self._tell_where(folder)
+        self._print_folder(folder)
         return 0
 
     @staticmethod
-    def _tell_where(folder: RunFolder) -> None:
+    def _print_folder(folder: RunFolder) -> None:
         name = folder.path.name
         notice(
             f"it runs in the background: kproxy attach --run {name} shows it, kproxy ctl --run {name} drain ends it"
@@ -235,9 +235,9 @@ class ProxyRun:
         options, web = self._options, self._options.web
         if web is None:
             return nullcontext()
-        said = (f"--web={address_text(*web)}", *(["--control"] if options.web_control else []))
+        arguments = (f"--web={address_text(*web)}", *(["--control"] if options.web_control else []))
         shown = arguments_of(LiveOptions, options)
-        return pages_beside(["attach", f"--run={folder.path.name}", *said, *shown])
+        return pages_beside(["attach", f"--run={folder.path.name}", *arguments, *shown])
 
     @staticmethod
     def _end(plane: PlaneProcess, settings: Settings) -> None:
@@ -284,7 +284,7 @@ class ProxyRun:
         if self._metrics is not None:
             self._serve_metrics(folder)
         if self._background is not None:
-            self._tell_where(folder)
+            self._print_folder(folder)
             self._background.begun()
         if self._ui:
             return self._open(capture, folder, settings, plane)
@@ -364,7 +364,7 @@ class ProxyRun:
             self._metrics.close()
             self._metrics = None
 
-    def _told(self, event: dict[str, Any]) -> None:
+    def _on_event(self, event: dict[str, Any]) -> None:
         name = event["event"]
         if name == "listening":
             host, _, port = event["address"].rpartition(":")

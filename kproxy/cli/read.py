@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from kproxy.cli.capture_run import CaptureRun, tell_faults
+from kproxy.cli.capture_run import CaptureRun, report_faults
 from kproxy.cli.command import Count, argument, option, options
 from kproxy.cli.common import (
     filter_option,
@@ -103,7 +103,7 @@ class Read(CaptureRun[ReadOptions], short_help="Show the exchanges of a capture.
         self.clean = tally.clean(capture) and not undecided
         for note in [*notes(capture), *undecided]:
             echo(f"kproxy: {note}", err=True)
-        tell_faults(capture)
+        report_faults(capture)
         flush()
         echo(
             tally.sentence(capture, self.selecting.wanted),
@@ -131,7 +131,7 @@ class Read(CaptureRun[ReadOptions], short_help="Show the exchanges of a capture.
     def _show_live(self, capture: Capture) -> None:
         """Print exchanges as they complete, until the capture ends, or is stopped."""
         reader = self.showing.reader(capture, live=True)
-        exchanges = self.selecting.as_they_come(capture, reader, pause=flush)
+        exchanges = self.selecting.follow(capture, reader, pause=flush)
         with ended_by_signals(capture.source.stop):
             self.showing.show_live(self._counted(exchanges), capture.faults)
         capture.source.stop()  # it may not have ended
@@ -196,7 +196,7 @@ class Read(CaptureRun[ReadOptions], short_help="Show the exchanges of a capture.
         else:
             parts += [traced_exchange(exchange), problem_lines(exchange)]
         for part in parts:
-            echo_lines(capture.faults.whole(part, SHOWING, number))
+            echo_lines(capture.faults.contained_items(part, SHOWING, number))
         flush()
-        tell_faults(capture)
+        report_faults(capture)
         self.clean = (tokens or exchange.decoded_fully) and not capture.faults

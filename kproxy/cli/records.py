@@ -189,7 +189,7 @@ class Records(CaptureRun[RecordsOptions], short_help="Show the records: keys, va
             show_secrets=options.show_secrets,
         )
         if live:
-            exchanges = selecting.as_they_come(capture, reader, pause=flush)
+            exchanges = selecting.follow(capture, reader, pause=flush)
             with ended_by_signals(capture.source.stop):
                 self._show_in_turn(exchanges, listing, capture, sample=1)
             capture.source.stop()
@@ -275,7 +275,8 @@ class Records(CaptureRun[RecordsOptions], short_help="Show the records: keys, va
         self, exchanges: Iterable[Exchange], listing: RecordListing, capture: Capture
     ) -> Iterator[CapturedRecord]:
         return chain.from_iterable(
-            capture.faults.whole(listing.of(exchange), _LISTING, exchange.number) for exchange in exchanges
+            capture.faults.contained_items(listing.of(exchange), _LISTING, exchange.number)
+            for exchange in exchanges
         )
 
     def _begin(self, records: Iterator[CapturedRecord], sample: int) -> list[CapturedRecord]:

@@ -11,7 +11,7 @@ import click
 
 from dissectors.units import SECOND
 from kproxy.addresses import Address
-from kproxy.cli.capture_run import CaptureInput, tell_faults
+from kproxy.cli.capture_run import CaptureInput, report_faults
 from kproxy.cli.command import Number, command, option, options
 from kproxy.cli.common import EXIT_UNREADABLE, filter_option, reported_endings, usage_errors, with_progress
 from kproxy.cli.options import (
@@ -158,7 +158,7 @@ class ReplayRun:
             echo(f"kproxy: {error}", err=True)
             return EXIT_UNREADABLE
         self._conclude(len(plan.steps))
-        tell_faults(capture)
+        report_faults(capture)
         as_recorded = self.results.same and self.results.sent == len(plan.steps) and not capture.faults
         return 0 if as_recorded else EXIT_DIFFERENT
 

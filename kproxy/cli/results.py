@@ -13,7 +13,7 @@ if TYPE_CHECKING:  # each result is imported only by the command that prints it
     from captures.analysis.api_stats import ApiRow
     from captures.analysis.client_compat import BrokerFit
     from captures.analysis.client_stats import ClientRow
-    from captures.analysis.client_trace.model import Party
+    from captures.analysis.client_trace.model import TracedClient
     from captures.analysis.clients.inventory import Client
     from captures.analysis.comparison.model import Comparison
     from captures.analysis.compat_model import ClientVerdict, Target
@@ -138,7 +138,7 @@ class PartyResult:
     )
 
     captures: Captures
-    party: Party
+    party: TracedClient
     what: Literal["party"] = "party"
 
 
@@ -147,7 +147,7 @@ class JourneysResult:
     """The output of ``kproxy journey``."""
 
     JSON = (
-        "captures first last sought=result.sought partitions=result.partitions journeys=result.journeys "
+        "captures first last sought=result.query partitions=result.partitions journeys=result.journeys "
         "more=result.more waits=result.waits"
     )
 

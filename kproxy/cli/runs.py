@@ -74,7 +74,7 @@ def _about(run: Run) -> str:
 
 
 @contextmanager
-def told_errors() -> Iterator[None]:
+def reported_errors() -> Iterator[None]:
     """Report why a proxy did not carry out a command, and exit."""
     from kproxy.proxy.control import ClosedError, CommandError
 

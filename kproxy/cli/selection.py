@@ -64,7 +64,7 @@ class ExchangeSelection:
             return chosen[: self.count]
         return self.wanted.select(reader, among=self.rows(capture), most=self.count)
 
-    def as_they_come(
+    def follow(
         self,
         capture: Capture,
         reader: ExchangeReader,

@@ -57,7 +57,7 @@ class SniffRun:
         self._keylog = keylog_option(options.keylog, growing=True, file=opened.keylog)
         self._names = names_of(options.hosts)
         self._limit = DEFAULT_SPOOL if options.spool is None else options.spool
-        self._told = False
+        self._reported = False
         self._folder: Path | None = None
         self._recorder: Recorder | None = None
         if options.ring is None:
@@ -107,11 +107,11 @@ class SniffRun:
         options, web = self._options, self._options.web
         if web is None:
             return nullcontext()
-        said = [f"--listen={address_text(*web)}", *arguments_of(ContentOptions, options)]
+        arguments = [f"--listen={address_text(*web)}", *arguments_of(ContentOptions, options)]
         given = {"keylog": options.keylog, "filter": options.wanted}
-        said += [f"--{name}={value}" for name, value in given.items() if value is not None]
-        said += arguments_of(HostsOption, options)
-        return pages_beside(["serve", "--follow", *said, "--", str(self._folder or options.write)])
+        arguments += [f"--{name}={value}" for name, value in given.items() if value is not None]
+        arguments += arguments_of(HostsOption, options)
+        return pages_beside(["serve", "--follow", *arguments, "--", str(self._folder or options.write)])
 
     def _asked(self, *_: object) -> None:
         if self._recorder is not None:
@@ -163,8 +163,8 @@ class SniffRun:
         """Flush the output; report the backlog if stopping takes long."""
         flush()
         waiting = self._ring.waiting
-        if self._sniffer.stopping and waiting > _WORTH_A_WORD and not self._told:
-            self._told = True
+        if self._sniffer.stopping and waiting > _WORTH_A_WORD and not self._reported:
+            self._reported = True
             notice(f"{waiting >> 20} MiB are still to be read; Ctrl-C again ends at once")
 
     def _end(self) -> None:

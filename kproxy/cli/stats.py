@@ -122,7 +122,7 @@ class Stats(CaptureRun[StatsOptions], short_help="Show statistics of a capture."
             print_notes(capture)
         else:
             self._add(capture, connections, tally)
-            self.conclude(capture, told=not self.options.as_json, wanted=self.selecting.wanted)
+            self.conclude(capture, printed=not self.options.as_json, wanted=self.selecting.wanted)
         rows = self._connection_rows(capture, connections)
         result = self._result(capture, tally, rows) if self.as_json else None
         self.answer(result, blocks=self._blocks(capture, tally, rows))
@@ -173,7 +173,7 @@ class Stats(CaptureRun[StatsOptions], short_help="Show statistics of a capture."
             "latency": lambda: self.shares.add_columns(columns, reader, indexes),
         }
         for table in self.tables:
-            capture.faults.made(by_table[table], f"the table {table}", None)
+            capture.faults.contained(by_table[table], f"the table {table}", None)
 
     def _add_columns(self, capture: Capture) -> None:
         from captures.exchanges.columns import ExchangeColumns
@@ -205,7 +205,7 @@ class Stats(CaptureRun[StatsOptions], short_help="Show statistics of a capture."
         from captures.json_objects import to_json
         from kproxy.cli.results import Statistics
 
-        shown = Statistics(self.reading.files, self._names_met(capture))
+        shown = Statistics(self.reading.files, self._names_found(capture))
         if not self.options.quick:
             shown.exchanges, shown.first, shown.last = tally.exchanges, tally.first, tally.last
         made: dict[str, tuple[str, Callable[[], Any]]] = {
@@ -220,10 +220,10 @@ class Stats(CaptureRun[StatsOptions], short_help="Show statistics of a capture."
         shape: dict[str, Any] = to_json(shown)
         for table in self.tables:  # in the order requested
             name, rows = made[table]
-            shape[name] = capture.faults.made(rows, f"the table {table}", [])
+            shape[name] = capture.faults.contained(rows, f"the table {table}", [])
         return shape
 
-    def _names_met(self, capture: Capture) -> dict[str, list[str]]:
+    def _names_found(self, capture: Capture) -> dict[str, list[str]]:
         """Return the names of addresses in the capture, for those that have any."""
         names = self.reading.names
         ends = {
@@ -243,7 +243,7 @@ class Stats(CaptureRun[StatsOptions], short_help="Show statistics of a capture."
                 yield Paragraph(f"{begin} to {end} {zone_name(tally.first, zone)}")
         for name in self.tables:
             made = partial(self._table, name, connections)
-            table = capture.faults.made(made, f"the table {name}", None)
+            table = capture.faults.contained(made, f"the table {name}", None)
             if table is not None and table.rows:
                 of_one = _ROWS_IN_OVERVIEW if self.overview else _ROWS_OF_ONE
                 table.most = None if self.options.show_all else of_one

@@ -238,7 +238,7 @@ class WriteTables:
             echo(f"kproxy: {plain(error)}", err=True)
             return EXIT_UNREADABLE
         self._print(summary)
-        for line in summary.faults.told:
+        for line in summary.faults.sentences:
             echo(f"kproxy: {line}", err=True)
         if summary.nothing_read:
             return EXIT_UNREADABLE
@@ -402,13 +402,13 @@ class StageBars:
         self._stage = ""
 
     def __enter__(self) -> Progress:
-        return self._tell if sys.stderr.isatty() else lambda stage, done, total: None
+        return self._show if sys.stderr.isatty() else lambda stage, done, total: None
 
     def __exit__(self, *_: object) -> None:
         if self._bar is not None:
             self._bar.close()
 
-    def _tell(self, stage: str, done: int, total: int) -> None:
+    def _show(self, stage: str, done: int, total: int) -> None:
         if self._bar is None or stage != self._stage:
             self.__exit__()
             self._stage = stage

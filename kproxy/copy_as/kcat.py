@@ -141,9 +141,9 @@ def _join_group(request: RequestToCopy) -> Iterator[Command]:
 def subscribed(request: RequestToCopy) -> list[str]:
     """Return the topics that a JoinGroup of a consumer subscribes to."""
     for index, _ in enumerate(request.value["protocols"]):
-        said = request.exchange.annotations.decoded.get(f"request.protocols[{index}].metadata")
-        if isinstance(said, dict) and said.get("topics"):
-            return [str(topic) for topic in said["topics"]]
+        metadata = request.exchange.annotations.decoded.get(f"request.protocols[{index}].metadata")
+        if isinstance(metadata, dict) and metadata.get("topics"):
+            return [str(topic) for topic in metadata["topics"]]
     return []
 
 

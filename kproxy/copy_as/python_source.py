@@ -51,8 +51,8 @@ def script(exchange: Exchange, side: Side, *, show_secrets: bool) -> str:
     if body is None:
         raise CannotCopyError("SASL tokens are not Kafka messages: copy their bytes as hex")
     # decode again: in the exchange, records were replaced for display
-    again = decode_request(payload) if side == "request" else decode_response(payload, body.key, body.asked)
-    lines = [*_opening(exchange, side), *_message(again, side, payload), *_FRAME]
+    decoded = decode_request(payload) if side == "request" else decode_response(payload, body.key, body.asked)
+    lines = [*_opening(exchange, side), *_message(decoded, side, payload), *_FRAME]
     lines += _sending(exchange) if side == "request" else _PRINTING
     return "".join(f"{line}\n" for line in lines)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import NamedTuple
 
-from dissectors.budget import Budget, of_message
+from dissectors.budget import Budget, message_budget
 from dissectors.embedded import INTERNAL_TOPICS
 from dissectors.frames import decode_request
 from dissectors.records import Batch, Record, record_set
@@ -87,7 +87,7 @@ def partitions(asked: RequestToCopy) -> Iterator[Partition]:
     value = None if body is None else decode_request(body.raw).value
     if value is None:
         return
-    budget = of_message()
+    budget = message_budget()
     for (topic, _, _), fields in zip(asked.topics("topic_data"), value["topic_data"], strict=True):
         if topic is None:
             continue
@@ -132,10 +132,10 @@ def _one(record: Record) -> RecordRun | None:
     key, value = _text(record.key), _text(record.value)
     headers = []
     for name, data in record.headers:
-        said = _text(data)
-        if data is None or said is None or not name.isprintable():
+        text = _text(data)
+        if data is None or text is None or not name.isprintable():
             return None
-        headers.append(Header(name, said))
+        headers.append(Header(name, text))
     if key is None or value is None:
         return None
     keyed, null = record.key is not None, record.value is None

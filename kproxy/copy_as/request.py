@@ -83,9 +83,9 @@ def rendered(exchanges: Iterable[tuple[Exchange, Sequence[Command]]], *, tls: st
     """
     lines: list[str] = []
     for exchange, commands in exchanges:
-        said = f"{exchange.api} v{exchange.version} of exchange {exchange.number}"
+        text = f"{exchange.api} v{exchange.version} of exchange {exchange.number}"
         client = f", client ID {exchange.client_id}" if exchange.client_id else ""
-        lines.append(comment(f"{said}{client}"))
+        lines.append(comment(f"{text}{client}"))
         if tls:
             lines.append(comment(tls))
         for command in commands[:_MOST_COMMANDS]:

@@ -85,14 +85,14 @@ def within(have: str, bounds: str) -> bool:
     for bound in _BOUND.finditer(bounds):
         asked = _numbers(bound["version"])
         size = max(len(numbers), len(asked))
-        mine, other = ((*each, *(0,) * (size - len(each))) for each in (numbers, asked))
+        installed, other = ((*each, *(0,) * (size - len(each))) for each in (numbers, asked))
         fits = {
-            "==": mine == other,
-            "!=": mine != other,
-            ">=": mine >= other,
-            "<=": mine <= other,
-            ">": mine > other,
-            "<": mine < other,
+            "==": installed == other,
+            "!=": installed != other,
+            ">=": installed >= other,
+            "<=": installed <= other,
+            ">": installed > other,
+            "<": installed < other,
         }
         if not fits[bound["how"]]:
             return False

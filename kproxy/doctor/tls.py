@@ -40,11 +40,11 @@ def captured() -> Check:
     library = f"cryptography {version_of('cryptography')}, {linked_openssl()}"
     working = {each.mode for each in known if each not in refused}
     modes = [mode.value for mode in Mode if mode in working]
-    told = f"{count}: {listed(modes)} ({library})" if modes else f"{count} ({library})"
+    text = f"{count}: {listed(modes)} ({library})" if modes else f"{count} ({library})"
     if not refused:
-        return Check("decryption", State.OK, told)
+        return Check("decryption", State.OK, text)
     names = ", ".join(each.name for each in refused[:3]) + (" ..." if len(refused) > 3 else "")
-    return Check("decryption", State.LIMITED, told, f"connections with these stay encrypted: {names}")
+    return Check("decryption", State.LIMITED, text, f"connections with these stay encrypted: {names}")
 
 
 def decrypts(suite: Suite) -> bool:

@@ -24,7 +24,7 @@ from kproxy.proxy.upstream import Nowhere, UnreachableError, connect
 from kproxy.proxy.verdicts import Peers
 
 if TYPE_CHECKING:
-    from kproxy.proxy.brokers import Place
+    from kproxy.proxy.brokers import UpstreamAddress
     from kproxy.proxy.outages import BrokerOutage
     from kproxy.proxy.plane import Plane
     from kproxy.proxy.tls.security import Identity
@@ -69,7 +69,7 @@ class Acceptor:
         """
         return self.listen(self._plane.mode.open())
 
-    def listen(self, sockets: list[socket.socket], place: Place | None = None) -> Listener:
+    def listen(self, sockets: list[socket.socket], place: UpstreamAddress | None = None) -> Listener:
         """Accept connections on `sockets`.
 
         :param place: the broker that clients reach there
@@ -199,7 +199,7 @@ class Acceptor:
         named = server_name(start)
         return named if isinstance(named, str) else ""
 
-    def _place_named(self, name: str) -> Place | None:
+    def _place_named(self, name: str) -> UpstreamAddress | None:
         """Return the broker that the host name stands for; None if it is the bootstrap address."""
         names = NodeNames(self._settings.sni)
         for role in _ROLES:
@@ -214,7 +214,12 @@ class Acceptor:
 
     # ------------------------------------------------------------ brokers
     async def _connect_broker(
-        self, session: Session, client: socket.socket, listener: Listener, place: Place | None, named: str
+        self,
+        session: Session,
+        client: socket.socket,
+        listener: Listener,
+        place: UpstreamAddress | None,
+        named: str,
     ) -> BrokerOutage | None:
         """Connect to the broker; return its outage if its address shows that a rule has taken it down.
 

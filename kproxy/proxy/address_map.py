@@ -63,11 +63,11 @@ class AddressMap:
             raise MapError(f"{text!r} maps nothing: write {_EXAMPLES}")
         node = _NODE.fullmatch(left)
         if node is not None:
-            self._set(self._nodes, (node[1], int(node[2])), _whole(text, right), left)
+            self._set(self._nodes, (node[1], int(node[2])), _full_address(text, right), left)
             return
         host, port = _parsed(text, left)
         if port:
-            self._set(self._addresses, (host.lower(), port), _whole(text, right), left)
+            self._set(self._addresses, (host.lower(), port), _full_address(text, right), left)
         else:
             self._set(self._hosts, host.lower(), _parsed(text, right), left)
 
@@ -104,7 +104,7 @@ def _parsed(text: str, part: str) -> Address:
     return host, 0 if alone else port
 
 
-def _whole(text: str, part: str) -> Address:
+def _full_address(text: str, part: str) -> Address:
     host, port = _parsed(text, part)
     if not port:
         raise MapError(f"{text!r}: {part!r} has no port: write {_EXAMPLES}")

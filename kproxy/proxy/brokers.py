@@ -84,7 +84,7 @@ class Ports:
         return port if port <= _MOST_PORT and port not in taken else 0
 
 
-class Place(msgspec.Struct):
+class UpstreamAddress(msgspec.Struct):
     """A broker and its listener.
 
     :ivar host: the broker's own host
@@ -111,7 +111,7 @@ class SavedBrokers(msgspec.Struct):
     """
 
     bootstrap: list[Address]
-    brokers: list[Place]
+    brokers: list[UpstreamAddress]
 
 
 class Brokers:
@@ -132,8 +132,8 @@ class Brokers:
         self,
         ports: Ports,
         advertised: str,
-        listen: Callable[[Place, int], int],
-        changed: Callable[[Place, str], None],
+        listen: Callable[[UpstreamAddress, int], int],
+        changed: Callable[[UpstreamAddress, str], None],
         *,
         announced: BrokerPolicy | None = None,
         refused: Callable[[Broker, str], None] = lambda broker, why: None,
@@ -148,7 +148,7 @@ class Brokers:
         self._sni = sni
         self._file = file
         self._bootstrap = list(bootstrap)
-        self._places: dict[Key, Place] = {}
+        self._places: dict[Key, UpstreamAddress] = {}
         self._taken: set[int] = set()
         self._announced = announced or BrokerPolicy()
         self._refused = refused
@@ -156,10 +156,10 @@ class Brokers:
         self._is_saved = True
         self.refusals = 0
 
-    def __iter__(self) -> Iterator[Place]:
+    def __iter__(self) -> Iterator[UpstreamAddress]:
         return iter(self._places.values())
 
-    def get(self, role: str, node_id: int) -> Place | None:
+    def get(self, role: str, node_id: int) -> UpstreamAddress | None:
         """Return a broker, None if it is not known."""
         return self._places.get((role, node_id))
 
@@ -173,12 +173,12 @@ class Brokers:
         place = self._places.get((broker.role, broker.node_id))
         if place is not None and (place.host, place.port) == (broker.host, broker.port):
             if self._sni is None and not place.listens:
-                place = self._add(Place(broker.role, broker.node_id, broker.host, broker.port))
+                place = self._add(UpstreamAddress(broker.role, broker.node_id, broker.host, broker.port))
             return self.address_of(place)
         if self._is_refused(broker, new=place is None):
             return self._advertised or "localhost", _NOWHERE
         if place is None or (self._sni is None and not place.listens):
-            place = self._add(Place(broker.role, broker.node_id, broker.host, broker.port))
+            place = self._add(UpstreamAddress(broker.role, broker.node_id, broker.host, broker.port))
         else:
             before = f"{place.host}:{place.port}"
             place.host, place.port = broker.host, broker.port
@@ -201,14 +201,14 @@ class Brokers:
             self._refused(broker, why)
         return True
 
-    def address_of(self, place: Place) -> Address:
+    def address_of(self, place: UpstreamAddress) -> Address:
         """Return the address at which clients find a broker."""
         if self._sni is not None:
             names, port = self._sni
             return names.name(place.node_id, place.role), port
         return self._advertised, place.listens or _NOWHERE
 
-    def at(self, host: str, port: int) -> Place | None:
+    def at(self, host: str, port: int) -> UpstreamAddress | None:
         """Return the broker at an address."""
         return next(
             (place for place in self._places.values() if (place.host, place.port) == (host, port)), None
@@ -227,7 +227,7 @@ class Brokers:
                 if not self._is_refused(place.broker, new=True):
                     self._add(place)
 
-    def _add(self, place: Place) -> Place:
+    def _add(self, place: UpstreamAddress) -> UpstreamAddress:
         key = (place.role, place.node_id)
         self._places[key] = place
         if self._sni is None:

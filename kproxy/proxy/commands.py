@@ -9,7 +9,7 @@ from kproxy.addresses import address_text
 from kproxy.proxy.control import Command, command
 
 if TYPE_CHECKING:
-    from kproxy.proxy.brokers import Place
+    from kproxy.proxy.brokers import UpstreamAddress
     from kproxy.proxy.plane import Plane
     from kproxy.proxy.session import Session
 
@@ -45,7 +45,7 @@ def changing_commands(plane: Plane) -> dict[str, Command]:
     return {each.__name__: command(each) for each in (forwarding, keep, detach, drain)}
 
 
-def _broker(plane: Plane, place: Place) -> dict[str, Any]:
+def _broker(plane: Plane, place: UpstreamAddress) -> dict[str, Any]:
     mapped, why = plane.mapped_to(place), plane.reachability.of(place)
     return {
         "role": place.role,

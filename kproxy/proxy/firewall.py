@@ -50,7 +50,7 @@ class Rules:
 
 
 @dataclass(frozen=True, slots=True)
-class _Way:
+class _Path:
     """The brokers of one address family, and the listener that takes their connections.
 
     :ivar any_host: whether the listener accepts connections to any address of this machine
@@ -67,7 +67,7 @@ class _Way:
 class _Plan:
     name: str
     method: Method
-    ways: tuple[_Way, ...]
+    ways: tuple[_Path, ...]
     uid: int
     mark: int
     keep_client: bool
@@ -118,7 +118,7 @@ def rules(
     found = _by_family(brokers)
     listening = [(each, port) for host, port in listeners for each in ([host] if host else _ANY.values())]
     known = resolve(listening)
-    ways = tuple(_way(family, addresses, known) for family, addresses in found.items() if addresses)
+    ways = tuple(_path(family, addresses, known) for family, addresses in found.items() if addresses)
     if not ways:
         raise FirewallError("There are no brokers to make firewall rules for")
     plan = _Plan(f"kproxy_{ways[0].port}", method, ways, uid, mark, keep_client and method == "tproxy")
@@ -144,13 +144,13 @@ def _by_family(brokers: Iterable[Address]) -> dict[Family, tuple[Address, ...]]:
     return {family: tuple(addresses) for family, addresses in found.items()}
 
 
-def _way(family: Family, brokers: tuple[Address, ...], listeners: Sequence[Address]) -> _Way:
+def _path(family: Family, brokers: tuple[Address, ...], listeners: Sequence[Address]) -> _Path:
     for host, port in listeners:
         address = ipaddress.ip_address(host)
         if address.version == family:
-            return _Way(family, brokers, host, port, any_host=address.is_unspecified)
+            return _Path(family, brokers, host, port, any_host=address.is_unspecified)
         if family == 4 and host == "::":
-            return _Way(family, brokers, _ANY[4], port, any_host=True)
+            return _Path(family, brokers, _ANY[4], port, any_host=True)
     host, port = brokers[0]
     raise FirewallError(
         f"The broker {f'[{host}]' if family == 6 else host}:{port} has an IPv{family} address, and kproxy listens on "
@@ -169,7 +169,7 @@ def _iptables(plan: _Plan) -> tuple[list[str], list[str]]:
     return add, remove
 
 
-def _redirect(plan: _Plan, way: _Way) -> tuple[list[str], list[str]]:
+def _redirect(plan: _Plan, way: _Path) -> tuple[list[str], list[str]]:
     chain = plan.name.upper()
     jumps = [f"OUTPUT -p tcp -m owner ! --uid-owner {plan.uid} -j {chain}"]
     if way.any_host:
@@ -181,7 +181,7 @@ def _redirect(plan: _Plan, way: _Way) -> tuple[list[str], list[str]]:
     return _chain("nat", chain, targets, jumps)
 
 
-def _tproxy(plan: _Plan, way: _Way) -> tuple[list[str], list[str]]:
+def _tproxy(plan: _Plan, way: _Path) -> tuple[list[str], list[str]]:
     chain, own = plan.name.upper(), f"{plan.name.upper()}_OUT"
     mark = f"{plan.mark:#x}/{_MASK:#x}"
     # packets from this machine to itself pass here too: only those that the other chain marked are a client's
@@ -253,7 +253,7 @@ def _nft_tproxy(plan: _Plan) -> Iterator[_Chain]:
     yield _Chain("output", "route hook output priority mangle", marked)
 
 
-def _to(way: _Way) -> str:
+def _to(way: _Path) -> str:
     """Return the expression that matches packets to the brokers."""
     elements = ", ".join(f"{host} . {port}" for host, port in way.brokers)
     return f"{'ip' if way.family == 4 else 'ip6'} daddr . tcp dport {{ {elements} }}"

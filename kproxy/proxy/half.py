@@ -365,8 +365,8 @@ class Half(asyncio.Protocol):
                 return
             waiting.popleft()
             self._waiting_bytes -= len(item.data)
-            said = as_comment(Intervention(delayed_ns=item.age))
-            item.verdict = replace(item.verdict, comments=[*item.verdict.comments, said])
+            comment = as_comment(Intervention(delayed_ns=item.age))
+            item.verdict = replace(item.verdict, comments=[*item.verdict.comments, comment])
             self._perform(item)
         if self._pauses & Pause.WAITING and self._waiting_bytes <= _MOST_WAITING:
             self.resume(Pause.WAITING)
@@ -441,13 +441,13 @@ class Half(asyncio.Protocol):
         self._collected = self._charge = self._context = None
         for item in self._waiting:
             held = item.verdict.hold is not None and not item.ready
-            said = Intervention(
+            intervention = Intervention(
                 held_ns=item.age if held else 0,
                 released_by="gone" if held else "",
                 not_forwarded=self is self.session.requests,
                 delayed_ns=item.age,
             )
-            self._record(item.piece, item.time, "\n".join((*item.verdict.comments, as_comment(said))))
+            self._record(item.piece, item.time, "\n".join((*item.verdict.comments, as_comment(intervention))))
         self._waiting.clear()
         self._unsent_charges.clear()
         self.pass_all()

@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kproxy.proxy.brokers import Place
+    from kproxy.proxy.brokers import UpstreamAddress
 
 _BACKLOG = 4096  # the default of net.core.somaxconn
 _AT_ONCE = 64  # connections accepted in one turn of the loop
@@ -86,7 +86,7 @@ class Listener:
         sockets: list[socket.socket],
         accept: Callable[[socket.socket, Listener], None],
         trouble: Callable[[str], None],
-        place: Place | None = None,
+        place: UpstreamAddress | None = None,
     ) -> None:
         self._loop = loop
         self._sockets = sockets
@@ -149,14 +149,14 @@ class Listener:
                     raise
                 self._trouble(f"no connection can be accepted for now: {error.strerror}")
                 self._loop.remove_reader(listening)
-                self._loop.call_later(_PAUSE, self._again, listening)
+                self._loop.call_later(_PAUSE, self._reopen, listening)
                 return
             accepted.setblocking(False)
             with suppress(OSError):  # not every kind of socket has the option
                 accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._accept(accepted, self)
 
-    def _again(self, listening: socket.socket) -> None:
+    def _reopen(self, listening: socket.socket) -> None:
         if listening in self._sockets:
             self._loop.add_reader(listening, self._ready, listening)
 

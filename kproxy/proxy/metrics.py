@@ -247,7 +247,7 @@ class _ExchangeMetrics:
         if Flag.UNANSWERED in exchange.flag and not done.not_forwarded and not done.ended:
             of_client.unanswered.inc()
         expected = {error.path for error in exchange.expected}
-        found = () if done.made_errors else exchange.errors
+        found = () if done.has_injected_errors else exchange.errors
         for name, routine in {(_error(error), error.path in expected) for error in found}:
             self._errors.labels(api, client, name, str(routine).lower()).inc()
         taken = self._time(exchange, api)

@@ -17,7 +17,7 @@ from kproxy.proxy.address_map import Target
 from kproxy.proxy.transparent import Upstreams, address_of, open_listeners, original_destination
 
 if TYPE_CHECKING:
-    from kproxy.proxy.brokers import Place
+    from kproxy.proxy.brokers import UpstreamAddress
     from kproxy.proxy.plane import Plane
     from kproxy.proxy.settings import Settings
 
@@ -90,7 +90,7 @@ class Mode(ABC):
 
     @abstractmethod
     async def route(
-        self, client: socket.socket, listening: Address, place: Place | None, named: str
+        self, client: socket.socket, listening: Address, place: UpstreamAddress | None, named: str
     ) -> Route:
         """Return the way to the broker of a connection.
 
@@ -131,7 +131,7 @@ class Rewrite(Mode):
         return super().refusal(settings)
 
     async def route(
-        self, client: socket.socket, listening: Address, place: Place | None, named: str
+        self, client: socket.socket, listening: Address, place: UpstreamAddress | None, named: str
     ) -> Route:
         if place is not None:
             return Route([self._plane.target_of(place)])
@@ -199,7 +199,7 @@ class Transparent(Mode):
         return open_listeners(*self._settings.listen, self._settings.tproxy)
 
     async def route(
-        self, client: socket.socket, listening: Address, place: Place | None, named: str
+        self, client: socket.socket, listening: Address, place: UpstreamAddress | None, named: str
     ) -> Route:
         settings = self._settings
         wanted = original_destination(client, settings.tproxy, listening, self._upstreams)
@@ -222,7 +222,7 @@ class Passthrough(Mode):
         return super().refusal(settings)
 
     async def route(
-        self, client: socket.socket, listening: Address, place: Place | None, named: str
+        self, client: socket.socket, listening: Address, place: UpstreamAddress | None, named: str
     ) -> Route:
         return Route([Target(each, each[0]) for each in self._settings.bootstrap])
 

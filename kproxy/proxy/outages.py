@@ -16,7 +16,7 @@ from kproxy.addresses import Address
 from kproxy.proxy.rules.outages import ENDS, REFUSED, SILENT
 
 if TYPE_CHECKING:
-    from kproxy.proxy.brokers import Place
+    from kproxy.proxy.brokers import UpstreamAddress
     from kproxy.proxy.plane import Plane
     from kproxy.proxy.rules.engine import OutageRule
     from kproxy.proxy.session import Session
@@ -53,8 +53,8 @@ class BrokerOutage:
         """End a connection to the broker, or let it fall silent, and mark it."""
         rule, ending = self.rule.rule.text, ENDS[self._manner]
         if session.recording is not None:
-            said = Intervention(rule=rule, action=f"connection {ending.value}", ended=ending.value)
-            session.recording.note(1, as_comment(said), time_ns())
+            intervention = Intervention(rule=rule, action=f"connection {ending.value}", ended=ending.value)
+            session.recording.note(1, as_comment(intervention), time_ns())
         self.count_hit()
         session.carry_out(ending)
         if self.is_silent:
@@ -82,7 +82,7 @@ class Outages:
                 self._down[node_id] = BrokerOutage(rule)
                 self._go_down(self._down[node_id])
 
-    def of(self, place: Place | None) -> BrokerOutage | None:
+    def of(self, place: UpstreamAddress | None) -> BrokerOutage | None:
         """Return the outage of a broker, None if it is up."""
         return self._down.get(place.node_id) if place is not None and place.role == "broker" else None
 

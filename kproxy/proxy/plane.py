@@ -35,7 +35,7 @@ from kproxy.proxy.address_map import AddressMap, Target
 from kproxy.proxy.address_watch import AddressWatch
 from kproxy.proxy.addresses import Broker, Treatment, treatment_of
 from kproxy.proxy.broker_policy import BrokerPolicy, network
-from kproxy.proxy.brokers import Brokers, Place, Ports
+from kproxy.proxy.brokers import Brokers, Ports, UpstreamAddress
 from kproxy.proxy.clock_steps import ClockSteps
 from kproxy.proxy.commands import changing_commands, commands
 from kproxy.proxy.control import ControlServer
@@ -301,11 +301,11 @@ class Plane:
             f"{broker.role} {broker.node_id} gets no connections: {why}", about=f"left out {why}"
         )
 
-    def mapped_to(self, place: Place) -> Address | None:
+    def mapped_to(self, place: UpstreamAddress) -> Address | None:
         """Return the address that ``--map`` gives for a broker, None if there is none."""
         return self._mapped.lookup(place.host, place.port, (place.role, place.node_id))
 
-    def target_of(self, place: Place) -> Target:
+    def target_of(self, place: UpstreamAddress) -> Target:
         """Return where to connect to reach a broker."""
         mapped = self.mapped_to(place)
         if mapped is not None:
@@ -326,7 +326,7 @@ class Plane:
                     return "kproxy itself listens there"
         return ""
 
-    def report_oddity(self, place: Place, host: str) -> None:
+    def report_oddity(self, place: UpstreamAddress, host: str) -> None:
         """Report an odd address of a broker, once for each kind of oddity.
 
         :param host: as announced, or the IP address that was reached
@@ -341,7 +341,7 @@ class Plane:
                 "(--allow-brokers says where they may go)"
             )
 
-    def _listen_for(self, place: Place, port: int) -> int:
+    def _listen_for(self, place: UpstreamAddress, port: int) -> int:
         """Open the listener of a broker; return its port, 0 if none can be opened."""
         name, host = f"{place.role} {place.node_id}", self.settings.listen[0]
         try:
@@ -360,7 +360,7 @@ class Plane:
             listener.shut()
         return listener.port
 
-    def _broker_changed(self, place: Place, before: str) -> None:
+    def _broker_changed(self, place: UpstreamAddress, before: str) -> None:
         host, port = self.brokers.address_of(place)
         self._watch.learn(place.broker)
         self._watch.allow(host, port)
@@ -509,7 +509,7 @@ class Plane:
             await self._save_brokers()
             await self._reload_rules()
             self.inspection.tick(time_ns())
-            self.recordings.tell_dropped()
+            self.recordings.report_dropped()
             for session in list(self.sessions):
                 if session.lingers and session.is_idle:
                     session.close()

@@ -15,7 +15,7 @@ from kproxy.proxy.upstream import UnreachableError, connect
 if TYPE_CHECKING:
     import ssl
 
-    from kproxy.proxy.brokers import Key, Place
+    from kproxy.proxy.brokers import Key, UpstreamAddress
     from kproxy.proxy.plane import Plane
 
 _AT_ONCE = 16
@@ -35,19 +35,19 @@ class Reachability:
         self._room = asyncio.Semaphore(_AT_ONCE)
         self._checks: set[asyncio.Task[None]] = set()
 
-    def of(self, place: Place) -> str | None:
+    def of(self, place: UpstreamAddress) -> str | None:
         """Return why the last attempt to reach a broker failed, empty if it succeeded, None if there was none."""
         host, port, why = self._found.get((place.role, place.node_id), ("", 0, ""))
         return why if (host, port) == (place.host, place.port) else None
 
-    def note(self, place: Place, why: str) -> None:
+    def note(self, place: UpstreamAddress, why: str) -> None:
         """Record the result of an attempt.
 
         :param why: the reason for its failure; empty if it succeeded
         """
         self._found[place.role, place.node_id] = place.host, place.port, why
 
-    def what_to_do(self, place: Place, error: UnreachableError) -> str:
+    def what_to_do(self, place: UpstreamAddress, error: UnreachableError) -> str:
         """Return the message of an error, with advice if the broker may have another address from here."""
         if not error.is_elsewhere:
             return str(error)
@@ -56,7 +56,7 @@ class Reachability:
         where = address_text(place.host, place.port)
         return f"{error}; if it has another address from here, by a port-forward or tunnel: --map {where}=HOST:PORT"
 
-    def check(self, place: Place) -> None:
+    def check(self, place: UpstreamAddress) -> None:
         """Start to check whether a broker can be reached; if not, it is reported."""
         task = self._plane.loop.create_task(self._check(place))
         self._checks.add(task)
@@ -72,7 +72,7 @@ class Reachability:
         for task in self._checks:
             task.cancel()
 
-    async def _check(self, place: Place) -> None:
+    async def _check(self, place: UpstreamAddress) -> None:
         tried = place.host, place.port
         probe = _Probe()
         async with self._room:

@@ -80,7 +80,7 @@ class Recordings:
         """Whether forwarding has to wait until more has been written (``lossless``)."""
         return self.tee is not None and self.tee.congested
 
-    def tell_dropped(self) -> None:
+    def report_dropped(self) -> None:
         """Report bytes that were forwarded without being recorded since the last call."""
         if self.tee is not None and self.tee.dropped_bytes > self._dropped:
             more, self._dropped = self.tee.dropped_bytes - self._dropped, self.tee.dropped_bytes

@@ -150,50 +150,50 @@ def _in_version(request: Message, version: int, body: Body, other: int, topics: 
         body = _topics_in(layout.struct, body, topics)
     try:
         data: bytes = layout.build(body)
-        again = layout.parse(data)
+        parsed = layout.parse(data)
     except (ConstructError, DecodeError, ValueError) as error:
         raise NotSendableError(f"it has no form in version {other}: {error}") from None
     if other != version:
-        lost = next(_lost(request[version].struct, body, again, ""), None)
+        lost = next(_lost(request[version].struct, body, parsed, ""), None)
         if lost is not None:
             raise NotSendableError(f"the broker offers version {other}, which has no {lost}")
     return EncodedRequest(other, body, data)
 
 
 def _lost(
-    struct_: wire.Struct, value: Mapping[str, Any], again: Mapping[str, Any], path: str
+    struct_: wire.Struct, value: Mapping[str, Any], parsed: Mapping[str, Any], path: str
 ) -> Iterator[str]:
     """Yield paths of values that differ from their default and are missing when decoded again."""
-    if value.get(wire.UNKNOWN_TAGS) and wire.UNKNOWN_TAGS not in again:
+    if value.get(wire.UNKNOWN_TAGS) and wire.UNKNOWN_TAGS not in parsed:
         yield f"{path}{wire.UNKNOWN_TAGS}"
     for member in struct_.all_members:
         name = member.name
-        if name not in value or _is_other_name(member, again):
+        if name not in value or _is_other_name(member, parsed):
             continue
         found = value[name]
-        if name not in again:
+        if name not in parsed:
             if found != member.field.default_value(member.con):
                 yield f"{path}{name}"
             continue
         inside = wire.struct_inside(member.con)
-        if inside is not None and found and again[name]:
+        if inside is not None and found and parsed[name]:
             inner, many = inside
-            pairs = zip(found, again[name], strict=False) if many else [(found, again[name])]
+            pairs = zip(found, parsed[name], strict=False) if many else [(found, parsed[name])]
             for one, other in pairs:
                 yield from _lost(inner, one, other, f"{path}{name}.")
-        elif found != again[name] and not (
-            isinstance(found, tuple | list) and list(found) == list(again[name])
+        elif found != parsed[name] and not (
+            isinstance(found, tuple | list) and list(found) == list(parsed[name])
         ):
             yield f"{path}{name}"
 
 
-def _is_other_name(member: wire.Member, again: Mapping[str, Any]) -> bool:
+def _is_other_name(member: wire.Member, parsed: Mapping[str, Any]) -> bool:
     """Return whether a field identifies a topic that the decoded value identifies otherwise: by name or by ID."""
-    if member.name in again:
+    if member.name in parsed:
         return False
     if member.field.type.entity == "topicName":
-        return "topic_id" in again
-    return member.field.type.content == "topic_id" and any(other in again for other in TOPIC_FIELDS)
+        return "topic_id" in parsed
+    return member.field.type.content == "topic_id" and any(other in parsed for other in TOPIC_FIELDS)
 
 
 def _topics_in(struct_: wire.Struct, body: Body, topics: TopicIds) -> Body:

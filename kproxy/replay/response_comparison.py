@@ -14,7 +14,7 @@ from zlib import crc32
 from captures.meaning import Names
 from captures.meaning.words import counted
 from dissectors import wire
-from dissectors.budget import of_message
+from dissectors.budget import message_budget
 from dissectors.embedded.secrets import SENSITIVITY, api_may_hold_secrets, secret_config
 from dissectors.entities import topic_fields
 from dissectors.frames import Body
@@ -152,7 +152,7 @@ def _leaf_or_inner(
 def _records(data: bytes) -> str | None:
     """Return the content of a record set: the number of records, and a checksum of their keys, values and headers."""
     crc = count = 0
-    budget = of_message()
+    budget = message_budget()
     for batch in record_set(data).batches:
         for record in batch.read(budget).records:
             count += 1

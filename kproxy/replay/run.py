@@ -86,7 +86,7 @@ class Replay:
         self._cluster = cluster
         self._security = security
         self._pace = pace
-        self._tell = tell
+        self._report = tell
         self._faults = faults
         self._values = ValueMapping(reader.knowledge, cluster, keep_offsets=keep_offsets)
         self._done = bytearray(len(plan.steps))
@@ -177,7 +177,7 @@ class Replay:
             await self._send_to_broker(sent, brokers)
         except (OwnRequestError, NotSendableError) as error:
             outcome.failure = str(error)
-            self._tell(outcome, exchange.response, None)
+            self._report(outcome, exchange.response, None)
             return None
         return sent
 
@@ -225,8 +225,8 @@ class Replay:
         :raises Exception: as :meth:`~captures.faults.Faults.note` does
         """
         self._faults.note(error, "sending it again", outcome.number)
-        outcome.failure = f"a fault of kproxy: {described(error)}"
-        self._tell(outcome, None, None)
+        outcome.failure = f"an internal error in kproxy: {described(error)}"
+        self._report(outcome, None, None)
 
     async def _receive(self, place: int, sent: _PendingRequest, brokers: _Brokers) -> None:
         """Wait for a response and report it; then let requests that waited for it be sent."""
@@ -252,7 +252,7 @@ class Replay:
         self._learn(sent, new)
         if new is not None:
             self._compare(sent, new)
-        self._tell(outcome, exchange.response, new)
+        self._report(outcome, exchange.response, new)
 
     async def _response(self, sent: _PendingRequest, brokers: _Brokers) -> Body | None:
         """Return the response, None if none is expected.

@@ -89,7 +89,7 @@ class SessionFold(Generic[F]):
         if on:
             self._session.do(self._continue)
 
-    def begin_again(self) -> None:
+    def restart(self) -> None:
         """Drop the result, and add everything again, because it is to be counted differently."""
         self._session.do(lambda _: self.begin_anew(self._session.countable(everything=self.everything)))
 
@@ -171,7 +171,7 @@ class SessionFold(Generic[F]):
                 began = perf_counter()
         self._rate.add(len(part))
         self.rate = self._rate.now()
-        self._session.tell_faults()  # folds may have recorded some themselves
+        self._session.report_faults()  # folds may have recorded some themselves
         self.version += 1
         yield
 

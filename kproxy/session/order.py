@@ -72,7 +72,7 @@ def _field_keys(name: str, numbers: Int64s, access: Access, context: Context) ->
         for exchange in access.exchanges(numbers[begin : begin + _STEP].tolist(), annotated=True):
             of = partial(field.of, exchange, context)
             nothing: list[object] = []
-            found = access.capture.faults.made(of, f"ordering by {name}", nothing, exchange.number)
+            found = access.capture.faults.contained(of, f"ordering by {name}", nothing, exchange.number)
             values.append(found[0] if found else None)
         yield
     if all(value is None or isinstance(value, int) for value in values):

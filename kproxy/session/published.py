@@ -74,7 +74,7 @@ class Summary:
     :ivar api: name of the API with its version, ``Fetch v12``
     :ivar request: summary of the request
     :ivar response: summary of the response
-    :ivar said: peculiarities, in words; empty if there are none
+    :ivar text: peculiarities, in words; empty if there are none
     :ivar errors: names of the errors that are not expected
     :ivar request_size: bytes, 0 if there is none
     :ivar response_size: bytes, 0 if there is none
@@ -95,7 +95,7 @@ class Summary:
     version: int | None
     request: str
     response: str
-    said: str
+    text: str
     errors: tuple[str, ...]
     request_size: int
     response_size: int

@@ -66,7 +66,9 @@ def answer(question: Question, text: str, asked: AnswerStyle) -> Callable[[Acces
             raise
         except Exception as error:
             access.capture.faults.note(error, _ANSWERING)
-            raise QuestionError("it cannot be answered, by a fault of kproxy: E shows it") from error
+            raise QuestionError(
+                "it cannot be answered, because of an internal error in kproxy: E shows it"
+            ) from error
         return [line if isinstance(line, Line) else Line(line) for line in lines]
 
     return job
@@ -109,12 +111,12 @@ def party(access: Access, text: str, asked: AnswerStyle) -> Steps[Iterable[Block
     import numpy as np
 
     from captures.analysis.client_trace import model
-    from captures.analysis.client_trace.connections import find_party
+    from captures.analysis.client_trace.connections import find_client
     from captures.analysis.client_trace.log import PartyLog, rows_of
     from captures.analysis.client_trace.repeats import without_repeats
     from kproxy.text.follow import FollowText
 
-    found = find_party(access.capture, model.Question(model.QuestionKind.CLIENT, text))
+    found = find_client(access.capture, model.Question(model.QuestionKind.CLIENT, text))
     if not found.ties:
         raise QuestionError(f"no client {text!r} was captured")
     log = PartyLog(found, access.capture, access.plain.knowledge.topic_name)

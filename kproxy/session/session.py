@@ -143,9 +143,9 @@ class Session:
         :raises Exception: as :meth:`~captures.faults.Faults.note` does
         """
         self.faults.note(error, doing, number)
-        self.tell_faults()
+        self.report_faults()
 
-    def tell_faults(self) -> None:
+    def report_faults(self) -> None:
         """Publish the recorded errors."""
         lines = tuple(self.faults.lines())
         if lines != self.status.faults:
@@ -201,9 +201,9 @@ class Session:
 
     def do(self, job: Callable[[Access], Any], priority: Priority = Priority.LOOK) -> None:
         """Run something in the background; from any thread. The status reports a failure."""
-        self.submit(job, priority).add_done_callback(self._told)
+        self.submit(job, priority).add_done_callback(self._on_done)
 
-    def _told(self, future: Future[Any]) -> None:
+    def _on_done(self, future: Future[Any]) -> None:
         error = None if future.cancelled() else future.exception()
         if error is not None and not isinstance(error, ClosedError):
             self._failure = f"this went wrong: {type(error).__name__}: {error}"
@@ -538,7 +538,7 @@ class Session:
                 on = number not in self._marked if marked is None else marked
                 self._capture.notes.mark(access.row(number), marked=on)
                 (self._marked.add if on else self._marked.discard)(number)
-            yield from self._noted_again(numbers)
+            yield from self._renoted(numbers)
 
         await self.run(mark, Priority.LOOK)
 
@@ -554,7 +554,7 @@ class Session:
             self._comments.pop(number, None)
             if text:
                 self._comments[number] = text
-            yield from self._noted_again([number])
+            yield from self._renoted([number])
 
         await self.run(comment, Priority.LOOK)
 
@@ -563,7 +563,7 @@ class Session:
         """Numbers of the marked exchanges, increasing."""
         return sorted(self._marked)
 
-    def _noted_again(self, numbers: Iterable[int]) -> Steps[None]:
+    def _renoted(self, numbers: Iterable[int]) -> Steps[None]:
         """Update the list for exchanges whose notes have changed."""
         changed = np.array(sorted(numbers), np.int64)
         self.summaries.outdate(changed)

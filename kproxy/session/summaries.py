@@ -124,7 +124,7 @@ class Summaries:
             api=api,
             request=exchange.summary[0],
             response=exchange.summary[1],
-            said=said_of(exchange),
+            said=text_of(exchange),
             errors=unexpected(exchange),
             state=state_of(exchange, self.slow),
             running_since=None if row is None else row["request_last"],
@@ -150,7 +150,7 @@ def _bare(exchange: Exchange) -> Summary:
         api=exchange.api,
         request="",
         response="",
-        said="it cannot be shown by a fault of kproxy",
+        said="it cannot be shown because of an internal error in kproxy",
         errors=(),
         state=State.UNDECODED,
     )
@@ -209,7 +209,7 @@ def state_of(exchange: Exchange, slow: int = SLOW) -> State:
     return next((state for state, holds in met.items() if holds), State.OK)
 
 
-def said_of(exchange: Exchange) -> str:
+def text_of(exchange: Exchange) -> str:
     """Return other peculiarities of an exchange, in words."""
     flag, parts = exchange.flag, []
     if Flag.RESYNCHRONISED in flag:

@@ -33,7 +33,7 @@ def broker_table(matrix: Matrix, names: Names) -> Table:
             (Column("APIs", right=True), lambda offer: f"{len(offer.apis):,}" if offer.apis else "-"),
             (
                 Column("announced in", right=True, rank=1),
-                lambda offer: "not announced" if offer.told is None else f"#{offer.told}",
+                lambda offer: "not announced" if offer.announced_by is None else f"#{offer.announced_by}",
             ),
             (
                 Column("features in force", least=20, rank=2),

@@ -46,7 +46,7 @@ def client_table(found: list[Client], names: Names) -> Table:
 
 
 def _known(library: Library | None) -> str:
-    return "" if library is None else "told" if library.told else "guess"
+    return "" if library is None else "told" if library.announced else "guess"
 
 
 def shown_settings(client: Client, *, changed: bool) -> list[DisplayedSetting]:
@@ -69,7 +69,7 @@ def _differs_from_default(shown: DisplayedSetting) -> bool:
 def properties(client: Client, names: Names, *, changed: bool) -> Iterator[str]:
     """Yield the settings of a client as lines of a properties file, each after a comment with its source."""
     about = [
-        _said(client.library),
+        _library_text(client.library),
         words.line(", ".join(client.roles)) or "neither producer nor consumer",
         words.some(_named(client.hosts, names)),
         *map(words.line, client.principals),
@@ -77,7 +77,7 @@ def properties(client: Client, names: Names, *, changed: bool) -> Iterator[str]:
     ]
     title = f"# {words.line(client.name)}"
     yield f"{style(title, bold=True)}  {'; '.join(filter(None, about))}"
-    if client.library is not None and not client.library.told:
+    if client.library is not None and not client.library.announced:
         yield style(f"# the library is a guess: {words.line(client.library.why)}", dim=True)
     settings = shown_settings(client, changed=changed)
     if not settings:
@@ -103,7 +103,7 @@ def _below(client: Client) -> list[str]:
     library, below = client.library, []
     if library is not None and _differs(client):
         below.append(f"software: {words.line(', '.join(client.software))}")
-    if library is not None and not library.told:
+    if library is not None and not library.announced:
         below.append(f"guessed from: {words.line(library.why)}")
     return below
 
@@ -117,11 +117,11 @@ def _named(hosts: list[str], names: Names) -> list[str]:
     return [next(iter(names.of(host)), host) for host in hosts]
 
 
-def _said(library: Library | None) -> str:
+def _library_text(library: Library | None) -> str:
     if library is None:
         return "library not known"
-    said = words.line(str(library))
-    return said if library.told else f"{said} (guess)"
+    text = words.line(str(library))
+    return text if library.announced else f"{text} (guess)"
 
 
 def _remark(shown: DisplayedSetting) -> str:
@@ -139,8 +139,8 @@ def _remark(shown: DisplayedSetting) -> str:
         parts.append(_exchanges(shown))
     else:
         parts.append(setting.note)
-    if shown.others:
-        others = (f"{words.line(text) or 'not set'} ({count:,})" for text, count in shown.others)
+    if shown.other_values:
+        others = (f"{words.line(text) or 'not set'} ({count:,})" for text, count in shown.other_values)
         parts.append(f"also {', '.join(others)}")
     if shown.default is not None and (shown.changed or setting.at_least):
         parts.append(f"default {shown.default or 'not set'}")

@@ -157,7 +157,7 @@ def broker_table(brokers: list[BrokerFit], names: Names) -> Table:
             (Column("verdict"), lambda each: str(each.verdict)),
             (
                 Column("announced in", right=True),
-                lambda each: "not announced" if each.told is None else f"#{each.told}",
+                lambda each: "not announced" if each.announced_by is None else f"#{each.announced_by}",
             ),
             (Column("looks like", least=12), lambda each: words.listed(each.releases) or "-"),
         ],

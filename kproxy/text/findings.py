@@ -103,13 +103,13 @@ class FindingsText:
         seen = f"{finding.rule}, {self.when(finding)}"
         return printable(f"{finding.severity.word.upper()}: {finding.sentence} [{seen}]")
 
-    def left_out(self, said: str) -> Iterator[Block]:
+    def left_out(self, sentence: str) -> Iterator[Block]:
         """Yield a note on what is not a finding because kproxy did it.
 
-        :param said: :attr:`~captures.analysis.findings.diagnosis.Diagnosis.left_out`
+        :param sentence: :attr:`~captures.analysis.findings.diagnosis.Diagnosis.left_out`
         """
-        if said:
-            yield from (BLANK, Paragraph(f"{said} See kproxy read{self._files} -Y kproxy"))
+        if sentence:
+            yield from (BLANK, Paragraph(f"{sentence} See kproxy read{self._files} -Y kproxy"))
 
     def blind(self, blind: Sequence[Blind]) -> Iterator[Block]:
         """Yield what could not be judged: one paragraph per reason."""
@@ -145,13 +145,13 @@ def verdict(found: Iterable[Finding], *, faulty: bool = False) -> str:
     for each in found:
         counts[each.severity] = counts.get(each.severity, 0) + 1
     if not counts and faulty:
-        return "Nothing was found, but not all could be judged: faults of kproxy came in between."
+        return "Nothing was found, but not all could be judged: internal errors in kproxy came in between."
     if not counts:
         return "Nothing is wrong, as far as this can be judged."
     graver = sum(count for severity, count in counts.items() if severity > Severity.LOW)
-    said = ", ".join(f"{counts[severity]} {severity.word}" for severity in sorted(counts, reverse=True))
+    text = ", ".join(f"{counts[severity]} {severity.word}" for severity in sorted(counts, reverse=True))
     total = words.counted(sum(counts.values()), "finding")
-    return f"{total}: {said}." if graver or faulty else f"Nothing is wrong that matters; {total}: {said}."
+    return f"{total}: {text}." if graver or faulty else f"Nothing is wrong that matters; {total}: {text}."
 
 
 def rule_lines(rules: Sequence[type[Rule]], width: int | None) -> Iterator[str]:

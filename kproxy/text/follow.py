@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import tzinfo
 from typing import NamedTuple
 
-from captures.analysis.client_trace.model import Bond, Line, Party, Tie
+from captures.analysis.client_trace.model import Bond, Line, Tie, TracedClient
 from captures.analysis.groups.vocabulary import Certainty
 from captures.meaning import words
 from captures.names import Names
@@ -62,7 +62,7 @@ class FollowText:
         self._zone = zone
         self._names = names
 
-    def blocks(self, party: Party, log: Sequence[Line]) -> Iterator[Block]:
+    def blocks(self, party: TracedClient, log: Sequence[Line]) -> Iterator[Block]:
         """Yield the header of the party, and its log."""
         yield from self._header(party)
         if not log:
@@ -84,7 +84,7 @@ class FollowText:
             before = line.time
 
     # ------------------------------------------------------------ header
-    def _header(self, party: Party) -> Iterator[Block]:
+    def _header(self, party: TracedClient) -> Iterator[Block]:
         who = words.some([words.line(each) for each in party.client_ids] or ["a client without a client ID"])
         hosts = words.some(self._names.shown_host(host) for host in party.hosts)
         title = f"{who} at {hosts}, {words.counted(len(party.ties), 'connection')}"

@@ -13,6 +13,7 @@ from captures.analysis.groups.facts import (
     SHOWN,
     Tone,
     about,
+    duration_text,
     facts,
     in_brief,
     manner,
@@ -20,7 +21,6 @@ from captures.analysis.groups.facts import (
     storm_title,
     storms,
     tone,
-    took,
     who,
 )
 from captures.analysis.groups.facts import Fact as GroupFact
@@ -161,7 +161,7 @@ class GroupText:
             rebalance,
             self._clock(rebalance.time),
             step(rebalance) + (" (now empty)" if rebalance.emptied else ""),
-            took(rebalance, timeline),
+            duration_text(rebalance, timeline),
             style(
                 f"{rebalance.trigger} {who(rebalance, labels)}".rstrip(),
                 fg=_COLORS[tone(rebalance)],

@@ -31,7 +31,7 @@ def marks(exchange: Exchange) -> str:
     ):
         texts = [text for each in done for text in _short_words(each)]
         delayed = sum(each.delayed_ns for each in done)
-        if delayed and not any(each.rule or each.was_held for each in done):
+        if delayed and not any(each.rule or each.is_held for each in done):
             texts.append(_DELAYED.format(span(delayed)))
         if texts:
             found.append(f"{'request ' if side == 'request' else ''}{', '.join(dict.fromkeys(texts))}")
@@ -43,8 +43,8 @@ def _short_words(done: Intervention) -> Iterator[str]:
         yield "changed"
     if done.action or done.rule:
         yield words.line(done.action or done.rule)
-    if done.was_held:
-        yield _held(done)
+    if done.is_held:
+        yield _hold_text(done)
     if done.answered:
         yield "answered by kproxy"
     if done.not_forwarded:
@@ -54,7 +54,7 @@ def _short_words(done: Intervention) -> Iterator[str]:
 _DELAYED = "waited {} in kproxy behind others"
 
 
-def _held(done: Intervention) -> str:
+def _hold_text(done: Intervention) -> str:
     released = _RELEASED.get(done.released_by, words.line(done.released_by))
     return f"held {span(done.held_ns)}{f', {released}' if released else ''}"
 
@@ -89,8 +89,8 @@ class Changes:
             if done.action or done.rule:
                 rule = f" (rule: {words.line(done.rule)})" if done.rule and done.action else ""
                 yield f"~ {words.line(done.action or done.rule)}{rule}"
-            if done.was_held:
-                yield f"~ {_held(done)}"
+            if done.is_held:
+                yield f"~ {_hold_text(done)}"
             if done.delayed_ns:
                 yield f"~ {span(done.delayed_ns)} in kproxy before it went on"
             if done.answered:

@@ -42,12 +42,12 @@ class JourneyText:
         offset = "@?" if journey.offset is None else f"@{journey.offset}"
         yield Heading([style(place + offset, bold=True), *_content(journey)])
         steps = hops(journey)
-        said = _batch(journey)
+        text = _batch(journey)
         times = [hop.time for hop in steps if hop.time is not None]
         if times:
-            said.append(f"times in {zone_name(times[0], self._zone)}")
-        if said:
-            yield Paragraph(words.listed(said), indent=(2, 2), dim=True)
+            text.append(f"times in {zone_name(times[0], self._zone)}")
+        if text:
+            yield Paragraph(words.listed(text), indent=(2, 2), dim=True)
         numbers = max((len(f"{hop.number}") for hop in steps if hop.number is not None), default=1)
         branch = ""
         for hop in steps:
@@ -70,7 +70,7 @@ class JourneyText:
         """Yield the totals over all records of a topic."""
         yield self._hops_table(name, waits)
         for group in waits.groups:
-            for title, ranges in (("delivered more than once", group.again), ("skipped", group.skipped)):
+            for title, ranges in (("delivered more than once", group.refetched), ("skipped", group.skipped)):
                 if ranges:
                     yield BLANK
                     most = None if self._show_all else _RANGES
@@ -131,12 +131,12 @@ def _content(journey: Journey) -> list[str]:
     record = journey.record
     if record is None:
         return ["(its content is not in the capture)"]
-    said = [f"key {short(record.key, _VALUE)}", f"value {short(record.value, _VALUE)}"]
+    parts = [f"key {short(record.key, _VALUE)}", f"value {short(record.value, _VALUE)}"]
     if record.timestamp >= 0:
-        said.append(f"timestamp {words.moment(record.timestamp)} UTC")
+        parts.append(f"timestamp {words.moment(record.timestamp)} UTC")
     if record.headers:
-        said.append(words.counted(len(record.headers), "header"))
-    return said
+        parts.append(words.counted(len(record.headers), "header"))
+    return parts
 
 
 def _batch(journey: Journey) -> list[str]:
@@ -145,13 +145,13 @@ def _batch(journey: Journey) -> list[str]:
         return []
     # an uncompressed message of magic 0 or 1 is its own batch, though sent with others
     of = f" of {batch.records}" if batch.records is not None and batch.index < batch.records else ""
-    said = [f"record {batch.index + 1}{of} in its batch", *form_words(batch)]
+    parts = [f"record {batch.index + 1}{of} in its batch", *form_words(batch)]
     if batch.producer_id >= 0:
-        said.append(
+        parts.append(
             f"producer {batch.producer_id} epoch {batch.producer_epoch} sequence {batch.base_sequence}"
         )
     if journey.transaction is not None:
         decided = {True: "committed", False: "aborted", None: "not decided in this capture"}
         name = journey.transaction.transactional_id or journey.transaction.producer_id
-        said.append(f"transaction {words.line(str(name))}: {decided[journey.transaction.committed]}")
-    return said
+        parts.append(f"transaction {words.line(str(name))}: {decided[journey.transaction.committed]}")
+    return parts

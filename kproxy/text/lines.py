@@ -155,34 +155,34 @@ def response_text(exchange: Exchange) -> tuple[str, str | None]:
     special = flag or guess or exchange.errors or exchange.interventions
     if not (special or exchange.problems or exchange.annotations.problems):  # the usual case
         return exchange.summary[1], None
-    said, colour, separator = exchange.summary[1], "cyan" if exchange.intervened else None, " "
+    summary, colour, separator = exchange.summary[1], "cyan" if exchange.intervened else None, " "
     notes = [text for each, text in _SPECIAL.items() if each in flag]
     marked = [marks(exchange)] if exchange.interventions else []
     if not exchange.intervened:  # interventions come first, so that narrow lines do not cut them off
         notes, marked = [*marked, *notes], []
     if Flag.ORPHAN in flag:
-        said = f"response to an unseen request, correlation ID {exchange.correlation_id}"
-        return " ".join(filter(None, [*marked, said, *notes])), "yellow"
+        summary = f"response to an unseen request, correlation ID {exchange.correlation_id}"
+        return " ".join(filter(None, [*marked, summary, *notes])), "yellow"
     if guess:
         notes.append(f"({guess})")
     for side, problem in (exchange.problems + exchange.annotations.problems)[:1]:
         at = f" at byte {problem.offset}" if problem.offset >= 0 else ""
         notes.append(f"[{side}{at}: {problem.reason}]")
     if Flag.NO_RESPONSE_EXPECTED in flag:
-        said = "(none expected)"
+        summary = "(none expected)"
     elif Flag.SASL_TOKEN in flag:
-        said = "(token)" if exchange.response_size else "(no token back)"
+        summary = "(token)" if exchange.response_size else "(no token back)"
     elif Flag.UNANSWERED in flag:
-        said, colour = "NO ANSWER", "yellow"
+        summary, colour = "NO ANSWER", "yellow"
     elif Flag.NOT_RECORDED in flag:
-        said, colour = "answer not recorded", "yellow"
+        summary, colour = "answer not recorded", "yellow"
     else:
         separator = "  "
         if len(exchange.errors) > len(exchange.expected):
             colour = "red"
-        elif exchange.expected and not exchange.interventions.made_errors:
+        elif exchange.expected and not exchange.interventions.has_injected_errors:
             notes.append("(expected)")
         if exchange.problems:
             colour = "magenta"
-    shown = " ".join(filter(None, [*marked, said]))
+    shown = " ".join(filter(None, [*marked, summary]))
     return separator.join(filter(None, [shown, " ".join(filter(None, notes))])), colour

@@ -134,8 +134,8 @@ class RecordLines:
         return one_line(self._payloads.value(record))
 
     def _headers(self, record: CapturedRecord) -> str:
-        said = (f"{name}={one_line(payload)}" for name, payload in self._payloads.headers(record))
-        text = words.listed(said)
+        headers = (f"{name}={one_line(payload)}" for name, payload in self._payloads.headers(record))
+        text = words.listed(headers)
         return f"[{text}]" if text else ""
 
     # ------------------------------------------------------------ all of it
@@ -180,16 +180,16 @@ def seen(record: CapturedRecord) -> str:
 
 def remarks(record: CapturedRecord) -> list[str]:
     """Return the peculiarities of a record, in words."""
-    said = []
+    parts = []
     if record.control is not None:
-        said.append(f"control record {record.control}")
+        parts.append(f"control record {record.control}")
     if record.error:
-        said.append(f"refused with {record.error}")
+        parts.append(f"refused with {record.error}")
     if record.committed is False:
-        said.append("aborted")
+        parts.append("aborted")
     if record.masked:
-        said.append("secrets masked")
-    return said
+        parts.append("secrets masked")
+    return parts
 
 
 def form_words(batch: BatchSeen) -> Iterator[str]:
@@ -205,15 +205,15 @@ def batch_words(record: CapturedRecord) -> list[str]:
     """Return the position of a record in its batch, and facts from the batch."""
     batch = record.batch
     count = "" if batch.records is None else f" of {batch.records:,}"
-    said = [f"record {batch.index + 1:,}{count} in its batch", *form_words(batch)]
+    parts = [f"record {batch.index + 1:,}{count} in its batch", *form_words(batch)]
     if record.timestamp_type == "log_append":
-        said.append("timestamp of the broker")
+        parts.append("timestamp of the broker")
     if batch.producer_id >= 0:
-        said.append(f"producer {batch.producer_id} epoch {batch.producer_epoch}")
+        parts.append(f"producer {batch.producer_id} epoch {batch.producer_epoch}")
     if batch.transactional and record.control is None:
         ended = {True: "transaction committed", False: "transaction aborted", None: "in a transaction"}
-        said.append(ended[record.committed])
-    return said
+        parts.append(ended[record.committed])
+    return parts
 
 
 def _by(record: CapturedRecord, zone: tzinfo | None) -> str:

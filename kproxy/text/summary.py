@@ -133,8 +133,8 @@ class Tally(Counts):
             or capture.statistics.dropped
             or unreadable(capture)
         )
-        met = self.exchanges or len(capture.table)
-        return bool(met) and not trouble and not self.undecoded and not self.orphans
+        exchanges_seen = self.exchanges or len(capture.table)
+        return bool(exchanges_seen) and not trouble and not self.undecoded and not self.orphans
 
 
 def unreadable(capture: Capture) -> list[CaptureError]:

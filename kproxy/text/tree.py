@@ -93,8 +93,8 @@ def _values(value: Any, path: str, depth: int, known: _KnownValues) -> Iterator[
 
 
 def _value(head: str, value: Any, path: str, depth: int, known: _KnownValues) -> Iterator[str]:
-    said = known.decoded.get(path)
-    note = f"  {short(said)}" if said is not None and not isinstance(said, dict | list) else ""
+    decoded = known.decoded.get(path)
+    note = f"  {short(decoded)}" if decoded is not None and not isinstance(decoded, dict | list) else ""
     note = f"{known.beside(path)}{note}"
     if path in known.masks:
         yield f"{head} (masked)"
@@ -106,8 +106,8 @@ def _value(head: str, value: Any, path: str, depth: int, known: _KnownValues) ->
         yield from _values(value, path, depth + 1, known)
     else:
         yield f"{head} {short(value)}{note}"
-    if isinstance(said, dict | list):
-        yield from _inner(said, path, depth + 1, known.masks)
+    if isinstance(decoded, dict | list):
+        yield from _inner(decoded, path, depth + 1, known.masks)
 
 
 def _inner(value: Any, path: str, depth: int, masks: Masks) -> Iterator[str]:
@@ -187,8 +187,8 @@ def _traced(
     elif node.kind == "array":
         value = f" ({len(node.children)})"
     value += known.beside(path)
-    said = known.decoded.get(path)
-    note = f" {short(said)}" if said is not None and not isinstance(said, dict | list) else ""
+    decoded = known.decoded.get(path)
+    note = f" {short(decoded)}" if decoded is not None and not isinstance(decoded, dict | list) else ""
     meaning = f"   — {node.field.doc}" if node.field is not None and node.field.doc else ""
     kind = f"  {node.kind}" if node.kind and node.kind != DECOMPRESSED else ""
     yield f"{place}  {INDENT * depth}{name}{kind}{value}{note}{meaning}"
@@ -197,6 +197,6 @@ def _traced(
         yield f"{'':>{2 * width + 1}}  {INDENT * (depth + 1)}= {advice}"
     for child in node.children or ():
         yield from _traced(child, depth + 1, width, node.path_of(child, path), known, hidden=hidden)
-    if isinstance(said, dict | list):
-        for line in _inner(said, path, depth + 1, known.masks):
+    if isinstance(decoded, dict | list):
+        for line in _inner(decoded, path, depth + 1, known.masks):
             yield f"{'':>{2 * width + 1}}  {line}"

@@ -131,12 +131,12 @@ class KproxyApp(App[Leaving]):
 
     async def on_mount(self) -> None:
         """Show problems with the settings, and apply the first filter."""
-        self._show_characters_as_they_come()
-        self._tell_problems()
+        self._echo_characters()
+        self._report_problems()
         if self._wanted is not None:
             self.main.list.set_filter(self._wanted)
 
-    def _tell_problems(self) -> None:
+    def _report_problems(self) -> None:
         problems = self.settings.problems
         for problem in problems:
             self.note(problem, "warning")
@@ -182,7 +182,7 @@ class KproxyApp(App[Leaving]):
         """Return whether a command is disabled in this UI, and tell the user if so."""
         if command is None or not self.leaves_out(command):
             return False
-        self.main.tell(f"{command.title} is disabled: this UI is read-only")
+        self.main.report(f"{command.title} is disabled: this UI is read-only")
         return True
 
     async def run_action(
@@ -198,7 +198,7 @@ class KproxyApp(App[Leaving]):
         return await super().run_action(action, default_namespace, namespaces)
 
     def _refuse_key(self, command: Command) -> None:
-        self.main.tell(
+        self.main.report(
             f"{command.title}: a line or dialog had just opened, so this key was ignored; press it again"
         )
 
@@ -208,7 +208,7 @@ class KproxyApp(App[Leaving]):
         self.events.append(Event(time_ns(), text, severity))
         del self.events[:-_MOST_EVENTS]
 
-    def tell(self, text: str, *, severity: Severity = "information") -> None:
+    def report(self, text: str, *, severity: Severity = "information") -> None:
         """Show a notice."""
         self.note(text, severity)
         earlier = len(self._notifications)
@@ -219,7 +219,7 @@ class KproxyApp(App[Leaving]):
 
     def notice(self, text: str) -> None:
         """Show a notice; may be called from any thread."""
-        self.call_later(self.tell, text)
+        self.call_later(self.report, text)
 
     def show_events(self) -> None:
         """Show the notices so far."""
@@ -246,21 +246,21 @@ class KproxyApp(App[Leaving]):
     def choose_theme(self, name: str = "") -> None:
         """Switch to a theme; without a name ask for one."""
         if self.no_color:
-            self.tell("themes change nothing without colours (NO_COLOR, or --color never)")
+            self.report("themes change nothing without colours (NO_COLOR, or --color never)")
         elif not name:
             self.search_themes()
         elif name in all_themes():
             self.theme = name
             self._keep_theme(name)
         else:
-            self.tell(f"there is no theme {name!r}; there are {', '.join(all_themes())}")
+            self.report(f"there is no theme {name!r}; there are {', '.join(all_themes())}")
 
     def _handle_exception(self, error: Exception) -> None:
         """Report an exception in a worker and continue; any other ends the application."""
         if isinstance(error, WorkerFailed) and not self.is_headless:
             cause = error.error
             self.log.error(cause)
-            self.tell(f"this failed: {type(cause).__name__}: {cause}", severity="error")
+            self.report(f"this failed: {type(cause).__name__}: {cause}", severity="error")
             return
         super()._handle_exception(error)
 
@@ -272,7 +272,7 @@ class KproxyApp(App[Leaving]):
             self.note(str(error), "warning")
 
     # ------------------------------------------------------------ the way in and out
-    def _show_characters_as_they_come(self) -> None:
+    def _echo_characters(self) -> None:
         if self._driver is not None and not self.is_headless:
             self._driver.write(EXPLICIT_DIRECTION)
 

@@ -39,11 +39,11 @@ class CopyResult:
     """The result of copying a text.
 
     :ivar done: whether any clipboard received it
-    :ivar said: the result, in words
+    :ivar message: the result, in words
     """
 
     done: bool
-    said: str
+    message: str
 
 
 async def copy(app: App[Any], text: str, environment: Mapping[str, str] = os.environ) -> CopyResult:

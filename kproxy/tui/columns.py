@@ -270,7 +270,7 @@ def as_summary(held: HeldMessage, now: int) -> Summary:
         version=held.version,
         request=f"{held.side} held{behind}",
         response="",
-        said=f"held, {seconds} s left",
+        text=f"held, {seconds} s left",
         errors=(),
         request_size=held.size if is_request else 0,
         response_size=0 if is_request else held.size,

@@ -93,10 +93,10 @@ def settings_of(configuration: Configuration) -> LoadedConfig:
     """Return the UI's settings in a configuration."""
     file = configuration.path or configuration_folder() / FILE
     try:
-        said = {**configuration.table("ui"), "filters": configuration.table("filters")}
+        settings = {**configuration.table("ui"), "filters": configuration.table("filters")}
     except ConfigurationError as error:
         return LoadedConfig(Config(), file, (*configuration.notes, str(error)))
-    config, problems = parsed(said)
+    config, problems = parsed(settings)
     return LoadedConfig(config, file, (*configuration.notes, *(f"{file}: {problem}" for problem in problems)))
 
 
@@ -113,11 +113,11 @@ def load_settings(file: Path | None = None) -> LoadedConfig:
         )
 
 
-def parsed(said: Mapping[str, Any]) -> tuple[Config, list[str]]:
+def parsed(settings: Mapping[str, Any]) -> tuple[Config, list[str]]:
     """Return the settings in a file's content, and its problems."""
     problems: list[str] = []
     values: dict[str, Any] = {}
-    for key, value in said.items():
+    for key, value in settings.items():
         name = key.replace("-", "_")
         if name not in _SETTINGS or "_" in key:
             names = [each.replace("_", "-") for each in _SETTINGS if each != "filters"]
@@ -142,11 +142,11 @@ def filter_name_problem(name: str) -> str:
     return ""
 
 
-def _table(setting: str, said: Mapping[str, Any], problems: list[str]) -> dict[str, Any]:
+def _table(setting: str, settings: Mapping[str, Any], problems: list[str]) -> dict[str, Any]:
     """Return the valid entries of a table; append the problems of the others to `problems`."""
     kind, make = TABLES[setting]
     kept = {}
-    for name, value in said.items():
+    for name, value in settings.items():
         at = f"{_key(setting)}.{name if _PLAIN.fullmatch(name) else repr(name)}"
         try:
             kept[name] = make(name, msgspec.convert(value, kind))
@@ -157,10 +157,10 @@ def _table(setting: str, said: Mapping[str, Any], problems: list[str]) -> dict[s
     return kept
 
 
-def _flat(said: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def _flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Return a nested table with dotted names: TOML makes tables of ``mark.toggle = "m"`` without quotes."""
     flat: dict[str, Any] = {}
-    for name, value in said.items():
+    for name, value in settings.items():
         if isinstance(value, dict):
             flat |= _flat(value, f"{prefix}{name}.")
         else:
@@ -181,14 +181,14 @@ def _rule(_: str, rule: RowColor) -> RowColor:
     return rule
 
 
-def _as_it_is(_: str, value: str) -> str:
+def _unchanged(_: str, value: str) -> str:
     return value  # keymap and themes check commands and colours
 
 
 _SETTINGS: dict[str, Any] = {field.name: field.type for field in msgspec.structs.fields(Config)}
 TABLES: dict[str, tuple[Any, Callable[[str, Any], Any]]] = {
-    "colors": (str, _as_it_is),
-    "keys": (str, _as_it_is),
+    "colors": (str, _unchanged),
+    "keys": (str, _unchanged),
     "filters": (str, _filter),
     "row_colors": (RowColor, _rule),
     "column_sets": (tuple[ColumnEntry, ...], profile_of),

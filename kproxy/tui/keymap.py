@@ -119,7 +119,7 @@ def _is_key(key: str) -> bool:
 def _clashes(changes: Keymap) -> list[str]:
     """Return a problem for each pair of commands with the same key at one place, except pairs of the command table."""
     problems = []
-    told = set()
+    reported = set()
     for place in Place:
         used: dict[str, Command] = {}
         for command in held_in(place):
@@ -127,11 +127,11 @@ def _clashes(changes: Keymap) -> list[str]:
                 other = used.setdefault(key, command)
                 pair = frozenset((command.name, other.name))
                 meant = key in keys_of(command, {}) and key in keys_of(other, {})
-                if other is not command and not meant and pair not in told:
-                    told.add(pair)
-                    mine, theirs = (other, command) if other.name in changes else (command, other)
+                if other is not command and not meant and pair not in reported:
+                    reported.add(pair)
+                    changed, standard = (other, command) if other.name in changes else (command, other)
                     problems.append(
-                        f"ui.keys.{mine.name}: {key} is the key of {theirs.name} ({theirs.title}) too;"
-                        f' give that another one, or none: "{theirs.name}" = ""'
+                        f"ui.keys.{changed.name}: {key} is the key of {standard.name} ({standard.title}) too;"
+                        f' give that another one, or none: "{standard.name}" = ""'
                     )
     return problems

@@ -23,7 +23,7 @@ from captures.filters.regex import BytesRegex, RegexError, Span, TextRegex
 from kproxy.session.access import Access
 from kproxy.session.engine import Steps
 from kproxy.session.published import ShownExchanges
-from kproxy.session.summaries import SLOW, said_of, state_of, unexpected
+from kproxy.session.summaries import SLOW, state_of, text_of, unexpected
 
 _TURN = 0.008  # seconds of work before more urgent jobs get a turn
 _TOGETHER = 64  # exchanges decoded between two looks at the clock
@@ -187,7 +187,7 @@ class ListSearch:
             # a chunk is searched in one turn: between turns indexes may change to other exchanges
             for exchange in access.exchanges(numbers, annotated=True):
                 fits = partial(self._fits, exchange)
-                if access.capture.faults.made(fits, "the search", without=False, number=exchange.number):
+                if access.capture.faults.contained(fits, "the search", without=False, number=exchange.number):
                     offset = numbers.index(exchange.number)
                     index = begin + offset if self._forward else end - 1 - offset
                     return SearchHit(exchange.number, index, wrapped)
@@ -226,7 +226,7 @@ class ListSearch:
         yield exchange.shown_client
         yield exchange.shown_broker
         yield from exchange.summary
-        yield said_of(exchange)
+        yield text_of(exchange)
         yield from unexpected(exchange)
         yield state_of(exchange, self._slow).value
         yield exchange.note.comment

@@ -48,14 +48,14 @@ LOOKS: Mapping[State, Look] = {
 ROLES = tuple(dict.fromkeys(look.role for look in LOOKS.values()))
 
 
-def told(summary: Summary) -> str:
+def state_text(summary: Summary) -> str:
     """Return the state of an exchange in words: its errors, or its peculiarity."""
     state = summary.state
     if state is State.ERROR and summary.errors:
         return " ".join(summary.errors)
-    return summary.said or state.value
+    return summary.text or state.value
 
 
 def labelled(summary: Summary) -> str:
     """Return the symbol of the state with its words."""
-    return f"{LOOKS[summary.state].symbol} {told(summary)}"
+    return f"{LOOKS[summary.state].symbol} {state_text(summary)}"

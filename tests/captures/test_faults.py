@@ -1,4 +1,4 @@
-"""Faults of kproxy itself: which errors are contained, how they are counted and told."""
+"""Internal errors in kproxy itself: which errors are contained, how they are counted and told."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_what_fails_is_left_out_and_told() -> None:
     first, second, told = faults.lines()
     assert first == "exchange 1: the rule x failed: KeyError: 'Metadata'"
     assert second.startswith("exchange 3: ")
-    assert told.startswith("these are 2 faults of kproxy: what failed is left out")
+    assert told.startswith("these are 2 internal errors in kproxy: what failed is left out")
     assert told.endswith("Please report them")
 
 
@@ -57,14 +57,14 @@ def test_none_is_told_of_where_there_is_none() -> None:
 
 def test_something_takes_the_place_of_what_cannot_be_made() -> None:
     faults = Faults()
-    assert faults.made(lambda: 1 // 1, "counting", 0) == 1
-    assert faults.made(lambda: 1 // 0, "counting", 0) == 0
+    assert faults.contained(lambda: 1 // 1, "counting", 0) == 1
+    assert faults.contained(lambda: 1 // 0, "counting", 0) == 0
     assert faults.lines()[0].startswith("counting failed: ZeroDivisionError: ")
 
 
 def test_items_come_up_to_the_first_that_fails() -> None:
     faults = Faults()
-    assert list(faults.whole((6 // number for number in (3, 2, 0, 1)), "dividing")) == [2, 3]
+    assert list(faults.contained_items((6 // number for number in (3, 2, 0, 1)), "dividing")) == [2, 3]
     assert faults.count == 1
 
 
@@ -72,7 +72,7 @@ def test_what_becomes_of_items_is_not_contained() -> None:
     faults = Faults()
 
     def use() -> None:
-        for _ in faults.whole([1], "dividing"):
+        for _ in faults.contained_items([1], "dividing"):
             raise KeyError
 
     with pytest.raises(KeyError):
@@ -108,7 +108,7 @@ def test_the_same_fault_counts_once() -> None:
 def test_few_of_many_are_told_and_kept() -> None:
     faults = noted(1_000)
     assert len(faults.lines()) == 6
-    assert "1,000 faults of kproxy (995 of them are not listed)" in faults.lines()[-1]
+    assert "1,000 internal errors in kproxy (995 of them are not listed)" in faults.lines()[-1]
     assert len(faults.first) == 50
 
 

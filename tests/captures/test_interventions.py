@@ -17,7 +17,7 @@ from captures.interventions import (
     Interventions,
     TcpSample,
     as_comment,
-    told_by,
+    comment_content,
 )
 from captures.json_objects import to_json
 
@@ -39,7 +39,7 @@ from captures.json_objects import to_json
 def test_a_line_tells_what_it_was_made_of(told: Intervention | TcpSample) -> None:
     line = as_comment(told)
     assert "\n" not in line
-    assert told_by(line) == told
+    assert comment_content(line) == told
 
 
 def test_the_shape_of_the_lines_stays() -> None:
@@ -66,11 +66,11 @@ def test_the_shape_of_the_lines_stays() -> None:
     ],
 )
 def test_what_is_somebody_elses_text(line: str) -> None:
-    assert told_by(line) is None
+    assert comment_content(line) is None
 
 
 def test_a_later_version_may_tell_more() -> None:
-    assert told_by('kproxy: {"answered": true, "later": 1}') == Intervention(answered=True)
+    assert comment_content('kproxy: {"answered": true, "later": 1}') == Intervention(answered=True)
 
 
 def test_very_many_changes_fit_into_a_comment() -> None:
@@ -79,7 +79,7 @@ def test_very_many_changes_fit_into_a_comment() -> None:
     )
     line = as_comment(Intervention(changed=changes))
     assert len(line) <= MOST_BYTES + 100
-    told = told_by(line)
+    told = comment_content(line)
     assert isinstance(told, Intervention)
     assert told.changed == changes[: len(told.changed)]
     assert len(told.changed) + told.unlisted == 5_000

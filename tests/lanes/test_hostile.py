@@ -94,7 +94,7 @@ def main(arguments, **_):
     if how == "says escapes":
         print("kproxy: \\x07", file=sys.stderr)
     if how == "gets over it":
-        print("kproxy: this is a fault of kproxy: what failed is left out", file=sys.stderr)
+        print("kproxy: this is an internal error in kproxy: what failed is left out", file=sys.stderr)
     if how == "leaves":
         if os.fork() == 0:
             time.sleep(900)
@@ -126,7 +126,8 @@ def test_what_is_wrong_is_found(tmp_path: Path) -> None:
         "escapes": r"prints control characters: b'\x1b'",
         "escapes in C1": r"prints control characters: b'\xc2\x9b'",
         "says escapes": r"prints control characters: b'\x07'",
-        "gets over it": "a fault that it got over: kproxy: this is a fault of kproxy: what failed is left out",
+        "gets over it": "a fault that it got over: kproxy: this is an internal error in kproxy: "
+        "what failed is left out",
         "leaves": "",
         "talks": "",
         "is incomplete": "",

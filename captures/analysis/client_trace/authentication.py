@@ -42,14 +42,14 @@ class Authentications:
     def lines(self) -> list[Line]:
         """Return a line for each authentication."""
         found = []
-        for line, known, again in self._lines:
-            said = _said(known, again=again)
+        for line, known, repeated in self._lines:
+            text = _sentence(known, repeated=repeated)
             if line.trouble:
-                said += f": {known.refusal or 'refused'}"
+                text += f": {known.refusal or 'refused'}"
             else:
-                said += ": accepted" if known.authenticated else ": its outcome was not seen"
-            said = words.line(said)
-            found.append(replace(line, text=said, key=("authentication", line.client, said)))
+                text += ": accepted" if known.authenticated else ": its outcome was not seen"
+            text = words.line(text)
+            found.append(replace(line, text=text, key=("authentication", line.client, text)))
         return found
 
 
@@ -66,7 +66,7 @@ def _begun(exchange: Exchange) -> Line:
     )
 
 
-def _said(known: Introduction, *, again: bool) -> str:
-    does = "authenticates again" if again else "authenticates"
+def _sentence(known: Introduction, *, repeated: bool) -> str:
+    does = "authenticates again" if repeated else "authenticates"
     by = f" by {known.mechanism}" if known.mechanism else ""
     return f"{does}{by}" + (f" as {known.principal}" if known.principal else "")

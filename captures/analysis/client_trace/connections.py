@@ -24,7 +24,7 @@ from captures.analysis.client_trace.identities import (
     identities,
     needs,
 )
-from captures.analysis.client_trace.model import Bond, Party, Question, QuestionKind, Tie
+from captures.analysis.client_trace.model import Bond, Question, QuestionKind, Tie, TracedClient
 from captures.analysis.groups.vocabulary import Certainty
 from captures.arrays import Int64s
 from captures.exchanges import Capture
@@ -54,7 +54,7 @@ class _Connection:
     names: dict[Identity, int] = field(default_factory=dict)
 
 
-def find_party(capture: Capture, question: Question) -> Party:
+def find_client(capture: Capture, question: Question) -> TracedClient:
     """Return the party in question; without ties if there is none.
 
     :param capture: read to its end
@@ -118,9 +118,9 @@ class _Finder:
         many = len(table.client_ids) + 1
         pairs = table.column("connection")[self._order].astype(np.int64) * many
         pairs += table.column("client_id")[self._order] + 1
-        met, first = np.unique(pairs, return_index=True)
+        distinct, first = np.unique(pairs, return_index=True)
         for at in np.argsort(first).tolist():
-            connection, client = divmod(int(met[at]), many)
+            connection, client = divmod(int(distinct[at]), many)
             name = table.client_ids[client - 1] if client else None
             if name:
                 found[connection].client_ids[name] = int(first[at]) + 1
@@ -152,7 +152,7 @@ class _Finder:
             names = self._connections[int(connection[parts.row])].names
             version, number = int(versions[parts.row]), int(self._number[parts.row])
             found_names = identities(parts.key, version, request or {}, response or {})
-            for name in self._capture.faults.whole(found_names, "finding out who it is of", number):
+            for name in self._capture.faults.contained_items(found_names, "finding out who it is of", number):
                 names.setdefault(name, number)
 
     # ------------------------------------------------------------ the question
@@ -282,8 +282,8 @@ class _Finder:
         return not self._exchanges[each.id]
 
     # ------------------------------------------------------------ result
-    def party(self) -> Party:
-        party = Party(self._question, dict(sorted(self._ties.items())))
+    def party(self) -> TracedClient:
+        party = TracedClient(self._question, dict(sorted(self._ties.items())))
         connections = sorted(self._tied_connections(), key=lambda each: each.begin)
         party.client_ids = list(dict.fromkeys(name for each in connections for name in each.client_ids))
         party.hosts = list(dict.fromkeys(each.host for each in connections))

@@ -103,7 +103,7 @@ class _Traffic(Stretch):
         by_topic: dict[str, list[int]] = {}
         for topic, partition in self.partitions:
             by_topic.setdefault(self._name(topic), []).append(partition)
-        return places.said(by_topic)
+        return places.groups_text(by_topic)
 
     def _name(self, topic: str) -> str:
         """Return the name of a topic, which may have been revealed after its ID."""
@@ -137,7 +137,7 @@ class Produces(_Traffic):
                     part.base_offset + part.records,
                 )
 
-    def said(self) -> str:
+    def sentence(self) -> str:
         requests = f"in {words.counted(self.count, 'request')}"
         how = words.listed([requests, self.every, *self.manners])
         answer = self.latency.text()
@@ -149,17 +149,17 @@ class Fetches(_Traffic):
     """Fetches or share fetches of a party.
 
     :ivar empty: number of responses without records
-    :ivar as_before: whether it continues a session whose partitions were named before the capture began
+    :ivar unchanged: whether it continues a session whose partitions were named before the capture began
     """
 
-    __slots__ = ("as_before", "empty", "replica")
+    __slots__ = ("empty", "replica", "unchanged")
 
     def __init__(
         self, key: tuple[object, ...], manner: Manner, time: int, names: Names, *, replica: bool
     ) -> None:
         super().__init__(key, manner, time, names)
         self.empty = 0
-        self.as_before = False
+        self.unchanged = False
         self.replica = replica
 
     @property
@@ -171,7 +171,7 @@ class Fetches(_Traffic):
         named: Iterable[TopicPartition] = ()
         if seen is not None:
             named = [place for place, _ in seen.asked] if self.count else seen.session.partitions
-            self.as_before = self.as_before or not seen.session.whole
+            self.unchanged = self.unchanged or not seen.session.whole
         self.add(exchange)
         if number(exchange.request_body, "isolation_level", 0) == _READ_COMMITTED:
             self.manners["read_committed"] = None
@@ -189,7 +189,7 @@ class Fetches(_Traffic):
                 )
         self.empty += self.size == size and bool(exchange.response_body)
 
-    def said(self) -> str:
+    def sentence(self) -> str:
         answers = f"in {words.counted(self.count, 'answer')}"
         empty = f"{self.empty:,} of them empty" if self.empty and self.count > 1 else ""
         how = words.listed([answers, empty, self.every, *self.manners])
@@ -197,7 +197,7 @@ class Fetches(_Traffic):
         does = "replicates" if self.replica else "fetches"
         if not self.partitions:
             requests = words.counted(self.count, "request")
-            if self.as_before:
+            if self.unchanged:
                 return (
                     f"{does} partitions that were named before the capture began: nothing new in {requests}"
                 )

@@ -9,7 +9,7 @@ import numpy as np
 
 from captures.analysis.broker_disconnects import BrokerDisconnect, BrokerDisconnects, Reason
 from captures.analysis.client_identity import client_name
-from captures.analysis.client_trace.model import Line, Party, Phase
+from captures.analysis.client_trace.model import Line, Phase, TracedClient
 from captures.analysis.connection_stats import LONG_UNANSWERED, OPEN, ConnectionRow, ConnectionStats
 from captures.analysis.groups.vocabulary import Certainty
 from captures.exchanges import Capture, Exchange
@@ -38,7 +38,7 @@ class Lives:
     :param capture: capture of the added exchanges
     """
 
-    def __init__(self, capture: Capture, party: Party) -> None:
+    def __init__(self, capture: Capture, party: TracedClient) -> None:
         self._capture = capture
         self._party = party
         self._stats = ConnectionStats(capture)
@@ -166,21 +166,21 @@ class Lives:
         if still:
             what = f"as the capture ends, {words.counted(len(still), 'connection')} of {len(ends)} still open"
             quiet = latest - last_packet
-            said = f"{what}; last heard of {span(quiet)} before" if quiet > 0 else what
+            text = f"{what}; last heard of {span(quiet)} before" if quiet > 0 else what
             time = latest
         else:
             time = max(time for _, time, _ in ends)
             by = Counter(by for _, _, by in ends)
-            said = f"its {len(ends):,} connections were" if len(ends) > 1 else "its connection was"
-            said += f" closed by the {' or the '.join(sorted(by))}"
+            text = f"its {len(ends):,} connections were" if len(ends) > 1 else "its connection was"
+            text += f" closed by the {' or the '.join(sorted(by))}"
             parting, certainty = self._parting(lines, cut_off="broker" in by)
-            said, crashed = said + parting, parting == _CRASHED
+            text, crashed = text + parting, parting == _CRASHED
         return Line(
             time=max(time, lines[-1].time if lines else 0),
             until=max(time, lines[-1].time if lines else 0),
             what="end",
             phase=Phase.END,
-            text=said,
+            text=text,
             numbers=[last.number] if last is not None else [],
             last=last.number if last is not None else None,
             connections=sorted(still),

@@ -17,7 +17,7 @@ from captures.analysis.client_trace import apis
 from captures.analysis.client_trace.authentication import Authentications
 from captures.analysis.client_trace.data import Consumer, Fetches, Jump, Produces
 from captures.analysis.client_trace.lives import Lives
-from captures.analysis.client_trace.model import Line, Party, Phase
+from captures.analysis.client_trace.model import Line, Phase, TracedClient
 from captures.analysis.client_trace.rebalances import rebalance_lines
 from captures.analysis.client_trace.stretches import Commits, Heartbeats, Stretch, alike
 from captures.analysis.client_trace.transactions import TransactionsSeen
@@ -55,7 +55,7 @@ _REPLICA = -1
 _Maker = Callable[[], Stretch]
 
 
-def rows_of(capture: Capture, party: Party) -> Int64s:
+def rows_of(capture: Capture, party: TracedClient) -> Int64s:
     """Return the indexes, as for :meth:`ExchangeReader.exchange`, of the exchanges that its log takes.
 
     These are the party's exchanges and, for the story of its groups, those of other members and the coordinators.
@@ -76,11 +76,11 @@ class PartyLog:
     Exchanges may be those of the whole capture; others than the party's count only if they belong to members of its
     groups.
 
-    :param party: result of :func:`~captures.analysis.client_trace.connections.find_party`
+    :param party: result of :func:`~captures.analysis.client_trace.connections.find_client`
     :param names: returns names of topic IDs
     """
 
-    def __init__(self, party: Party, capture: Capture, names: Names) -> None:
+    def __init__(self, party: TracedClient, capture: Capture, names: Names) -> None:
         self._party = party
         self._capture = capture
         self._names = names
@@ -156,9 +156,9 @@ class PartyLog:
         known = Flag.UNANSWERED in exchange.flag
         how = "no answer came" if known else "its answer was not recorded"
         if manner.turn and _is_turn(exchange):  # such as leaving: the request alone counts
-            said = words.listed(summary(exchange, self._names)[0].split("  "))
+            sentence = words.listed(summary(exchange, self._names)[0].split("  "))
             own = manner.what, client_name(exchange), exchange.number
-            stretch = self._add_line(own, manner, exchange, f"{manner.does} ({said}): {how}")
+            stretch = self._add_line(own, manner, exchange, f"{manner.does} ({sentence}): {how}")
         else:
             key = "unanswered", known, exchange.api, exchange.connection
             stretch = self._add_line(key, _UNANSWERED, exchange, f"{exchange.api}: {how}")
@@ -174,9 +174,9 @@ class PartyLog:
         key = (manner.what, client, exchange.api, codes)
         if key not in self._open:  # earlier and later exchanges are not merged
             self._break(client, apis.manner_of(exchange.api_key, exchange.api).what)
-        said = words.line(f"{exchange.api}: {errors_text(failures, self._names)}")
+        sentence = words.line(f"{exchange.api}: {errors_text(failures, self._names)}")
         stretch = self._add_line(
-            key, manner, exchange, f"{_REBALANCE_NOTICE.does} ({said})" if called else said
+            key, manner, exchange, f"{_REBALANCE_NOTICE.does} ({sentence})" if called else sentence
         )
         if stretch is not None:
             stretch.trouble = not called
@@ -224,9 +224,9 @@ class PartyLog:
         back = offset < expected
         count = words.counted(abs(offset - expected), "offset")
         what = f"goes back, {count} again" if back else f"goes ahead, {count} left out"
-        said = f"{what}: {words.line(topic)}-{partition} from {expected} to {offset}"
+        sentence = f"{what}: {words.line(topic)}-{partition} from {expected} to {offset}"
         manner = _JUMP_BACK if back else _JUMP_AHEAD
-        self._add_line((manner.what, client_name(exchange), topic), manner, exchange, said)
+        self._add_line((manner.what, client_name(exchange), topic), manner, exchange, sentence)
 
     def _add_plain(self, exchange: Exchange, manner: apis.Manner) -> None:
         """Add an exchange without records and without trouble."""
@@ -247,25 +247,27 @@ class PartyLog:
         counter = "generation" if exchange.api_key == ApiKey.HEARTBEAT else "epoch"
         group = words.line(text(request, "group_id", "?"))
         key = ("heartbeat", client, group, generation, member)
-        said = f"in {group}, {counter} {generation}"
+        sentence = f"in {group}, {counter} {generation}"
         manner = apis.MANNERS[ApiKey.HEARTBEAT]
-        stretch = self._existing(key) or self._opened(Heartbeats(key, manner, exchange.time, said), exchange)
+        stretch = self._existing(key) or self._opened(
+            Heartbeats(key, manner, exchange.time, sentence), exchange
+        )
         if stretch is not None:
             stretch.add(exchange)
 
     def _commit(self, exchange: Exchange, manner: apis.Manner, client: str) -> None:
         group = words.line(text(exchange.request_body, "group_id", "?"))
         key = ("commit", client, group)
-        said = f"commits for {group}"
-        stretch = self._existing(key) or self._opened(Commits(key, manner, exchange.time, said), exchange)
+        sentence = f"commits for {group}"
+        stretch = self._existing(key) or self._opened(Commits(key, manner, exchange.time, sentence), exchange)
         if isinstance(stretch, Commits):
             stretch.add(exchange)
             where = places.each(rows(exchange.request_body, "topics"), self._names)
             stretch.latest = words.line(places.at(where, "committed_offset"))
 
     def _other(self, exchange: Exchange, manner: apis.Manner, client: str) -> None:
-        said, answer = (words.listed(side.split("  ")) for side in summary(exchange, self._names))
-        what = f"{manner.does} ({said})" if said else manner.does
+        request, answer = (words.listed(side.split("  ")) for side in summary(exchange, self._names))
+        what = f"{manner.does} ({request})" if request else manner.does
         done = f"{what}: {answer}" if answer else what
         if exchange.errors:
             manner = _EXPECTED if manner.phase is None else manner._replace(what=_EXPECTED.what)
@@ -277,9 +279,9 @@ class PartyLog:
 
     # ------------------------------------------------------------ stretches
     def _add_line(
-        self, key: tuple[object, ...], manner: apis.Manner, exchange: Exchange, said: str
+        self, key: tuple[object, ...], manner: apis.Manner, exchange: Exchange, sentence: str
     ) -> Stretch | None:
-        stretch = self._existing(key) or self._opened(Stretch(key, manner, exchange.time, said), exchange)
+        stretch = self._existing(key) or self._opened(Stretch(key, manner, exchange.time, sentence), exchange)
         if stretch is not None:
             stretch.add(exchange)
         return stretch

@@ -71,7 +71,7 @@ class Tie:
 
 
 @dataclass(slots=True)
-class Party:
+class TracedClient:
     """A party: its connections with their ties, and its names.
 
     :ivar ties: connection -> tie, in the order of connection IDs

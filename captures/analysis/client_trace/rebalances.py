@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from captures.analysis.client_trace.model import NUMBERS_SHOWN, Line, Party, Phase
-from captures.analysis.groups.facts import took
+from captures.analysis.client_trace.model import NUMBERS_SHOWN, Line, Phase, TracedClient
+from captures.analysis.groups.facts import duration_text
 from captures.analysis.groups.labels import Labels, partitions, step
 from captures.analysis.groups.model import GroupTimeline, Rebalance
 from captures.analysis.groups.vocabulary import Trait
 from captures.meaning import words
 
 
-def rebalance_lines(timelines: Iterable[GroupTimeline], party: Party) -> Iterator[Line]:
+def rebalance_lines(timelines: Iterable[GroupTimeline], party: TracedClient) -> Iterator[Line]:
     """Yield a line for each rebalance that involved the party."""
     members = frozenset(party.members)
     for timeline in timelines:
@@ -35,16 +35,16 @@ def _line(timeline: GroupTimeline, rebalance: Rebalance, labels: Labels, members
         for member, places in rebalance.assigned.items()
         if member in members
     ]
-    how = words.listed([step(rebalance), took(rebalance, timeline)])
-    said = f"{words.line(timeline.group)} {how}: {rebalance.sentence}"
+    how = words.listed([step(rebalance), duration_text(rebalance, timeline)])
+    text = f"{words.line(timeline.group)} {how}: {rebalance.sentence}"
     if own:
-        said = f"{said} {'; '.join(own)}."
+        text = f"{text} {'; '.join(own)}."
     return Line(
         time=rebalance.time,
         until=rebalance.time if rebalance.end is None else rebalance.end,
         what="rebalance",
         phase=Phase.GROUP,
-        text=said,
+        text=text,
         count=len(rebalance.evidence),
         numbers=rebalance.evidence[:NUMBERS_SHOWN],
         last=max(rebalance.evidence, default=None),

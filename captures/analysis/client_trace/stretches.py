@@ -105,7 +105,7 @@ class Stretch:
             return f"every {span(round(apart))}"
         return f"{SECOND / apart:,.0f} a second"
 
-    def said(self) -> str:
+    def sentence(self) -> str:
         """Return it in words."""
         if self.count <= 1:
             after = f" (after {span(self.latency.high)})" if self.latency.high >= _SHORT else ""
@@ -119,7 +119,7 @@ class Stretch:
             until=max(self.end, self.time),
             what=self.manner.what,
             phase=self.phase,
-            text=self.said(),
+            text=self.sentence(),
             client=self.client,
             count=self.count,
             numbers=list(self.numbers),
@@ -141,7 +141,7 @@ class Heartbeats(Stretch):
 
     __slots__ = ()
 
-    def said(self) -> str:
+    def sentence(self) -> str:
         return words.listed([f"{words.counted(self.count, 'heartbeat')} {self.text}", self.every])
 
 
@@ -157,7 +157,7 @@ class Commits(Stretch):
         super().__init__(key, manner, time, text)
         self.latest = ""
 
-    def said(self) -> str:
+    def sentence(self) -> str:
         latest = self.latest or "nothing"
         if self.count == 1:
             return f"{self.text}: {latest}"
@@ -179,7 +179,7 @@ class Transactions(Stretch):
         self.ended = 0
         self.lasted = Range()
 
-    def said(self) -> str:
+    def sentence(self) -> str:
         each = "" if self.ended == 1 else " each"
         return f"{words.counted(self.ended, 'transaction')} {self.text}, {self.lasted.text()}{each}"
 

@@ -72,8 +72,8 @@ class TransactionsSeen:
         of = ("transaction", *key, outcome)
         latest = self._latest.get(key)
         if latest is None or latest.key != of:
-            said = f"of {words.line(key[1])} {outcome}"
-            latest = self._latest[key] = Transactions(of, MANNERS[ApiKey.END_TXN], known.time, said)
+            sentence = f"of {words.line(key[1])} {outcome}"
+            latest = self._latest[key] = Transactions(of, MANNERS[ApiKey.END_TXN], known.time, sentence)
             if len(self._done) < _MOST:
                 self._done.append(latest)
         if exchange.errors:

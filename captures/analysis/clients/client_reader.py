@@ -47,7 +47,7 @@ def read_clients(reader: ExchangeReader, clients: Clients, indexes: Int64s | Non
     """
     indexes = np.arange(len(reader)) if indexes is None else indexes
     rows = reader.rows[indexes]
-    in_full = _whole(reader, rows)
+    in_full = _fully_captured(reader, rows)
     chosen = _sample(reader, rows) | in_full
     repeated = chosen & _repeated(reader.capture.table, rows, in_full)
     guarded = partial(reader.capture.faults.guarded, doing="getting to know its client")
@@ -69,7 +69,7 @@ def read_clients(reader: ExchangeReader, clients: Clients, indexes: Int64s | Non
         clients.count(rest)
 
 
-def _whole(reader: ExchangeReader, rows: Int64s) -> Mask:
+def _fully_captured(reader: ExchangeReader, rows: Int64s) -> Mask:
     """Return a mask of the exchanges that are decoded in full."""
     table = reader.capture.table
     full: Mask = np.isin(table.column("api_key")[rows], [*CONNECTING])

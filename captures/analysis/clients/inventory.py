@@ -167,7 +167,7 @@ class Clients:
         links = self._links(clients)
         for name, client in clients.items():
             describe = partial(self._describe, client, links.get(name) or Links())
-            self._faults.made(describe, "describing a client", None, client.first)
+            self._faults.contained(describe, "describing a client", None, client.first)
         return sorted(clients.values(), key=lambda client: (-client.exchanges, client.name))
 
     def _inventory(self) -> dict[str, Client]:

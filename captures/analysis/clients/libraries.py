@@ -38,13 +38,15 @@ class Library:
 
     :ivar name: one of the names above, or the name that the client stated
     :ivar release: as stated, or as far as it can be guessed: ``2.1-2.8``; empty if unknown
-    :ivar told: whether the client stated it in ApiVersions (KIP-511); False for a guess
+    :ivar announced: whether the client stated it in ApiVersions (KIP-511); False for a guess
     :ivar why: source of the statement or guess
     """
 
+    JSON = "name release told=announced why"
+
     name: str
     release: OrNull[str] = ""
-    told: bool = False
+    announced: bool = False
     why: str = ""
 
     def __str__(self) -> str:
@@ -62,8 +64,8 @@ def stated_library(software: str) -> Library:
     why = f"ApiVersions names {software}"
     inside = _WITH_RDKAFKA.search(version)
     if inside or name.startswith(_BINDINGS):
-        return Library(LIBRDKAFKA, inside[1] if inside else "", told=True, why=why)
-    return Library(_STATED_NAMES.get(name, name), version.removeprefix("v"), told=True, why=why)
+        return Library(LIBRDKAFKA, inside[1] if inside else "", announced=True, why=why)
+    return Library(_STATED_NAMES.get(name, name), version.removeprefix("v"), announced=True, why=why)
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,9 +51,11 @@ class Links:
         idle = steady("connections.max.idle.ms", self.idle, 1, "for which connections were idle when closed")
         if idle is not None:
             yield idle
-        again = backoff("reconnect.backoff.ms", self.reconnects, "refused connections are tried again")
-        if again is not None:
-            yield again
+        retry_backoff = backoff(
+            "reconnect.backoff.ms", self.reconnects, "refused connections are tried again"
+        )
+        if retry_backoff is not None:
+            yield retry_backoff
 
 
 class Presence:

@@ -41,7 +41,7 @@ class DisplayedSetting:
 
     :ivar name: the library's name of it
     :ivar text: its value in the library's notation; empty if it is not set, or not seen
-    :ivar others: further values in the library's notation, with the number of times they were seen
+    :ivar other_values: further values in the library's notation, with the number of times they were seen
     :ivar default: default in the library's notation; None if unknown
     :ivar changed: whether it differs from the default; None if unknown
     :ivar danger: possible consequences, empty if none
@@ -49,14 +49,14 @@ class DisplayedSetting:
 
     JSON = (
         "key=setting.key name value=setting.value text how=setting.how at_least=setting.at_least "
-        "count=setting.count exchanges=setting.evidence others=setting.others note=setting.note default "
+        "count=setting.count exchanges=setting.evidence others=setting.other_values note=setting.note default "
         "changed danger"
     )
 
     setting: Setting
     name: str
     text: str
-    others: list[tuple[str, int]]
+    other_values: list[tuple[str, int]]
     default: str | None
     changed: bool | None
     danger: OrNull[str]
@@ -69,12 +69,12 @@ def displayed_settings(
 
     :param found: seen settings; the last one of a key counts
     """
-    known = by_key(_meant(found, library))
+    known = by_key(_settings_of(found, library))
     settings = [known.get(key) or Setting(key, note=missing(key, fields)) for key in _keys(fields, known)]
     return list(_displayed(settings, library))
 
 
-def _meant(settings: Iterable[Setting], library: Library | None) -> list[Setting]:
+def _settings_of(settings: Iterable[Setting], library: Library | None) -> list[Setting]:
     """Leave out estimates from behaviour that has other reasons in a library."""
     others = _NO_TIMERS.get(library.name, frozenset()) if library is not None else frozenset()
     return [each for each in settings if each.how is not How.ESTIMATED or each.key not in others]
@@ -103,7 +103,7 @@ def _displayed(settings: list[Setting], library: Library | None) -> Iterator[Dis
             setting,
             own_name(name, setting.key),
             written(name, setting.key, setting.value),
-            [(written(name, setting.key, value), count) for value, count in setting.others],
+            [(written(name, setting.key, value), count) for value, count in setting.other_values],
             written(name, setting.key, default) if has_default else None,
             changed,
             danger_of(setting, known),
@@ -118,7 +118,7 @@ def _changed(setting: Setting, defaults: dict[str, Value]) -> bool | None:
         return True
     if setting.key not in defaults:
         return None
-    return bool(setting.others) or not alike(setting, defaults[setting.key])
+    return bool(setting.other_values) or not alike(setting, defaults[setting.key])
 
 
 # ---------------------------------------------------------------- settings not seen

@@ -88,7 +88,7 @@ class Setting:
     :ivar value: the most frequent value; None if it is not set, or not seen
     :ivar count: number of exchanges, or intervals, with the value
     :ivar evidence: numbers of the first of these exchanges
-    :ivar others: further values with their counts: several clients of one name, or one that was restarted
+    :ivar other_values: further values with their counts: several clients of one name, or one that was restarted
     :ivar note: basis of an estimate, or why there is none
     :ivar at_least: whether the value is only a lower bound of the setting
     """
@@ -98,7 +98,7 @@ class Setting:
     how: How = How.NOT_SEEN
     count: int = 0
     evidence: tuple[int, ...] = ()
-    others: tuple[ValueCount, ...] = ()
+    other_values: tuple[ValueCount, ...] = ()
     note: OrNull[str] = ""
     at_least: bool = False
 

@@ -41,13 +41,15 @@ def compare_sides(good: Side, bad: Side, timelines: Sequence[GroupTimeline] | No
         "versions": partial(version_differences, good, bad),
     }
     differences = [
-        each for name, part in parts.items() for each in bad.faults.whole(_made(part), f"comparing {name}")
+        each
+        for name, part in parts.items()
+        for each in bad.faults.contained_items(_differences(part), f"comparing {name}")
     ]
     differences.sort(key=lambda each: (not each.certain, -each.score, each.aspect, each.subject))
     return Comparison(good.facts(), bad.facts(), _sentence(differences), differences, _notes(good, bad))
 
 
-def _made(part: Callable[[], Iterable[Difference]]) -> Iterator[Difference]:
+def _differences(part: Callable[[], Iterable[Difference]]) -> Iterator[Difference]:
     yield from part()
 
 
@@ -63,8 +65,8 @@ def _sentence(differences: list[Difference]) -> str:
     if not certain:
         return f"Nothing differs that the data would prove{rest}."
     most = "; ".join(each.sentence.rstrip(".") for each in certain[:_IN_THE_SENTENCE])
-    said = words.counted(len(certain), "difference")
-    return f"{said}{rest}. The largest: {most}."
+    text = words.counted(len(certain), "difference")
+    return f"{text}{rest}. The largest: {most}."
 
 
 def _notes(good: Side, bad: Side) -> list[str]:

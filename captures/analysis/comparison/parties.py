@@ -147,7 +147,7 @@ def _looks_like(matrix: Matrix) -> str:
 
 
 def _offer_shown(matrix: Matrix, apis: int) -> SideValue:
-    numbers = sorted(each.told for each in matrix.brokers if each.told is not None)
+    numbers = sorted(each.announced_by for each in matrix.brokers if each.announced_by is not None)
     name = _looks_like(matrix)
     text = f"{apis} APIs{f', as {name}' if name else ''}"
     return SideValue(text, count=len(numbers), examples=tuple(numbers[:MOST_EXAMPLES]))

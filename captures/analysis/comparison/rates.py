@@ -131,15 +131,15 @@ def compare(
 
 def _sentence(subject: str, plural: str, good: EventCount, bad: EventCount, sure: float) -> str:
     if not good.total:
-        said = f"{subject}: {plural} in bad only, {rate(bad.rate)}"
+        text = f"{subject}: {plural} in bad only, {rate(bad.rate)}"
     elif not bad.total:
-        said = f"{subject}: {plural} in good only, {rate(good.rate)}"
+        text = f"{subject}: {plural} in good only, {rate(good.rate)}"
     else:
         more = "more" if bad.rate > good.rate else "fewer"
         ratio = times(bad.rate / good.rate)
         both = f"{rate(good.rate, bad.rate)} in good and {rate(bad.rate, good.rate)} in bad"
-        said = f"{subject}: {ratio} times {more} {plural} a second, {both}"
-    return f"{said}{proof(sure)}"
+        text = f"{subject}: {ratio} times {more} {plural} a second, {both}"
+    return f"{text}{proof(sure)}"
 
 
 def proof(sure: float) -> str:

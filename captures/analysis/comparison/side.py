@@ -115,7 +115,7 @@ class Side:
             partial(self._time_shares.add_columns, columns, reader, indexes),
             partial(self._introduce, columns, reader, indexes),
         ):
-            self.faults.made(learn, _LEARNING, None)
+            self.faults.contained(learn, _LEARNING, None)
         yield from read_clients(reader, self._settings, indexes)
         for exchange in self._diagnosis.add_all(reader, columns, indexes):
             yield exchange.number

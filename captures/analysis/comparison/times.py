@@ -111,13 +111,13 @@ def _difference(
     size = abs(other.value - one.value)
     slower = "longer" if other.value > one.value else "shorter"
     both = f"{span(one.value)} in good and {span(other.value)} in bad"
-    said = f"{api}: {what} {times(measured)} times {slower} without designed waiting, {both}"
+    text = f"{api}: {what} {times(measured)} times {slower} without designed waiting, {both}"
     weight = _WEIGHT * size / (size + _SMALL) if size else 0.0
     return Difference(
         aspect=Aspect.LATENCY,
         subject=api,
         what=what,
-        sentence=f"{said}{proof(sure)}",
+        sentence=f"{text}{proof(sure)}",
         good=one.shown(good[0].slowest(api)),
         bad=other.shown(bad[0].slowest(api)),
         ratio=measured,

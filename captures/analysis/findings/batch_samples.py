@@ -109,8 +109,8 @@ def _produced_flows(rows: DecisionColumns) -> dict[FlowKey, Flow] | None:
     """
     sent = rows.produced
     there = np.flatnonzero(sent.batches)
-    mine = rows.of_api({ApiKey.PRODUCE})
-    if not rows.whole or (sent.codec[there] < 0).any() or not rows.untouched[mine].all():
+    produces = rows.of_api({ApiKey.PRODUCE})
+    if not rows.whole or (sent.codec[there] < 0).any() or not rows.untouched[produces].all():
         return None
     if rows.named_meanwhile(rows.of_version(_by_id)):
         return None

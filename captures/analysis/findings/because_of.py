@@ -94,5 +94,5 @@ def _evidence(incident: Incident) -> Iterator[int]:
     yield from incident.evidence
     for rebalance in incident.rebalances:
         yield from rebalance.evidence
-        yield from (again.number for again in rebalance.again)
+        yield from (refetched.number for refetched in rebalance.refetched)
         yield from (failure.number for failure in rebalance.commit_failures)

@@ -91,15 +91,15 @@ def some_of(names: Iterable[str]) -> str:
     return ", ".join(every[: words.SHOWN]) + (f" and {rest:,} more" if rest > 0 else "")
 
 
-def captured_twice(again: int, size: int) -> bool:
+def captured_twice(retransmitted: int, size: int) -> bool:
     """Return whether so many bytes are repeated that the capture, not the network, duplicates packets.
 
     That happens with tcpdump -i any on a host with bridges or containers.
 
-    :param again: repeated bytes
+    :param retransmitted: repeated bytes
     :param size: bytes of the streams
     """
-    return size > 0 and again >= _NEARLY_ALL * size
+    return size > 0 and retransmitted >= _NEARLY_ALL * size
 
 
 _NEARLY_ALL = 0.8

@@ -43,7 +43,7 @@ def _excused(timeline: GroupTimeline) -> Iterator[int]:
     for rebalance in timeline.rebalances:
         if rebalance.trigger is Trigger.KPROXY_INTERVENED:
             yield from (failure.number for failure in rebalance.commit_failures)
-            yield from (again.number for again in rebalance.again)
+            yield from (refetched.number for refetched in rebalance.refetched)
 
 
 class Blind(NamedTuple):
@@ -83,7 +83,11 @@ class Diagnosis:
         self._with_groups = with_groups
         self._timelines: list[GroupTimeline] | None = None
         scene = Scene(
-            capture=capture, names=names, told=self._told, limits=limits or {}, traffic=self.groups.traffic
+            capture=capture,
+            names=names,
+            timelines=self._group_timelines,
+            limits=limits or {},
+            traffic=self.groups.traffic,
         )
         self._faults = capture.faults
         self._rules = [rule(scene) for rule in rules]
@@ -125,11 +129,11 @@ class Diagnosis:
         """Return a mask by rule and exchange of the exchanges to show; the last row is for the groups."""
         wanted = np.zeros((len(self._rules) + 1, len(rows.columns)), np.bool_)
         intervened = rows.columns.flat("intervened") > 0
-        for mine, rule in zip(wanted, self._rules, strict=False):
-            mine[:] = True if rule.apis is None else rows.of_api(rule.apis)
-            deciding = self._faults.made(partial(rule.deciding, rows), _doing(type(rule)), None)
+        for mask, rule in zip(wanted, self._rules, strict=False):
+            mask[:] = True if rule.apis is None else rows.of_api(rule.apis)
+            deciding = self._faults.contained(partial(rule.deciding, rows), _doing(type(rule)), None)
             if deciding is not None:
-                mine &= deciding | intervened
+                mask &= deciding | intervened
         if self._with_groups:
             wanted[-1] = self.groups.choose(rows)
         return wanted
@@ -143,7 +147,7 @@ class Diagnosis:
         hidden = False
         if exchange.intervened:
             self.intervened += 1
-            hidden = exchange.interventions.made_errors or exchange.interventions.not_forwarded
+            hidden = exchange.interventions.has_injected_errors or exchange.interventions.not_forwarded
         for rule in rules:
             try:
                 (rule.intervened if hidden else rule.add)(exchange)
@@ -187,22 +191,22 @@ class Diagnosis:
         """Return the rules that could not judge, or not everything."""
         found = []
         for rule in self._rules:
-            said = rule.lacking() or self._faults.made(rule.blind, _doing(type(rule)), "")
-            why = "; ".join(filter(None, (self._failed(type(rule)), said)))
+            reason = rule.lacking() or self._faults.contained(rule.blind, _doing(type(rule)), "")
+            why = "; ".join(filter(None, (self._failed(type(rule)), reason)))
             if why:
                 found.append(Blind(type(rule), why))
         return found
 
     def _found(self, rule: Rule) -> Iterator[Finding]:
         """Yield the findings of a rule, up to an internal error."""
-        return self._faults.whole(rule.findings(), _doing(type(rule)))
+        return self._faults.contained_items(rule.findings(), _doing(type(rule)))
 
     def _failed(self, rule: type[Rule]) -> str:
         """Return a text that a rule has failed; empty if it has not."""
         count = self._faults.of(_doing(rule))
-        return f"it failed {times(count)}, by a fault of kproxy" if count else ""
+        return f"it failed {times(count)}, because of an internal error in kproxy" if count else ""
 
-    def _told(self) -> list[GroupTimeline]:
+    def _group_timelines(self) -> list[GroupTimeline]:
         if self._timelines is None:
             self._timelines = self.groups.result()
         return self._timelines

@@ -93,7 +93,7 @@ class Reset:
     :ivar skipped: number of offsets that are not read
     :ivar removed: how many of them had been removed from the log
     :ivar beyond: number of partitions whose position was after the end
-    :ivar again: number of offsets that are read again, as far as the end is known
+    :ivar refetched: number of offsets that are read again, as far as the end is known
     """
 
     seen: Occurrences = field(default_factory=Occurrences)
@@ -101,7 +101,7 @@ class Reset:
     skipped: int = 0
     removed: int = 0
     beyond: int = 0
-    again: int = 0
+    refetched: int = 0
     example: str = ""
 
 
@@ -131,7 +131,7 @@ class Resets:
         self._partitions: dict[str, int] = {}
 
     # ------------------------------------------------------------ lost positions
-    def fetch(self, exchange: Exchange, seen: FetchSeen, told: Iterable[FetchedPartition]) -> None:
+    def fetch(self, exchange: Exchange, seen: FetchSeen, partitions: Iterable[FetchedPartition]) -> None:
         """Add a Fetch of a consumer."""
         for (topic, partition), offset in seen.asked:
             reader = _reader(exchange, topic, partition)
@@ -139,8 +139,8 @@ class Resets:
             lost = self.lost.get(reader)
             if lost is not None and offset != lost.position:
                 del self.lost[reader]
-                self._goes_on(reader, lost, offset)
-        for part in told:
+                self._continues_from(reader, lost, offset)
+        for part in partitions:
             reader = _reader(exchange, *part.topic_partition)
             begin, error = part.log_start, part.error
             if error == ErrorCode.OFFSET_OUT_OF_RANGE:
@@ -161,9 +161,9 @@ class Resets:
         for body in rows(response, "groups") or (response,):
             group = text(body, "group_id") or text(request, "group_id")
             if group and not number(body, "error_code", 0):
-                self._told_commits(exchange, group, body)
+                self._answered_commits(exchange, group, body)
 
-    def _told_commits(self, exchange: Exchange, group: str, body: Body) -> None:
+    def _answered_commits(self, exchange: Exchange, group: str, body: Body) -> None:
         told = [
             (_reader(exchange, *place), number(row, "committed_offset", 0))
             for place, row in rows_by_place(body, "topics", self._names)
@@ -223,7 +223,7 @@ class Resets:
                 if time == _EARLIEST and lost.log_start < 0:
                     lost.log_start = offset
 
-    def _goes_on(self, reader: Reader, lost: LostPosition, offset: int) -> None:
+    def _continues_from(self, reader: Reader, lost: LostPosition, offset: int) -> None:
         time = next((time for time, found in lost.found.items() if found == offset), None)
         if time is None:
             return  # its position comes from elsewhere, such as the application
@@ -246,9 +246,9 @@ class Resets:
         elif lost.why is Why.OUT_OF_RANGE:
             # it went back, so it was not before the start: it was after the end
             reset.beyond += 1
-            reset.again += max(lost.found.get(_LATEST, offset) - offset, 0)
+            reset.refetched += max(lost.found.get(_LATEST, offset) - offset, 0)
         else:
-            reset.again += lost.position - offset
+            reset.refetched += lost.position - offset
 
     def _measure(self, fresh: _Fresh, begin: int) -> None:
         if fresh.offset > begin:

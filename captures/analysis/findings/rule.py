@@ -69,7 +69,7 @@ class Scene:
 
     :ivar capture: the capture; only for facts about it as a whole, such as its connections
     :ivar names: resolves topic IDs
-    :ivar told: returns the groups' timelines; only for use in :meth:`Rule.findings`
+    :ivar timelines: returns the groups' timelines; only for use in :meth:`Rule.findings`
     :ivar limits: thresholds set by the user: ``rule.name`` -> value
     :param traffic: contents of Produce and Fetch exchanges, if shared with the groups' histories
     :ivar records: contents of Produce and Fetch exchanges
@@ -78,7 +78,7 @@ class Scene:
 
     capture: Capture
     names: Names
-    told: Callable[[], Sequence[GroupTimeline]]
+    timelines: Callable[[], Sequence[GroupTimeline]]
     limits: Mapping[str, float] = field(default_factory=dict)
     traffic: InitVar[RecordTraffic | None] = None
     records: RecordTraffic = field(init=False)
@@ -91,7 +91,7 @@ class Scene:
     @property
     def groups(self) -> Sequence[GroupTimeline]:
         """The groups' current timelines."""
-        return self.told()
+        return self.timelines()
 
     def endpoints(self, connection: int) -> tuple[str, str]:
         """Return client and broker of a connection as displayed."""

@@ -98,30 +98,30 @@ class Staleness:
     def add(self, exchange: Exchange) -> None:
         """Add one exchange of :data:`APIS`."""
         client = client_name(exchange)
-        mine = self._episodes.get(client)
+        episode = self._episodes.get(client)
         if exchange.api_key not in _DATA:
             self.refreshing.add(client)
-            for episodes in (mine or {}).values():
+            for episodes in (episode or {}).values():
                 episodes.refresh()
             return
         found = unexpected(exchange, CODES)
-        if not (found or mine) or exchange.flag & NO_ANSWER_SEEN or replica_of(exchange) >= 0:
+        if not (found or episode) or exchange.flag & NO_ANSWER_SEEN or replica_of(exchange) >= 0:
             return
         failed: dict[str, set[int]] = {}
         for error in found:
             failed.setdefault(topic_of(error, self._names), set()).add(error.code)
-        mine = self._episodes.setdefault(client, {}) if failed else mine or {}
+        episode = self._episodes.setdefault(client, {}) if failed else episode or {}
         for topic, codes in failed.items():
-            mine.setdefault(topic, Episodes()).fail(exchange, codes)
-        if len(mine) > len(failed) and any(episodes.since is not None for episodes in mine.values()):
+            episode.setdefault(topic, Episodes()).fail(exchange, codes)
+        if len(episode) > len(failed) and any(episodes.since is not None for episodes in episode.values()):
             for topic in self._topics(exchange):
-                if topic in mine and topic not in failed:
-                    mine[topic].succeed(exchange)
+                if topic in episode and topic not in failed:
+                    episode[topic].succeed(exchange)
 
     def result(self) -> Iterator[tuple[tuple[str, str], Episodes]]:
         """Yield client and topic with their episodes, by client in the order of first errors."""
-        for client, mine in self._episodes.items():
-            for topic, episodes in mine.items():
+        for client, episode in self._episodes.items():
+            for topic, episodes in episode.items():
                 yield (client, topic), episodes
 
     def _topics(self, exchange: Exchange) -> dict[str, list[int]]:

@@ -15,7 +15,7 @@ from captures.exchanges.columns import NO_VALUE
 from dissectors.api_keys import ApiKey
 
 
-class StandingPositions:
+class StuckPositions:
     """Finds the exchanges that show candidates.
 
     :param rows: rows of a whole capture
@@ -29,14 +29,17 @@ class StandingPositions:
         self._connection = rows.columns.flat("connection")
         self._produced = rows.of_api({ApiKey.PRODUCE})
         self._asked = PartitionOffsets.of(rows, "asked")
-        told, errors = PartitionOffsets.of(rows, "told"), rows.columns.ragged("told_errors").values
-        self._told = told.chosen(((errors == 0) | (errors == NO_VALUE)) & (told.offsets >= 0))
+        answered, errors = (
+            PartitionOffsets.of(rows, "answered"),
+            rows.columns.ragged("answered_errors").values,
+        )
+        self._answered = answered.chosen(((errors == 0) | (errors == NO_VALUE)) & (answered.offsets >= 0))
 
     def fetched(self, least: float) -> Bools:
         """Return a mask of the Fetches on connections that may have fetched an offset for at least `least` ns."""
-        mine = self._rows.of_consumers
-        asked, told = (each.chosen(mine[each.rows]) for each in (self._asked, self._told))
-        rows, places, offsets = map(np.concatenate, zip(asked, told, strict=True))
+        consumers = self._rows.of_consumers
+        asked, answered = (each.chosen(consumers[each.rows]) for each in (self._asked, self._answered))
+        rows, places, offsets = map(np.concatenate, zip(asked, answered, strict=True))
         answers, lines = np.arange(len(rows)) >= len(asked.rows), self._connection[rows]
         order = np.lexsort((answers, rows, places, lines))
         rows, places, offsets = (column[order] for column in (rows, places, offsets))
@@ -44,7 +47,7 @@ class StandingPositions:
         latest = np.maximum.accumulate(np.where(answers, 0, np.arange(len(rows))))
         known = answers & ~answers[latest] & (places == places[latest]) & (lines == lines[latest])
         more = known & (offsets[latest] >= 0) & (offsets > offsets[latest])
-        stood = self._stood(rows[more], least, lines[more], places[more], offsets[latest][more])
+        stood = self._unchanged(rows[more], least, lines[more], places[more], offsets[latest][more])
         return self._on(lines[more][stood])
 
     def committed(self, least: float) -> Bools:
@@ -63,7 +66,7 @@ class StandingPositions:
         greatest = np.maximum.accumulate(base + np.where(tells, ranks + 1, 0)) - base
         more = ~tells & (greatest > ranks + 1)
         group = groups.values[groups.offsets[rows[more]]]
-        stood = self._stood(rows[more], least, group, places[more], offsets[more])
+        stood = self._unchanged(rows[more], least, group, places[more], offsets[more])
         if not stood.any():
             return self._rows.nothing
         found = commits & groups.any(np.isin(groups.values, group[stood]))
@@ -77,7 +80,7 @@ class StandingPositions:
         found: Bools = self._rows.of_consumers & np.isin(self._connection, connections)
         return found
 
-    def _stood(self, rows: Int64s, least: float, *keys: Int64s) -> Bools:
+    def _unchanged(self, rows: Int64s, least: float, *keys: Int64s) -> Bools:
         """Return a mask of the elements with equal keys over at least `least` ns, and often enough."""
         groups, times = RowGroups(*keys), self._time[rows]
         spans = np.array(groups.greatest(times), np.int64) - np.array(groups.least(times), np.int64)
@@ -86,20 +89,20 @@ class StandingPositions:
 
     def _ends(self) -> PartitionOffsets:
         """Return the ends of partitions: high watermarks, and offsets after produced records."""
-        told = self._told.chosen((self._produced | self._rows.of_consumers)[self._told.rows])
+        answered = self._answered.chosen((self._produced | self._rows.of_consumers)[self._answered.rows])
         sent = self._asked.chosen(self._produced[self._asked.rows])
         records, uncounted = (self._rows.columns.ragged(f"flow_{name}") for name in ("records", "uncounted"))
-        mine = self._produced[records.rows]
+        produced = self._produced[records.rows]
         # both tables have the partitions of a Produce in message order
-        counts = np.where(uncounted.values[mine] > 0, 1, np.maximum(records.values[mine], 1))
-        _, codes = np.unique(np.concatenate((sent.places, told.places)), return_inverse=True)
-        keys = np.concatenate((sent.rows, told.rows)) * (len(codes) + 1) + codes
+        counts = np.where(uncounted.values[produced] > 0, 1, np.maximum(records.values[produced], 1))
+        _, codes = np.unique(np.concatenate((sent.places, answered.places)), return_inverse=True)
+        keys = np.concatenate((sent.rows, answered.rows)) * (len(codes) + 1) + codes
         own, wanted = keys[: len(sent.rows)], keys[len(sent.rows) :]
         order = np.argsort(own, kind="stable")
         at = np.searchsorted(own[order], wanted, "right") - 1
-        matches = (at >= 0) & self._produced[told.rows]
+        matches = (at >= 0) & self._produced[answered.rows]
         matches[matches] = own[order][at[matches]] == wanted[matches]
-        stored = np.where(self._produced[told.rows], 1, 0)
+        stored = np.where(self._produced[answered.rows], 1, 0)
         stored[matches] = counts[order][at[matches]]
-        ends = told.offsets + np.minimum(stored, np.iinfo(np.int64).max - told.offsets)
-        return told._replace(offsets=ends)
+        ends = answered.offsets + np.minimum(stored, np.iinfo(np.int64).max - answered.offsets)
+        return answered._replace(offsets=ends)

@@ -202,9 +202,9 @@ class ConnectionActivity:
     def _closed_by(self) -> dict[str, Events]:
         streams = [self._capture.client_stream(each) for each in range(len(self._capture.connections))]
         clients = np.array(streams, np.int64)
-        mine, theirs = self.closed[clients], self.closed[clients ^ 1]
-        chosen = np.flatnonzero((theirs <= mine) & (theirs < _NEVER))
-        return self._split(theirs[chosen], chosen)
+        client_closed, broker_closed = self.closed[clients], self.closed[clients ^ 1]
+        chosen = np.flatnonzero((broker_closed <= client_closed) & (broker_closed < _NEVER))
+        return self._split(broker_closed[chosen], chosen)
 
     def _split(self, times: Int64s, connections: Int64s) -> dict[str, Events]:
         """Return the events grouped by broker."""

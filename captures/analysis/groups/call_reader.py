@@ -31,8 +31,8 @@ from captures.analysis.groups.vocabulary import CONNECT, Kind
 from captures.exchanges import Capture, Exchange, ExchangeReader
 from captures.meaning import Names
 from captures.meaning.assignments import (
+    assigned_partitions,
     embedded_value,
-    given,
     heartbeat_tasks,
     partitions_of,
     synced,
@@ -87,20 +87,20 @@ def _join(common: dict[str, Any], _: Exchange, request: Body, response: Body, re
     session = number(request, "session_timeout_ms")
     rebalance = number(request, "rebalance_timeout_ms")
     chosen = text(response, "protocol_name")
-    told = rows(response, "members")
+    members = rows(response, "members")
     metadata = first.get("metadata")
     member = text(request, "member_id") or text(response, "member_id")
     worker = _worker(metadata, protocol_type, text(first, "name"))
     running = {
         text(row, "member_id"): runs
-        for row in told
+        for row in members
         if (runs := _running(_worker(row.get("metadata"), protocol_type, chosen))) is not None
     }
     if (mine := _running(worker)) is not None:
         running[member] = mine
     subscriptions = {
         text(row, "member_id"): known
-        for row in told
+        for row in members
         if (known := _subscription(row.get("metadata"), protocol_type, chosen)) is not None
     }
     return Join(
@@ -117,7 +117,7 @@ def _join(common: dict[str, Any], _: Exchange, request: Body, response: Body, re
         answered=-1 if error else number(response, "generation_id"),
         chosen=chosen,
         leader=text(response, "leader"),
-        members={text(row, "member_id"): row.get("group_instance_id") for row in told},
+        members={text(row, "member_id"): row.get("group_instance_id") for row in members},
         subscriptions=subscriptions,
         skip=bool(response.get("skip_assignment")),
         session_timeout=session * MS if session > 0 else None,
@@ -137,15 +137,17 @@ def _sync(common: dict[str, Any], _: Exchange, request: Body, response: Body, re
     protocol = text(response, "protocol_name") or text(request, "protocol_name")
     leader_gives = rows(request, "assignments")
     member = text(request, "member_id")
-    told = [(text(row, "member_id"), row.get("assignment")) for row in leader_gives]
+    assignments = [(text(row, "member_id"), row.get("assignment")) for row in leader_gives]
     if response and not error:
-        told.append((member, response.get("assignment")))
+        assignments.append((member, response.get("assignment")))
     orders = {
-        each: found for each, data in told if (found := _orders(data, protocol_type, protocol)) is not None
+        each: found
+        for each, data in assignments
+        if (found := _orders(data, protocol_type, protocol)) is not None
     }
     tasks = {
         each: dealt
-        for each, data in told
+        for each, data in assignments
         if (dealt := synced_tasks(data, protocol_type, protocol)) is not None
     }
     known = {
@@ -232,7 +234,7 @@ def _modern(
         topics, pattern = _sources(topology)
     else:
         owned, tasks = partitions_of(request.get("topic_partitions"), reading.names), None
-        assigned = given(response, reading.names)
+        assigned = assigned_partitions(response, reading.names)
         named = request.get("subscribed_topic_names")
         topics = tuple(items(request, "subscribed_topic_names")) if named is not None else None
         pattern = request.get("subscribed_topic_regex")
@@ -300,8 +302,8 @@ def _running(worker: Mapping[str, Any]) -> frozenset[TopicPartition] | None:
     """Return what a joining worker runs; None if the protocol has no such field, like the eager one."""
     if "allocation" not in worker:
         return None
-    told = worker["allocation"]
-    return worker_tasks(told.get("assigned")) if isinstance(told, Mapping) else frozenset()
+    allocation = worker["allocation"]
+    return worker_tasks(allocation.get("assigned")) if isinstance(allocation, Mapping) else frozenset()
 
 
 def _orders(data: Any, protocol_type: str, protocol: str) -> WorkerOrders | None:

@@ -23,12 +23,12 @@ class PassedCalls(NamedTuple):
 
     :ivar calls: number of skipped calls of the same run since the previous call that was read
     :ivar longest: longest time in ns from one of these to the next, this call included
-    :ivar heard: time of the group's last skipped request to the broker; 0 if the last one was read
+    :ivar last_contact: time of the group's last skipped request to the broker; 0 if the last one was read
     """
 
     calls: int = 0
     longest: int = 0
-    heard: int = 0
+    last_contact: int = 0
 
 
 class CallRuns:
@@ -48,21 +48,21 @@ class CallRuns:
         self._connection, self._time = columns.flat("connection"), columns.flat("time")
         alike = (call >= 0) & rows.untouched & (rows.latency != NO_VALUE) & (rows.group >= 0)
         ends = rows.of_api({*OF_MEMBERS, ApiKey.FIND_COORDINATOR}) & ~alike
-        mine = np.flatnonzero(alike)
+        chosen = np.flatnonzero(alike)
         # number of calls before each that ended runs of its group
         ending = np.sort(self._place(groups.values, groups.rows)[ends[groups.rows]])
-        era = np.searchsorted(ending, self._place(rows.group[mine], mine))
+        era = np.searchsorted(ending, self._place(rows.group[chosen], chosen))
         kind = np.where(rows.of_api(HEARTBEATS), -1, key)
-        places = [each[mine] for each in (columns.flat("member"), kind, self._connection, rows.group)]
-        order = np.lexsort((mine, *places))
-        self._mine = mine = mine[order]
-        said = [columns.flat(name)[mine] for name in ("call", "client_id")]
-        self._gaps = np.diff(self._time[mine], prepend=self._time[mine[:1]])
-        goes_on = (self._gaps >= 0) & (self._gaps <= PAUSE) & (np.arange(len(mine)) > 0)
-        for each in (*said, *(each[order] for each in (era, *places))):
+        places = [each[chosen] for each in (columns.flat("member"), kind, self._connection, rows.group)]
+        order = np.lexsort((chosen, *places))
+        self._chosen = chosen = chosen[order]
+        codes = [columns.flat(name)[chosen] for name in ("call", "client_id")]
+        self._gaps = np.diff(self._time[chosen], prepend=self._time[chosen[:1]])
+        goes_on = (self._gaps >= 0) & (self._gaps <= PAUSE) & (np.arange(len(chosen)) > 0)
+        for each in (*codes, *(each[order] for each in (era, *places))):
             goes_on[1:] &= each[1:] == each[:-1]
         self.passed = rows.nothing
-        self.passed[mine[:-1]] = goes_on[:-1] & goes_on[1:]
+        self.passed[chosen[:-1]] = goes_on[:-1] & goes_on[1:]
 
     def _place(self, groups: Int64s, rows: Int64s | Int32s) -> Int64s:
         """Return keys that sort exchanges by group, then by number."""
@@ -72,19 +72,19 @@ class CallRuns:
         """Return the facts about skipped calls, by the number of the call after them."""
         assert self._rows.numbers is not None
         found, numbers = dict[int, PassedCalls](), self._rows.numbers
-        read = np.flatnonzero(~self.passed[self._mine])
+        read = np.flatnonzero(~self.passed[self._chosen])
         counts = np.diff(read, prepend=-1) - 1
         longest = np.maximum.reduceat(self._gaps, np.append(0, read[:-1] + 1)) if len(read) else self._gaps
         some = np.flatnonzero(counts)
-        of = numbers[self._mine[read[some]]].tolist(), counts[some].tolist(), longest[some].tolist()
+        of = numbers[self._chosen[read[some]]].tolist(), counts[some].tolist(), longest[some].tolist()
         for number, calls, gap in zip(*of, strict=True):
             found[number] = PassedCalls(calls, gap)
-        for row, heard in self._heard():
+        for row, last_call in self._last_contacts():
             number = int(numbers[row])
-            found[number] = found.get(number, PassedCalls())._replace(heard=heard)
+            found[number] = found.get(number, PassedCalls())._replace(last_contact=last_call)
         return found
 
-    def _heard(self) -> Iterator[tuple[int, int]]:
+    def _last_contacts(self) -> Iterator[tuple[int, int]]:
         """Yield the row of each call that follows a skipped one of the same group and broker, with that one's time."""
         names = dict[str | None, int]()
         brokers = np.array(

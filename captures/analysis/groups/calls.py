@@ -281,20 +281,20 @@ class GroupCalls:
     def add(self, call: Call) -> None:
         """Add a call, or merge it into the run that it continues."""
         if isinstance(call, Run):
-            mine = self._running.setdefault(call.member, {})
+            runs = self._running.setdefault(call.member, {})
             place = type(call), call.connection
-            run = mine.get(place)
-            if run is not None and _goes_on(run, call):
+            run = runs.get(place)
+            if run is not None and _extends(run, call):
                 _extend(run, call)
                 return
-            mine[place] = call
+            runs[place] = call
         else:
             # any other call of a member ends its runs
             self._running.pop(call.member, None)
         self._learn(call)
         self.calls.append(call)
 
-    def heard(self, members: Iterable[str]) -> int:
+    def last_contact(self, members: Iterable[str]) -> int:
         """Return when one of `members` last had a call without an error in an open run; 0 if there is none."""
         return max(
             (
@@ -322,7 +322,7 @@ class GroupCalls:
             self.kinds.add(call.kind)
 
 
-def _goes_on(run: Run, call: Run) -> bool:
+def _extends(run: Run, call: Run) -> bool:
     if (run.generation, run.error, run.broker) != (call.generation, call.error, call.broker):
         return False
     if run.pending or call.pending or call.end is None or run.last_end is None:
@@ -330,16 +330,16 @@ def _goes_on(run: Run, call: Run) -> bool:
     if isinstance(call, ModernBeat):
         if not isinstance(run, ModernBeat) or (run.epoch, run.status) != (call.epoch, call.status):
             return False
-        return not _tells(call, run)
+        return not _has_news(call, run)
     return not (call.error and isinstance(call, Commit))
 
 
-def _tells(beat: ModernBeat, run: ModernBeat) -> bool:
+def _has_news(beat: ModernBeat, run: ModernBeat) -> bool:
     """Return whether a heartbeat has news beyond its sender being alive, compared with `run`."""
     if beat.generation <= 0:
         return True
-    said, before = _news(beat), _news(run)
-    return any(each is not None and each != known for each, known in zip(said, before, strict=True))
+    news, before = _news(beat), _news(run)
+    return any(each is not None and each != known for each, known in zip(news, before, strict=True))
 
 
 def _news(beat: ModernBeat) -> tuple[object, ...]:

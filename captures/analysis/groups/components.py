@@ -30,9 +30,11 @@ def links(columns: ExchangeColumns) -> Iterator[tuple[str, str]]:
     """
     keys, (clients, nodes) = columns.flat("api_key"), _clients(columns)
     groups = columns.ragged("groups")
-    mine = np.isin(keys[groups.rows], list(MEMBER_APIS))
+    of_members = np.isin(keys[groups.rows], list(MEMBER_APIS))
     asks = keys[groups.rows] == ApiKey.OFFSET_FETCH
-    for client, group, asking in _distinct(clients[groups.rows[mine]], groups.values[mine], asks[mine]):
+    for client, group, asking in _distinct(
+        clients[groups.rows[of_members]], groups.values[of_members], asks[of_members]
+    ):
         yield _ASKS * asking + nodes[client], _group(columns.texts("groups")[group])
     for (client,) in _distinct(clients[keys == ApiKey.FETCH]):
         yield nodes[client], nodes[client]
@@ -79,10 +81,10 @@ class Components:
         bucket = np.where(np.isin(keys, list(OF_TOPICS)) | (together < 0), alone, together) % count
         found: Bools = bucket == np.arange(count)[:, np.newaxis]
         coordinators = keys == ApiKey.FIND_COORDINATOR
-        mine = coordinators[groups.rows]
+        named = coordinators[groups.rows]
         found[:, coordinators] = False
         of_groups = self._hashed([_group(name) for name in columns.texts("groups")]) % count
-        found[of_groups[groups.values[mine]], groups.rows[mine]] = True
+        found[of_groups[groups.values[named]], groups.rows[named]] = True
         return found
 
     def _hashed(self, nodes: Sequence[str]) -> Int64s:

@@ -19,7 +19,7 @@ from captures.exchanges import Exchange
 from captures.meaning.exchange import rows
 from captures.meaning.payload import headers
 from dissectors.api_keys import ApiKey
-from dissectors.budget import of_message
+from dissectors.budget import message_budget
 
 _CONFIGS = "-configs"
 _CONNECTOR, _COMMIT = "connector-", "commit-"
@@ -91,7 +91,7 @@ class ConfigChanges:
 
 
 def _changes(records: object, number: int) -> Iterable[ConfigChange]:
-    budget = of_message()
+    budget = message_budget()
     for batch in headers(records):
         for record in batch.read(budget)[0]:
             key = (record.key or b"").decode(errors="replace")
@@ -107,8 +107,8 @@ def _changes(records: object, number: int) -> Iterable[ConfigChange]:
 def _tasks(value: bytes) -> int:
     """Return the number of tasks in a commit record; 0 if it cannot be read."""
     try:
-        told = json.loads(value)
+        parsed = json.loads(value)
     except ValueError:
         return 0
-    found = told.get("tasks") if isinstance(told, dict) else None
+    found = parsed.get("tasks") if isinstance(parsed, dict) else None
     return found if isinstance(found, int) else 0

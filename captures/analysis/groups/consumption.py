@@ -99,7 +99,7 @@ class Before(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class Line:
+class FetchLine:
     """The fetches of a connection, one after another.
 
     :ivar group: group of the fetching member; empty while unknown
@@ -130,7 +130,7 @@ class FetchRun:
         Fetch had only its ID
     """
 
-    line: Line
+    line: FetchLine
     begin: int
     first: int
     offset: int
@@ -185,9 +185,9 @@ class Consumption:
         self._traffic = traffic or RecordTraffic(names)
         # others that read the traffic do not see every Fetch
         self._sessions = FetchSessions(names)
-        self._lines: dict[tuple[int, str], Line] = {}
+        self._lines: dict[tuple[int, str], FetchLine] = {}
         self._runs: dict[TopicPartition, dict[Owner, list[FetchRun]]] = {}
-        self._current: dict[Line, dict[TopicPartition, FetchRun]] = {}
+        self._current: dict[FetchLine, dict[TopicPartition, FetchRun]] = {}
         self._committed: dict[TopicPartition, dict[str, CommittedOffset]] = {}
 
     def add(self, exchange: Exchange) -> None:
@@ -268,12 +268,12 @@ class Consumption:
                 if run.first == fetch.number and min(high_watermark, run.offset) >= 0:
                     run.behind = max(high_watermark - run.offset, 0)
 
-    def _line(self, fetch: _Fetch) -> Line:
+    def _line(self, fetch: _Fetch) -> FetchLine:
         of = fetch.connection, fetch.member
         line = self._lines.pop(of, None)
         if line is None:
             # the first Fetch starts runs like one after a pause
-            line = Line(fetch.connection, fetch.owner, fetch.shares, fetch.time - PAUSE - 1)
+            line = FetchLine(fetch.connection, fetch.owner, fetch.shares, fetch.time - PAUSE - 1)
             self._current[line] = {}
         self._lines[of] = line  # most recently used last
         if len(self._lines) > MOST_LINES:
@@ -284,7 +284,7 @@ class Consumption:
             line.group = fetch.group_of() or ""
         return line
 
-    def _asked(self, line: Line, place: TopicPartition, fetch: _Fetch, offset: int) -> None:
+    def _asked(self, line: FetchLine, place: TopicPartition, fetch: _Fetch, offset: int) -> None:
         run = self._current[line].get(place)
         paused = run is not None and not run.open and fetch.time - run.end > PAUSE
         if run is None or paused or 0 <= offset < run.reached:
@@ -293,7 +293,7 @@ class Consumption:
             run.reopen()
             run.reached = max(run.reached, offset)
 
-    def _begin(self, line: Line, place: TopicPartition, fetch: _Fetch, offset: int) -> None:
+    def _begin(self, line: FetchLine, place: TopicPartition, fetch: _Fetch, offset: int) -> None:
         current = self._current[line]
         known = current.get(place)
         if known is not None:
@@ -325,11 +325,11 @@ class Consumption:
                 self._current[run.line].pop(place, None)
 
     # ------------------------------------------------------------ commits
-    def commit(self, told: StoredCommit) -> None:
-        for place, offset in told.offsets:
+    def commit(self, stored: StoredCommit) -> None:
+        for place, offset in stored.offsets:
             known = self._committed.setdefault(place, {})
-            if told.group not in known or known[told.group].time <= told.end:
-                known[told.group] = CommittedOffset(offset, told.end, told.member, told.number)
+            if stored.group not in known or known[stored.group].time <= stored.end:
+                known[stored.group] = CommittedOffset(offset, stored.end, stored.member, stored.number)
 
     # ------------------------------------------------------------ results
     def merge(self, other: Consumption) -> None:
@@ -341,10 +341,10 @@ class Consumption:
         """Return the fetches of a group's members: partition -> runs in the order of time."""
         found: dict[TopicPartition, list[FetchRun]] = {}
         for place, by_owner in self._runs.items():
-            mine = [run for runs in by_owner.values() for run in runs if run.line.group == group]
-            if mine:
+            of_group = [run for runs in by_owner.values() for run in runs if run.line.group == group]
+            if of_group:
                 named = place._replace(topic=self._names(place.topic) or place.topic)
-                found.setdefault(named, []).extend(mine)
+                found.setdefault(named, []).extend(of_group)
         for runs in found.values():
             runs.sort(key=lambda run: (run.begin, run.first))
         return found
@@ -362,11 +362,11 @@ def _before(by_owner: dict[Owner, list[FetchRun]], group: str) -> tuple[Before, 
             # processes of unknown groups may belong to different groups
             latest.setdefault(run.line.group or owner, []).append((owner, run))
     found = []
-    for mine in latest.values():
-        since = max(run.end for _, run in mine) - RECENT
+    for latest_run in latest.values():
+        since = max(run.end for _, run in latest_run) - RECENT
         found += [
             Before(owner, run.reached, run.end, run.last)
-            for owner, run in mine
+            for owner, run in latest_run
             if run.reached >= 0 and run.end >= since
         ]
     return tuple(found)
@@ -374,19 +374,19 @@ def _before(by_owner: dict[Owner, list[FetchRun]], group: str) -> tuple[Before, 
 
 def _thinned(runs: list[FetchRun]) -> list[FetchRun]:
     """Merge runs across the shorter half of their pauses, and keep the latest :data:`_KEPT_RUNS`."""
-    pauses = sorted(later.begin - run.end for run, later in pairwise(runs) if _goes_on(run, later))
+    pauses = sorted(later.begin - run.end for run, later in pairwise(runs) if _continues(run, later))
     longest = pauses[len(pauses) // 2] if pauses else 0
     kept = runs[:1]
     for run in runs[1:]:
         last = kept[-1]
-        if _goes_on(last, run) and run.begin - last.end <= longest:
+        if _continues(last, run) and run.begin - last.end <= longest:
             last.take_over(run)
         else:
             kept.append(run)
     return kept[-_KEPT_RUNS:]
 
 
-def _goes_on(run: FetchRun, later: FetchRun) -> bool:
+def _continues(run: FetchRun, later: FetchRun) -> bool:
     """Return whether `later` continues where `run` ended."""
     back = 0 <= later.offset < run.reached
     return not (run.open or later.open or back) and run.line.group == later.line.group

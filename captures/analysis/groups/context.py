@@ -59,22 +59,24 @@ class Coordinators:
         :param time: time of the request
         """
         stints = self._stints.setdefault(group, [])
-        mine = next((stint for stint in reversed(stints) if stint.broker == broker), None)
-        came_back = mine is not None and mine is not stints[-1] and stints[-1].resigned
-        if mine is not None and (
-            mine is stints[-1] or (time - mine.end <= PAUSE and not came_back) or len(stints) >= MOST_STINTS
+        current = next((stint for stint in reversed(stints) if stint.broker == broker), None)
+        came_back = current is not None and current is not stints[-1] and stints[-1].resigned
+        if current is not None and (
+            current is stints[-1]
+            or (time - current.end <= PAUSE and not came_back)
+            or len(stints) >= MOST_STINTS
         ):
-            if time < mine.begin:
-                mine.begin, mine.number = time, number
-            mine.end = max(mine.end, time)
+            if time < current.begin:
+                current.begin, current.number = time, number
+            current.end = max(current.end, time)
         elif len(stints) < MOST_STINTS:
             stints.append(_Stint(broker, time, time, number))
 
-    def goes_on(self, group: str, broker: str, time: int) -> None:
+    def extend(self, group: str, broker: str, time: int) -> None:
         """Record that a broker continued to answer up to `time` without a :data:`PAUSE`."""
-        mine = next((each for each in reversed(self._stints.get(group, ())) if each.broker == broker), None)
-        if mine is not None:
-            mine.end = max(mine.end, time)
+        stint = next((each for each in reversed(self._stints.get(group, ())) if each.broker == broker), None)
+        if stint is not None:
+            stint.end = max(stint.end, time)
 
     def resigned(self, group: str, broker: str, time: int) -> None:
         """Record that a broker said that it is not the coordinator; no address of the coordinator ever says so."""
@@ -153,7 +155,7 @@ class PartitionCounts:
         if not response or request.get("validate_only"):
             return
         time, client, asked = exchange.end, client_name(exchange), exchange.api_key in _CHANGING
-        for topic, count in self._told(exchange.api_key, request, response):
+        for topic, count in self._counts(exchange.api_key, request, response):
             before = self._latest.get((topic, client))
             if topic and count != before:
                 self._latest[topic, client] = count
@@ -179,8 +181,8 @@ class PartitionCounts:
         A broker that has just started does not know all topics yet. None if the topic came back with another count, or
         was missing for long: then it was deleted.
         """
-        told = sorted(each for each in self._changes.get(topic, ()) if each.client == seen.client)
-        for gone, back in pairwise(told):
+        changes = sorted(each for each in self._changes.get(topic, ()) if each.client == seen.client)
+        for gone, back in pairwise(changes):
             if seen in (gone, back) and not gone.partitions and gone.before == back.partitions:
                 lasted = back.time - gone.time
                 return lasted if lasted <= _LACKING else None
@@ -192,7 +194,7 @@ class PartitionCounts:
         place = bisect_right(known, time, key=lambda seen: seen.time)
         return known[place - 1].partitions if place else None
 
-    def _told(self, key: int | None, request: Body, response: Body) -> list[tuple[str, int]]:
+    def _counts(self, key: int | None, request: Body, response: Body) -> list[tuple[str, int]]:
         if key == ApiKey.CREATE_PARTITIONS:
             failed = {text(row, "name") for row in rows(response, "results") if row.get("error_code")}
             return [

@@ -77,10 +77,10 @@ class RebalanceContexts:
             for member_id in (member.member, *member.former)
         }
         self._fetching = {member for member, owner in self._owners.items() if owner in fetching}
-        told = timeline.rebalances
+        rebalances = timeline.rebalances
         self.every = [
-            self._context(each, told[index - 1] if index else None, [*told, None][index + 1], now)
-            for index, each in enumerate(told)
+            self._context(each, rebalances[index - 1] if index else None, [*rebalances, None][index + 1], now)
+            for index, each in enumerate(rebalances)
         ]
         self._begins = [context.begin for context in self.every]
         self._ends = list(accumulate((context.end for context in self.every), max))
@@ -283,13 +283,13 @@ def _fill_again(place: TopicPartition, runs: list[FetchRun], contexts: Rebalance
         owners = context.owners.get(place) or fetchers
         since = islice(runs, bisect_left(begins, context.begin), None)
         if run is next((each for each in since if each.line.owner in owners), None):
-            context.rebalance.again.append(Again(place, run.offset, before.reached, run.first))
+            context.rebalance.refetched.append(Again(place, run.offset, before.reached, run.first))
 
 
 def _reached_before(run: FetchRun, owners: set[Owner]) -> Before | None:
     """Return the greatest progress at the start of a run, of the group's previous consumers of the partition."""
-    mine = (before for before in run.before if before.owner in owners)
-    return max(mine, key=lambda before: before.reached, default=None)
+    candidates = (before for before in run.before if before.owner in owners)
+    return max(candidates, key=lambda before: before.reached, default=None)
 
 
 def _was_committed(run: FetchRun, context: RebalanceContext, group: str) -> bool:
@@ -329,7 +329,9 @@ def _rebalance_of(commit: Commit, rebalances: list[Rebalance], begun: int) -> Re
         for index in range(begun - 1, -1, -1):
             each = rebalances[index]
             running = each.generation < 0
-            if each.before <= commit.generation and (running or commit.generation < each.generation):
+            if each.previous_generation <= commit.generation and (
+                running or commit.generation < each.generation
+            ):
                 return each
     # expelled members and those that left may send generation -1: consumers of KIP-848 do
     for index in range(begun - 1, -1, -1):

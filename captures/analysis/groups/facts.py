@@ -60,7 +60,7 @@ def about(timeline: GroupTimeline, names: Names, clock: Clock) -> Iterator[Fact]
 
 def members_now(timeline: GroupTimeline) -> int:
     """Return how many members a group has at the end, as far as known."""
-    ended = [told for told in timeline.rebalances if not told.running]
+    ended = [rebalance for rebalance in timeline.rebalances if not rebalance.running]
     if ended and ended[-1].size is not None:
         return ended[-1].size
     # a silent member may still be one
@@ -77,73 +77,75 @@ def in_brief(timeline: GroupTimeline) -> str:
     return words.listed([kind, words.line(timeline.protocol), timeline.state, counted, members])
 
 
-def tone(told: Rebalance) -> Tone:
+def tone(rebalance: Rebalance) -> Tone:
     """Return how alarming a rebalance is."""
-    if told.running or Trait.ALARMING in told.trigger.traits:
+    if rebalance.running or Trait.ALARMING in rebalance.trigger.traits:
         return Tone.TROUBLE
-    return Tone.ODD if told.trigger is Trigger.UNKNOWN else Tone.PLAIN
+    return Tone.ODD if rebalance.trigger is Trigger.UNKNOWN else Tone.PLAIN
 
 
-def took(told: Rebalance, timeline: GroupTimeline) -> str:
+def duration_text(rebalance: Rebalance, timeline: GroupTimeline) -> str:
     """Return how long a rebalance took, in words; empty if it took no time, as when the last member leaves."""
-    if told.running:
-        return f"has not ended after {span(timeline.last - told.time)}"
-    if told.duration is None:
-        return "overtaken by the next" if told.overtaken else "end not seen"
-    return f"took {span(told.duration)}" if told.duration else ""
+    if rebalance.running:
+        return f"has not ended after {span(timeline.last - rebalance.time)}"
+    if rebalance.duration is None:
+        return "overtaken by the next" if rebalance.overtaken else "end not seen"
+    return f"took {span(rebalance.duration)}" if rebalance.duration else ""
 
 
-def manner(told: Rebalance) -> str:
+def manner(rebalance: Rebalance) -> str:
     """Return ``eager`` or ``cooperative``; empty if unknown."""
-    return {True: "cooperative", False: "eager", None: ""}[told.cooperative]
+    return {True: "cooperative", False: "eager", None: ""}[rebalance.cooperative]
 
 
-def who(told: Rebalance, labels: Labels) -> str:
+def who(rebalance: Rebalance, labels: Labels) -> str:
     """Return the label of the member that a rebalance concerns; empty if it concerns none."""
-    cause = told.cause
+    cause = rebalance.cause
     return labels.of(cause.member, cause.client) if cause.member or cause.client else ""
 
 
 def facts(
-    told: Rebalance, timeline: GroupTimeline, labels: Labels, *, shown: int | None = SHOWN
+    rebalance: Rebalance, timeline: GroupTimeline, labels: Labels, *, shown: int | None = SHOWN
 ) -> list[Fact]:
     """Return the facts about a rebalance beside its sentence.
 
     :param shown: how many items of a long list are named; None for all
     """
-    return [fact for fact in _every(told, timeline, labels, _TextJoiner(shown)) if fact.text]
+    return [fact for fact in _every(rebalance, timeline, labels, _TextJoiner(shown)) if fact.text]
 
 
-def _every(told: Rebalance, timeline: GroupTimeline, labels: Labels, cut: _TextJoiner) -> Iterator[Fact]:
-    if told.because_of is not None:
-        yield Fact("because of", f"{told.because_of.id}: {words.line(told.because_of.sentence)}", Tone.ODD)
-    end = told.cause.session_end
+def _every(rebalance: Rebalance, timeline: GroupTimeline, labels: Labels, cut: _TextJoiner) -> Iterator[Fact]:
+    if rebalance.because_of is not None:
+        yield Fact(
+            "because of", f"{rebalance.because_of.id}: {words.line(rebalance.because_of.sentence)}", Tone.ODD
+        )
+    end = rebalance.cause.session_end
     if end is not None:
         yield Fact("silence", _silence(end))
-    for cause in told.causes[1:]:
+    for cause in rebalance.causes[1:]:
         unsure = "" if cause.certainty is Certainty.OBSERVED else f" ({cause.certainty})"
         yield Fact("also", f"{cause.trigger}: {words.line(cause.sentence)}{unsure}")
-    for each in told.awaited:
+    for each in rebalance.awaited:
         yield Fact("awaited", _awaited(each, timeline, labels), Tone.TROUBLE)
-    yield Fact("waited", _waits(told, labels, cut))
-    yield Fact("slowest", _slowest(told, labels))
-    yield Fact("moved", _moved(told, labels, cut))
-    yield Fact("tasks", _tasks(told, labels, cut))
-    yield Fact("status", words.line("; ".join(told.status)), Tone.ODD)
-    yield Fact("stopped", _stopped(told, cut), Tone.ODD)
-    yield Fact("delay", _delay(told, timeline), Tone.ODD)
-    yield Fact("twice", _again(told, cut), Tone.ODD)
-    yield Fact("commits", _failures(told, labels, cut), Tone.TROUBLE)
-    if told.certainty is not Certainty.OBSERVED:
-        yield Fact("or else", words.line("; ".join(told.alternatives)))
-    yield Fact("evidence", cut.numbers(told.evidence), Tone.QUIET)
+    yield Fact("waited", _waits(rebalance, labels, cut))
+    yield Fact("slowest", _slowest(rebalance, labels))
+    yield Fact("moved", _moved(rebalance, labels, cut))
+    yield Fact("tasks", _tasks(rebalance, labels, cut))
+    yield Fact("status", words.line("; ".join(rebalance.status)), Tone.ODD)
+    yield Fact("stopped", _stopped(rebalance, cut), Tone.ODD)
+    yield Fact("delay", _delay(rebalance, timeline), Tone.ODD)
+    yield Fact("twice", _refetched(rebalance, cut), Tone.ODD)
+    yield Fact("commits", _failures(rebalance, labels, cut), Tone.TROUBLE)
+    if rebalance.certainty is not Certainty.OBSERVED:
+        yield Fact("or else", words.line("; ".join(rebalance.alternatives)))
+    yield Fact("evidence", cut.numbers(rebalance.evidence), Tone.QUIET)
 
 
 def _silence(end: SessionEnd) -> str:
     """Return the evidence for the end of a session, and the alternatives."""
     unknown = ["why it fell silent is not known"] if end.cause is TimeoutCause.UNKNOWN else []
-    told = "; ".join([*unknown, *end.evidence])
-    return words.line(told + "".join(f"; or else {text}" for text in end.alternatives))
+    evidence = "; ".join([*unknown, *end.evidence])
+    return words.line(evidence + "".join(f"; or else {text}" for text in end.alternatives))
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,86 +182,92 @@ def _awaited(each: AwaitedMember, timeline: GroupTimeline, labels: Labels) -> st
     return "; ".join(parts)
 
 
-def _waits(told: Rebalance, labels: Labels, cut: _TextJoiner) -> str:
-    waits = sorted(told.waits, key=lambda wait: -(wait.total or 0))
+def _waits(rebalance: Rebalance, labels: Labels, cut: _TextJoiner) -> str:
+    waits = sorted(rebalance.waits, key=lambda wait: -(wait.total or 0))
     parts = [(labels.of(wait.member, wait.client), _parts(wait)) for wait in waits]
     return cut([f"{name} {waited}" for name, waited in parts if waited], "; ")
 
 
 def _parts(wait: Wait) -> str:
     # the member that opened it knew of it at once
-    named = ("told after", wait.told or None), ("join", wait.join), ("sync", wait.sync)
+    named = ("told after", wait.notified or None), ("join", wait.join), ("sync", wait.sync)
     known = words.listed(f"{name} {span(time)}" for name, time in named if time is not None)
     return " ".join(
         filter(None, ["" if wait.total is None else span(wait.total), f"({known})" if known else ""])
     )
 
 
-def _slowest(told: Rebalance, labels: Labels) -> str:
+def _slowest(rebalance: Rebalance, labels: Labels) -> str:
     """Return which member joined last; empty for the newer kinds of groups, where no member waits for all others."""
-    slowest = told.slowest
-    if slowest is None or slowest.late is None or len(told.waits) < 2 or told.kind is not Kind.CLASSIC:
+    slowest = rebalance.slowest
+    if (
+        slowest is None
+        or slowest.late is None
+        or len(rebalance.waits) < 2
+        or rebalance.kind is not Kind.CLASSIC
+    ):
         return ""
     return f"{labels.of(slowest.member, slowest.client)} joined {span(slowest.late)} after it began"
 
 
-def _moved(told: Rebalance, labels: Labels, cut: _TextJoiner) -> str:
-    most = len(told.moved) if cut.shown is None else cut.shown
-    found = transfers(told.moved, labels)
+def _moved(rebalance: Rebalance, labels: Labels, cut: _TextJoiner) -> str:
+    most = len(rebalance.moved) if cut.shown is None else cut.shown
+    found = transfers(rebalance.moved, labels)
     return cut([f"{partitions(each.places, most)}: {each.before} → {each.after}" for each in found], "; ")
 
 
-def _tasks(told: Rebalance, labels: Labels, cut: _TextJoiner) -> str:
+def _tasks(rebalance: Rebalance, labels: Labels, cut: _TextJoiner) -> str:
     """Return the Kafka Streams tasks of each member."""
     parts = []
-    for member, tasks in told.tasks.items():
+    for member, tasks in rebalance.tasks.items():
         kinds = zip(("active", "standby", "warm-up"), tasks, strict=True)
         named = [f"{kind} {task_names(places)}" for kind, places in kinds if places]
         parts.append(f"{labels.of(member)} {', '.join(named) or 'none'}")
     return cut(parts, "; ")
 
 
-def _stopped(told: Rebalance, cut: _TextJoiner) -> str:
-    if not told.stopped:
+def _stopped(rebalance: Rebalance, cut: _TextJoiner) -> str:
+    if not rebalance.stopped:
         return ""
-    stops = sorted(told.stopped, key=lambda stop: -stop.duration)
+    stops = sorted(rebalance.stopped, key=lambda stop: -stop.duration)
     still = {True: "", False: " and still"}
     each = [f"{words.line(str(stop.place))} {span(stop.duration)}{still[stop.ended]}" for stop in stops]
-    others = _consumed_on(told.consumed_on) if told.consumed_on else ""
-    if told.of_workers:
+    others = _consumed_on(rebalance.consumed_on) if rebalance.consumed_on else ""
+    if rebalance.of_workers:
         return f"ran nowhere: {cut(each, ', ')}"
     return f"{words.counted(len(stops), 'partition')} not consumed: {cut(each, ', ')}{others}"
 
 
-def _delay(told: Rebalance, timeline: GroupTimeline) -> str:
+def _delay(rebalance: Rebalance, timeline: GroupTimeline) -> str:
     """Return what waits for a lost worker of Kafka Connect, and how long."""
-    if told.delay is None:
+    if rebalance.delay is None:
         return ""
-    left = (told.end or told.time) + told.delay - timeline.last
-    still = f", {span(left)} of it left" if told is timeline.rebalances[-1] and left > 0 else ""
-    limit = f"{span(told.delay)} for a lost worker (scheduled.rebalance.max.delay.ms)"
-    return f"{partitions(told.unassigned)} wait {limit}{still}"
+    left = (rebalance.end or rebalance.time) + rebalance.delay - timeline.last
+    still = f", {span(left)} of it left" if rebalance is timeline.rebalances[-1] and left > 0 else ""
+    limit = f"{span(rebalance.delay)} for a lost worker (scheduled.rebalance.max.delay.ms)"
+    return f"{partitions(rebalance.unassigned)} wait {limit}{still}"
 
 
 def _consumed_on(count: int) -> str:
     return f"; consumption of {words.counted(count, 'other')} continued"
 
 
-def _again(told: Rebalance, cut: _TextJoiner) -> str:
-    if not told.again:
+def _refetched(rebalance: Rebalance, cut: _TextJoiner) -> str:
+    if not rebalance.refetched:
         return ""
-    total = sum(each.count for each in told.again)
+    total = sum(each.count for each in rebalance.refetched)
     parts = [
-        f"{words.line(str(each.place))} {each.begin}-{each.end - 1} (#{each.number})" for each in told.again
+        f"{words.line(str(each.place))} {each.begin}-{each.end - 1} (#{each.number})"
+        for each in rebalance.refetched
     ]
     return f"{words.counted(total, 'offset')} fetched again: {cut(parts, ', ')}"
 
 
-def _failures(told: Rebalance, labels: Labels, cut: _TextJoiner) -> str:
-    if not told.commit_failures:
+def _failures(rebalance: Rebalance, labels: Labels, cut: _TextJoiner) -> str:
+    if not rebalance.commit_failures:
         return ""
-    parts = [f"{each.name} {labels.of(each.member)} (#{each.number})" for each in told.commit_failures]
-    return f"{len(told.commit_failures)} failed: {cut(parts, ', ')}"
+    parts = [f"{each.name} {labels.of(each.member)} (#{each.number})" for each in rebalance.commit_failures]
+    return f"{len(rebalance.commit_failures)} failed: {cut(parts, ', ')}"
 
 
 # ---------------------------------------------------------------- storms
@@ -267,13 +275,13 @@ def storms(rebalances: Sequence[Rebalance]) -> list[list[Rebalance]]:
     """Return rebalances in blocks: each storm is one block, at the place of its first rebalance."""
     blocks: list[list[Rebalance]] = []
     begun: dict[tuple[Trigger, str, int], list[Rebalance]] = {}
-    for told in rebalances:
-        key = told.trigger, told.cause.instance or told.cause.client, told.storm
+    for rebalance in rebalances:
+        key = rebalance.trigger, rebalance.cause.instance or rebalance.cause.client, rebalance.storm
         block = begun.get(key)
-        if told.storm and block is not None and len(block) < told.storm:
-            block.append(told)
+        if rebalance.storm and block is not None and len(block) < rebalance.storm:
+            block.append(rebalance)
             continue
-        blocks.append([told])
+        blocks.append([rebalance])
         begun[key] = blocks[-1]
     return blocks
 
@@ -292,12 +300,12 @@ def storm_facts(block: Sequence[Rebalance]) -> list[Fact]:
     stops = [stop for each in block for stop in each.stopped]
     worst = max(stops, key=lambda stop: stop.duration, default=None)
     longest = "" if worst is None else f"longest {words.line(str(worst.place))} {span(worst.duration)}"
-    again = sum(each.count for told in block for each in told.again)
+    refetched = sum(each.count for rebalance in block for each in rebalance.refetched)
     failed = sum(len(each.commit_failures) for each in block)
     found = [
         Fact("cost", f"one every {span(apart)}, {span(spent)} spent in rebalances"),
         Fact("stopped", longest, Tone.ODD),
-        Fact("twice", f"{words.counted(again, 'offset')} fetched again" if again else "", Tone.ODD),
+        Fact("twice", f"{words.counted(refetched, 'offset')} fetched again" if refetched else "", Tone.ODD),
         Fact("commits", f"{failed} failed" if failed else "", Tone.TROUBLE),
         Fact(
             "evidence",

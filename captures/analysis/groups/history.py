@@ -94,21 +94,21 @@ class _Steady:
         """Return the timeline extended to `now`; None if it has to be made again."""
         if len(calls.calls) != self.calls or now - self.now > TOLD_ANEW:
             return None
-        told = self.timeline.rebalances
-        if any(each.running or any(not stop.ended for stop in each.stopped) for each in told[-1:]):
+        rebalances = self.timeline.rebalances
+        if any(each.running or any(not stop.ended for stop in each.stopped) for each in rebalances[-1:]):
             return None
-        if told and self.now - (told[-1].end or told[-1].time) < _EFFECTS_SHOW:
+        if rebalances and self.now - (rebalances[-1].end or rebalances[-1].time) < _EFFECTS_SHOW:
             return None
         members, latest = [], self.timeline.last
         for member in self.timeline.members:
             if member.left is None and member.connections:
-                heard = max(calls.heard((*member.former, member.member)), member.last)
-                if now - heard > _MISSED * (member.interval or _INTERVAL):
+                last_call = max(calls.last_contact((*member.former, member.member)), member.last)
+                if now - last_call > _MISSED * (member.interval or _INTERVAL):
                     return None  # its session may end
                 if self.timeline.kind is Kind.CLASSIC:
-                    latest = max(latest, heard)
+                    latest = max(latest, last_call)
                 spans = [*member.spans[:-1], *(replace(span, end=now) for span in member.spans[-1:])]
-                member = replace(member, last=heard, spans=spans)
+                member = replace(member, last=last_call, spans=spans)
             members.append(member)
         return replace(self.timeline, members=members, last=latest)
 
@@ -138,7 +138,7 @@ class GroupHistories:
         self._acceptances: Acceptances | None = None
         self._latest = 0
         self._added = 0
-        self._told: tuple[tuple[int, int, bool], list[GroupTimeline]] | None = None
+        self._timelines: tuple[tuple[int, int, bool], list[GroupTimeline]] | None = None
         """What was told last: of how many exchanges, up to when, and whether the capture still grew."""
         self._steady: dict[str, _Steady] = {}
         self._passed: Mapping[int, PassedCalls] = {}
@@ -183,7 +183,7 @@ class GroupHistories:
         consumption = self._consumption
         while self._fetch is not None and self._fetch[0] < number:
             self._commit_until(self._fetch[0])
-            self._faults.made(partial(consumption.fetch, *self._fetch), HISTORIES, None, self._fetch[0])
+            self._faults.contained(partial(consumption.fetch, *self._fetch), HISTORIES, None, self._fetch[0])
             self._fetch = next(self._fetches, None)
         self._commit_until(number)
 
@@ -237,13 +237,13 @@ class GroupHistories:
         if now is None:
             now = max(self._latest, self._capture.latest if self._capture is not None else 0)
         of = self._added, now, self._capture is not None and self._capture.source.growing
-        if self._told is not None and self._told[0] == of and not waiting and not live:
-            return self._told[1]
-        timelines = self._tell(now, waiting, live=live, observed=observed)
-        self._told = None if waiting or live else (of, timelines)
+        if self._timelines is not None and self._timelines[0] == of and not waiting and not live:
+            return self._timelines[1]
+        timelines = self._make_timelines(now, waiting, live=live, observed=observed)
+        self._timelines = None if waiting or live else (of, timelines)
         return timelines
 
-    def _tell(
+    def _make_timelines(
         self, now: int, pending: Iterable[Exchange], *, live: bool, observed: bool
     ) -> list[GroupTimeline]:
         groups = self._with(pending)
@@ -251,26 +251,26 @@ class GroupHistories:
             name: self._observed_until(calls, now) if observed else now for name, calls in groups.items()
         }
         known: dict[str, GroupTimeline] = {}
-        told: list[GroupTimeline] = []
+        timelines: list[GroupTimeline] = []
         # made again, because a growing capture may have more of them
         self._acceptances = None if self._capture is None else Acceptances(self._capture)
         for name in sorted(groups):
             steady = self._steady.get(name) if live else None
             going_on = steady and steady.going_on(groups[name], until[name])
-            timeline = going_on or self._faults.made(
+            timeline = going_on or self._faults.contained(
                 partial(self._timeline, groups[name], until[name]), _history_of(name), None
             )
             if timeline is not None:
                 known[name] = timeline
                 if going_on is None:
-                    told.append(timeline)
-        self._faults.made(
-            partial(explain_timeouts, told, self._silences), "finding why members were silent", None
+                    timelines.append(timeline)
+        self._faults.contained(
+            partial(explain_timeouts, timelines, self._silences), "finding why members were silent", None
         )
-        for timeline in told:
+        for timeline in timelines:
             name = timeline.group
             whole = partial(self._completed, timeline, groups, until[name])
-            if not self._faults.made(whole, _history_of(name), without=False):
+            if not self._faults.contained(whole, _history_of(name), without=False):
                 del known[name]
             elif live:
                 self._steady[name] = _Steady(timeline, len(groups[name].calls), until[name])
@@ -307,8 +307,8 @@ class GroupHistories:
         passed = self._passed.get(exchange.number, _NOTHING_PASSED)
         if isinstance(call, Run):
             call.count, call.longest = passed.calls + 1, passed.longest
-        if passed.heard:
-            self._coordinators.goes_on(name, call.broker, passed.heard)
+        if passed.last_contact:
+            self._coordinators.extend(name, call.broker, passed.last_contact)
         group.add(call)
         if exchange.intervened:
             self._interventions.setdefault(name, InterventionLog()).add(exchange, call)
@@ -326,7 +326,7 @@ class GroupHistories:
                 known = self._groups.get(name)
                 kind = known.protocol_type if known is not None else ""
                 read = partial(read_call, exchange, self._names, kind, pending=True)
-                call = self._faults.made(read, _history_of(name), None)
+                call = self._faults.contained(read, _history_of(name), None)
                 if call is not None:
                     waiting.setdefault(name, []).append(call)
         groups = dict(self._groups)
@@ -344,7 +344,7 @@ class GroupHistories:
             acceptances=self._acceptances,
             configs=self._configs,
         )
-        tell = classic.tell if calls.kinds <= {Kind.CLASSIC} else modern.tell
+        tell = classic.timeline_of if calls.kinds <= {Kind.CLASSIC} else modern.timeline_of
         return tell(calls, context)
 
 

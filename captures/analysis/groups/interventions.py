@@ -61,7 +61,7 @@ class InterventionLog:
         """Add a call in which kproxy intervened."""
         done = exchange.interventions
         refused = (
-            done.made_errors
+            done.has_injected_errors
             or done.not_forwarded
             or done.ended
             or any(each.altered for each in done.response)
@@ -79,7 +79,7 @@ class InterventionLog:
                     exchange.end,
                     bool(refused),
                     joins,
-                    _told(exchange),
+                    _action_of(exchange),
                 )
             )
 
@@ -123,7 +123,7 @@ class InterventionLog:
         return None
 
 
-def _told(exchange: Exchange) -> str:
+def _action_of(exchange: Exchange) -> str:
     done = exchange.interventions
     both = done.request + done.response
     action = next((each.action or each.rule for each in both if each.action or each.rule), "")

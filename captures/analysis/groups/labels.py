@@ -34,7 +34,7 @@ class Labels:
             name = words.clipped(words.line(member.name), _LENGTH)
             alone = shared[member.name] == 1
             for member_id in (*member.former, member.member):
-                labels[member_id] = name if alone else _told_apart(name, member_id)
+                labels[member_id] = name if alone else _distinct_label(name, member_id)
         return labels
 
     def of(self, member_id: str, client: str = "") -> str:
@@ -45,14 +45,14 @@ class Labels:
         known = self._labels.get(member_id)
         if known is not None:
             return known
-        return _told_apart(words.clipped(words.line(client), _LENGTH), member_id)
+        return _distinct_label(words.clipped(words.line(client), _LENGTH), member_id)
 
     def several(self, member_ids: Iterable[str], shown: int = words.SHOWN) -> str:
         """Return the labels of the first `shown` members, with a count of the others."""
         return _some([self.of(member_id) for member_id in member_ids], shown)
 
 
-def _told_apart(name: str, member_id: str) -> str:
+def _distinct_label(name: str, member_id: str) -> str:
     return f"{name} {words.line(words.member(member_id))}".strip()
 
 
@@ -66,7 +66,7 @@ def step(first: Rebalance, last: Rebalance | None = None) -> str:
 
     :param last: last one of consecutive rebalances
     """
-    before, after = first.before, (last or first).generation
+    before, after = first.previous_generation, (last or first).generation
     return f"{counter_of(first.kind)} {before if before >= 0 else '?'} → {after if after >= 0 else '?'}"
 
 

@@ -43,18 +43,18 @@ class Move:
 class Wait:
     """How long a member waited in a rebalance; for members of the newer kinds only ``total`` is known.
 
-    :ivar told: ns from the start of the rebalance until the member learned of it; None if not seen
+    :ivar notified: ns from the start of the rebalance until the member learned of it; None if not seen
     :ivar join: ns that its JoinGroup waited; None if it sent none, or the response was not seen
     :ivar sync: ns that its SyncGroup waited; None if it sent none, or the response was not seen
     :ivar total: ns from the start of the rebalance until it had its assignment
     :ivar asked: ns from the start of the rebalance until it sent its JoinGroup; None if not seen
     """
 
-    JSON = "member client_id=client told_ns=told asked_ns=asked join_ns=join sync_ns=sync total_ns=total"
+    JSON = "member client_id=client told_ns=notified asked_ns=asked join_ns=join sync_ns=sync total_ns=total"
 
     member: str
     client: str
-    told: int | None = None
+    notified: int | None = None
     join: int | None = None
     sync: int | None = None
     total: int | None = None
@@ -228,7 +228,7 @@ class Rebalance:
     """One rebalance with its causes and effects: a new generation, a new group epoch, or the group becoming empty.
 
     :ivar generation: generation or group epoch that it led to; -1 if it has not ended and that is not known yet
-    :ivar before: generation or epoch before; -1 if none, or not seen
+    :ivar previous_generation: generation or epoch before; -1 if none, or not seen
     :ivar time: when it began
     :ivar end: when all members that took part had their assignment; None if that was not seen, or it is running
     :ivar running: whether it had not ended when the capture did
@@ -256,7 +256,7 @@ class Rebalance:
         None if it does not wait
     :ivar unassigned: connectors and tasks that no worker runs during ``delay``
     :ivar of_workers: whether the members are workers of Kafka Connect
-    :ivar again: records that are fetched again
+    :ivar refetched: records that are fetched again
     :ivar commit_failures: commits that failed because of it
     :ivar evidence: numbers of the exchanges that show it, in order
     :ivar held_up: in the newer kinds, the member for whose partitions others waited longest; None if for none
@@ -265,18 +265,18 @@ class Rebalance:
     """
 
     JSON = (
-        "group kind generation generation_before=before time duration_ns=duration running emptied trigger "
+        "group kind generation generation_before=previous_generation time duration_ns=duration running emptied trigger "
         "causes member=cause.member instance_id=cause.instance client_id=cause.client "
         "timeout_cause=cause.timeout_cause certainty alternatives sentence evidence members size joined "
         "gone leader protocol cooperative moved assigned waits slowest=slowest.member awaited stopped "
-        "consumed_on duplicates=again commit_failures storm because_of=incident unknown_owners delay_ns=delay "
+        "consumed_on duplicates=refetched commit_failures storm because_of=incident unknown_owners delay_ns=delay "
         "unassigned tasks status"
     )
 
     group: str
     kind: Kind
     generation: NotNegative
-    before: NotNegative
+    previous_generation: NotNegative
     time: Time
     end: int | None = None
     running: bool = False
@@ -303,7 +303,7 @@ class Rebalance:
     delay: int | None = None
     unassigned: list[TopicPartition] = field(default_factory=list)
     of_workers: bool = False
-    again: list[Again] = field(default_factory=list)
+    refetched: list[Again] = field(default_factory=list)
     commit_failures: list[CommitFailure] = field(default_factory=list)
     evidence: list[int] = field(default_factory=list)
     held_up: HeldUp | None = None

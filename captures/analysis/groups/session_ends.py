@@ -33,11 +33,11 @@ class UnacknowledgedData(NamedTuple):
     """Data that was retransmitted between a member and its broker, and never acknowledged.
 
     :ivar by_client: whether the member's host sent it
-    :ivar heard: whether packets of the other side still arrived: only one direction was lost
+    :ivar other_side_arrived: whether packets of the other side still arrived: only one direction was lost
     """
 
     by_client: bool = False
-    heard: bool = False
+    other_side_arrived: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,10 +50,10 @@ class SilenceFacts:
     :ivar closings: ends of the connections on which it sent requests, in the order of time
     :ivar still_open: number of these connections that were open when its session ended
     :ivar others_closed: other connections that the broker ended within a second of the member's first
-    :ivar broker_went_on: whether the broker answered others on older connections after it had ended the member's
+    :ivar broker_continued: whether the broker answered others on older connections after it had ended the member's
     :ivar farewell: number of the Fetch or ShareFetch with which the process closed its session; None if there is none
     :ivar quiet: why it sends no LeaveGroup, such as ``a static member``; empty if it should send one
-    :ivar went_on: number of a later request of the process on a connection it had before; None if there is none
+    :ivar resumed_at: number of a later request of the process on a connection it had before; None if there is none
     :ivar in_vain: data sent to it, or by it, that was never acknowledged; None if there is none
     :ivar acknowledged: whether its host acknowledged data while the process sent nothing
     :ivar resumed: whether it continued where it had stopped, after its session had ended
@@ -64,10 +64,10 @@ class SilenceFacts:
     closings: tuple[Closing, ...] = ()
     still_open: int = 0
     others_closed: int = 0
-    broker_went_on: bool = False
+    broker_continued: bool = False
     farewell: int | None = None
     quiet: str = ""
-    went_on: int | None = None
+    resumed_at: int | None = None
     in_vain: UnacknowledgedData | None = None
     acknowledged: bool = False
     resumed: bool = False
@@ -105,7 +105,7 @@ def _elsewhere(seen: SilenceFacts) -> SessionEnd | None:
 def _broker_gone(seen: SilenceFacts) -> SessionEnd | None:
     """Decide for the broker if it closed first, unless it dropped only this connection and answered on others."""
     first = seen.closings[0] if seen.closings else None
-    if first is None or first.by_client or seen.broker_went_on:
+    if first is None or first.by_client or seen.broker_continued:
         return None
     evidence = [f"the broker {_how(first)} its connection first, {_after(first.after)}"]
     if seen.others_closed:
@@ -116,9 +116,9 @@ def _broker_gone(seen: SilenceFacts) -> SessionEnd | None:
 
 
 def _lived(seen: SilenceFacts) -> SessionEnd | None:
-    if seen.went_on is None:
+    if seen.resumed_at is None:
         return None
-    observation = f"its process sent #{seen.went_on} later, on a connection that it had before"
+    observation = f"its process sent #{seen.resumed_at} later, on a connection that it had before"
     return SessionEnd(TimeoutCause.PROCESS_LIVED, evidence=(*_closed(seen), observation))
 
 
@@ -148,7 +148,7 @@ def _unreachable(seen: SilenceFacts) -> SessionEnd | None:
     if seen.in_vain is None:
         return None
     observation = "data was retransmitted again and again, and nothing came back"
-    if seen.in_vain.heard:
+    if seen.in_vain.other_side_arrived:
         way, other = ("from it", "the broker's") if seen.in_vain.by_client else ("to it", "its own")
         observation = (
             f"data {way} was retransmitted again and again and never acknowledged, but {other} packets still arrived: "

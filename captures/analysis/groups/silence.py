@@ -155,10 +155,10 @@ class _Connections:
             closings=tuple(closings),
             still_open=still_open,
             others_closed=others,
-            broker_went_on=answered_on,
+            broker_continued=answered_on,
             farewell=self._farewell(silence),
             quiet=silence.quiet,
-            went_on=went_on,
+            resumed_at=went_on,
             resumed=resumed,
         )
         return case
@@ -170,14 +170,17 @@ class _Connections:
             if int(self._capture.connections.first_time[connection]) > silence.since:
                 continue
             client = self._capture.client_stream(connection)
-            mine, theirs = int(self._activity.closed[client]), int(self._activity.closed[client ^ 1])
-            end = min(mine, theirs)
+            client_closed, broker_closed = (
+                int(self._activity.closed[client]),
+                int(self._activity.closed[client ^ 1]),
+            )
+            end = min(client_closed, broker_closed)
             if end > silence.until:
                 still_open += 1
             elif end >= silence.since - _MARGIN:
-                first = client if mine <= theirs else client ^ 1
+                first = client if client_closed <= broker_closed else client ^ 1
                 reset = int(self._capture.connections.streams.reset_time[first]) == end
-                found.append(Closing(end - silence.since, mine <= theirs, reset))
+                found.append(Closing(end - silence.since, client_closed <= broker_closed, reset))
         return sorted(found), still_open
 
     def _others(self, silence: Silence, closings: list[Closing]) -> tuple[int, bool]:
@@ -217,15 +220,17 @@ class _Connections:
         silence, activity = case.silence, self._activity
         half = (silence.since + silence.until) // 2
         own = np.array(silence.connections, np.int64)
-        mine = np.append(own, np.setdiff1d(activity.connections_of(silence.client, silence.host), own))
+        connections = np.append(own, np.setdiff1d(activity.connections_of(silence.client, silence.host), own))
         most = _MOST_CONNECTIONS if silence.alone else _MOST_OF_SEVERAL
-        begun = self._capture.connections.first_time[mine] <= silence.since
-        closed = np.minimum(activity.closed[2 * mine], activity.closed[2 * mine + 1]) < silence.since
+        begun = self._capture.connections.first_time[connections] <= silence.since
+        closed = (
+            np.minimum(activity.closed[2 * connections], activity.closed[2 * connections + 1]) < silence.since
+        )
         # often only the first requests of a resuming process show the session's end: they are no sign that it lived
         over = max(silence.since, silence.until - _MARGIN)
         went_on = 0
         resumed = False
-        for connection in mine[begun & ~closed][:most].tolist():
+        for connection in connections[begun & ~closed][:most].tolist():
             requests = activity.requests(connection, silence.client)
             before = requests.until(over)
             if not len(before.sent):
@@ -298,7 +303,7 @@ def _evidence(
     for by_client, data, answers in ((False, came, sent), (True, sent, came)):
         first = _sent_in_vain(data, answers, case.last)
         if first is not None:
-            return UnacknowledgedData(by_client, heard=bool(np.any(answers.time > first)))
+            return UnacknowledgedData(by_client, other_side_arrived=bool(np.any(answers.time > first)))
     bare = (sent.length == 0) & (sent.flags & (SYN | FIN | RST) == 0) & (sent.flags & ACK != 0)
     if np.any(bare & (sent.time > case.last + _DELAYED_ACK)):
         return TimeoutCause.PROCESS_PAUSED
@@ -318,16 +323,16 @@ def _sent_in_vain(sent: Headers, answered: Headers, since: int) -> int | None:
     ends = _ahead(sent.seq[data] + sent.length[data], origin)
     times = sent.time[data]
     furthest = np.maximum.accumulate(ends)
-    again: Bools = np.zeros(len(ends), np.bool_)
-    again[1:] = ends[1:] <= furthest[:-1]
-    again &= times > since
-    if not again.any():
+    resent: Bools = np.zeros(len(ends), np.bool_)
+    resent[1:] = ends[1:] <= furthest[:-1]
+    resent &= times > since
+    if not resent.any():
         return None
-    first = int(times[np.flatnonzero(ends >= ends[again][-1])[0]])
-    if int(times[again][-1]) - first < _SENT_AGAIN:
+    first = int(times[np.flatnonzero(ends >= ends[resent][-1])[0]])
+    if int(times[resent][-1]) - first < _SENT_AGAIN:
         return None
     later = max(first, since)
-    reached = _ahead(answered.ack, origin) >= int(ends[again][-1])
+    reached = _ahead(answered.ack, origin) >= int(ends[resent][-1])
     acknowledges = (answered.flags & ACK != 0) & (reached | (answered.length == 0))
     return None if np.any(acknowledges & (answered.time > later)) else later
 
@@ -418,8 +423,8 @@ class _Timeout:
             return None
         if member.instance is not None:
             return min((each.begin for each in member.spans if each.begin > self.cause.time), default=None)
-        again = self.namesakes.after(member, self.cause.time)
-        return None if again is None else again.first
+        return_time = self.namesakes.after(member, self.cause.time)
+        return None if return_time is None else return_time.first
 
 
 def explain_timeouts(timelines: Sequence[GroupTimeline], silences: Silences) -> None:
@@ -429,12 +434,12 @@ def explain_timeouts(timelines: Sequence[GroupTimeline], silences: Silences) -> 
     """
     found = [timeout for timeline in timelines for timeout in _timeouts(timeline)]
     for timeout, end in zip(found, silences.ends([_silence(each) for each in found]), strict=True):
-        if end.cause is TimeoutCause.PROCESS_PAUSED and _came_back(timeout):
+        if end.cause is TimeoutCause.PROCESS_PAUSED and _returned(timeout):
             end = SessionEnd(TimeoutCause.UNKNOWN, Certainty.POSSIBLE)
-        _tell(timeout, end)
+        _set_sentence(timeout, end)
 
 
-def _tell(timeout: _Timeout, end: SessionEnd) -> None:
+def _set_sentence(timeout: _Timeout, end: SessionEnd) -> None:
     cause, rebalance = timeout.cause, timeout.rebalance
     session = timeout.member.session_timeout if timeout.member is not None else None
     if end.cause is TimeoutCause.ELSEWHERE:
@@ -474,13 +479,13 @@ def _timeouts(timeline: GroupTimeline) -> Iterator[_Timeout]:
             yield _Timeout(timeline, rebalance, place, cause, member, label, namesakes)
 
 
-def _came_back(timeout: _Timeout) -> bool:
+def _returned(timeout: _Timeout) -> bool:
     """Return whether the client joined as another member before its session ended: it was not paused all the time."""
     cause, member = timeout.cause, timeout.member
     if member is None:
         return False
-    again = timeout.namesakes.after(member, cause.time - timeout.silence)
-    return again is not None and again.first < cause.time
+    return_time = timeout.namesakes.after(member, cause.time - timeout.silence)
+    return return_time is not None and return_time.first < cause.time
 
 
 def _silence(timeout: _Timeout) -> Silence:

@@ -45,13 +45,13 @@ def differing(timeline: GroupTimeline, least: float) -> DifferingSubscriptions |
     :param least: shortest time in ns that counts, unless subscriptions still differ at the end
     """
     until = timeline.last
-    told = [(member, *stint) for member in timeline.members for stint in member.subscribed(until)]
-    if len({topics for _, topics, _, _ in told}) < 2:
+    stints = [(member, *stint) for member in timeline.members for stint in member.subscribed(until)]
+    if len({topics for _, topics, _, _ in stints}) < 2:
         return None
     # a member that arrives at the moment another leaves replaces it: ends sort before starts
     events = sorted(
         (time, comes, topics)
-        for _, topics, *both in told
+        for _, topics, *both in stints
         for time, comes in zip(both, (True, False), strict=True)
     )
     present: Counter[tuple[str, ...]] = Counter()
@@ -74,7 +74,7 @@ def differing(timeline: GroupTimeline, least: float) -> DifferingSubscriptions |
         return None
     begins, ends = [begin for begin, _ in periods], [end for _, end in periods]
     parties: Subscriptions = {}
-    for member, topics, came, went in told:
+    for member, topics, came, went in stints:
         if bisect_right(ends, came) < bisect_left(begins, went):
             parties.setdefault(topics, []).append(member)
     return DifferingSubscriptions(begins[0], ends[-1], sum(ends) - sum(begins), ends[-1] == until, parties)

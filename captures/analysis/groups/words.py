@@ -22,7 +22,7 @@ def cost_in_words(rebalance: Rebalance) -> str:
     For example ``no member consumed orders 3-5 for 5.3 s (consumption of 3 other partitions continued); 12 records of
     orders-4 were fetched again; 2 commits failed (REBALANCE_IN_PROGRESS)``.
     """
-    parts = [_stops_in_words(rebalance), _again_in_words(rebalance), _failures_in_words(rebalance)]
+    parts = [_stops_in_words(rebalance), _refetched_in_words(rebalance), _failures_in_words(rebalance)]
     return "; ".join(part for part in parts if part)
 
 
@@ -35,11 +35,11 @@ def _stops_in_words(rebalance: Rebalance) -> str:
     if lasting:
         done = "worker has run" if rebalance.of_workers else "member has consumed"
         parts.append(f"no {done} {_listed(lasting)} so far")
-    said = " and ".join(parts)
+    text = " and ".join(parts)
     on = rebalance.consumed_on
-    if said and on:
-        said += f" (consumption of {words.counted(on, 'other partition')} continued)"
-    return said
+    if text and on:
+        text += f" (consumption of {words.counted(on, 'other partition')} continued)"
+    return text
 
 
 def _listed(stops: list[Stop]) -> str:
@@ -56,12 +56,12 @@ def _listed(stops: list[Stop]) -> str:
     return ", ".join(parts)
 
 
-def _again_in_words(rebalance: Rebalance) -> str:
-    if not rebalance.again:
+def _refetched_in_words(rebalance: Rebalance) -> str:
+    if not rebalance.refetched:
         return ""
-    count = sum(again.count for again in rebalance.again)
+    count = sum(refetched.count for refetched in rebalance.refetched)
     verb = "was" if count == 1 else "were"
-    return f"{words.counted(count, 'record')} of {_places(rebalance.again)} {verb} fetched again"
+    return f"{words.counted(count, 'record')} of {_places(rebalance.refetched)} {verb} fetched again"
 
 
 def _failures_in_words(rebalance: Rebalance) -> str:
@@ -104,13 +104,13 @@ def quoted_reason(reason: str) -> str:
 
 def left_in_words(who: str, reason: str, trigger: Trigger, certainty: Certainty) -> str:
     """Return how a member left, with its own reason if it gave one."""
-    said = quoted_reason(reason)
+    text = quoted_reason(reason)
     if trigger is Trigger.REMOVED_BY_ADMIN:
-        return f"{who} was removed by an admin client{said}"
+        return f"{who} was removed by an admin client{text}"
     if trigger is not Trigger.MAX_POLL_EXCEEDED:
-        return f"{who} left{said}"
+        return f"{who} left{text}"
     if certainty is Certainty.OBSERVED:
-        return f"{who} left because it had not polled for longer than max.poll.interval.ms{said}"
+        return f"{who} left because it had not polled for longer than max.poll.interval.ms{text}"
     return (
         f"{who} left without a reason and kept its connection: "
         "it had probably not polled for longer than max.poll.interval.ms"
@@ -140,12 +140,12 @@ def timeout_in_words(
 
 def _why(end: SessionEnd, session: int | None, away: int | None, quiet: str) -> str:
     if end.cause is TimeoutCause.CLOSED_IN_ORDER:
-        told = "it was shut down cleanly, without a LeaveGroup"
-        told += f" ({quiet} sends none)" if quiet else ""
+        clause = "it was shut down cleanly, without a LeaveGroup"
+        clause += f" ({quiet} sends none)" if quiet else ""
         if away is None:
-            return told
+            return clause
         longer = f", longer than its session of {span(session)}" if session and away > session else ""
-        return f"{told}; it came back after {span(away)}{longer}"
+        return f"{clause}; it came back after {span(away)}{longer}"
     possible = end.certainty is Certainty.POSSIBLE
     return (_POSSIBLY if possible else _OF_SILENCE).get(end.cause) or _OF_SILENCE.get(end.cause, "")
 
@@ -166,8 +166,8 @@ def compose(timeline: GroupTimeline) -> None:
 
 
 def _sentence(rebalance: Rebalance, labels: Labels) -> str:
-    told = [text for text in (*_outcome(rebalance, labels), cost_in_words(rebalance)) if text]
-    both = _causes(rebalance.causes, labels), "; ".join(told)
+    clauses = [text for text in (*_outcome(rebalance, labels), cost_in_words(rebalance)) if text]
+    both = _causes(rebalance.causes, labels), "; ".join(clauses)
     return " ".join(f"{_begun(text)}." for text in both if text)
 
 
@@ -177,12 +177,14 @@ def _begun(text: str) -> str:
 
 
 def _causes(causes: list[Cause], labels: Labels) -> str:
-    told = []
+    clauses = []
     for place, cause in enumerate(causes[:_CAUSES_SHOWN]):
-        again = place > 0 and causes[place - 1].trigger is cause.trigger is Trigger.COOPERATIVE_FOLLOW_UP
-        told.append(f"{labels.of(cause.member, cause.client)} did the same" if again else cause.sentence)
+        repeated = place > 0 and causes[place - 1].trigger is cause.trigger is Trigger.COOPERATIVE_FOLLOW_UP
+        clauses.append(
+            f"{labels.of(cause.member, cause.client)} did the same" if repeated else cause.sentence
+        )
     rest = len(causes) - _CAUSES_SHOWN
-    return "; then ".join(told + ([f"{rest} more"] if rest > 0 else []))
+    return "; then ".join(clauses + ([f"{rest} more"] if rest > 0 else []))
 
 
 def _outcome(rebalance: Rebalance, labels: Labels) -> list[str]:
@@ -234,7 +236,7 @@ def _held_up(rebalance: Rebalance, labels: Labels) -> str:
     if slowest is None or late is None or late < _NOTABLE or len(rebalance.waits) < 2:
         return ""
     who = labels.of(slowest.member, slowest.client)
-    known, asked = slowest.told, slowest.asked
+    known, asked = slowest.notified, slowest.asked
     if known is None or asked is None:
         return f"{who} was the last to join, {span(late)} after it began"
     if asked - known < _NOTABLE:
@@ -259,10 +261,10 @@ def _taken(rebalance: Rebalance, labels: Labels) -> str:
         if move.after:
             taken.setdefault(move.after, set()).add(move.place)
     verb = "took over" if any(move.before for move in rebalance.moved if move.after) else "got"
-    told = [f"{labels.of(member)} {verb} {partitions(found)}" for member, found in taken.items()]
-    rest = len(told) - _TAKERS_SHOWN
+    clauses = [f"{labels.of(member)} {verb} {partitions(found)}" for member, found in taken.items()]
+    rest = len(clauses) - _TAKERS_SHOWN
     more = f", and {words.counted(rest, 'other')} {verb} the rest" if rest > 0 else ""
-    return ", ".join(told[:_TAKERS_SHOWN]) + more
+    return ", ".join(clauses[:_TAKERS_SHOWN]) + more
 
 
 def _awaited(rebalance: Rebalance, labels: Labels) -> str:
@@ -270,12 +272,12 @@ def _awaited(rebalance: Rebalance, labels: Labels) -> str:
     if not awaited:
         return "it has not ended"
     idle = "does not join" if rebalance.kind is Kind.CLASSIC else "does not give up its partitions"
-    told = []
+    clauses = []
     for each in awaited[:_AWAITED_SHOWN]:
         who = labels.of(each.member, each.client)
-        told.append(
+        clauses.append(
             f"{who}, which still sends heartbeats ({each.beats:,} since) but {idle}" if each.beats else who
         )
     rest = len(awaited) - _AWAITED_SHOWN
     also = f" and {rest} more" if rest > 0 else ""
-    return f"it has not ended: the coordinator waits for {'; '.join(told)}{also}"
+    return f"it has not ended: the coordinator waits for {'; '.join(clauses)}{also}"

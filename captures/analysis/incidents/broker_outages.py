@@ -85,7 +85,7 @@ def broker_outages(capture: Capture, nodes: Mapping[str, frozenset[int]]) -> lis
             if node is not None:
                 latest[node] = len(found)
             found.append(outage)
-    return [_told(capture, each) for each in found]
+    return [_incident_of(capture, each) for each in found]
 
 
 def _brokers(capture: Capture) -> dict[str, _Broker]:
@@ -149,7 +149,7 @@ def _first(times: list[int], since: int) -> int | None:
     return times[place] if place < len(times) else None
 
 
-def _told(capture: Capture, outage: _Outage) -> Incident:
+def _incident_of(capture: Capture, outage: _Outage) -> Incident:
     begin, back, brokers, gone, vain = outage
     who = tuple(map(capture.names.shown, brokers))
     shown = called(who)

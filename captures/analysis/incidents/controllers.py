@@ -89,9 +89,9 @@ class Controllers:
             self._named(number(response, "controller_id"), exchange)
 
     def _elected(self, body: Body, node: str, epoch: str, time: int, exchange: Exchange) -> None:
-        told, of = _ControllerReport(time, number(body, node), exchange.number), number(body, epoch)
-        if told.node >= 0 and of >= 0 and (of in self._epochs or len(self._epochs) < _MOST):
-            self._epochs[of] = min(told, self._epochs.get(of, told))
+        report, of = _ControllerReport(time, number(body, node), exchange.number), number(body, epoch)
+        if report.node >= 0 and of >= 0 and (of in self._epochs or len(self._epochs) < _MOST):
+            self._epochs[of] = min(report, self._epochs.get(of, report))
 
     def _named(self, node: int, exchange: Exchange) -> None:
         if node >= 0 and self._by_broker.get(exchange.broker) != node and len(self._to_clients) < _MOST:
@@ -102,8 +102,8 @@ class Controllers:
         """Add the observations of other exchanges."""
         self.nodes.merge(other.nodes)
         self.registrations.merge(other.registrations)
-        for epoch, told in other._epochs.items():
-            self._epochs[epoch] = min(told, self._epochs.get(epoch, told))
+        for epoch, report in other._epochs.items():
+            self._epochs[epoch] = min(report, self._epochs.get(epoch, report))
         for epoch, time in other._votes.items():
             self._votes[epoch] = min(time, self._votes.get(epoch, time))
         self._to_clients += other._to_clients
@@ -145,19 +145,19 @@ class Controllers:
         """Yield the nodes named to clients, in order; a broker unaware of a move repeats the former node."""
         by_broker: dict[str, int] = {}
         latest = -1
-        for told, broker in sorted(self._to_clients):
-            if by_broker.get(broker) != told.node:
-                by_broker[broker] = told.node
-                if told.node != latest:
-                    latest = told.node
-                    yield told
+        for time, broker in sorted(self._to_clients):
+            if by_broker.get(broker) != time.node:
+                by_broker[broker] = time.node
+                if time.node != latest:
+                    latest = time.node
+                    yield time
 
     def _moves(self) -> Iterator[tuple[_ControllerReport, _ControllerReport, range]]:
         """Yield the former and the new controller, and the epochs since, the last of which is the new one's."""
-        told = sorted(self._epochs.items())
-        if not told and self._zookeeper:
-            told = list(enumerate(self._named_in_turn()))
-        for (former, before), (epoch, after) in pairwise(told):
+        reports = sorted(self._epochs.items())
+        if not reports and self._zookeeper:
+            reports = list(enumerate(self._named_in_turn()))
+        for (former, before), (epoch, after) in pairwise(reports):
             if before.node != after.node:
                 yield before, after, range(former + 1, epoch + 1)
 

@@ -96,6 +96,6 @@ class IncidentHistories(GroupHistories):
         if not live and timelines is not self._explained:
             seen = self.calls, self._controllers, self._slow.found, self.partition_counts
             find = partial(find_incidents, self._capture, timelines, *seen)
-            self.incidents = self._faults.made(find, "finding incidents", [])
+            self.incidents = self._faults.contained(find, "finding incidents", [])
             self._explained = timelines
         return timelines

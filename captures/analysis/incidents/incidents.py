@@ -93,7 +93,7 @@ def _consequences(
     yield from incident.moves
     if slow:
         yield _slow_answers(slow)
-    for begin, end, who, places in incident.stood_still:
+    for begin, end, who, places in incident.stopped_partitions:
         group = words.line(next(iter(incident.groups), ""))
         yield Consequence(
             "stop", group, begin, f"{places} had no consumer for {span(end - begin)} while {who} was away."
@@ -199,15 +199,15 @@ def _of_group(
         behind[stop.place] = max(stop.behind, behind.get(stop.place, 0))
     if any(behind.values()):
         yield _lagged(group, {place: count for place, count in behind.items() if count}, stops)
-    again = [each for rebalance in rebalances for each in rebalance.again]
-    if again:
-        count, places = sum(each.count for each in again), partitions({each.place for each in again})
+    refetched = [each for rebalance in rebalances for each in rebalance.refetched]
+    if refetched:
+        count, places = sum(each.count for each in refetched), partitions({each.place for each in refetched})
         yield Consequence(
             "duplicates",
             group,
-            min(rebalance.time for rebalance in rebalances if rebalance.again),
+            min(rebalance.time for rebalance in rebalances if rebalance.refetched),
             f"Group {group} fetched {words.counted(count, 'record')} of {places} again.",
-            tuple(each.number for each in again[:10]),
+            tuple(each.number for each in refetched[:10]),
         )
     failures = [each for rebalance in rebalances for each in rebalance.commit_failures]
     if failures:

@@ -146,7 +146,8 @@ class Incident:
     :ivar groups: groups that it concerns, as an ordered set
     :ivar brokers: addresses of the brokers that were down, as in the capture
     :ivar cut: connections that the network cut, or may have cut
-    :ivar stood_still: partitions of static members that were away without a rebalance: start, end, member, partitions
+    :ivar stopped_partitions: partitions of static members that were away without a rebalance: start, end,
+        member, partitions
     :ivar pauses: pauses in the consumption of groups without a rebalance, by group
     :ivar in_order: whether the broker had asked to shut down
     :ivar moves: moves of coordinators and the controller that follow from it
@@ -169,7 +170,7 @@ class Incident:
     groups: dict[str, None] = field(default_factory=dict)
     brokers: tuple[str, ...] = ()
     cut: tuple[int, ...] = ()
-    stood_still: list[tuple[int, int, str, str]] = field(default_factory=list)
+    stopped_partitions: list[tuple[int, int, str, str]] = field(default_factory=list)
     pauses: dict[str, list[Stop]] = field(default_factory=dict)
     moves: list[Consequence] = field(default_factory=list)
     in_order: bool = False

@@ -23,7 +23,7 @@ class NodeAddresses:
 
     def add(self, exchange: Exchange) -> None:
         for body in (exchange.request_body, exchange.response_body):
-            for node, row in _told(body):
+            for node, row in _addresses_in(body):
                 host, port = text(row, "host"), number(row, "port")
                 with suppress(ValueError):
                     host = canonical(host)
@@ -48,7 +48,7 @@ class NodeAddresses:
         return found
 
 
-def _told(body: Body) -> Iterator[tuple[int, Body]]:
+def _addresses_in(body: Body) -> Iterator[tuple[int, Body]]:
     """Yield the nodes in a message, each with the body that has its host and port."""
     for row in (*rows(body, "brokers"), *rows(body, "node_endpoints")):  # Metadata, DescribeCluster; KRaft
         yield number(row, "node_id", number(row, "broker_id")), row

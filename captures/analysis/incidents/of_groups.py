@@ -49,9 +49,9 @@ def of_group(
         for broker in dict.fromkeys(seen.broker for seen in timeline.coordinators)
         if broker in outages
     }
-    mine = [outage for some in near.values() for outage in some if _concerns(outage, timeline)]
-    _give_to_outages(timeline, mine)
-    down = Periods(_downtime(outage, timeline) for outage in mine)
+    concerning = [outage for some in near.values() for outage in some if _concerns(outage, timeline)]
+    _give_to_outages(timeline, concerning)
+    down = Periods(_downtime(outage, timeline) for outage in concerning)
     away = [each for each in absences(timeline, calls) if not _in_outage(each, timeline, down)]
     found = [*_of_silences(timeline, away)]
     away = [each for each in away if _is_of_process(each)]
@@ -198,11 +198,15 @@ def _loops(away: Sequence[Absence]) -> Iterator[list[Absence]]:
     by_identity: dict[tuple[str, str], list[Absence]] = {}
     for each in away:
         if each.crashed:
-            mine = by_identity.setdefault(each.identity, [])
-            if mine and each.begin - mine[-1].begin > _LOOP_APART:
-                mine.clear()
-            mine.append(each)
-    return (mine for mine in by_identity.values() if len(mine) >= _LOOP and mine[0].end is not None)
+            same_member = by_identity.setdefault(each.identity, [])
+            if same_member and each.begin - same_member[-1].begin > _LOOP_APART:
+                same_member.clear()
+            same_member.append(each)
+    return (
+        same_member
+        for same_member in by_identity.values()
+        if len(same_member) >= _LOOP and same_member[0].end is not None
+    )
 
 
 def _chains(away: Sequence[Absence]) -> Iterator[list[Absence]]:
@@ -272,7 +276,7 @@ def _rolling(timeline: GroupTimeline, chain: Sequence[Absence]) -> Incident:
         certainty=Certainty.INFERRED,
         evidence=_numbers(chain),
     )
-    made.stood_still = [
+    made.stopped_partitions = [
         (each.begin, each.end or end, each.who, each.partitions) for each in quiet if each.places
     ]
     attribute_those_of(_ids(chain), made, timeline, max(each.given_up or 0 for each in chain))
@@ -322,7 +326,7 @@ def _single(timeline: GroupTimeline, each: Absence) -> Incident:
         evidence=each.evidence,
     )
     if back and each.static and each.given_up is None and each.places:
-        made.stood_still = [(each.begin, each.end or 0, each.who, each.partitions)]
+        made.stopped_partitions = [(each.begin, each.end or 0, each.who, each.partitions)]
     attribute_those_of(each.members, made, timeline, each.given_up)
     return made
 

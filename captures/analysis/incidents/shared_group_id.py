@@ -54,15 +54,15 @@ def shared_group_id(timeline: GroupTimeline) -> Incident | None:
 class _Presence:
     """When some members arrived and left, each in the order of time."""
 
-    came: list[int] = field(default_factory=list)
-    went: list[int] = field(default_factory=list)
+    joined: list[int] = field(default_factory=list)
+    left: list[int] = field(default_factory=list)
 
     def count(self, came_until: int, went_from: int) -> int:
         """Return how many arrived at `came_until` or before, and left at `went_from` or later.
 
         :param went_from: must not be after the departure of any member that arrived after `came_until`
         """
-        return bisect_right(self.came, came_until) - bisect_left(self.went, went_from)
+        return bisect_right(self.joined, came_until) - bisect_left(self.left, went_from)
 
 
 class _Strangers:
@@ -73,8 +73,8 @@ class _Strangers:
         self._some: dict[object, _Presence] = {}
         for member in members:
             for presence in (self._all, *self._alike(member)):
-                insort(presence.came, member.first)
-                insort(presence.went, member.gone)
+                insort(presence.joined, member.first)
+                insort(presence.left, member.gone)
 
     def beside(self, member: GroupMember) -> bool:
         """Return whether one was present long enough together with `member`."""

@@ -78,9 +78,9 @@ class Attempts:
     def _copies(self) -> Int64s:
         """Return by row the first row that sent the same batch to the same offset."""
         copy = self.batch.copy()
-        again = np.flatnonzero(self.batch != np.arange(len(self.batch)))
+        copies = np.flatnonzero(self.batch != np.arange(len(self.batch)))
         first: dict[tuple[int, int], int] = {}
-        for row in np.flatnonzero(np.isin(self.batch, self.batch[again])).tolist():
+        for row in np.flatnonzero(np.isin(self.batch, self.batch[copies])).tolist():
             base = int(self.base[row])
             if base >= 0:
                 copy[row] = first.setdefault((int(self.batch[row]), base), row)
@@ -99,12 +99,12 @@ def _same_batches(rows: Rows, has_offset: Bools, clients: list[str]) -> Int64s:
             changes[1:] |= np.diff(key[order]) != 0
         # the sort is stable, so the first of equal rows is the lowest one
         same[numbered[order]] = numbered[order][np.flatnonzero(changes)[np.cumsum(changes) - 1]]
-    for first, again in _sent_again(rows, has_offset, clients):
-        same[again] = same[first]
+    for first, resent in _resent(rows, has_offset, clients):
+        same[resent] = same[first]
     return same
 
 
-def _sent_again(rows: Rows, has_offset: Bools, clients: list[str]) -> Iterator[tuple[int, int]]:
+def _resent(rows: Rows, has_offset: Bools, clients: list[str]) -> Iterator[tuple[int, int]]:
     """Yield the rows without a sequence that repeat an earlier one: that one, and the row."""
     plain = np.flatnonzero(
         ((rows["producer_id"] < 0) | (rows["sequence"] < 0)) & (rows["acks"] != _NO_ANSWER_WANTED)

@@ -35,7 +35,7 @@ class CommitTracker:
     """
 
     def __init__(self, sought: RecordQuery, names: Names, ledger: Ledger) -> None:
-        self._sought = sought
+        self._query = sought
         self._names = names
         self._ledger = ledger
         self._latest: dict[tuple[str, TopicPartition], int] = {}
@@ -94,7 +94,7 @@ class CommitTracker:
 
     def _stored(self, request: Body, response: Body) -> Iterator[tuple[TopicPartition, int]]:
         for place, offset, error in commits_of(request, response, self._names):
-            if error == 0 and self._sought.may_be(*place, self._names):
+            if error == 0 and self._query.may_be(*place, self._names):
                 yield place, offset
 
     # ------------------------------------------------------------ share groups
@@ -116,7 +116,7 @@ class CommitTracker:
 
     def _rows(self, body: Body, topics: str) -> Iterator[tuple[TopicPartition, Body]]:
         for place, row in rows_by_place(body, topics, self._names):
-            if self._sought.may_be(*place, self._names):
+            if self._query.may_be(*place, self._names):
                 yield place, row
 
 

@@ -19,7 +19,7 @@ class Overlap(NamedTuple):
     first: int
     last: int
     before: int
-    again: int
+    refetched: int
 
 
 class Cover:

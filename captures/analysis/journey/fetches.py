@@ -29,7 +29,7 @@ class Deliveries:
     """
 
     def __init__(self, sought: RecordQuery, names: Names, ledger: Ledger, finds: Finds) -> None:
-        self._sought = sought
+        self._query = sought
         self._names = names
         self._ledger = ledger
         self._finds = finds
@@ -58,7 +58,7 @@ class Deliveries:
         self._finds.begin()
         reader: int | None = None
         for place, row in rows_by_place(exchange.response_body, "responses", self._names):
-            if not self._sought.may_be(*place, self._names):
+            if not self._query.may_be(*place, self._names):
                 continue
             if reader is None:
                 reader = self._reader(exchange, seen)
@@ -143,11 +143,11 @@ class Deliveries:
         self, log: PartitionLog, place: TopicPartition, batches: list[Batch], answered: int, number: int
     ) -> None:
         first, last = batches[0].base_offset, batches[-1].last_offset
-        if log.seen.covers(first, last) and (not self._sought.single or log.looked.covers(first, last)):
+        if log.seen.covers(first, last) and (not self._query.single or log.looked.covers(first, last)):
             return  # already delivered to another group
         for batch in batches:
             first, last = batch.base_offset, batch.last_offset
-            if self._sought.single and log.looked.add(first, last):
+            if self._query.single and log.looked.add(first, last):
                 self._finds.in_fetched(place, batch)
             if not log.seen.add(first, last):
                 continue
@@ -165,15 +165,15 @@ def _note_ends(log: PartitionLog, row: Body, answered: int, at: int) -> None:
 def _note_marker(log: PartitionLog, batch: Batch, finds: Finds, answered: int, at: int) -> None:
     for record in finds.records(batch):
         try:
-            said = control_record(record.key, record.value)
+            marker = control_record(record.key, record.value)
         except DecodeError:
             continue
-        if said.type_id in (ControlType.ABORT, ControlType.COMMIT):
+        if marker.type_id in (ControlType.ABORT, ControlType.COMMIT):
             log.markers.add(
                 record.offset,
                 batch.producer_id,
                 batch.producer_epoch,
-                said.type_id == ControlType.COMMIT,
+                marker.type_id == ControlType.COMMIT,
                 answered,
                 at,
             )

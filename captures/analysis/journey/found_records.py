@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from captures.analysis.journey.record_query import RecordQuery
 from captures.meaning.places import TopicPartition
-from dissectors.budget import LimitReached, of_message
+from dissectors.budget import LimitReached, message_budget
 from dissectors.records import Batch, Record
 
 MOST_FOUND = 10_000
@@ -72,15 +72,15 @@ class Finds:
     """
 
     def __init__(self, sought: RecordQuery) -> None:
-        self._sought = sought
+        self._query = sought
         self.found: list[FoundRecord] = []
         self.more = 0
         self.beyond: Counter[str] = Counter()
-        self._budget = of_message()
+        self._budget = message_budget()
 
     def begin(self) -> None:
         """Begin another message, with a fresh budget."""
-        self._budget = of_message()
+        self._budget = message_budget()
 
     def counted(self, batch: Batch) -> int:
         """Return the number of records in a batch; a compressed message set has to be decoded for it."""
@@ -100,7 +100,7 @@ class Finds:
         :param send: row of the send
         :param base: offset of the first record, -1 if unknown
         """
-        sought, index = self._sought, 0
+        sought, index = self._query, 0
         for batch in batches:
             count = self.counted(batch)
             wanted = self._wanted(batch, index, base, count)
@@ -112,14 +112,14 @@ class Finds:
             index += count
 
     def _wanted(self, batch: Batch, index: int, base: int, count: int) -> bool:
-        offset = self._sought.offset
+        offset = self._query.offset
         if offset is not None:
             return base >= 0 and base + index <= offset < base + index + count
-        return self._sought.may_hold(batch)
+        return self._query.may_hold(batch)
 
     def in_fetched(self, place: TopicPartition, batch: Batch) -> None:
         """Search the records of a fetched batch."""
-        sought = self._sought
+        sought = self._query
         if sought.offset is not None:
             if (
                 batch.control

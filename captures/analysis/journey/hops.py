@@ -66,8 +66,8 @@ def _at_brokers(journey: Journey) -> Iterator[tuple[int, Hop]]:
     for index, attempt in enumerate(journey.attempts):
         again = " again" if index else ""
         acks = _ACKS.get(attempt.acks, f"acks={attempt.acks}")
-        said = f"{words.line(attempt.client)} {attempt.address} to {attempt.broker}, {acks}"
-        sent = Hop(f"sent{again}", attempt.sent, None, said, attempt.number, odd=bool(index))
+        where = f"{words.line(attempt.client)} {attempt.address} to {attempt.broker}, {acks}"
+        sent = Hop(f"sent{again}", attempt.sent, None, where, attempt.number, odd=bool(index))
         yield attempt.sent, sent
         answer = _answer(journey, attempt, again=confirmed)
         if answer is not None:
@@ -172,16 +172,16 @@ def _receiver(group: GroupStops, delivery: Delivery) -> str:
 
 
 def _done(commit: Commit, since: int | None, branch: str, more: str, *, odd: bool) -> Hop:
-    said = []
+    parts = []
     if commit.offset is not None:
-        said.append(f"offset {commit.offset}")
+        parts.append(f"offset {commit.offset}")
     if commit.kind is Settlement.IN_TRANSACTION:
-        said.append("in a transaction")
+        parts.append("in a transaction")
     if commit.member:
-        said.append(f"by member {words.member(commit.member)}")
-    said.append(more)
+        parts.append(f"by member {words.member(commit.member)}")
+    parts.append(more)
     wait = None if since is None else commit.time - since
-    return Hop(_DONE[commit.kind], commit.time, wait, words.listed(said), commit.number, branch, odd)
+    return Hop(_DONE[commit.kind], commit.time, wait, words.listed(parts), commit.number, branch, odd)
 
 
 def branch_name(group: GroupStops | GroupWaits) -> str:

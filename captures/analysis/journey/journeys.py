@@ -19,7 +19,7 @@ from captures.analysis.journey.log_facts import LogFacts
 from captures.analysis.journey.model import Journey
 from captures.analysis.journey.produces import ProduceTracker, SentProduce
 from captures.analysis.journey.record_query import RecordQuery
-from captures.analysis.journey.stories import Stories
+from captures.analysis.journey.stories import JourneyBuilder
 from captures.analysis.journey.totals import TopicWaits
 from captures.analysis.journey.transactions import Transactions
 from captures.analysis.journey.waits import Waits
@@ -126,9 +126,9 @@ class JourneyResult:
     :ivar offsets: topic and partition -> first and last offset that the capture covers
     """
 
-    JSON = "sought partitions journeys more waits"
+    JSON = "sought=query partitions journeys more waits"
 
-    sought: RecordQuery
+    query: RecordQuery
     journeys: list[Journey]
     more: int
     waits: TopicWaits | None
@@ -167,7 +167,7 @@ class Journeys:
     """
 
     def __init__(self, sought: RecordQuery, names: Names, table: ExchangeTable | None = None) -> None:
-        self._sought = sought
+        self._query = sought
         self._names = names
         self._table = table
         self._ledger = Ledger()
@@ -263,7 +263,7 @@ class Journeys:
         journeys: list[Journey] = []
         more = self._finds.more
         waits = None
-        if self._sought.single:
+        if self._query.single:
             journeys, left = self._read_journeys(partitions, most)
             more += left
         else:
@@ -271,7 +271,7 @@ class Journeys:
             for place, log in sorted(partitions.items()):
                 summed.add(place, log)
             waits = summed.result()
-        return JourneyResult(self._sought, journeys, more, waits, _offsets(partitions))
+        return JourneyResult(self._query, journeys, more, waits, _offsets(partitions))
 
     def facts(self) -> LogFacts:
         """Return the current facts about the records of wanted partitions."""
@@ -280,10 +280,10 @@ class Journeys:
     def _read_journeys(
         self, partitions: dict[TopicPartition, PartitionLog], most: int | None
     ) -> tuple[list[Journey], int]:
-        stories = Stories(self._ledger, partitions, self._transactions, self._deliveries)
+        stories = JourneyBuilder(self._ledger, partitions, self._transactions, self._deliveries)
         found = [each for each in self._finds.found if each.place in partitions]
-        if not found and self._sought.offset is not None:
-            return stories.at(self._sought), 0
+        if not found and self._query.offset is not None:
+            return stories.at(self._query), 0
         return stories.of(found, most)
 
     def _partitions(self) -> dict[TopicPartition, PartitionLog]:
@@ -300,7 +300,7 @@ class Journeys:
                     logs[named] = log
                 else:
                     into.include(log)
-        return {place: log for place, log in logs.items() if self._sought.place(*place)}
+        return {place: log for place, log in logs.items() if self._query.place(*place)}
 
 
 def _sender(capture: Capture, connection: int, client: int) -> Sender:

@@ -34,7 +34,7 @@ class ProduceTracker:
     """
 
     def __init__(self, sought: RecordQuery, names: Names, ledger: Ledger, finds: Finds) -> None:
-        self._sought = sought
+        self._query = sought
         self._names = names
         self._ledger = ledger
         self._finds = finds
@@ -44,7 +44,7 @@ class ProduceTracker:
         self._finds.begin()
         answers: dict[TopicPartition, Body] | None = None
         for place, row in rows_by_place(request, "topic_data", self._names, "partition_data"):
-            if not self._sought.may_be(*place, self._names):
+            if not self._query.may_be(*place, self._names):
                 continue
             if answers is None:
                 answers = dict(rows_by_place(response, "responses", self._names, "partition_responses"))
@@ -79,7 +79,7 @@ class ProduceTracker:
             first.magic,
             self._ledger.texts(transaction) if transaction else -1,
         )
-        if added and self._sought.single:
+        if added and self._query.single:
             self._finds.in_sent(place, len(log.sends) - 1, base, batches)
             if base >= 0:
                 log.looked.add(base, base + count - 1)

@@ -31,7 +31,7 @@ _TRANSACTIONAL = 0x10
 _NEVER = 1 << 63
 
 
-class Stories:
+class JourneyBuilder:
     """Assembles the journeys of records.
 
     :param partitions: by topic name, as far as known
@@ -180,14 +180,14 @@ class Stories:
         return found
 
     def _groups(self, log: PartitionLog, place: TopicPartition, offset: int) -> Iterator[GroupStops]:
-        met: set[str] = set()
+        listed: set[str] = set()
         for (group, client), rows in deliveries_of(log, self._consumers):
             holding = _holding(rows, offset)
             if len(holding):
-                met.add(group)
+                listed.add(group)
                 deliveries = [self._delivery(row, place) for row in holding]
                 yield self._stops(log, group, client, deliveries, offset)
-        for group in sorted(log.commits.keys() - met):
+        for group in sorted(log.commits.keys() - listed):
             stops = self._stops(log, group, "", [], offset)
             if stops.commit is not None:
                 yield stops

@@ -47,13 +47,13 @@ class GroupWaits:
     :ivar delivered: acknowledged -> first delivered; negative if a Fetch was answered before the Produce
     :ivar settled: first delivered -> first commit above (or accepted or rejected, in a share group)
     :ivar total: sent -> first delivered
-    :ivar again: ranges delivered more than once
+    :ivar refetched: ranges delivered more than once
     :ivar skipped: ranges not delivered, though later ones were
     """
 
     JSON = (
         "group client=lone_client share_group=shares records acknowledged_to_delivered=delivered "
-        "delivered_to_committed=settled sent_to_delivered=total delivered_again=again skipped"
+        "delivered_to_committed=settled sent_to_delivered=total delivered_again=refetched skipped"
     )
 
     group: str | None
@@ -63,7 +63,7 @@ class GroupWaits:
     delivered: Percentiles | None
     settled: Percentiles | None
     total: Percentiles | None
-    again: list[Range]
+    refetched: list[Range]
     skipped: list[Range]
 
     @property

@@ -49,7 +49,7 @@ class _Group:
     delivered: _Samples = field(default_factory=_Samples)
     settled: _Samples = field(default_factory=_Samples)
     total: _Samples = field(default_factory=_Samples)
-    again: list[Range] = field(default_factory=list)
+    refetched: list[Range] = field(default_factory=list)
     skipped: list[Range] = field(default_factory=list)
 
     def result(self, group: str, client: str) -> GroupWaits:
@@ -61,7 +61,7 @@ class _Group:
             delivered=self.delivered.percentiles(),
             settled=self.settled.percentiles(),
             total=self.total.percentiles(),
-            again=self.again,
+            refetched=self.refetched,
             skipped=self.skipped,
         )
 
@@ -131,7 +131,7 @@ class Waits:
             over = np.flatnonzero((d >= 0) & (c >= 0))
             took = commits["time"][c[over]] - when[d[over]]
             group.settled.add(took[took >= 0], counts[over][took >= 0])
-            group.again += _again(place, overlaps, rows)
+            group.refetched += _again(place, overlaps, rows)
             group.skipped += _skipped(place, cover, rows, known, markers)
 
     def result(self) -> TopicWaits:
@@ -161,12 +161,12 @@ class Waits:
         written[attempts.batch[attempts.base >= 0]] = True
         error = np.zeros(len(rows), np.bool_)
         error[attempts.batch[rows["error"] != 0]] = True
-        again = np.zeros(len(rows), np.bool_)
-        again[attempts.batch[~once]] = True
+        refetched = np.zeros(len(rows), np.bool_)
+        refetched[attempts.batch[~once]] = True
         self._sent += int(count[once].sum())
         self._done += int(count[acked].sum())
         self._refused += int(count[once & error & ~acked & ~written].sum())
-        self._resent += int(count[again].sum())
+        self._resent += int(count[refetched].sum())
         self._acknowledged.add((first - sent)[acked], count[acked])
 
 
@@ -239,17 +239,23 @@ def _again(place: TopicPartition, overlaps: list[Overlap], rows: Rows) -> Iterat
     ranges = sorted(overlaps)
     at = 0
     while at < len(ranges):
-        first, last, before, again = ranges[at]
+        first, last, before, refetched = ranges[at]
         edges: list[tuple[int, int]] = [(first, 1), (last + 1, -1)]
         at += 1
         while at < len(ranges) and ranges[at].first <= last + 1:
             each = ranges[at]
-            last, before, again = max(last, each.last), min(before, each.before), min(again, each.again)
+            last, before, refetched = (
+                max(last, each.last),
+                min(before, each.before),
+                min(refetched, each.refetched),
+            )
             edges += [(each.first, 1), (each.last + 1, -1)]
             at += 1
         times = 1 + int(np.cumsum([step for _, step in sorted(edges)]).max())
-        times = max(times, int(delivery_counts[again]))
-        yield Range(*place, first, last, last - first + 1, times, int(numbers[before]), int(numbers[again]))
+        times = max(times, int(delivery_counts[refetched]))
+        yield Range(
+            *place, first, last, last - first + 1, times, int(numbers[before]), int(numbers[refetched])
+        )
 
 
 def _skipped(

@@ -26,7 +26,7 @@ from captures.tables.partition_rows import (
 )
 from dissectors import embedded
 from dissectors.api_keys import ApiKey
-from dissectors.budget import Budget, LimitReached, of_message
+from dissectors.budget import Budget, LimitReached, message_budget
 from dissectors.error_codes import error_name
 from dissectors.errors import DecodeError
 from dissectors.records import Batch, ControlType, Record, control_record
@@ -87,10 +87,10 @@ class RecordListing:
         if key not in CARRIERS:
             return
         assert key is not None, "None carries nothing"
-        said = self._partitions.of(exchange)
-        budget = of_message()
+        content = self._partitions.of(exchange)
+        budget = message_budget()
         carrier: _Carrier | None = None
-        for sent in said.sent:
+        for sent in content.sent:
             place = TopicPartition(str(sent.row[TOPIC]), int(sent.row[PARTITION]))
             if self._selection.place(place):
                 carrier = carrier or _Carrier.of(exchange, key, self._names)

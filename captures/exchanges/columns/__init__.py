@@ -117,12 +117,12 @@ COLUMNS: Mapping[str, ColumnKind] = {
     "asked_partitions": ColumnKind("int64", "number of the partition", ragged=True),
     "asked_offsets": ColumnKind("int64", "offset that is fetched or committed; of Produce the one behind its last batch"
                                 " of magic 2, as the producer counts; -1 for none", ragged=True),
-    "told_topics": ColumnKind("int32", "topic of each partition in the response to these", ragged=True, coded=True),
-    "told_partitions": ColumnKind("int64", "number of the partition", ragged=True),
-    "told_offsets": ColumnKind("int64", "Produce: base offset; Fetch: high watermark; -1 for none", ragged=True),
-    "told_errors": ColumnKind("int64", "error code; the least number where it could not be read", ragged=True),
-    "told_stable": ColumnKind("int64", "Fetch: last stable offset; -1 for none", ragged=True),
-    "told_reached": ColumnKind("int64", "Fetch: offset after its last batch without control records; -1 for none",
+    "answered_topics": ColumnKind("int32", "topic of each partition in the response to these", ragged=True, coded=True),
+    "answered_partitions": ColumnKind("int64", "number of the partition", ragged=True),
+    "answered_offsets": ColumnKind("int64", "Produce: base offset; Fetch: high watermark; -1 for none", ragged=True),
+    "answered_errors": ColumnKind("int64", "error code; the least number where it could not be read", ragged=True),
+    "answered_stable": ColumnKind("int64", "Fetch: last stable offset; -1 for none", ragged=True),
+    "answered_reached": ColumnKind("int64", "Fetch: offset after its last batch without control records; -1 for none",
                                ragged=True),
     "forgotten_topics": ColumnKind("int32", "Fetch: topic of each partition that leaves the session", ragged=True,
                                    coded=True),
@@ -317,9 +317,9 @@ class ExchangeColumns:
 
         def filled(block: Int64s) -> Iterator[list[Any]]:
             known = SessionContext()
-            mine = [self._new_maker(maker.need, known) for maker in makers]
-            self._fill_block(_ColumnDemand(mine), reader, block)
-            yield [maker.content() for maker in mine]
+            builders = [self._new_maker(maker.need, known) for maker in makers]
+            self._fill_block(_ColumnDemand(builders), reader, block)
+            yield [maker.content() for maker in builders]
 
         for found in in_processes(self._capture, blocks, filled):
             for maker, content in zip(makers, found, strict=True):
@@ -353,7 +353,7 @@ class ExchangeColumns:
         asked = self.flat("request_size") > 0
         return np.where(asked, self.flat("request_first"), self.flat("response_first"))
 
-    def _told_by_records(self, name: str) -> Column:
+    def _records_of_log(self, name: str) -> Column:
         """Return a column of batch header facts, with no value for exchanges whose records a request log left out."""
         maker = self._maker("records")
         assert isinstance(maker, ColumnBuilder)
@@ -361,8 +361,8 @@ class ExchangeColumns:
         found = np.asarray(maker.column(name))
         table = self._capture.table
         for side in SIDES if len(table.broker_logs) else ():
-            left_out, told = table.told(f"{side}_left_out", self.rows)
-            found = np.where(told & (left_out > 0), NO_VALUE, found)
+            left_out, logged = table.broker_log_column(f"{side}_left_out", self.rows)
+            found = np.where(logged & (left_out > 0), NO_VALUE, found)
         return found
 
     def _excess(self) -> Int64s:
@@ -373,13 +373,13 @@ class ExchangeColumns:
         found = np.zeros(len(self), np.int8)
         done = self._capture.table.intervened()
         for at in np.flatnonzero(np.isin(self.rows, list(done))).tolist():
-            found[at] = 2 if done[int(self.rows[at])].made_errors else 1
+            found[at] = 2 if done[int(self.rows[at])].has_injected_errors else 1
         return found
 
     def _ends(self, side: int) -> list[str | None]:
-        met = np.unique(self.flat("connection")).tolist()
-        texts: list[str | None] = [None] * (max(met, default=-1) + 1)
-        for connection in met:
+        connections = np.unique(self.flat("connection")).tolist()
+        texts: list[str | None] = [None] * (max(connections, default=-1) + 1)
+        for connection in connections:
             texts[connection] = self._capture.endpoints(connection)[side]
         return texts
 
@@ -452,7 +452,7 @@ _DERIVED: Mapping[str, Callable[[ExchangeColumns], Column]] = {
     "latency": lambda columns: columns._latency(columns.rows),
     "excess": ExchangeColumns._excess,
     **{
-        name: partial(ExchangeColumns._told_by_records, name=name)
+        name: partial(ExchangeColumns._records_of_log, name=name)
         for name in ("records", "batches", "record_bytes")
     },
     "intervened": ExchangeColumns._intervened,

@@ -249,8 +249,8 @@ class Calls(ColumnBuilder):
         if whole and not errors_in(parts.key, part.version, response):
             sides = request, {} if parts.key == ApiKey.OFFSET_COMMIT else response
             # of some messages more was read than is wanted here
-            said = [{name: side[name] for name in side if name not in NOT_OF_CALLS} for side in sides]
-            self._set(index, call=self.dictionary[repr((parts.key, *said))])
+            contents = [{name: side[name] for name in side if name not in NOT_OF_CALLS} for side in sides]
+            self._set(index, call=self.dictionary[repr((parts.key, *contents))])
 
 
 class Throttle(ColumnBuilder):
@@ -261,9 +261,9 @@ class Throttle(ColumnBuilder):
 
     def add(self, index: Index, parts: Parts, latency: Index) -> None:
         value = parts.response.value if parts.response is not None else None
-        told = (value or {}).get("throttle_time_ms")
-        if isinstance(told, int):
-            self._set(index, throttle_time_ms=told)
+        throttle = (value or {}).get("throttle_time_ms")
+        if isinstance(throttle, int):
+            self._set(index, throttle_time_ms=throttle)
 
 
 class Replica(ColumnBuilder):
@@ -501,7 +501,7 @@ class Software(Builder):
     def __init__(self, connection_of: Callable[[Index], Index]) -> None:
         self._connection_of = connection_of
         self.names, self.versions = Dictionary(), Dictionary()
-        self._told: dict[int, tuple[int, int]] = {}
+        self._announced: dict[int, tuple[int, int]] = {}
 
     def add(self, index: Index, parts: Parts, latency: Index) -> None:
         part: Part | None = parts.request
@@ -513,23 +513,25 @@ class Software(Builder):
         if name or version:
             codes = self.names[name] if name else -1, self.versions[version] if version else -1
             for connection in np.atleast_1d(self._connection_of(parts.row)).tolist():
-                self._told[connection] = codes
+                self._announced[connection] = codes
 
     def content(self) -> Any:
-        return self.filled, self.names.texts, self.versions.texts, self._told
+        return self.filled, self.names.texts, self.versions.texts, self._announced
 
     def extend(self, content: Any) -> None:
-        count, names, versions, told = content
+        count, names, versions, known = content
         of_names, of_versions = (
             [*(texts[text] for text in found), -1]
             for texts, found in ((self.names, names), (self.versions, versions))
         )
-        for connection, (name, version) in told.items():
-            self._told[connection] = of_names[name], of_versions[version]
+        for connection, (name, version) in known.items():
+            self._announced[connection] = of_names[name], of_versions[version]
         self.filled += count
 
     def of(self, connections: NDArray[Any]) -> tuple[Int32s, Int32s]:
         """Return the codes of name and version for connections; -1 if unknown."""
-        met, inverse = np.unique(connections, return_inverse=True)
-        codes = np.array([self._told.get(each, (-1, -1)) for each in met.tolist()], np.int32).reshape(-1, 2)
+        distinct, inverse = np.unique(connections, return_inverse=True)
+        codes = np.array(
+            [self._announced.get(each, (-1, -1)) for each in distinct.tolist()], np.int32
+        ).reshape(-1, 2)
         return codes[inverse, 0], codes[inverse, 1]

@@ -114,7 +114,7 @@ class Offsets(PlaceBuilder):
     TABLES = MappingProxyType(
         {
             "asked": ("topics", "partitions", "offsets"),
-            "told": ("topics", "partitions", "offsets", "errors", "stable", "reached"),
+            "answered": ("topics", "partitions", "offsets", "errors", "stable", "reached"),
             "forgotten": ("topics", "partitions"),
         }
     )
@@ -159,7 +159,7 @@ class Offsets(PlaceBuilder):
         outer, inner, field = self._RESPONSE[parts.key]
         places, structs = _partitions(response, outer, inner)
         self._fill(
-            "told",
+            "answered",
             index,
             places,
             _numbers_of(parts.response, field, structs),

@@ -10,6 +10,7 @@ from captures.analysis.groups.facts import (
     Fact,
     Tone,
     about,
+    duration_text,
     facts,
     in_brief,
     manner,
@@ -17,7 +18,6 @@ from captures.analysis.groups.facts import (
     storm_title,
     storms,
     tone,
-    took,
     who,
 )
 from captures.analysis.groups.labels import Labels, counter_of, step
@@ -32,12 +32,12 @@ from captures.meaning import words
 from captures.names import Names
 from captures.time_format import Clock, clock, day, span, zone_name
 
-Told = tuple[GroupTimeline, Sequence[Rebalance]]
+TimelineShown = tuple[GroupTimeline, Sequence[Rebalance]]
 """A group, and its rebalances to be shown."""
 
 
 def page(
-    shown: Sequence[Told],
+    shown: Sequence[TimelineShown],
     *,
     names: Names,
     zone: tzinfo | None,
@@ -61,7 +61,7 @@ def page(
     return render("groups.html", title=f"Kafka groups in {source}", groups=groups, when=_when(shown, zone))
 
 
-def _when(shown: Sequence[Told], zone: tzinfo | None) -> str:
+def _when(shown: Sequence[TimelineShown], zone: tzinfo | None) -> str:
     first = min((timeline.first for timeline, _ in shown), default=0)
     last = max((timeline.last for timeline, _ in shown), default=0)
     until = f"{'' if day(first, zone) == day(last, zone) else day(last, zone) + ' '}{clock(last, zone)}"
@@ -86,7 +86,12 @@ class _Group:
     """
 
     def __init__(
-        self, shown: Told, anchor: str, names: Names, zone: tzinfo | None, incidents: Sequence[Incident]
+        self,
+        shown: TimelineShown,
+        anchor: str,
+        names: Names,
+        zone: tzinfo | None,
+        incidents: Sequence[Incident],
     ) -> None:
         self._timeline, rebalances = shown
         self._incidents = [each for each in incidents if self._timeline.group in each.groups]
@@ -139,7 +144,7 @@ class _Group:
         """Return when a rebalance happened, and how it went."""
         emptied = " (now empty)" if rebalance.emptied else ""
         how = words.listed(
-            [f"{step(rebalance)}{emptied}", took(rebalance, self._timeline), manner(rebalance)]
+            [f"{step(rebalance)}{emptied}", duration_text(rebalance, self._timeline), manner(rebalance)]
         )
         return f"{self._clock(rebalance.time)} {how}"
 
@@ -173,7 +178,7 @@ class _Group:
             words.figure(len(rebalance.moved)),
             words.figure(len(rebalance.stopped)),
             "" if longest is None else span(longest),
-            words.figure(sum(found.count for found in rebalance.again)),
+            words.figure(sum(found.count for found in rebalance.refetched)),
             words.figure(len(rebalance.commit_failures)),
         ]
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
 
-from captures.analysis.groups.facts import took, who
+from captures.analysis.groups.facts import duration_text, who
 from captures.analysis.groups.labels import Labels, counter_of, partitions, step
 from captures.analysis.groups.model import GroupMember, GroupTimeline, Rebalance, Span
 from captures.analysis.groups.vocabulary import Kind, Phase
@@ -217,7 +217,7 @@ class _Picture:
 
     def _number(self, marker: Marker, top: float) -> Markup:
         rebalance = marker.each.rebalance
-        head = words.listed([step(rebalance), took(rebalance, self._timeline)])
+        head = words.listed([step(rebalance), duration_text(rebalance, self._timeline)])
         title = on_lines([f"{head}: {rebalance.trigger}", rebalance.sentence])
         return marker.draw(top, title, f"{rebalance.trigger} {who(rebalance, self._labels)}".rstrip())
 

@@ -97,7 +97,7 @@ def _body(section: Section, context: Context, faults: Faults | None) -> list[Mar
         raise
     except Exception as error:
         (RaisedFaults() if faults is None else faults).note(error, f"the section {section.title}")
-        return [PARTS.nothing("This could not be made, by a fault of kproxy.")]
+        return [PARTS.nothing("This could not be made, because of an internal error in kproxy.")]
 
 
 def _context(tables: Tables, zone: tzinfo | None) -> Context:

@@ -78,12 +78,12 @@ def _bar(context: Context, row: Row) -> Bar:
     title = [
         context.clock(begin),
         f"{row['trigger']}{client}, {row['certainty']}",
-        f"generation {'?' if row['generation'] is None else row['generation']}, {_took(row)}",
+        f"generation {'?' if row['generation'] is None else row['generation']}, {_duration(row)}",
     ]
     return Bar(begin, end, f"{colour} running" if row["running"] else colour, on_lines(title))
 
 
-def _took(row: Row) -> str:
+def _duration(row: Row) -> str:
     if row["running"]:
         return "not ended"
     return "duration not known" if row["duration_ns"] is None else f"took {latency(row['duration_ns'])}"

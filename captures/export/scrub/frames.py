@@ -12,7 +12,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from captures.export.scrub.records import FILLER, RecordScrubber
-from dissectors.budget import Budget, of_message
+from dissectors.budget import Budget, message_budget
 from dissectors.embedded.secrets import SENSITIVITY, secret_config
 from dissectors.frames import Body, decode_request, decode_response, trace_body
 from dissectors.headers import SIZE_BYTES
@@ -56,7 +56,9 @@ class FrameScrubber:
         :param payload: the frame without its size field
         :param complete: False if the capture lacks its end
         """
-        return self._frame(decode_request(payload, complete=complete), _Walk(of_message(), response=False))
+        return self._frame(
+            decode_request(payload, complete=complete), _Walk(message_budget(), response=False)
+        )
 
     def response(
         self,
@@ -74,7 +76,7 @@ class FrameScrubber:
         :param inner: API key and version of the inner request, if it is an Envelope
         """
         body = decode_response(payload, key, version, complete=complete)
-        return self._frame(body, _Walk(of_message(), response=True, inner=inner))
+        return self._frame(body, _Walk(message_budget(), response=True, inner=inner))
 
     def head(self, payload: bytes, *, response: bool) -> bytes:
         """Return a frame in which only API, version and correlation ID remain."""

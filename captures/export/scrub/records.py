@@ -13,7 +13,7 @@ import crc32c
 from isal import isal_zlib
 
 from captures.export.scrub.exact import compress_exactly
-from dissectors.budget import Budget, of_message
+from dissectors.budget import Budget, message_budget
 from dissectors.codec import CODEC_MASK
 from dissectors.errors import DecodeError
 from dissectors.records import (
@@ -52,7 +52,7 @@ class RecordScrubber:
 
         :param budget: budget of the message that contains the field; None for a fresh one
         """
-        budget = of_message() if budget is None else budget
+        budget = message_budget() if budget is None else budget
         found = record_set(data, budget, aligned=aligned)
         out = bytearray(len(data))
         done = 0

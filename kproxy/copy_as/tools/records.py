@@ -41,8 +41,8 @@ def _producer(
     request: RequestToCopy, partition: Partition, run: RecordRun, notes: list[str]
 ) -> Command | None:
     delimiters = run.delimiters(("\n",))
-    said = [text for header in run.headers for text in header]
-    if delimiters is None or any(not _IN_HEADERS.isdisjoint(text) or "\n" in text for text in said):
+    header_texts = [text for header in run.headers for text in header]
+    if delimiters is None or any(not _IN_HEADERS.isdisjoint(text) or "\n" in text for text in header_texts):
         notes.append(
             f"left out: {len(run.records):,} records of several lines, or with delimiters in headers"
         )

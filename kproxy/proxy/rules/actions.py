@@ -203,15 +203,15 @@ class Error(Action):
         return {error.name: error.advice for error in ErrorCode if error}
 
     def apply(self, frame: Frame, chance: Random) -> ActionResult:
-        said = error_name(self.code)
+        name = error_name(self.code)
         if frame.side == "response":
             data = with_error(frame.data, frame.api_key, frame.version, self.code)
-            return ActionResult(Verdict(data=data), f"{said} inserted", edits.differences(frame, data))
+            return ActionResult(Verdict(data=data), f"{name} inserted", edits.differences(frame, data))
         answer = error_response(frame.data, self.code)
         if answer is None:
             verdict = Verdict(data=b"", ending=Ending.CLOSE)
-            return ActionResult(verdict, f"not forwarded, connection closed: how {said} shows with acks=0")
-        return ActionResult(Verdict(data=b"", answer=answer), f"answered with {said}")
+            return ActionResult(verdict, f"not forwarded, connection closed: how {name} shows with acks=0")
+        return ActionResult(Verdict(data=b"", answer=answer), f"answered with {name}")
 
 
 # ---------------------------------------------------------------- fields

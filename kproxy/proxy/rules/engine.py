@@ -160,7 +160,7 @@ class Rules:
         :raises ForceNeededError: if it matches everything, or never ends
         :raises ValueError: if another rule has its name, or takes down the same broker
         """
-        added = self._made(text, force=force)
+        added = self._new_rule(text, force=force)
         self._rules.append(added)
         self._update()
         return added.number
@@ -172,7 +172,7 @@ class Rules:
         """
         Rules(self._names, self._clock).add(text, force=force)
 
-    def _made(self, text: str, *, force: bool) -> ActiveRule:
+    def _new_rule(self, text: str, *, force: bool) -> ActiveRule:
         from kproxy.proxy.rules.matcher import Matcher, matches_everything
         from kproxy.proxy.rules.parser import parse_rule
 
@@ -245,7 +245,7 @@ class Rules:
             self._rules = [rule for rule in self._rules if rule.number not in gone]
             for text, rule in zip(texts, stay, strict=True):
                 if rule is None:
-                    rule = self._made(text, force=force)
+                    rule = self._new_rule(text, force=force)
                     self._rules.append(rule)
                 numbers.append(rule.number)
         except BaseException:
@@ -358,7 +358,7 @@ class Rules:
         if rule.probability < 1 and self._chance.random() >= rule.probability:
             return None
         verdict, words, changed = rule.action.apply(frame, self._chance)
-        said = Intervention(
+        intervention = Intervention(
             changed=changed,
             rule=rule.text,
             action=words,
@@ -366,7 +366,7 @@ class Rules:
             altered=verdict.data not in (None, b"", frame.data),
             ended=verdict.ending.value,
         )
-        verdict.comments.append(as_comment(said))
+        verdict.comments.append(as_comment(intervention))
         active.hits += 1
         active.last_hit = frame.time
         if active.hits == rule.count:

@@ -208,10 +208,10 @@ class Holds:
         :raises LookupError: if no such frame is held
         """
         hold = self._removed(number)
-        said = Intervention(
+        comment = Intervention(
             released_by="killed", not_forwarded=hold.frame.side == "request", ended=Ending.CLOSE.value
         )
-        hold.release(Verdict(data=b"", ending=Ending.CLOSE, comments=[self._comment(hold, said)]))
+        hold.release(Verdict(data=b"", ending=Ending.CLOSE, comments=[self._comment(hold, comment)]))
         self._held_changed(len(self._held))
 
     def release_all(self, by: str = "user") -> int:
@@ -265,9 +265,9 @@ class Holds:
         data = data if verdict.data is None else verdict.data
         hold.release(replace(verdict, data=data, hold=None, comments=comments))
 
-    def _comment(self, hold: Hold, said: Intervention) -> str:
+    def _comment(self, hold: Hold, intervention: Intervention) -> str:
         held = max(self._clock() - hold.frame.time, 0)
-        return as_comment(msgspec.structs.replace(said, held_ns=held))
+        return as_comment(msgspec.structs.replace(intervention, held_ns=held))
 
     # ------------------------------------------------------------ reports
     def to_json(self) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from base64 import b64decode
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dissectors.budget import Budget, LimitReached, limit, of_message
+from dissectors.budget import Budget, LimitReached, limit, message_budget
 from dissectors.codec import CODEC_LABELS, Codec
 from dissectors.record_values import RecordNotes, RecordValues
 from dissectors.records import Record, record_set
@@ -31,7 +31,7 @@ _OF_RULES = {"message_bytes": "rule_bytes", "message_records": "rule_records"}
 
 def rule_budget() -> Budget:
     """Return the budget of a rule for reading the records of one frame."""
-    budget = of_message()
+    budget = message_budget()
     for name, rule in _OF_RULES.items():  # the reader of records counts against the limits of messages
         budget.spend(name, max(budget.left(name) - limit(rule), 0))
     return budget
@@ -125,14 +125,14 @@ def _built(batch: dict[str, Any], where: str) -> bytes:
         if arguments.get("timestamp_type", "") is None:
             del arguments["timestamp_type"]  # magic 0 has none
         data = build_batch(rows, **arguments)
-        again = batches_of(data)
+        parsed = batches_of(data)
     except EditError:
         raise
     except Exception as error:  # from struct, a codec, or values of any type
         raise EditError(f"{where} cannot be built: {error}") from error
     if any(_UNREADABLE_KEY in name for row in rows for name, _ in row.headers):
         raise EditError(f"{where} has a header whose name is not UTF-8, which would be lost")
-    if again != [batch]:
-        changed = next((name for one in again for name in one if one[name] != batch.get(name)), "it")
+    if parsed != [batch]:
+        changed = next((name for one in parsed for name in one if one[name] != batch.get(name)), "it")
         raise EditError(f"{where} cannot be built as written: {changed} would be another")
     return data

@@ -63,8 +63,8 @@ class RulesFile:
             rules.check(text, force=self._force)
         except ValueError as error:
             render = getattr(error, "render", None)
-            said = str(error) if render is None else render()
-            raise RulesFileError(f"{self._path}, line {at}: {said}") from None
+            problem = str(error) if render is None else render()
+            raise RulesFileError(f"{self._path}, line {at}: {problem}") from None
 
     def _lines(self) -> list[tuple[int, str]]:
         try:

@@ -174,8 +174,8 @@ def held_until(frame: Frame, request_timeout: int) -> int:
 
 def _patience(api_key: int, request: Mapping[str, Any], request_timeout: int) -> int:
     if api_key == ApiKey.JOIN_GROUP:
-        said: int = request.get("rebalance_timeout_ms", -1)
-        barrier: int = said if said > 0 else request.get("session_timeout_ms", 0)
+        timeout: int = request.get("rebalance_timeout_ms", -1)
+        barrier: int = timeout if timeout > 0 else request.get("session_timeout_ms", 0)
         return max(request_timeout, barrier * MS)
     allowed = request.get("timeout_ms", 0)
     if isinstance(allowed, int) and allowed > 0:

@@ -19,45 +19,45 @@ def what_differs(settings: Settings) -> list[str]:
     mode, security, tls = MODES[settings.mode], settings.security, settings.client_tls
     listen = settings.listen[0]
     advertised = settings.sni or settings.advertised or listen
-    said: list[str] = []
+    differences: list[str] = []
     if not settings.keep_client_address:
-        said.append(
+        differences.append(
             "brokers see kproxy's address in place of the clients': ACLs by host, max.connections.per.ip and "
             "connection rate quotas by IP take all clients for one"
         )
-    said += _certificates(security, tls)
+    differences += _certificates(security, tls)
     if not mode.keeps_names:
-        said.append(
+        differences.append(
             f"clients reach brokers by the name {advertised}: SASL that is bound to the broker's own host name fails "
             "(GSSAPI, AWS_MSK_IAM), PLAIN, SCRAM and OAUTHBEARER pass through"
         )
     if mode.rewrites and tls is not None and tls.identity is not None:
-        said += _misnamed(tls.identity, advertised)
+        differences += _misnamed(tls.identity, advertised)
     if tls is not None and tls.identity is None:
         from kproxy.proxy.tls.authority import CERTIFICATE, TRUST_STORE, default_folder
 
         folder = default_folder()
-        said.append(
+        differences.append(
             f"clients have to trust kproxy's own authority: its certificate is {folder / CERTIFICATE}, and "
             f"{folder / TRUST_STORE} for Java (docs/proxy-tls.md)"
         )
-    return said + _in_clear(security, listen, client_tls=tls is not None)
+    return differences + _in_clear(security, listen, client_tls=tls is not None)
 
 
 def _certificates(security: Security, client_tls: ClientTls | None) -> list[str]:
     """Return the effects on mutual TLS, which ends at kproxy on one side and begins there on the other."""
-    said = []
+    differences = []
     if security.tls is not None and security.tls.identity is not None:
-        said.append(
+        differences.append(
             "brokers see kproxy's certificate in place of the clients': with mutual TLS every client is the principal "
             "of that certificate, for ACLs and quotas"
         )
     elif client_tls is not None and client_tls.client_auth != "none":
-        said.append(
+        differences.append(
             "clients' certificates end at kproxy, and brokers are shown none: who is known by a certificate there is "
             "User:ANONYMOUS, or refused where ssl.client.auth=required"
         )
-    return said
+    return differences
 
 
 def _misnamed(shown: Identity, advertised: str) -> list[str]:
@@ -74,15 +74,17 @@ def _misnamed(shown: Identity, advertised: str) -> list[str]:
 
 def _in_clear(security: Security, listen: str, *, client_tls: bool) -> list[str]:
     """Return a warning if only one side is encrypted."""
-    said = []
+    differences = []
     if security.tls is not None and not client_tls and not _is_loopback(listen):
-        said.append(
+        differences.append(
             f"clients reach kproxy on {listen} without TLS: passwords and records that brokers get encrypted cross the "
             "network in clear on that side"
         )
     if client_tls and security.tls is None:
-        said.append("what clients send encrypted crosses the network in clear between kproxy and the brokers")
-    return said
+        differences.append(
+            "what clients send encrypted crosses the network in clear between kproxy and the brokers"
+        )
+    return differences
 
 
 def _is_loopback(host: str) -> bool:

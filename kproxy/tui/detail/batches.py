@@ -139,8 +139,8 @@ def about(kind: str, node: Node, first: int | None = None) -> str:
         return ""
     values = {child.name: child.value for child in node.children or ()}
     count, attributes = values.get("records_count"), values.get("attributes")
-    told = [] if attributes is None else [_attributes(attributes, batch=True)]
+    parts = [] if attributes is None else [_attributes(attributes, batch=True)]
     if count is not None:
         first = values.get("base_offset", 0) if first is None else first
-        told.insert(0, f"{words.counted(count, 'record')} at offset {first}")
-    return ", ".join(told)
+        parts.insert(0, f"{words.counted(count, 'record')} at offset {first}")
+    return ", ".join(parts)

@@ -187,14 +187,14 @@ class Fields:
 
     # ------------------------------------------------------------ decoded content
     def _add_known(self, made: FieldNode, *, hidden: bool) -> None:
-        said = self._decoded.get(made.path)
+        decoded = self._decoded.get(made.path)
         guess = self._decoded.get(f"{made.path}#guess")
-        if said is not None and has_parts(said):
-            self._add_inner(said, made.path, made, 0)
+        if decoded is not None and has_parts(decoded):
+            self._add_inner(decoded, made.path, made, 0)
             if isinstance(made.value, bytes) and not made.incomplete:
                 locate(made, made.value)
-        elif said is not None and not hidden:
-            made.note = said if isinstance(said, str) else short(said)
+        elif decoded is not None and not hidden:
+            made.note = decoded if isinstance(decoded, str) else short(decoded)
         if guess is not None:
             made.note = f"{made.note} ({guess})".lstrip()
 

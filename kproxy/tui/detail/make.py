@@ -99,8 +99,10 @@ class _Maker:
         made = fields.add(both, f"{root.path}.header", root, end)
         values = {child.name: child for child in made.children}
         values["size"].doc = "bytes that follow"
-        told = [f"{name} {values[name].text()}" for name in ("correlation_id", "client_id") if name in values]
-        made.note = "  ".join(told)
+        parts = [
+            f"{name} {values[name].text()}" for name in ("correlation_id", "client_id") if name in values
+        ]
+        made.note = "  ".join(parts)
 
     @staticmethod
     def _hide_undecoded(root: FieldNode, fields: Fields) -> None:

@@ -45,12 +45,12 @@ def _place(exchange: Exchange, access: Access) -> str:
         parts.append(f"frame {exchange.frame:,}")
     at, reader = access.index(exchange.number), access.reader
     rows = reader.rows
-    mine = np.flatnonzero(access.capture.table.column("connection")[rows] == exchange.connection)
-    place = int(np.searchsorted(mine, at))
+    neighbours = np.flatnonzero(access.capture.table.column("connection")[rows] == exchange.connection)
+    place = int(np.searchsorted(neighbours, at))
     if place:
-        before = reader.bare(int(mine[place - 1]))
+        before = reader.bare(int(neighbours[place - 1]))
         parts.append(f"{span(exchange.time - before.time)} after #{before.number} {before.api}")
-    if place + 1 < len(mine):
-        after = reader.bare(int(mine[place + 1]))
+    if place + 1 < len(neighbours):
+        after = reader.bare(int(neighbours[place + 1]))
         parts.append(f"{span(after.time - exchange.time)} before #{after.number} {after.api}")
     return ", ".join(parts)

@@ -167,16 +167,16 @@ class Prompt(Dialog[str | None]):
 
     def on_input_changed(self, event: Input.Changed) -> None:
         event.stop()
-        self._tell(event.validation_result)
+        self._close_with(event.validation_result)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
         if event.validation_result is None or event.validation_result.is_valid:
             self.dismiss(event.value)
             return
-        self._tell(event.validation_result)
+        self._close_with(event.validation_result)
 
-    def _tell(self, result: ValidationResult | None) -> None:
+    def _close_with(self, result: ValidationResult | None) -> None:
         problems = result.failure_descriptions if result is not None else []
         self.query_one("#problem", Static).update(lines("\n".join(f"✗ {problem}" for problem in problems)))
 

@@ -75,7 +75,7 @@ class ListDialog(Dialog[Result]):
 
 def fault_of(doing: str, error: Exception) -> str:
     """Return a dialog's message about an internal error, which ends only the failed activity."""
-    return f"{doing} failed: {described(error)}; this is a fault of kproxy"
+    return f"{doing} failed: {described(error)}; this is an internal error in kproxy"
 
 
 def lines(text: str | Content) -> Content:

@@ -97,10 +97,10 @@ class CopyDialog(Dialog[str | None]):
             self._exchanges = await self._session.run(taking(self._numbers), Priority.LOOK)
             formats = await self._session.run(lambda _: formats_of(self._exchanges), Priority.LOOK)
         except LookupError as error:
-            self._tell_problem(str(error))
+            self._show_problem(str(error))
             return
         except Exception as error:
-            self._tell_problem(fault_of("reading what is to be copied", error))
+            self._show_problem(fault_of("reading what is to be copied", error))
             return
         self._formats = [*self._first, *formats]
         options.add_options(Option(each.title, id=each.name) for each in self._formats)
@@ -123,10 +123,10 @@ class CopyDialog(Dialog[str | None]):
         try:
             content, wrapped = await self._session.run(lambda access: preview(make(access)), Priority.LOOK)
         except CannotCopyError as error:
-            self._tell_problem(str(error))
+            self._show_problem(str(error))
             return
         except Exception as error:
-            self._tell_problem(fault_of(f"making the {form.title}", error))
+            self._show_problem(fault_of(f"making the {form.title}", error))
             return
         shown = self.query_one("#text", Static)
         shown.remove_class("problem")
@@ -148,10 +148,10 @@ class CopyDialog(Dialog[str | None]):
             self.app.bell()
             return None
         except Exception as error:
-            self._tell_problem(fault_of(f"making the {form.title}", error))
+            self._show_problem(fault_of(f"making the {form.title}", error))
             return None
 
-    def _tell_problem(self, problem: str) -> None:
+    def _show_problem(self, problem: str) -> None:
         shown = self.query_one("#text", Static)
         shown.add_class("problem", "wrapped")
         shown.update(plain(f"✗ {problem}"))
@@ -175,9 +175,9 @@ class CopyDialog(Dialog[str | None]):
         form, text = chosen
         copied = await clipboard.copy(self.app, text)
         if copied.done:
-            self.dismiss(f"{form.title}: {copied.said}")
+            self.dismiss(f"{form.title}: {copied.message}")
             return
-        self._tell_problem(f"{copied.said}: f writes it to a file")
+        self._show_problem(f"{copied.message}: f writes it to a file")
 
     @work(group="copy", exclusive=True)
     async def action_file(self) -> None:
@@ -205,7 +205,7 @@ class CopyDialog(Dialog[str | None]):
             with written_for_user(self.app, path) as made:
                 await asyncio.to_thread(_write, made, text)
         except OSError as error:
-            self._tell_problem(f"{path} could not be written: {error.strerror or error}")
+            self._show_problem(f"{path} could not be written: {error.strerror or error}")
             return
         self.dismiss(f"{form.title}: {words.size(len(text.encode()))} written to {path}")
 

@@ -151,9 +151,9 @@ class EditHeld(Dialog[bytes | None]):
         with self.prevent(Input.Changed):
             field.value = leaf.text
         field.disabled = bool(leaf.fixed)
-        self._tell_about(leaf)
+        self._show_about(leaf)
 
-    def _tell_about(self, leaf: Leaf, problem: str = "") -> None:
+    def _show_about(self, leaf: Leaf, problem: str = "") -> None:
         about = self.query_one("#about", Static)
         if problem:
             about.update(Content.styled(printable(f"✗ {problem}"), "$text-error"))
@@ -173,7 +173,7 @@ class EditHeld(Dialog[bytes | None]):
         event.stop()
         leaf = self._leaf
         if leaf is not None:
-            self._tell_about(leaf, _problem(leaf, event.value))
+            self._show_about(leaf, _problem(leaf, event.value))
 
     @on(Input.Submitted, "#field-value")
     async def _entered(self, event: Input.Submitted) -> None:
@@ -184,7 +184,7 @@ class EditHeld(Dialog[bytes | None]):
         if event.value != leaf.text:
             problem = _problem(leaf, event.value)
             if problem:
-                self._tell_about(leaf, problem)
+                self._show_about(leaf, problem)
                 return
             self._draft.put(leaf, leaf.parse(event.value))
             self._stale.add(JSON)
@@ -232,7 +232,7 @@ class EditHeld(Dialog[bytes | None]):
         try:
             self._draft.put_json(text)
         except InvalidError as error:
-            self._tell_outcome(None, str(error))
+            self._show_outcome(None, str(error))
             return
         self._stale.add(FIELDS)
         await self._check()
@@ -243,13 +243,13 @@ class EditHeld(Dialog[bytes | None]):
         try:
             edited = await asyncio.to_thread(self._draft.check)
         except EditError as error:
-            self._tell_outcome(None, str(error))
+            self._show_outcome(None, str(error))
         else:
-            self._tell_outcome(edited, "")
+            self._show_outcome(edited, "")
         if FIELDS not in self._stale:
             await self._show_fields()
 
-    def _tell_outcome(self, edited: EditResult | None, problem: str) -> None:
+    def _show_outcome(self, edited: EditResult | None, problem: str) -> None:
         self._edited = edited
         outcome = self.query_one("#outcome", Static)
         if edited is None:

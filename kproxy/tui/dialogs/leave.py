@@ -78,15 +78,15 @@ class Leave(Dialog[Leaving | None]):
     def _question(self) -> list[str]:
         count = len(self._connections)
         in_flight = sum(each.in_flight for each in self._connections)
-        said = [
+        parts = [
             f"{words.counted(count, 'connection')} open through this proxy, "
             f"{words.counted(in_flight, 'request')} in flight."
             if count
             else "No connections are open through this proxy."
         ]
         if self._held:
-            said.append(f"{words.counted(self._held, 'message')} held; they are released when the UI ends.")
-        return said
+            parts.append(f"{words.counted(self._held, 'message')} held; they are released when the UI ends.")
+        return parts
 
     def on_mount(self) -> None:
         if self._connections:

@@ -122,7 +122,7 @@ class ReplayDialog(Dialog[str]):
         self.set_interval(_TICK, self._renew)
         self._collect()
 
-    def _tell(self, problem: str) -> None:
+    def _show_problem(self, problem: str) -> None:
         self.query_one("#problem", Static).update(lines(f"✗ {problem}") if problem else "")
 
     @property
@@ -132,7 +132,7 @@ class ReplayDialog(Dialog[str]):
     def _go_to(self, step: str) -> None:
         self.query_one(ContentSwitcher).current = step
         self.query_one(".box").border_subtitle = _SUBTITLES[step]
-        self._tell("")
+        self._show_problem("")
 
     # ------------------------------------------------------------ options
     @work(exclusive=True)
@@ -140,10 +140,10 @@ class ReplayDialog(Dialog[str]):
         try:
             self._collected = await self._session.run(collecting(self._numbers))
         except ReplayError as error:
-            self._tell(str(error))
+            self._show_problem(str(error))
             return
         except Exception as error:
-            self._tell(fault_of("reading what is to be sent", error))
+            self._show_problem(fault_of("reading what is to be sent", error))
             return
         writing = self._collected.writing
         self.query_one("#writes").display = bool(writing)
@@ -152,8 +152,8 @@ class ReplayDialog(Dialog[str]):
             f"These change something, and are sent if you name them, or write all: {apis}"
         )
         count = len(self._collected.exchanges)
-        said = f"{words.counted(count, 'request')} to be sent again; only what reads is sent unless you say otherwise."
-        self.query_one("#about", Static).update(said)
+        text = f"{words.counted(count, 'request')} to be sent again; only what reads is sent unless you say otherwise."
+        self.query_one("#about", Static).update(text)
 
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:
@@ -199,23 +199,23 @@ class ReplayDialog(Dialog[str]):
     @work(exclusive=True)
     async def _plan(self) -> None:
         assert self._collected is not None
-        self._tell("")
+        self._show_problem("")
         self.query_one("#about", Static).update("asking the cluster what it is like ...")
         try:
             self._planned = await planned(self._collected, await self._wish())
         except (ReplayError, ValueError) as error:
-            self._tell(str(error))
+            self._show_problem(str(error))
             self.query_one("#about", Static).update("")
             return
         except Exception as error:
-            self._tell(fault_of("planning", error))
+            self._show_problem(fault_of("planning", error))
             self.query_one("#about", Static).update("")
             return
         plan = self._planned.plan
         table = self.query_one("#plan-table", RowTable)
         table.set_rows([_plan_row(row) for row in plan.rows.values()])
-        said = Content("\n").join(map(plain, plan_sentences(plan, self._planned.wish.speed)))
-        self.query_one("#plan-said", Static).update(said)
+        text = Content("\n").join(map(plain, plan_sentences(plan, self._planned.wish.speed)))
+        self.query_one("#plan-said", Static).update(text)
         self._go_to(PLAN)
         table.focus()
 
@@ -230,14 +230,14 @@ class ReplayDialog(Dialog[str]):
         try:
             await replaying.run()
         except ReplayError as error:
-            self._tell(str(error))
+            self._show_problem(str(error))
         except Exception as error:
-            self._tell(fault_of("sending", error))
+            self._show_problem(fault_of("sending", error))
         finally:
             self._running = False
         self._renew()
-        said = Content("\n").join(map(plain, closing_sentences(replaying.results, replaying.total)))
-        self.query_one("#results-said", Static).update(said)
+        text = Content("\n").join(map(plain, closing_sentences(replaying.results, replaying.total)))
+        self.query_one("#results-said", Static).update(text)
         if replaying.total == 1 and replaying.answered:
             self._compare(replaying.answered[0])
 

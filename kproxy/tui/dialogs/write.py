@@ -132,7 +132,7 @@ class WriteDialog(Dialog[str | None]):
             radio = self.query_one("#what", RadioSet).query(Radio).first()
             radio.value = True
         else:
-            self._tell_problem("there are no exchanges to write")
+            self._show_problem("there are no exchanges to write")
         self.query_one(Input).focus()
         self._follow_format()
         self.set_interval(0.1, self._show_progress)
@@ -164,7 +164,7 @@ class WriteDialog(Dialog[str | None]):
     @on(Input.Changed)
     def _name_typed(self, event: Input.Changed) -> None:
         event.stop()
-        self._tell_problem("")
+        self._show_problem("")
         form = _format_or(event.value, self._format)
         if form != self._format:
             self.query_one("#format", RadioSet).query(Radio)[FORMATS.index(form)].value = True
@@ -177,8 +177,8 @@ class WriteDialog(Dialog[str | None]):
         self.query_one("#synthetic", Checkbox).disabled = not packets or growing
         self.query_one("#text", Checkbox).disabled = self._format != "json"
         if packets:
-            said = _SCRUBBED if self._checked("scrub") else _PACKETS
-            note = f"{said} {_GROWING}" if growing else said
+            text = _SCRUBBED if self._checked("scrub") else _PACKETS
+            note = f"{text} {_GROWING}" if growing else text
         else:
             note = _OPEN if self._session.show_secrets else _MASKED
         self.query_one("#note", Static).update(plain(note))
@@ -206,12 +206,12 @@ class WriteDialog(Dialog[str | None]):
         try:
             await self._written()
         except CancelledError:
-            self._tell_problem("stopped: nothing was written")
+            self._show_problem("stopped: nothing was written")
             raise
         except ExportError as error:
-            self._tell_problem(str(error))
+            self._show_problem(str(error))
         except Exception as error:
-            self._tell_problem(fault_of("writing", error))
+            self._show_problem(fault_of("writing", error))
         finally:
             self._writing = self._export = None
             self.remove_class("writing")
@@ -220,14 +220,14 @@ class WriteDialog(Dialog[str | None]):
         name = self.query_one(Input).value
         problem = problem_of(self.app, name)
         if problem:
-            self._tell_problem(problem)
+            self._show_problem(problem)
             return
         path = Path(name).expanduser()
         if not path.suffix:
             path = path.with_suffix(SUFFIXES[self._format])
         if not await may_write(self.app, path):
             return
-        self._tell_problem("")
+        self._show_problem("")
         self.add_class("writing")
         with written_for_user(self.app, path) as made:
             self._export = Export(
@@ -245,14 +245,14 @@ class WriteDialog(Dialog[str | None]):
         if self._export is not None:
             self.query_one(ProgressBar).progress = self._export.progress
 
-    def _tell_problem(self, problem: str) -> None:
+    def _show_problem(self, problem: str) -> None:
         self.query_one("#problem", Static).update(plain(f"✗ {problem}" if problem else ""))
 
 
 def report(path: Path, written: ExportResult) -> str:
     """Return what was written, in words."""
-    said = f"{words.counted(written.exchanges, 'exchange')} written to {path}, {words.size(written.size)}"
-    return "; ".join((said, *written.notes))
+    text = f"{words.counted(written.exchanges, 'exchange')} written to {path}, {words.size(written.size)}"
+    return "; ".join((text, *written.notes))
 
 
 def _choice_button(choice: Choice) -> Radio:

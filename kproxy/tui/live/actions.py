@@ -55,16 +55,16 @@ def _on_proxy(
     async def carry_out(self: LiveActions, /, *args: _P.args, **kwargs: _P.kwargs) -> None:
         link = self._link
         if link is None:
-            self._tell(NOT_LIVE, "warning")
+            self._report(NOT_LIVE, "warning")
         elif link.state.gone:
-            self._tell(link.state.gone, "warning")
+            self._report(link.state.gone, "warning")
         elif not link.state.controls:
-            self._tell(ONLY_LOOKS, "warning")
+            self._report(ONLY_LOOKS, "warning")
         else:
             try:
                 await action(self, link, *args, **kwargs)
             except LinkError as error:
-                self._tell(str(error), "error")
+                self._report(str(error), "error")
 
     return carry_out
 
@@ -93,7 +93,7 @@ class LiveActions:
         self._app = app
         self._filters = filters
         self._link = link
-        self._tell = tell
+        self._report = tell
         self._selected = selected
         self._show_secrets = show_secrets
         self._switched_off: dict[str, str] = {}
@@ -122,10 +122,10 @@ class LiveActions:
         text = self._saved(text.strip())
         if not text:
             await link.set_hold(None)
-            self._tell("No further messages are held; those held now stay held.", "information")
+            self._report("No further messages are held; those held now stay held.", "information")
             return
         side = await link.set_hold(text)
-        self._tell(f"Holding {side}s that match: {text}", "information")
+        self._report(f"Holding {side}s that match: {text}", "information")
 
     def _saved(self, text: str) -> str:
         """Return a filter or a rule with the names of saved filters replaced."""
@@ -140,7 +140,7 @@ class LiveActions:
         if now:
             self._switched_off = now
             await link.set_hold(None)
-            self._tell("Holding is off; messages held now stay held.", "information")
+            self._report("Holding is off; messages held now stay held.", "information")
         elif self._switched_off:
             filters = "\n".join(f"{side}s: {wanted}" for side, wanted in self._switched_off.items())
             if not await self._agreed(
@@ -149,9 +149,9 @@ class LiveActions:
                 return
             for side, wanted in self._switched_off.items():
                 await link.set_hold(wanted, side)
-            self._tell("Holding is on again.", "information")
+            self._report("Holding is on again.", "information")
         else:
-            self._tell("There is no hold filter yet.", "warning")
+            self._report("There is no hold filter yet.", "warning")
 
     @_on_proxy
     async def release(self, link: Link) -> None:
@@ -161,7 +161,7 @@ class LiveActions:
 
     async def _release(self, link: Link, number: int) -> None:
         if not await link.release(number):
-            self._tell("It was already released.", "information")
+            self._report("It was already released.", "information")
 
     @_on_proxy
     async def release_all(self, link: Link) -> None:
@@ -173,7 +173,7 @@ class LiveActions:
         ):
             return
         count = await link.release_all()
-        self._tell(
+        self._report(
             f"{words.counted(count, 'message')} released." if count else "Nothing is held.", "information"
         )
 
@@ -183,7 +183,7 @@ class LiveActions:
         held = self._chosen(link)
         if held is not None:
             await link.call("kill", number=held.number)
-            self._tell(f"Closed: the connection of {held_words(held)}", "information")
+            self._report(f"Closed: the connection of {held_words(held)}", "information")
 
     @_on_proxy
     async def edit(self, link: Link) -> None:
@@ -195,7 +195,7 @@ class LiveActions:
         try:
             draft = await asyncio.to_thread(Draft, held, answer, show_secrets=self._show_secrets)
         except EditError as error:
-            self._tell(str(error), "error")
+            self._report(str(error), "error")
             return
         data = await self._app.push_screen_wait(EditHeld(held, draft, lambda: _by_number(link, held.number)))
         if data is None:
@@ -204,7 +204,7 @@ class LiveActions:
             await self._release(link, held.number)
             return
         changed = await link.edit(held.number, data)
-        self._tell(f"Released with {words.counted(changed, 'value')} changed.", "information")
+        self._report(f"Released with {words.counted(changed, 'value')} changed.", "information")
 
     def _chosen(self, link: Link) -> HeldMessage | None:
         """Return the selected held message, or the only one; otherwise report that one must be selected."""
@@ -215,7 +215,7 @@ class LiveActions:
         if len(link.state.held) == 1:
             return link.state.held[0]
         none = "Nothing is held." if not link.state.held else "Select one of the held messages first."
-        self._tell(none, "warning")
+        self._report(none, "warning")
         return None
 
     # ------------------------------------------------------------ pausing and forwarding
@@ -229,14 +229,16 @@ class LiveActions:
                 return
             self._before_pause = _Before(before, frozenset(held.number for held in link.state.held))
             await link.set_hold(EVERYTHING, "request")
-            self._tell("Paused: requests wait, each until shortly before its client gives up.", "information")
+            self._report(
+                "Paused: requests wait, each until shortly before its client gives up.", "information"
+            )
             return
         wanted, numbers = self._before_pause
         await link.set_hold(wanted, "request")
         held = link.state.held
         waited = [each.number for each in held if each.side == "request" and each.number not in numbers]
         await link.release(*waited)
-        self._tell(f"Resumed; {words.counted(len(waited), 'request')} waited.", "information")
+        self._report(f"Resumed; {words.counted(len(waited), 'request')} waited.", "information")
 
     @_on_proxy
     async def forward_toggle(self, link: Link) -> None:
@@ -247,13 +249,13 @@ class LiveActions:
             return
         await link.call("forwarding", on=on)
         off = "Forwarding is off: what clients send is recorded and goes nowhere."
-        self._tell("Forwarding is on; clients connect again." if on else off, "information")
+        self._report("Forwarding is on; clients connect again." if on else off, "information")
 
     @_on_proxy
     async def keep(self, link: Link) -> None:
         """Make the flight recorder keep this moment."""
         await link.call("keep")
-        self._tell("The flight recorder, if there is one (--keep), keeps this moment.", "information")
+        self._report("The flight recorder, if there is one (--keep), keeps this moment.", "information")
 
     # ------------------------------------------------------------ fault rules
     @_on_proxy
@@ -281,7 +283,7 @@ class LiveActions:
         ):
             return
         number = await link.add_rule(text, force=force)
-        self._tell(f"Rule {number} holds from now on: {text}", "information")
+        self._report(f"Rule {number} holds from now on: {text}", "information")
 
     @_on_proxy
     async def rule_remove(self, link: Link, number: int | None) -> None:
@@ -290,22 +292,22 @@ class LiveActions:
         :param number: None if none is selected
         """
         if number is None:
-            self._tell("Select a fault rule first.", "warning")
+            self._report("Select a fault rule first.", "warning")
             return
         await link.call("remove_rule", number=number)
-        self._tell(f"Rule {number} is removed.", "information")
+        self._report(f"Rule {number} is removed.", "information")
 
     # ------------------------------------------------------------ brokers
     async def show_brokers(self) -> None:
         """Show the brokers behind the proxy."""
         link = self._link
         if link is None or link.state.gone:
-            self._tell(NOT_LIVE if link is None else link.state.gone, "warning")
+            self._report(NOT_LIVE if link is None else link.state.gone, "warning")
             return
         try:
             answer = await link.call("brokers")
         except LinkError as error:
-            self._tell(str(error), "error")
+            self._report(str(error), "error")
             return
         await self._app.push_screen_wait(BrokersDialog(answer))
 
@@ -332,7 +334,7 @@ class LiveActions:
                 if leaving == "background":
                     await link.call("detach")
             except LinkError as error:
-                self._tell(str(error), "error")
+                self._report(str(error), "error")
                 return None
             return leaving
         if held and not await self._app.push_screen_wait(

@@ -61,7 +61,7 @@ class Link:
     :param path: of the control socket
     :param control: whether commands may change the proxy, and messages stay held while the link is open
     :param changed: called with each new state, in order, from any thread; must not block
-    :param told: called with each event of the proxy, from a thread
+    :param on_event: called with each event of the proxy, from a thread
     :ivar state: the latest state; replaced as a whole
     """
 
@@ -71,11 +71,11 @@ class Link:
         *,
         control: bool = True,
         changed: Callable[[LiveState], None] = lambda _: None,
-        told: Callable[[dict[str, Any]], None] = lambda _: None,
+        on_event: Callable[[dict[str, Any]], None] = lambda _: None,
     ) -> None:
         self._path = path
         self._changed = changed
-        self._told = told
+        self._on_event = on_event
         self.state = LiveState(controls=control)
         self._publishing = Lock()
         self._questions = count()
@@ -90,9 +90,11 @@ class Link:
         self._thread = Thread(target=self._listen, name="live link", daemon=True)
 
     # ------------------------------------------------------------ lifetime
-    def listen(self, changed: Callable[[LiveState], None], told: Callable[[dict[str, Any]], None]) -> None:
+    def listen(
+        self, changed: Callable[[LiveState], None], on_event: Callable[[dict[str, Any]], None]
+    ) -> None:
         """Set the callbacks, before :meth:`start`; parameters as for the constructor."""
-        self._changed, self._told = changed, told
+        self._changed, self._on_event = changed, on_event
 
     def start(self) -> None:
         """Start listening; the state shows whether there is a proxy."""
@@ -148,11 +150,11 @@ class Link:
     def _find_out(self, client: ControlClient, what: str) -> None:
         """Query `what`, and publish the answer unless that of a later query was published before."""
         question = next(self._questions)
-        told = _asked(client, what)
+        answers = _asked(client, what)
         with self._publishing:
             if question > self._answered.get(what, -1):
                 self._answered[what] = question
-                self._publish(told)
+                self._publish(answers)
 
     def _period(self, what: str) -> float:
         if what == "status":
@@ -170,13 +172,13 @@ class Link:
             self._due["holds"] = min(self._due["holds"], monotonic() + self._gathering())
         elif event["event"] == "forwarding":
             self._due["status"] = 0.0
-        self._told(event)
+        self._on_event(event)
 
-    def _publish(self, told: dict[str, Any]) -> None:
+    def _publish(self, changes: dict[str, Any]) -> None:
         """Publish changes of the state; the caller holds the lock."""
-        if all(getattr(self.state, name) == value for name, value in told.items()):
+        if all(getattr(self.state, name) == value for name, value in changes.items()):
             return
-        self.state = replace(self.state, version=self.state.version + 1, **told)
+        self.state = replace(self.state, version=self.state.version + 1, **changes)
         self._changed(self.state)
 
     def _gone(self, error: Exception) -> None:

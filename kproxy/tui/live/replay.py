@@ -249,7 +249,7 @@ class ReplayRun:
             self.planned.cluster,
             wish.security,
             Pace(wish.speed, wish.timeout),
-            self._tell,
+            self._report,
             self.faults,
             keep_offsets=wish.keep_offsets,
         )
@@ -261,7 +261,7 @@ class ReplayRun:
             if not self._cancelled:
                 raise
 
-    def _tell(self, outcome: Outcome, recorded: Body | None, new: Body | None) -> None:
+    def _report(self, outcome: Outcome, recorded: Body | None, new: Body | None) -> None:
         self.results.add(outcome)
         self.answered.append(ReplayedExchange(outcome, recorded, new))
 

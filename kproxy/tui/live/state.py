@@ -146,45 +146,45 @@ def connections_of(answer: list[Mapping[str, Any]]) -> tuple[Connection, ...]:
     )
 
 
-def _held(told: Mapping[str, Any]) -> HeldMessage:
-    since = told["held_since_ns"]
+def _held(answer: Mapping[str, Any]) -> HeldMessage:
+    since = answer["held_since_ns"]
     return HeldMessage(
-        number=told["number"],
-        side=told["side"],
-        api=told["api"],
-        version=told["version"],
-        correlation_id=told["correlation_id"],
-        connection=told["connection"],
-        client=address_text(*told["client"]),
-        client_id=told["client_id"],
-        broker=address_text(*told["broker"]),
-        size=told["size"],
+        number=answer["number"],
+        side=answer["side"],
+        api=answer["api"],
+        version=answer["version"],
+        correlation_id=answer["correlation_id"],
+        connection=answer["connection"],
+        client=address_text(*answer["client"]),
+        client_id=answer["client_id"],
+        broker=address_text(*answer["broker"]),
+        size=answer["size"],
         since=since,
-        until=since + told["held_ns"] + told["released_in_ns"],
-        waiting_behind=told["waiting_behind"],
+        until=since + answer["held_ns"] + answer["released_in_ns"],
+        waiting_behind=answer["waiting_behind"],
     )
 
 
-def _until(told: Mapping[str, Any], now: int) -> int | None:
-    left = told["left_ns"]
-    if told["ended"] or left is None:
-        return 0 if told["ended"] else None
+def _until(rule: Mapping[str, Any], now: int) -> int | None:
+    left = rule["left_ns"]
+    if rule["ended"] or left is None:
+        return 0 if rule["ended"] else None
     return int(round((now + left) / SECOND) * SECOND)
 
 
-def _rule(told: Mapping[str, Any], now: int) -> FaultRule:
+def _rule(rule: Mapping[str, Any], now: int) -> FaultRule:
     return FaultRule(
-        number=told["number"],
-        text=told["rule"],
-        side=told["side"] or "broker",
-        hits=told["hits"],
-        last_hit=told["last_hit_ns"],
-        left_count=told["left_count"],
+        number=rule["number"],
+        text=rule["rule"],
+        side=rule["side"] or "broker",
+        hits=rule["hits"],
+        last_hit=rule["last_hit_ns"],
+        left_count=rule["left_count"],
         # rounded, so that it stays the same from one query to the next
-        until=_until(told, now),
-        ended=told["ended"] or "",
-        failures=told["failures"],
-        failure=told["failure"] or "",
+        until=_until(rule, now),
+        ended=rule["ended"] or "",
+        failures=rule["failures"],
+        failure=rule["failure"] or "",
     )
 
 

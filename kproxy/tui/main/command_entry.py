@@ -94,7 +94,7 @@ class CommandEntry(Part):
             return
         target = self.target_of(command)
         if target is None:
-            self.tell(f"{command.title} is a command of the {command.place}, which is not here")
+            self.report(f"{command.title} is a command of the {command.place}, which is not here")
             return
         action: Callable[..., Any] = getattr(target, f"action_{command.action}")
         outcome = action(argument) if argument and command.argument else action()

@@ -36,7 +36,7 @@ class ExchangeCommands(Part):
         """Show only marked exchanges, or all again."""
         status = self.session.status
         if not status.marked_only and not status.marked:
-            self.tell("nothing is marked: m marks the exchange under the cursor")
+            self.report("nothing is marked: m marks the exchange under the cursor")
             return
         await self.session.set_marked_only(not status.marked_only)
 
@@ -54,12 +54,12 @@ class ExchangeCommands(Part):
             tuple(marked) if len(marked) == 2 else tuple({*marked, *([] if number is None else [number])})
         )
         if not numbers or len(numbers) > 2:
-            self.tell("mark two exchanges (m), or none to compare with the last response of this kind")
+            self.report("mark two exchanges (m), or none to compare with the last response of this kind")
             return
         try:
             pair = await self.session.run(lambda access: response_pair(access, numbers), Priority.LOOK)
         except PairError as error:
-            self.tell(str(error))
+            self.report(str(error))
             return
         self.screen.app.push_screen(recorded_comparison(pair, self.session.zone))
 
@@ -86,33 +86,35 @@ class ExchangeCommands(Part):
         """
         selected = self.screen.get_selected_text()
         if selected and not form:
-            self.tell((await copy(self.app, selected)).said)
+            self.report((await copy(self.app, selected)).message)
             self.screen.clear_selection()
             return
         view = self.screen.view
         if isinstance(view, Records) and not form:
             value = await view.value()
-            self.tell("there is no value to copy" if value is None else (await copy(self.app, value)).said)
+            self.report(
+                "there is no value to copy" if value is None else (await copy(self.app, value)).message
+            )
             return
         number = self.number
         if number is None:
-            self.tell("there is no exchange to copy")
+            self.report("there is no exchange to copy")
             return
         if not form:
             done = await self.screen.app.push_screen_wait(
                 CopyDialog(self.session, [number], self._of_field())
             )
             if done is not None:
-                self.tell(done)
+                self.report(done)
             return
         try:
             chosen = by_name(form)
             exchanges = await self.session.run(taking([number]), Priority.LOOK)
             text = await self.session.run(making(chosen, exchanges, self.session), Priority.LOOK)
         except (LookupError, CannotCopyError) as error:
-            self.tell(str(error))
+            self.report(str(error))
             return
-        self.tell((await copy(self.app, text)).said)
+        self.report((await copy(self.app, text)).message)
 
     def _of_field(self) -> list[Format]:
         """Return the copy formats of the field under the cursor; empty if the focus is elsewhere."""
@@ -129,7 +131,7 @@ class ExchangeCommands(Part):
         dialog = WriteDialog(self.session, [] if number is None else [number], path)
         done = await self.screen.app.push_screen_wait(dialog)
         if done is not None:
-            self.tell(done)
+            self.report(done)
             self.kproxy.note(done)
 
     @work("output", exclusive=True)
@@ -137,6 +139,6 @@ class ExchangeCommands(Part):
         try:
             written = await save_screenshot(self.app, path)
         except OSError as error:
-            self.tell(f"{error.filename or path} cannot be written: {error.strerror}")
+            self.report(f"{error.filename or path} cannot be written: {error.strerror}")
         else:
-            self.tell(f"the screen is in {written}")
+            self.report(f"the screen is in {written}")

@@ -126,7 +126,7 @@ class StatusLine(Widget):
         self._states: tuple[str, ...] = ()
         self._loud: tuple[str, ...] = ()
 
-    def tell(self, message: str) -> None:
+    def show_message(self, message: str) -> None:
         """Show a message for some seconds from when it is drawn."""
         self._message = printable(message)
         if self._hiding is not None:

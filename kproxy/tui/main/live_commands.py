@@ -48,31 +48,31 @@ class LiveCommands(Part):
         self._live = LiveActions(
             self.app,
             link,
-            self._told,
+            self._report,
             self._selected_held,
             show_secrets=self.session.show_secrets,
             filters=lambda: self.kproxy.settings.filters,
         )
         if link is not None:
-            link.listen(changed=self._changed, told=self._heard)
+            link.listen(changed=self._changed, on_event=self._on_event)
             link.start()
 
     def _changed(self, state: LiveState) -> None:
         """Show held messages; may be called from any thread."""
         self.session.held = state.held
 
-    def _heard(self, event: dict[str, object]) -> None:
+    def _on_event(self, event: dict[str, object]) -> None:
         """Report an event of the proxy; may be called from any thread."""
         sentence = sentence_of(event)
         if sentence is not None:
             self.kproxy.notice(sentence)
 
-    def _told(self, text: str, severity: object) -> None:
+    def _report(self, text: str, severity: object) -> None:
         if severity == "information":
-            self.tell(text)
+            self.report(text)
             self.kproxy.note(text)
         else:
-            self.kproxy.tell(text, severity="error" if severity == "error" else "warning")
+            self.kproxy.report(text, severity="error" if severity == "error" else "warning")
 
     def _selected_held(self) -> int | None:
         view = self.screen.view
@@ -121,7 +121,7 @@ class LiveCommands(Part):
         """Make the flight recorder keep this moment."""
         if self.kproxy.recorder is not None:
             self.kproxy.recorder()
-            self.tell("the flight recorder keeps what surrounds this moment")
+            self.report("the flight recorder keeps what surrounds this moment")
         else:
             await self._live.keep()
 
@@ -131,7 +131,7 @@ class LiveCommands(Part):
         number = self.number
         numbers = self.session.marked or ([] if number is None else [number])
         if not numbers:
-            self.tell("there is no exchange to send again")
+            self.report("there is no exchange to send again")
             return
         self.screen.app.push_screen(
             ReplayDialog(self.session, numbers, brokers or self._brokers), self._keep_brokers

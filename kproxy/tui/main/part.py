@@ -57,9 +57,9 @@ class Part:
         """Number of the exchange under the list's cursor, None if there is none."""
         return self.screen.number
 
-    def tell(self, message: str) -> None:
+    def report(self, message: str) -> None:
         """Show a message for some seconds; it may contain text from the wire."""
-        self.screen.tell(message)
+        self.screen.report(message)
 
 
 def work(

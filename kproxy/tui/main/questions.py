@@ -65,13 +65,13 @@ class Questions(Part):
     async def action_records_schema(self, text: str = "") -> None:
         """Decode the values of records with a schema."""
         if not text:
-            self.tell("write :schema [TOPIC=]FILE, or :schema URL of a schema registry")
+            self.report("write :schema [TOPIC=]FILE, or :schema URL of a schema registry")
             return
         view = self.screen.query_one(Records)
         try:
             await asyncio.to_thread(view.read_by, text)
         except SchemaError as error:
-            self.tell(str(error))
+            self.report(str(error))
             return
         self.screen.show_view(Records.view_name)
 
@@ -94,16 +94,16 @@ class Questions(Part):
         return await self.screen.app.push_screen_wait(Prompt(question, title=title)) or ""
 
     async def _ask(self, question: Question, text: str, title: str) -> None:
-        self.tell(f"{title}: reading …")
+        self.report(f"{title}: reading …")
         asked = AnswerStyle(self.session.zone, min(max(self.screen.size.width - _MARGIN, 20), MOST_WIDTH))
         try:
             found = await self.session.run(answer(question, text, asked))
         except QuestionError as error:
-            self.tell(str(error))
+            self.report(str(error))
             return
         except ClosedError:  # the session is closing, and the screen with it
             return
-        self.tell("")
+        self.report("")
         number = await self.screen.app.push_screen_wait(AnswerDialog(title, found))
         if number is not None:
             self.screen.go_to(number)

@@ -119,16 +119,16 @@ class MainScreen(Screen[None]):
         """Number of the exchange under the list's cursor, None if there is none."""
         return self.exchanges.list.number
 
-    def tell(self, message: str) -> None:
+    def report(self, message: str) -> None:
         """Show a message for some seconds; it may contain text from the wire."""
-        self.query_one(StatusLine).tell(message)
+        self.query_one(StatusLine).show_message(message)
 
     def go_to(self, number: int) -> None:
         """Move the list's cursor to an exchange, unless it is hidden; escape leads back."""
         self.remember()
         self._show(Exchanges.view_name)
         if not self.exchanges.list.go_to(number):
-            self.tell(f"exchange {number:,} is not shown")
+            self.report(f"exchange {number:,} is not shown")
 
     def perform(self, command: Command, argument: str = "") -> None:
         """Run a command, as if its key was pressed.
@@ -189,9 +189,9 @@ class MainScreen(Screen[None]):
         if not self._visits or self._visits[-1] != visit:
             self._visits.append(visit)
             del self._visits[:-_MOST_VISITS]
-            self._tell_place()
+            self._show_place()
 
-    def _tell_place(self) -> None:
+    def _show_place(self) -> None:
         self.query_one(ViewLine).show(self.view.view_name)
         self.query_one(StatusLine).lead_back(self._visits[-1].title if self._visits else "")
 
@@ -236,7 +236,7 @@ class MainScreen(Screen[None]):
         self.exchanges.take_focus()
         self.set_interval(_TICK, self._tick)
         self.live.listen()
-        self._tell_place()
+        self._show_place()
         self.call_after_refresh(self.kproxy.settled)
 
     # ------------------------------------------------------------ renewal
@@ -254,7 +254,7 @@ class MainScreen(Screen[None]):
     def _tick(self) -> None:
         self._ticks += 1
         session = self.session
-        session.tell_faults()  # internal errors found meanwhile by rows and searches
+        session.report_faults()  # internal errors found meanwhile by rows and searches
         status, seen = session.status, self._published()
         # drawing less makes reading a file faster
         waits = not (session.live or status.finished) and self._ticks % _LOADING_TICKS
@@ -342,7 +342,7 @@ class MainScreen(Screen[None]):
             self.view.on_shown()
             self._view_seen = ()
         self.view.take_focus()
-        self._tell_place()
+        self._show_place()
         if isinstance(self.view, Exchanges):
             self.exchanges.list.refresh_rows()
         else:
@@ -370,7 +370,7 @@ class MainScreen(Screen[None]):
     def action_layout_cycle(self) -> None:
         """Switch to the next arrangement of list, fields and bytes."""
         if not isinstance(self.view, Exchanges):
-            self.tell("only the exchanges have panes to arrange")
+            self.report("only the exchanges have panes to arrange")
             return
         arrangements = list(Arrangement)
         at = arrangements.index(self.exchanges.arrangement)
@@ -378,7 +378,7 @@ class MainScreen(Screen[None]):
         if following is Arrangement.BESIDE and self.size.width < _WIDE // 2:
             following = Arrangement.LIST
         self.exchanges.lay_out(following)
-        self.tell(following.value)
+        self.report(following.value)
 
     def action_layout_maximise(self) -> None:
         """Maximise the focused pane, or restore the layout."""

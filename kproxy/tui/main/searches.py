@@ -34,7 +34,7 @@ class Searches(Part):
             try:
                 self._search = parse_search(text)
             except SearchError as error:
-                self.tell(str(error))
+                self.report(str(error))
                 return
             self._look(forward=True)
             return
@@ -73,7 +73,7 @@ class Searches(Part):
     async def _look(self, *, forward: bool) -> None:
         search, screen = self._search, self.screen
         if search is None:
-            self.tell("nothing was searched for yet: / does")
+            self.report("nothing was searched for yet: / does")
             return
         before = screen.place
         await self._go_to_match(search, forward=forward)
@@ -86,10 +86,10 @@ class Searches(Part):
     async def _go_to_match(self, search: Search, *, forward: bool) -> None:
         if not isinstance(self.screen.view, Exchanges):
             if not self.screen.view.search(search.pattern, forward=forward):
-                self.tell(f"{search.text} is not in this view")
+                self.report(f"{search.text} is not in this view")
         elif self._in_details:
             if not await self.exchanges.details.search(search, forward=forward):
-                self.tell(f"{search.text} is not in this exchange")
+                self.report(f"{search.text} is not in this exchange")
         else:
             await self._look_in_list(search, forward=forward)
 
@@ -110,17 +110,17 @@ class Searches(Part):
                 with suppress(TimeoutError):
                     await asyncio.wait_for(asyncio.shield(looking), _TELL_SECONDS)
                 if not looking.done():
-                    self.tell(f"searching: {job.share:.0%} (escape ends it)")
+                    self.report(f"searching: {job.share:.0%} (escape ends it)")
         except asyncio.CancelledError:
             looking.cancel()
             raise
         found = looking.result()
         if found is None:
-            self.tell(f"{search.text} is in no exchange of the list")
+            self.report(f"{search.text} is in no exchange of the list")
             return
         self.exchanges.list.go_to(found.number)
         if found.wrapped:
-            self.tell(f"searched on from the {'beginning' if forward else 'end'}")
+            self.report(f"searched on from the {'beginning' if forward else 'end'}")
 
     def cancel(self) -> bool:
         """Cancel a running search; return whether there was one."""

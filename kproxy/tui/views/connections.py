@@ -186,15 +186,15 @@ def _moment(moment: Moment, place: int, begin: int, time: str) -> Row:
 
 def _sampled(samples: Sequence[Sample]) -> list[str]:
     """Return what the kernel of the proxy's host reported about the network on each side."""
-    said = []
+    parts = []
     for side in ENDS:
-        mine = [sample.values for sample in samples if sample.values.side == side]
-        if mine:
-            trips = sorted(values.rtt_us for values in mine)
+        values_of_side = [sample.values for sample in samples if sample.values.side == side]
+        if values_of_side:
+            trips = sorted(values.rtt_us for values in values_of_side)
             middle, most = trips[len(trips) // 2] / 1000, trips[-1] / 1000
-            again = mine[-1].retransmits
-            said.append(
+            retransmits = values_of_side[-1].retransmits
+            parts.append(
                 f"{side} round trip {middle:.1f} ms, at most {most:.1f} ms"
-                + (f", {words.counted(again, 'segment')} sent again" if again else "")
+                + (f", {words.counted(retransmits, 'segment')} sent again" if retransmits else "")
             )
-    return said
+    return parts

@@ -212,14 +212,16 @@ class ConversationView(View):
 
     def action_conversation_participants(self) -> None:
         """Open the dialog of participants."""
-        met = tuple(sorted(self._met, key=lambda each: not each.is_client))
+        participants = tuple(sorted(self._met, key=lambda each: not each.is_client))
         ticked = self._choice.participants
 
         def choose(chosen: frozenset[Participant] | None) -> None:
             if chosen is not None:
-                self._choose(Choice() if len(chosen) == len(met) else Choice(chosen))
+                self._choose(Choice() if len(chosen) == len(participants) else Choice(chosen))
 
-        self.app.push_screen(ParticipantsDialog(met, frozenset(met) if ticked is None else ticked), choose)
+        self.app.push_screen(
+            ParticipantsDialog(participants, frozenset(participants) if ticked is None else ticked), choose
+        )
 
     def _choose(self, choice: Choice) -> None:
         """Show other participants; the cursor stays on its exchange if that is still shown."""

@@ -106,7 +106,7 @@ class DiagnosisView(TableView[FindingsFold]):
 
     def ask(self, fold: FindingsFold, access: Access) -> DiagnosisResult:
         """Return the result of the rules; in the engine's thread."""
-        return fold.ask(access, everything=self._folding.progress >= 1, live=self.goes_on)
+        return fold.ask(access, everything=self._folding.progress >= 1, live=self.continues)
 
     def state(self) -> tuple[Hashable, ...]:
         return (*super().state(), self._folding.look(lambda fold: fold.found.version))
@@ -181,9 +181,9 @@ class Findings(DiagnosisView):
 
 
 def _blind_row(count: int) -> Row:
-    said = Cell(f"{words.counted(count, 'rule')} could not judge", Role.MUTED)
+    cell = Cell(f"{words.counted(count, 'rule')} could not judge", Role.MUTED)
     empty = ("",) * (len(Findings.COLUMNS) - 3)
-    return Row(_BLIND, (Cell("-", Role.MUTED, 1), said, "", *empty))
+    return Row(_BLIND, (Cell("-", Role.MUTED, 1), cell, "", *empty))
 
 
 def evidence_rows(access: Access, numbers: Sequence[int], zone: tzinfo | None) -> list[Row]:
@@ -204,17 +204,17 @@ def moments_of(evidence: Sequence[Row]) -> list[int]:
 
 
 def _evidence_row(access: Access, number: int, zone: tzinfo | None) -> Row:
-    said: tuple[AnyCell, ...] = ("",) * (len(EVIDENCE) - 1)
+    cells: tuple[AnyCell, ...] = ("",) * (len(EVIDENCE) - 1)
     with suppress(LookupError):  # the ring of a live capture may have dropped it
         exchange = access.exchange(number)
         errors = unexpected(exchange)
-        said = (
+        cells = (
             moment(exchange.time, zone),
             exchange.client_id or exchange.shown_client,
             exchange.api if exchange.version is None else f"{exchange.api} v{exchange.version}",
             Cell(" → ".join(filter(None, exchange.summary)), Role.ERROR if errors else Role.PLAIN),
         )
-    return Row(number, (numbered(number), *said), leads_to=number)
+    return Row(number, (numbered(number), *cells), leads_to=number)
 
 
 def _blind_text(blind: Sequence[Blind]) -> Content:

@@ -17,7 +17,7 @@ from textual.widget import Widget
 from captures.analysis.conditions import of_group
 from captures.analysis.group_stats import GroupRow, GroupStats
 from captures.analysis.groups.calls import OF_MEMBERS
-from captures.analysis.groups.facts import EVIDENCE_SHOWN, Tone, manner, members_now, took
+from captures.analysis.groups.facts import EVIDENCE_SHOWN, Tone, duration_text, manner, members_now
 from captures.analysis.groups.facts import facts as facts_of
 from captures.analysis.groups.labels import Labels, counter_of, step
 from captures.analysis.groups.model import GroupMember, GroupTimeline, Rebalance
@@ -144,7 +144,7 @@ class Groups(TableView["GroupFold"]):
         yield self._lanes
 
     def state(self) -> tuple[Hashable, ...]:
-        return (*super().state(), self._folding.look(lambda fold: fold.told.version))
+        return (*super().state(), self._folding.look(lambda fold: fold.latest_timelines.version))
 
     def make(self, access: Access) -> GroupFold:
         return GroupFold(access)
@@ -161,7 +161,7 @@ class Groups(TableView["GroupFold"]):
         ]
 
     def _timelines(self, fold: GroupFold, access: Access) -> Mapping[str, GroupTimeline]:
-        return fold.timelines(access, everything=self._folding.progress >= 1, live=self.goes_on)
+        return fold.timelines(access, everything=self._folding.progress >= 1, live=self.continues)
 
     @work(exclusive=True, group="ahead")
     async def _count_ahead(self, group: Hashable) -> None:
@@ -178,13 +178,13 @@ class Groups(TableView["GroupFold"]):
     def _row(self, group: GroupRow, timeline: GroupTimeline | None, access: Access) -> Row:
         errors = words.listed(f"{count:,} {name}" for name, count in group.errors.most_common())
         # without any member seen, requests of others about the group are the only source
-        told = group if timeline is None else timeline
+        shown = group if timeline is None else timeline
         generation = -1 if timeline is None else timeline.generation
         cells: tuple[AnyCell, ...] = (
             group.group,
-            str(told.kind),
-            words.join(told.protocol_type if told.protocol_type != "consumer" else "", told.protocol),
-            told.state,
+            str(shown.kind),
+            words.join(shown.protocol_type if shown.protocol_type != "consumer" else "", shown.protocol),
+            shown.state,
             _coordinator(timeline, access),
             "" if timeline is None else counted(members_now(timeline)),
             "" if generation < 0 else Cell(f"{generation}", value=generation),
@@ -201,20 +201,20 @@ class Groups(TableView["GroupFold"]):
         if group is None:
             return None
         timeline = self._timelines(fold, access).get(group.group)
-        told = [] if timeline is None else timeline.rebalances
-        leader = next((each.leader for each in reversed(told) if each.leader), "")
+        rebalances = [] if timeline is None else timeline.rebalances
+        leader = next((each.leader for each in reversed(rebalances) if each.leader), "")
         members = [] if timeline is None else timeline.members
         tables = (
-            [self._story(*each) for each in enumerate(told)],
+            [self._story(*each) for each in enumerate(rebalances)],
             # the latest members are the most interesting
             [self._member(group, member, leader, access) for member in reversed(members)],
         )
         return GroupDetail(f"group {group.group}", self._facts(group, timeline, access), tables, timeline)
 
     def _facts(self, group: GroupRow, timeline: GroupTimeline | None, access: Access) -> Content:
-        told = group if timeline is None else timeline
+        shown = group if timeline is None else timeline
         return facts(
-            ("kind", str(told.kind), told.protocol_type, told.protocol, told.state),
+            ("kind", str(shown.kind), shown.protocol_type, shown.protocol, shown.state),
             ("coordinator", _coordinator(timeline, access) or Cell("not seen", Role.MUTED)),
             ("seen", *(() if timeline is None else timeline.seen)),
             ("requests", *(f"{count:,} {api}" for api, count in group.apis.items())),
@@ -227,11 +227,15 @@ class Groups(TableView["GroupFold"]):
     def _story(self, place: int, story: Rebalance) -> Row:
         number = next(iter(story.cause.evidence or story.evidence), None)
         duration = story.duration
-        took = "" if duration is None else span(duration)
+        duration_text = "" if duration is None else span(duration)
         cells: tuple[AnyCell, ...] = (
             "" if story.generation < 0 else Cell(f"{story.generation}", value=story.generation),
             moment(story.time, self.session.zone),
-            Cell("running" if story.running else took, Role.ERROR if story.running else Role.PLAIN, duration),
+            Cell(
+                "running" if story.running else duration_text,
+                Role.ERROR if story.running else Role.PLAIN,
+                duration,
+            ),
             "" if story.size is None else Cell(f"{story.size}", value=story.size),
             Cell(story.trigger, Role.MUTED if story.trigger is Trigger.UNKNOWN else Role.PLAIN),
             story.sentence or story.cause.sentence,
@@ -355,13 +359,13 @@ class GroupFold:
     """Collects messages of group members, and makes timelines of them.
 
     :ivar stats: requests per group
-    :ivar told: the latest timelines, with their pace
+    :ivar latest_timelines: the latest timelines, with their pace
     """
 
     def __init__(self, access: Access) -> None:
         self.stats = GroupStats()
         self._histories = IncidentHistories(access.plain.knowledge.topic_name, access.capture)
-        self.told: PacedValue[Mapping[str, GroupTimeline]] = PacedValue({})
+        self.latest_timelines: PacedValue[Mapping[str, GroupTimeline]] = PacedValue({})
         self._added = 0
         self._latest = 0
 
@@ -385,35 +389,35 @@ class GroupFold:
             found = self._histories.result(now=now, pending=pending, live=live)
             return {timeline.group: timeline for timeline in found}
 
-        return self.told.get((self._added, now, live), tell)
+        return self.latest_timelines.get((self._added, now, live), tell)
 
 
 _ROLES = {Tone.PLAIN: Role.PLAIN, Tone.QUIET: Role.MUTED, Tone.ODD: Role.WARNING, Tone.TROUBLE: Role.ERROR}
 
 
 def story_lines(
-    told: Rebalance, timeline: GroupTimeline, zone: tzinfo | None, names: Mapping[int, str]
+    rebalance: Rebalance, timeline: GroupTimeline, zone: tzinfo | None, names: Mapping[int, str]
 ) -> Iterator[tuple[AnyCell, ...]]:
     """Yield the lines of a rebalance's story: the sentence, its time and course, and further facts.
 
     :param timeline: of its group
     :param names: of exchanges that are evidence, by number; others are shown by number
     """
-    labels, counter = Labels(timeline), counter_of(told.kind)
-    storm = f"one of {words.counted(told.storm, 'rebalance')} of one cause" if told.storm else ""
-    yield "", Cell(told.sentence, Role.STRONG)
+    labels, counter = Labels(timeline), counter_of(rebalance.kind)
+    storm = f"one of {words.counted(rebalance.storm, 'rebalance')} of one cause" if rebalance.storm else ""
+    yield "", Cell(rebalance.sentence, Role.STRONG)
     yield (
         counter,
-        step(told).removeprefix(f"{counter} "),
-        clock(told.time, zone),
-        took(told, timeline),
-        manner(told),
+        step(rebalance).removeprefix(f"{counter} "),
+        clock(rebalance.time, zone),
+        duration_text(rebalance, timeline),
+        manner(rebalance),
         Cell(storm, Role.WARNING),
     )
-    yield "trigger", f"{told.trigger} ({told.certainty})"
-    for fact in facts_of(told, timeline, labels):
+    yield "trigger", f"{rebalance.trigger} ({rebalance.certainty})"
+    for fact in facts_of(rebalance, timeline, labels):
         if fact.title != "evidence":
             yield fact.title, Cell(fact.text, _ROLES[fact.tone])
-    shown, left = told.evidence[:EVIDENCE_SHOWN], len(told.evidence) - EVIDENCE_SHOWN
+    shown, left = rebalance.evidence[:EVIDENCE_SHOWN], len(rebalance.evidence) - EVIDENCE_SHOWN
     named = [names.get(each, f"#{each}") for each in shown]
     yield "evidence", Cell(words.listed([*named, f"{left:,} more" if left > 0 else ""]), Role.MUTED)

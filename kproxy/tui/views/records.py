@@ -125,7 +125,7 @@ class Records(TableView[RecordsFold]):
             topic, decoder = schema_of(text)
             schemas = {**known.schemas, ("value", topic): decoder}
             self._decoding = PayloadDecoding(schemas=schemas, registry=known.registry)
-        self._folding.begin_again()
+        self._folding.restart()
 
     @property
     def failures(self) -> list[str]:

@@ -70,8 +70,8 @@ def facts(*lines: tuple[AnyCell, ...]) -> Content:
     A line with an empty label takes the whole width.
     """
     out: list[Content] = []
-    for label, *said in lines:
-        parts = [_styled(cell) for cell in said if text_of(cell)]
+    for label, *values in lines:
+        parts = [_styled(cell) for cell in values if text_of(cell)]
         if parts:
             head = f"{text_of(label)}{BEHIND_LABEL}" if label else ""
             out.append(Content.styled(head, _STYLES[Role.MUTED]) + Content(", ").join(parts))
@@ -164,7 +164,7 @@ class TableView(View, Generic[F]):
         raise NotImplementedError
 
     @property
-    def goes_on(self) -> bool:
+    def continues(self) -> bool:
         """Whether more exchanges may arrive, so that open requests may still be answered."""
         return self.session.live and not self.session.status.finished
 
@@ -288,7 +288,7 @@ class TableView(View, Generic[F]):
         if not self.session.live and (counting is not None or not status.finished):
             far = "the file is still being read" if counting is None else f"counted {counting.share:.0%}"
             return f"No {self.THINGS} so far{shown}: {far}."
-        return f"No {self.THINGS}{' yet' * self.goes_on}{shown}."
+        return f"No {self.THINGS}{' yet' * self.continues}{shown}."
 
     async def _show_detail(self) -> None:
         selected = self._table.selected

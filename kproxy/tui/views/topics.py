@@ -145,9 +145,9 @@ class Topics(TableView[TopicsFold]):
             ("partitions", words.ranges(topic.partitions) if partition is None else ""),
             ("leader", *(_node(leader, nodes) for leader in sorted(leaders))),
             ("offsets", _offsets(figures.position)),
-            ("produced", *_said(traffic.produced, seconds)),
-            ("fetched", *_said(traffic.fetched, seconds)),
-            ("replicated", *_said(traffic.replicated, seconds)),
+            ("produced", *_texts(traffic.produced, seconds)),
+            ("fetched", *_texts(traffic.fetched, seconds)),
+            ("replicated", *_texts(traffic.replicated, seconds)),
             ("errors", *(Cell(f"{count:,} {error}", Role.ERROR) for error, count in traffic.errors.items())),
         )
         title = f"topic {name}" if partition is None else f"topic {name}, partition {partition}"
@@ -214,7 +214,7 @@ def _offsets(position: Position | None) -> str:
     return f"{begin}to {position.end:,}"
 
 
-def _said(flow: Flow, seconds: float) -> Iterator[str]:
+def _texts(flow: Flow, seconds: float) -> Iterator[str]:
     if flow.bytes:
         yield words.size(flow.bytes)
         yield f"{records(flow) or '0'} records in {words.counted(flow.batches, 'batch', 'batches')}"

@@ -167,22 +167,22 @@ class ByteView(SelectableLines, can_focus=True):
         self._buffer, self._cursor, self._field = buffer, 0, (0, 0)
         self._strips.clear()
         self._measure()
-        self._tell()
+        self._show_title()
         self.scroll_to(y=0, animate=False, force=True)
         self.refresh()
 
-    def _tell(self) -> None:
+    def _show_title(self) -> None:
         """Show in the border which bytes are shown, and how many other buffers exist."""
         shown, side = self.buffer, self._detail
         if shown is None or side is None:
             self.border_title = Content("bytes")
             return
-        told = [f"bytes of {side.side}"]
+        parts = [f"bytes of {side.side}"]
         if len(side.buffers) > 1:
-            told.append(f"{shown.name} ({self._buffer + 1} of {len(side.buffers)}, [ and ])")
+            parts.append(f"{shown.name} ({self._buffer + 1} of {len(side.buffers)}, [ and ])")
         if len(shown.segments) > 1:
-            told.append(f"{len(shown.segments):,} segments")
-        self.border_title = safe.plain("  ".join(told))
+            parts.append(f"{len(shown.segments):,} segments")
+        self.border_title = safe.plain("  ".join(parts))
 
     # ------------------------------------------------------------ places
     @property

@@ -153,8 +153,8 @@ def _files(text: str) -> list[Candidate]:
 def fitting(offers: Iterable[tuple[str, str]], kind: str, word: str, start: int) -> list[Candidate]:
     """Return candidates for the texts that start with a word, then those that contain it."""
     wanted = word.lower()
-    met = [Candidate(text, kind, doc, start) for text, doc in offers if wanted in text.lower()]
-    return sorted(met, key=lambda one: not one.text.lower().startswith(wanted))
+    candidates = [Candidate(text, kind, doc, start) for text, doc in offers if wanted in text.lower()]
+    return sorted(candidates, key=lambda one: not one.text.lower().startswith(wanted))
 
 
 def number_of(text: str) -> int:
@@ -167,8 +167,8 @@ def command_named(name: str, commands: Mapping[str, Command]) -> Command | None:
     """Return the command with a name or an unambiguous prefix; of ``quit`` and ``quit!`` the former."""
     if name in commands:
         return commands[name]
-    met = sorted((line for line in commands if line.startswith(name)), key=len) if name else []
-    return commands[met[0]] if met and all(line.startswith(met[0]) for line in met) else None
+    matches = sorted((line for line in commands if line.startswith(name)), key=len) if name else []
+    return commands[matches[0]] if matches and all(line.startswith(matches[0]) for line in matches) else None
 
 
 class CommandLine(TypingLine):

@@ -146,8 +146,8 @@ class LinePainter:
             text = column.text(summary, at, placed.width)
             if self.longest.get(column.id, 0) < column.most:
                 self._measure(column, text)
-            told = role if summary.state in column.states else plain
-            style = styles.repeated if repeated else told
+            colour = role if summary.state in column.states else plain
+            style = styles.repeated if repeated else colour
             runs.append((fit(text, placed.width, right=column.right) + gap, style))
         if selected:
             runs = [("".join(text for text, _ in runs), styles.cursor)]

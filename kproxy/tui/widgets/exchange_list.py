@@ -77,7 +77,7 @@ class ExchangeList(ExchangeView, can_focus=True, inherit_bindings=False):
         profile: Profile = DEFAULT,
     ) -> None:
         super().__init__(session, profile)
-        self._told: tuple[int | None, int | None] = (None, None)
+        self._posted: tuple[int | None, int | None] = (None, None)
         self._is_settling = False
         self._in_sight = True
         self._edge: tuple[str, int] | None = None
@@ -125,7 +125,7 @@ class ExchangeList(ExchangeView, can_focus=True, inherit_bindings=False):
         if self._over_a_day != self._dated:
             self._dated = not self._dated
             self._lay_out()
-        self._tell()
+        self._post_selection()
         self._want()
         self.refresh()
 
@@ -208,13 +208,13 @@ class ExchangeList(ExchangeView, can_focus=True, inherit_bindings=False):
         if row != before:
             self._refresh_row(before)
             self._refresh_row(row)
-        self._tell()
+        self._post_selection()
 
-    def _tell(self) -> None:
+    def _post_selection(self) -> None:
         held = self.held
         selected = self.number, None if held is None else held.number
-        if selected != self._told:
-            self._told = selected
+        if selected != self._posted:
+            self._posted = selected
             self.post_message(self.Selected(self.number, held))
 
     def watch_following(self, following: bool) -> None:

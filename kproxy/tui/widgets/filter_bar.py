@@ -125,8 +125,8 @@ class FilterBar(TypingLine):
 class _RecordingMapping(Mapping[str, Sequence[str]]):
     """Values by field, which records lookups of unknown fields."""
 
-    def __init__(self, met: Mapping[str, Sequence[str]]) -> None:
-        self._met = met
+    def __init__(self, mapping: Mapping[str, Sequence[str]]) -> None:
+        self._met = mapping
         self.missed: set[str] = set()
 
     def __getitem__(self, field: str) -> Sequence[str]:

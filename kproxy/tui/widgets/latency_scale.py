@@ -113,10 +113,10 @@ def fitting(counts: Counts, most: int) -> Scale | None:
     :param counts: by bucket
     :returns: None if all counts are 0; the coarsest scale may have more rows
     """
-    met = np.flatnonzero(counts)
-    if not len(met):
+    used = np.flatnonzero(counts)
+    if not len(used):
         return None
-    low, high = int(met[0]), int(met[-1])
+    low, high = int(used[0]), int(used[-1])
     scales = (_scale(low, high, resolution) for resolution in _RESOLUTIONS)
     scale = next(scales)
     for coarser in scales:

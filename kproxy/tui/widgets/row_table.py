@@ -192,10 +192,10 @@ class RowTable(SelectableLines, CursorLines, can_focus=True, inherit_bindings=Fa
             self.show_cursor()
         elif self.scroll_offset.y > self.max_scroll_y:
             self.scroll_to(y=self.max_scroll_y, animate=False, force=True)
-        self._tell()
+        self._post_selection()
         self.refresh()
 
-    def _tell(self) -> None:
+    def _post_selection(self) -> None:
         """Post :class:`RowSelected` if another row is selected."""
         row = self.selected
         key = None if row is None else row.key
@@ -228,7 +228,7 @@ class RowTable(SelectableLines, CursorLines, can_focus=True, inherit_bindings=Fa
     def move_to(self, line: int) -> None:
         self._moved = True
         self.put_cursor(line)
-        self._tell()
+        self._post_selection()
 
     # ------------------------------------------------------------ drawing
     def render_line(self, y: int) -> Strip:

@@ -269,16 +269,16 @@ class SequenceDiagram(CursorLines, can_focus=True, inherit_bindings=False):
             every = every[y - 1 :: 2]
         text = ""
         for (participant, place), following in zip_longest(every, every[1:]):
-            said = printable(participant.name if y == 1 or self._staggered else _about(participant))
+            title = printable(participant.name if y == 1 or self._staggered else _about(participant))
             if alone and not participant.is_client:
                 # to the left of its lifeline
-                text += fit(said, max(place + 1 - width(text), 0), right=True)
+                text += fit(title, max(place + 1 - width(text), 0), right=True)
                 continue
             end = self.virtual_size.width - _LEFT if following is None else following[1]
             room = end - place
             if alone and following is not None and not following[0].is_client:
                 room //= 2
-            text += " " * (place - width(text)) + f"{fit(said, max(room - 2, 1))}  "
+            text += " " * (place - width(text)) + f"{fit(title, max(room - 2, 1))}  "
         return text
 
     def _line(self, line: Line, *, current: bool) -> Strip:

@@ -30,7 +30,7 @@ from kproxy.text.cells import width
 from kproxy.tui.commands import Place, bindings
 from kproxy.tui.history import History, Recall
 from kproxy.tui.widgets.completion_list import CompletionList
-from kproxy.tui.widgets.verdict import Validity, Verdict, harmless, told
+from kproxy.tui.widgets.verdict import Validity, Verdict, harmless, verdict_text
 
 _PATIENCE = 0.1
 """Seconds to wait for completions before showing the verdict; the session, which knows values, may be busy."""
@@ -170,7 +170,7 @@ class TypingLine(Widget):
     def on_mount(self) -> None:
         self.run_worker(asyncio.to_thread(self.history.load), group="history")
         self.watch(self._line, "selection", self._moved, init=False)
-        self.watch(self._line, "scroll_x", self._tell, init=False)
+        self.watch(self._line, "scroll_x", self._show_verdict, init=False)
         self.screen.screen_layout_refresh_signal.subscribe(self, self._laid_out)
 
     @property
@@ -191,7 +191,7 @@ class TypingLine(Widget):
         """
         if sign is not None:
             self._sign = sign
-            self._tell()
+            self._show_verdict()
         focused = self.screen.focused
         if focused is not None and focused is not self._line:
             self._before = focused
@@ -278,16 +278,16 @@ class TypingLine(Widget):
         for validity in Validity:
             self.set_class(validity is verdict.validity, f"-{validity.name.lower()}")
         self._line.underline(verdict)
-        self._tell()
+        self._show_verdict()
 
     def _signed(self) -> str:
         return f"{self._sign} {self.verdict.validity.value}"
 
-    def _tell(self) -> None:
+    def _show_verdict(self) -> None:
         verdict = self.verdict
         self.query_one("#sign", Label).update(Content(self._signed()))
         self._told_at = self._column(0)
-        text = told(verdict, self._told_at - self.region.x, self.size.width)
+        text = verdict_text(verdict, self._told_at - self.region.x, self.size.width)
         self.query_one("#told", Static).update(Content(text))
 
     def _column(self, index: int) -> int:
@@ -297,11 +297,11 @@ class TypingLine(Widget):
 
     def on_resize(self) -> None:
         """Show the message for the new width."""
-        self._tell()
+        self._show_verdict()
 
     def _laid_out(self, _: object) -> None:
         if self.is_open and self._told_at != self._column(0):
-            self._tell()
+            self._show_verdict()
         if self._list.is_open:
             start = min(one.start for one in self._list.candidates)
             self._list.place(self._column(start), self.region, self.screen.region)

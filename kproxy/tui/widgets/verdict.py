@@ -62,7 +62,7 @@ def harmless(text: str) -> str:
     return text if is_printable(text) else "".join(map(printable, text))
 
 
-def told(verdict: Verdict, at: int, room: int) -> str:
+def verdict_text(verdict: Verdict, at: int, room: int) -> str:
     """Return the line below the text: the message, and carets if both fit.
 
     :param at: column of the first character of the text; negative if that is scrolled away

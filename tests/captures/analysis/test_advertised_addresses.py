@@ -47,7 +47,7 @@ def test_what_a_recording_tells() -> None:
     advertised = AdvertisedAddresses()
     for each in ExchangeReader(capture, annotate=False, summary=False):
         advertised.add(each)
-    told = {address.shown: sorted(where.brokers) for address, where in advertised.told.items()}
+    told = {address.shown: sorted(where.brokers) for address, where in advertised.sources.items()}
     assert told == {"127.0.0.1:20920": [1], "127.0.0.1:20921": [2]}
     outcomes = reached_addresses(capture)["127.0.0.1", 20920]
     assert outcomes.count(Outcome.REFUSED) == 3
@@ -60,4 +60,4 @@ def test_coordinators_that_were_not_found_have_no_address() -> None:
     advertised.add(
         exchange(10, 4, response={"coordinators": [{"node_id": -1, "host": "", "port": -1}, None]})
     )
-    assert advertised.told == {}
+    assert advertised.sources == {}

@@ -31,7 +31,7 @@ def fits(client: str, *exchanges: Exchange) -> list[BrokerFit]:
 
 def test_the_same_release_fits_and_is_recognized() -> None:
     (broker,) = fits("4.3", told("4.3"))
-    assert (broker.verdict, broker.told, broker.releases) == (Verdict.SERVED, 4, ["Kafka 4.3"])
+    assert (broker.verdict, broker.announced_by, broker.releases) == (Verdict.SERVED, 4, ["Kafka 4.3"])
     assert {each.verdict for each in broker.apis} == {Verdict.SERVED}
 
 

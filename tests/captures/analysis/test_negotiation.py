@@ -53,7 +53,7 @@ def test_what_is_offered_and_used() -> None:
         offer({"Fetch": (4, 18), "ApiVersions": (0, 4)}, number=7), asked("Fetch", 12), asked("Fetch", 11)
     )
     (broker,) = found.brokers
-    assert (broker.broker, broker.told, broker.apis) == ("10.0.0.1:9092", 7, {1: (4, 18), 18: (0, 4)})
+    assert (broker.broker, broker.announced_by, broker.apis) == ("10.0.0.1:9092", 7, {1: (4, 18), 18: (0, 4)})
     fetch = use(found, "Fetch")
     assert (fetch.offered, fetch.used, fetch.could, fetch.limit) == (
         (4, 18),
@@ -147,7 +147,7 @@ def test_an_offer_that_changed() -> None:
     )
     (warning,) = found.warnings
     assert (warning.kind, warning.client, warning.first, warning.count) == ("offer_changed", "", 3, 1)
-    assert (found.brokers[0].told, found.brokers[0].apis) == (3, {1: (4, 18)})
+    assert (found.brokers[0].announced_by, found.brokers[0].apis) == (3, {1: (4, 18)})
 
 
 def test_features() -> None:

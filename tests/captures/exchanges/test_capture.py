@@ -47,7 +47,7 @@ def test_both_ways_give_the_same(seed: int, count: int, block_size: int) -> None
             each._replace(connection=by_client[talk.number]) for talk in talks for each in talk.exchanges
         ]
         assert exchanges(fast) == sorted(expected, key=lambda each: each.connection)
-        assert not fast.singles or any(talk.in_flight for talk in talks)
+        assert not fast.single_connections or any(talk.in_flight for talk in talks)
 
 
 # ------------------------------------------------------------ from one way to the other and back

@@ -63,7 +63,9 @@ def test_silence_doubt_and_trouble_are_told() -> None:
 
 def test_a_storm_is_one_block() -> None:
     storm = [
-        rebalance(begin=10 + index, end=10.5 + index, before=index, generation=index + 1, storm=4)
+        rebalance(
+            begin=10 + index, end=10.5 + index, previous_generation=index, generation=index + 1, storm=4
+        )
         for index in range(4)
     ]
     found = drawn(timeline(*storm))

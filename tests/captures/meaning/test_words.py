@@ -103,11 +103,14 @@ def nameless(_: str) -> None:
 
 def test_many_topics_are_counted() -> None:
     topics = [{"name": f"t{n}", "partitions": (0, 1)} for n in range(5)]
-    assert places.told(topics, nameless) == "t0 0-1 +4 topics (10 partitions)"
-    assert places.told(topics[:2], nameless) == "t0 0-1, t1 0-1"
+    assert places.topics_text(topics, nameless) == "t0 0-1 +4 topics (10 partitions)"
+    assert places.topics_text(topics[:2], nameless) == "t0 0-1, t1 0-1"
 
 
 def test_topic_without_a_name() -> None:
-    assert places.told([{"topic_id": "LRVDUOgqQ3mAiOsYz1lN3w", "partitions": (3,)}], nameless) == "LRVDUO…-3"
-    assert places.told([{"topic_id": "A" * 22}], nameless) == "?"
-    assert places.told([{"partitions": (1,)}], nameless) == "?-1"
+    assert (
+        places.topics_text([{"topic_id": "LRVDUOgqQ3mAiOsYz1lN3w", "partitions": (3,)}], nameless)
+        == "LRVDUO…-3"
+    )
+    assert places.topics_text([{"topic_id": "A" * 22}], nameless) == "?"
+    assert places.topics_text([{"partitions": (1,)}], nameless) == "?-1"

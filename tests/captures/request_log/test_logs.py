@@ -291,7 +291,7 @@ def test_a_fault_in_one_line_is_told_and_others_are_read(
     capture = _read(tmp_path / "log", _PLAIN)
     assert failed
     assert len(capture.table) == len(_LINES) - failed
-    assert "a fault of kproxy: AssertionError: planted" in str(capture.statistics.damage)
+    assert "an internal error in kproxy: AssertionError: planted" in str(capture.statistics.damage)
 
 
 def test_no_more_waits_than_the_limit() -> None:

@@ -15,7 +15,14 @@ from captures.ranges.edges import pack
 from captures.ranges.jobs import Input, MergeResult, read_here
 from captures.ranges.plan import make_plan
 from captures.ranges.whole import Whole, whole_of
-from captures.spark.table_writer import Collect, Judge, JudgeSettings, Locate, Meet, Task
+from captures.spark.table_writer import (
+    AnalysisSettings,
+    ExchangeDealer,
+    FactFinder,
+    HistoryCollector,
+    TableBuilder,
+    Task,
+)
 from captures.spark.task_shares import shares_of
 from captures.tables.schema import OF_THE_WHOLE
 from captures.tables.whole_rows import WholeTables
@@ -30,14 +37,14 @@ def ranges_of(paths: Sequence[Path], size: int) -> MergeResult:
 
 def judging_of(
     read: MergeResult, processors: int, tables: Sequence[str] = ALL, wanted: str | None = None
-) -> JudgeSettings:
+) -> AnalysisSettings:
     task = Task(
         given=read.given,
         facts=read.numbered.facts,
         start=read.numbered.start,
         filter=None if wanted is None else compile_filter(wanted),
     )
-    return JudgeSettings(task=task, shares=tuple(shares_of(tables, RULES, processors)), limits={})
+    return AnalysisSettings(task=task, shares=tuple(shares_of(tables, RULES, processors)), limits={})
 
 
 def contexts_of(read: MergeResult) -> pa.RecordBatch:
@@ -45,18 +52,22 @@ def contexts_of(read: MergeResult) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict({"part": list(range(len(packed))), "context": packed})
 
 
-def dealt(read: MergeResult, judging: JudgeSettings, most: int = 1000) -> pa.Table:
+def dealt(read: MergeResult, judging: AnalysisSettings, most: int = 1000) -> pa.Table:
     """The rows that judges get, as Spark sorts them."""
     contexts = contexts_of(read)
     met: list[tuple[Any, ...]] = []
     if judging.decides or judging.collects:
-        met = [tuple(row.values()) for batch in Meet(judging)(iter([contexts])) for row in batch.to_pylist()]
-    located = by_share(Locate(judging, met)(iter([contexts])))
+        met = [
+            tuple(row.values())
+            for batch in FactFinder(judging)(iter([contexts]))
+            for row in batch.to_pylist()
+        ]
+    located = by_share(ExchangeDealer(judging, met)(iter([contexts])))
     if not judging.collects:
         return located
     # Spark's rows have this schema, and every batch of a task must have the same
     located = located.cast(located.schema.set(0, pa.field("share", pa.int32(), nullable=False)))
-    collect = Collect(judging, whole(read))
+    collect = HistoryCollector(judging, whole(read))
     of = [located.filter(pc.field("share") == share) for share in range(len(judging.shares))]
     return by_share(batch for rows in of for batch in collect(iter(rows.to_batches(most))))
 
@@ -85,7 +96,9 @@ def judged(
     read = ranges_of(paths, size)
     judging = judging_of(read, processors, tables, wanted)
     found: Rows = {}
-    for _, made in Judge(judging, whole(read)).judged(iter(dealt(read, judging, most).to_batches(most))):
+    for _, made in TableBuilder(judging, whole(read)).judged(
+        iter(dealt(read, judging, most).to_batches(most))
+    ):
         assert isinstance(made, WholeTables)
         assert not made.faults
         for name, batch in made.batches():

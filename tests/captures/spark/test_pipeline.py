@@ -245,7 +245,7 @@ def test_a_killed_worker_changes_nothing(
         (capture_reader, "_ReadParts"),
         (capture_reader, "_PutTogether"),
         (pipeline, "WriteRanges"),
-        (pipeline, "Judge"),
+        (pipeline, "TableBuilder"),
     ):
         flag = tmp_path / name
         flags.append(flag)
@@ -269,7 +269,7 @@ def test_a_run_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Mon
             raise ValueError("no luck")
             yield
 
-    monkeypatch.setattr(pipeline, "Judge", Fails)
+    monkeypatch.setattr(pipeline, "TableBuilder", Fails)
     with pytest.raises(Exception, match="no luck"):
         on_spark([SAMPLE], tmp_path / "out", TablesOptions(range_bytes=100_000))
     assert not (tmp_path / "out").exists()
@@ -300,7 +300,7 @@ def test_a_fault_in_a_task_is_told_by_the_driver(tmp_path: Path, monkeypatch: py
     single = by_one_process([SAMPLE], tmp_path / "single", replace(ALL, tables=wanted.tables))
     assert made.faults == single.faults
     assert made.faults.count == 2
-    assert made.faults.told[0].startswith(
+    assert made.faults.sentences[0].startswith(
         f"exchange 17 of {SAMPLE}: the rule refused_by_kafka_4 failed: KeyError: 'planted'"
     )
     assert not made.clean

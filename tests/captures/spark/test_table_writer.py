@@ -16,8 +16,8 @@ from captures.ranges.jobs import Input, MergeResult, read_here
 from captures.ranges.plan import make_plan
 from captures.spark.capture_reader import columns_of
 from captures.spark.table_writer import (
-    Judge,
-    JudgeSettings,
+    AnalysisSettings,
+    TableBuilder,
     Task,
     TaskResult,
     WriteHeaders,
@@ -107,10 +107,10 @@ def test_headers_are_written_from_what_was_told(read: MergeResult, folder: Folde
 @pytest.mark.slow
 def test_the_judge_writes_what_needs_all(read: MergeResult, folder: Folder) -> None:
     shares = (Share(("rebalances",), ()), Share(("connections",), ()))
-    judging = JudgeSettings(task=task_of(read, folder.staged), shares=shares, limits={})
+    judging = AnalysisSettings(task=task_of(read, folder.staged), shares=shares, limits={})
     done = {
         part: unpack(data)
-        for batch in Judge(judging, whole(read))(iter(dealt(read, judging).to_batches()))
+        for batch in TableBuilder(judging, whole(read))(iter(dealt(read, judging).to_batches()))
         for part, data in columns_of(batch, "part", "data")
     }
     assert sorted(done) == [0, 1]

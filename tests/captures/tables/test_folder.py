@@ -296,10 +296,8 @@ def test_a_file_that_has_grown_is_read_again_with_the_others_of_its_run(tmp_path
     found = folder.compare(now)
     assert found == (now[3:], now[:2], now[2:3])
     without = [now[0], *now[2:]]
-    assert (
-        folder.read_again(folder.compare(without), without).changed == now[2:3]
-    )  # its run cannot be read again
-    found = folder.read_again(found, now)
+    assert folder.reread(folder.compare(without), without).changed == now[2:3]  # its run cannot be read again
+    found = folder.reread(found, now)
     assert found == (now[1:], now[:1], [])
     folder.commit(parts(folder, [batch([EVENING], 50)]), tables=["exchanges"], inputs=found.new)
     assert numbers(out) == [1, 50]

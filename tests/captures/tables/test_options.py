@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 
 from captures.json_objects import to_json
-from captures.tables.options import InputFile, OmittedFile, TablesOptions, TablesSummary, notes_told
+from captures.tables.options import InputFile, OmittedFile, TablesOptions, TablesSummary, note_sentences
 
 SUMMARY = TablesSummary(
     out="tables",
@@ -82,14 +82,14 @@ def test_keys_are_always_among_the_columns() -> None:
 
 def test_notes_say_one_and_many() -> None:
     given = TablesOptions(filter="error")
-    assert notes_told(given, exchanges=1204, fitting=1, dropped=1, foreign=1) == (
+    assert note_sentences(given, exchanges=1204, fitting=1, dropped=1, foreign=1) == (
         "1 of 1,204 exchanges fits the filter",
         "1 packet was dropped by the capturing machine",
         "1 connection is not Kafka in the clear: see the table connections",
     )
-    assert notes_told(given, exchanges=1, fitting=0, dropped=2000, foreign=2) == (
+    assert note_sentences(given, exchanges=1, fitting=0, dropped=2000, foreign=2) == (
         "0 of 1 exchange fit the filter",
         "2,000 packets were dropped by the capturing machine",
         "2 connections are not Kafka in the clear: see the table connections",
     )
-    assert notes_told(TablesOptions(), exchanges=9, fitting=9, dropped=0, foreign=0) == ()
+    assert note_sentences(TablesOptions(), exchanges=9, fitting=9, dropped=0, foreign=0) == ()

@@ -265,7 +265,7 @@ def test_a_fault_names_the_file_and_the_exchange(tmp_path: Path, monkeypatch: py
     shutil.copy(SAMPLE, first)
     shutil.copy(DATA / "22_k430_java_commit_abort.pcap", second)
     made = write_tables([str(first), str(second)], str(tmp_path / "out"), OPTIONS)
-    assert [each.partition(": ")[0] for each in made.faults.told[:2]] == [
+    assert [each.partition(": ")[0] for each in made.faults.sentences[:2]] == [
         f"exchange 3 of {first if made.files[0].path == str(first) else second}",
         f"exchange 410 of {second if made.files[0].path == str(first) else first}",
     ]

@@ -67,7 +67,7 @@ def test_all_client_ids_go_with_a_connection_to_another_reader(client_id: str, k
     play = Playbook()
     for correlation_id, name in enumerate(names):
         play.client(request(correlation_id, client_id=name)).broker(response(correlation_id))
-    standing = play.conversation.standing()
+    standing = play.conversation.checkpoint()
     assert standing is not None
     assert standing.client_ids == names[:MAX_CLIENT_IDS]
     latest = [each.request for each in play.conversation.events() if isinstance(each, RequestSeen)][-1]
@@ -87,11 +87,11 @@ def test_nobody_else_goes_on_while_a_whole_frame_waits_for_what_confirms_it(cut:
     play = Playbook().client(request(1)).broker(response(1))
     doubtful = request(2, key=999)
     for at in range(0, len(doubtful), cut):
-        assert play.conversation.standing() is not None
+        assert play.conversation.checkpoint() is not None
         play.client(doubtful[at : at + cut])
-    assert play.conversation.standing() is None
+    assert play.conversation.checkpoint() is None
     play.client(request(3))
-    standing = play.conversation.standing()
+    standing = play.conversation.checkpoint()
     assert standing is not None
     assert (standing.unread, len(standing.in_flight)) == ((b"", b""), 2)
 

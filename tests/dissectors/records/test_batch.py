@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dissectors.budget import LimitReached, limit_of, of_message
+from dissectors.budget import LimitReached, limit_of, message_budget
 from dissectors.budget import changed as limits
 from dissectors.codec import KNOWN_CODECS
 from dissectors.errors import DecodeError
@@ -163,7 +163,7 @@ def test_record_limit() -> None:
 def test_batches_of_a_message_share_what_it_may_cost(codec: Codec, monkeypatch: pytest.MonkeyPatch) -> None:
     one = only(build_batch(ROWS, codec=codec))
     with limits(message_records=25):
-        budget = of_message()
+        budget = message_budget()
         read = [one.read(budget) for _ in range(3)]
         monkeypatch.setattr(Batch, "payload", None)  # where nothing is left, nothing is decompressed
         read.append(one.read(budget))

@@ -14,7 +14,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dissectors.budget import LimitReached, of_message
+from dissectors.budget import LimitReached, message_budget
 from dissectors.budget import changed as limits
 from dissectors.codec import KNOWN_CODECS
 from dissectors.errors import DecodeError
@@ -215,7 +215,7 @@ def test_mutations_only_give_problems(codec: Codec, draw: st.DataObject) -> None
         stream[draw.draw(st.integers(0, len(stream) - 1))] = draw.draw(st.integers(0, 255))
     data, problem = inflate(codec, bytes(stream))
     assert problem is None or problem.reason
-    assert len(data) <= codecs.bound_of(len(stream), of_message())[0]
+    assert len(data) <= codecs.bound_of(len(stream), message_budget())[0]
 
 
 @settings(deadline=None)
@@ -298,7 +298,7 @@ def test_ratio_counts_above_its_floor_only() -> None:
 
 def test_limits_bound() -> None:
     with limits(batch_bytes=1000, batch_ratio=10, batch_ratio_floor=50):
-        bounds = [codecs.bound_of(size, of_message()) for size in (0, 5, 6, 100, 101)]
+        bounds = [codecs.bound_of(size, message_budget()) for size in (0, 5, 6, 100, 101)]
     assert [bound for bound, _ in bounds] == [50, 50, 60, 1000, 1000]
     assert [name for _, name in bounds] == ["batch_ratio"] * 3 + ["batch_bytes"] * 2
 
@@ -307,7 +307,7 @@ def test_limits_bound() -> None:
 def test_what_a_message_has_left_bounds_a_part(codec: Codec) -> None:
     stream = compress(codec, PLAIN)
     with limits(message_bytes=2 * len(PLAIN) + 10):
-        budget = of_message()
+        budget = message_budget()
         assert inflate(codec, stream, budget) == inflate(codec, stream, budget) == (PLAIN, None)
         data, problem = inflate(codec, stream, budget)
         assert inflate(codec, stream) == (PLAIN, None)

@@ -6,7 +6,7 @@ import zlib
 
 import pytest
 
-from dissectors.budget import LimitReached, limit_of, of_message
+from dissectors.budget import LimitReached, limit_of, message_budget
 from dissectors.budget import changed as limits
 from dissectors.records import Batch, Codec, Record, compress, record_set
 from dissectors.records.build import build_batch
@@ -169,7 +169,7 @@ def test_messages_of_a_set_share_what_it_may_cost() -> None:
     old = [Record(n, n, None, b"v") for n in range(5)]
     data = build_batch(old, magic=1) + build_batch(old, magic=1, codec=Codec.GZIP)
     with limits(message_records=7):
-        budget = of_message()
+        budget = message_budget()
         read = [batch.read(budget) for batch in batches(data)]
         assert [len(records) for records, _ in read] == [1, 1, 1, 1, 1, 2]
         assert [limit_of(problem) for problem in read[-1].problems[:1]] == ["message_records"]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dissectors.budget import of_message
+from dissectors.budget import message_budget
 from dissectors.errors import DecodeError
 from dissectors.records import Record
 from dissectors.records.build import build_batch, encode_varint
@@ -51,7 +51,7 @@ def exact(payload: bytes, count: int) -> tuple[list[tuple[object, ...]], DecodeE
 
 
 def assert_same(payload: bytes, count: int) -> None:
-    rows, fault = decode_records(payload, count, 0, 0, *most_records(of_message()))
+    rows, fault = decode_records(payload, count, 0, 0, *most_records(message_budget()))
     expected, error = exact(payload, count)
     assert [(*row[:4], [value for _, value in row.headers]) for row in rows] == expected
     assert (fault is None) == (error is None and sum(map(len, [payload])) == _consumed(payload, count))
@@ -90,7 +90,7 @@ def test_agrees_on_noise(noise: bytes, count: int) -> None:
 @pytest.mark.parametrize("delta", [0, -1, 63, 64, -64, -65, 8191, 8192, -8193, 1 << 20, 1 << 30, -(1 << 31)])
 def test_offset_and_timestamp_deltas_of_every_size(delta: int) -> None:
     rows, fault = decode_records(
-        record(delta * 1000, delta, -1, -1, 0), 1, 100, 200, *most_records(of_message())
+        record(delta * 1000, delta, -1, -1, 0), 1, 100, 200, *most_records(message_budget())
     )
     assert fault is None
     assert rows == [Record(100 + delta, 200 + delta * 1000, None, None)]
@@ -100,22 +100,22 @@ def test_offset_and_timestamp_deltas_of_every_size(delta: int) -> None:
 def test_keys_and_values_of_every_size(size: int) -> None:
     data = bytes(size)
     for row in (Record(0, 0, data, None), Record(0, 0, None, data), Record(0, 0, b"", b"", (("h", data),))):
-        rows, fault = decode_records(payload_of([row]), 1, 0, 0, *most_records(of_message()))
+        rows, fault = decode_records(payload_of([row]), 1, 0, 0, *most_records(message_budget()))
         assert fault is None
         assert rows == [row]
 
 
 def test_numbers_stay_64_bits_wide() -> None:
     top = (1 << 63) - 1
-    rows, _ = decode_records(record(top, 1, -1, -1, 0), 1, top, 1, *most_records(of_message()))
+    rows, _ = decode_records(record(top, 1, -1, -1, 0), 1, top, 1, *most_records(message_budget()))
     assert rows == [Record(-top - 1, -top - 1, None, None)]
-    rows, _ = decode_records(record(1, 1, -1, -1, 0), 1, 0, top, *most_records(of_message()))
+    rows, _ = decode_records(record(1, 1, -1, -1, 0), 1, 0, top, *most_records(message_budget()))
     assert rows == [Record(1, -top - 1, None, None)]
 
 
 def test_header_key_that_is_not_utf_8() -> None:
     payload = record(0, 0, -1, -1, 1, 2, b"\xffk", -1)
-    rows, fault = decode_records(payload, 1, 0, 0, *most_records(of_message()))
+    rows, fault = decode_records(payload, 1, 0, 0, *most_records(message_budget()))
     assert fault is None
     assert rows[0].headers == (("\ufffdk", None),)
 
@@ -140,7 +140,7 @@ def test_header_key_that_is_not_utf_8() -> None:
     ],
 )
 def test_faults_are_named(bad: bytes, reason: str, path: str) -> None:
-    rows, fault = decode_records(GOOD + bad, 2, 0, 0, *most_records(of_message()))
+    rows, fault = decode_records(GOOD + bad, 2, 0, 0, *most_records(message_budget()))
     assert rows == [Record(0, 5, None, b"v")]
     assert fault is not None
     assert reason in fault.reason

@@ -131,7 +131,7 @@ def test_no_kafka_at_all(flags: tuple[str, ...], tmp_path: Path) -> None:
 
 def test_what_clients_call_themselves_cannot_move_the_cursor() -> None:
     evil = "a\x1b[2Jb\nc=1"
-    library = Library(evil, evil, told=True, why=evil)
+    library = Library(evil, evil, announced=True, why=evil)
     told = DisplayedSetting(
         Setting("group.id", evil, How.READ, 1, (1,)), "group.id", evil, [(evil, 1)], None, None, ""
     )

@@ -349,7 +349,7 @@ def test_a_fault_of_decoding_is_told_and_shown(monkeypatch: pytest.MonkeyPatch) 
     assert "exchange 17: decoding failed: RecursionError: planted" in result.stderr
     lines = result.stdout.splitlines()
     assert len(lines) == 403
-    assert "a fault of kproxy: decoding failed: RecursionError: planted" in lines[17]
+    assert "an internal error in kproxy: decoding failed: RecursionError: planted" in lines[17]
     # decoded by several processes, the faults of all are told
     told = run("read", "--json", SAMPLE)
     assert told.exit_code == 3
@@ -404,11 +404,14 @@ def test_a_rule_that_fails_is_shown_the_next_exchange(monkeypatch: pytest.Monkey
     assert result.exit_code == 3
     assert seen == list(range(31, 403))
     assert "exchange 1: the rule refused_by_kafka_4 failed: KeyError: 'planted'" in result.stderr
-    assert "these are 30 faults of kproxy (25 of them are not listed)" in result.stderr
+    assert "these are 30 internal errors in kproxy (25 of them are not listed)" in result.stderr
     told = json.loads(result.stdout)
     assert told["complete"] is False
     assert told["findings"] == expected["findings"]
-    assert {"rule": "refused_by_kafka_4", "why": "it failed 30 times, by a fault of kproxy"} in told["blind"]
+    assert {
+        "rule": "refused_by_kafka_4",
+        "why": "it failed 30 times, because of an internal error in kproxy",
+    } in told["blind"]
 
 
 @pytest.mark.slow
@@ -423,7 +426,9 @@ def test_a_rule_that_cannot_tell_ends_no_other(monkeypatch: pytest.MonkeyPatch) 
     assert result.exit_code == 3
     assert "kproxy: the rule refused_by_kafka_4 failed: KeyError: 'planted'" in result.stderr
     assert expected.split("Not judged")[0].splitlines()[:20] == result.stdout.splitlines()[:20]
-    assert "refused_by_kafka_4: it failed once, by a fault of kproxy" in " ".join(result.stdout.split())
+    assert "refused_by_kafka_4: it failed once, because of an internal error in kproxy" in " ".join(
+        result.stdout.split()
+    )
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from captures.analysis.client_trace.model import Bond, Line, Party, Phase, Question, QuestionKind, Tie
+from captures.analysis.client_trace.model import Bond, Line, Phase, Question, QuestionKind, Tie, TracedClient
 from captures.analysis.groups.vocabulary import Certainty
 from captures.names import Names
 from kproxy.cli import main
@@ -149,7 +149,7 @@ def test_wrong_usage(arguments: tuple[str | Path, ...], said: str) -> None:
 
 def test_text_from_the_wire_is_fit_for_a_terminal() -> None:
     evil = "evil\x1b[31m\nname"
-    party = Party(
+    party = TracedClient(
         Question(QuestionKind.CLIENT, "evil"),
         {0: Tie(0, Bond.CLIENT_ID, evil, Certainty.OBSERVED, 1)},
         client_ids=[evil],
@@ -165,7 +165,7 @@ def test_text_from_the_wire_is_fit_for_a_terminal() -> None:
 
 
 def test_lines_wrap_on_a_terminal() -> None:
-    party = Party(Question(QuestionKind.CLIENT, "a"), client_ids=["a"], hosts=["10.0.0.1"])
+    party = TracedClient(Question(QuestionKind.CLIENT, "a"), client_ids=["a"], hosts=["10.0.0.1"])
     line = Line(
         time=0, until=0, what="request", phase=Phase.GROUP, text="word " * 40, client="a", trouble=True
     )

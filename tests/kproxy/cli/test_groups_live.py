@@ -66,8 +66,8 @@ def test_one_that_goes_on_for_long_is_told_before() -> None:
     # m2 does not poll from 09:52:24 to 09:52:37 while m3 wants to join (truth file)
     found = told("21_k430_java_blocked_rebalance.pcap.zst")
     running = [each for each in found if each.running]
-    assert [each.before for each in running if each.before >= 1] == [1]
-    (blocked,) = [each for each in running if each.before == 1]
+    assert [each.previous_generation for each in running if each.previous_generation >= 1] == [1]
+    (blocked,) = [each for each in running if each.previous_generation == 1]
     assert [each.client for each in blocked.awaited] == ["m2"]
     over = next(each for each in found if each.generation == 2 and not each.running)
     assert found.index(blocked) < found.index(over)

@@ -42,7 +42,7 @@ def told(
     for rows in capture.updates():
         for exchange in reader.take(rows.tolist()):
             diagnosis.add(exchange)
-        live.tell()
+        live.update()
     return found
 
 
@@ -118,7 +118,7 @@ def test_what_grows_tenfold_or_is_graver_is_told_again() -> None:
     found: list[Finding] = []
     live = LiveFindings(diagnosis, capture, reader.knowledge, found.append)
     for _ in GrowingRule.seen:
-        live.tell()
+        live.update()
     assert [(each.severity, each.count) for each in found] == [
         (Severity.LOW, 1),
         (Severity.LOW, 10),
@@ -144,7 +144,7 @@ def test_it_is_not_asked_all_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
     live = LiveFindings(diagnosis, capture, reader.knowledge, lambda _: None)
     # the first takes 0.1 s, so that nothing is done for 2 s; the second 0.2 s, so nothing for 4 s
     for expected in (1, 1, 1, 2, 2, 3):
-        live.tell()
+        live.update()
         assert asked == expected
 
 

@@ -154,7 +154,7 @@ def test_a_diagnosis_that_fails_every_time_says_nothing_is_right(
     assert not view.conclude(capture, tally)
     out, err = capsys.readouterr()
     assert len(out.splitlines()) == 402
-    assert "these are 402 faults of kproxy (397 of them are not listed)" in err
+    assert "these are 402 internal errors in kproxy (397 of them are not listed)" in err
     assert "Nothing is wrong" not in err
     capture.source.close()
 

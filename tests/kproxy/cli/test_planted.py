@@ -72,7 +72,7 @@ def test_notices_of_a_diagnosis_beside_live_traffic(
     opened.read()
     for exchange in reader:
         diagnosis.look(exchange)
-    diagnosis.tell()
+    diagnosis.update()
     diagnosis.conclude()
     told = capsys.readouterr().err
     assert told.count("\n") > 5

@@ -110,5 +110,5 @@ def test_a_section_that_cannot_be_made_ends_no_other(folder: Path, monkeypatch: 
     assert code == 3
     assert f"kproxy: the section {TRAFFIC.title} failed: KeyError: 'planted'" in said
     text = (folder / "report.html").read_text()
-    assert "This could not be made, by a fault of kproxy." in text
+    assert "This could not be made, because of an internal error in kproxy." in text
     assert "UNKNOWN_TOPIC_OR_PARTITION" in text

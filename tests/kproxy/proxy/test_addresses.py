@@ -19,7 +19,7 @@ from kio.static.constants import EntityType
 
 from captures.exchanges import open_capture
 from captures.exchanges.payloads import payloads
-from captures.interventions import Change, Intervention, as_comment, told_by
+from captures.interventions import Change, Intervention, as_comment, comment_content
 from dissectors import apis
 from dissectors.apis import NAMES
 from dissectors.errors import DecodeError
@@ -386,7 +386,7 @@ def test_an_answer_in_a_version_that_is_not_known_becomes_a_refusal() -> None:
     }
     assert result.frame[:8] == struct.pack(">ii", len(result.frame) - 4, 7)
     assert [change.path for change in result.changes] == ["error_code", "api_keys"]
-    comment = told_by(as_comment(Intervention(changed=result.changes)))
+    comment = comment_content(as_comment(Intervention(changed=result.changes)))
     assert comment is not None
     assert comment.changed == result.changes
     failed = struct.pack(">iih", 100, 7, 42) + bytes(94)

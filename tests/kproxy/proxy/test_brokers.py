@@ -11,7 +11,7 @@ import pytest
 from dissectors import budget
 from kproxy.proxy.addresses import Broker
 from kproxy.proxy.broker_policy import BrokerPolicy
-from kproxy.proxy.brokers import Brokers, Place, Ports, PortsError
+from kproxy.proxy.brokers import Brokers, Ports, PortsError, UpstreamAddress
 from kproxy.proxy.tls.sni import NodeNames
 
 
@@ -24,11 +24,11 @@ class FakeListeners:
         self._busy = busy
         self._free = count(50_000)
 
-    def listen(self, place: Place, port: int) -> int:
+    def listen(self, place: UpstreamAddress, port: int) -> int:
         self.asked.append(port)
         return next(self._free) if port == 0 or port in self._busy else port
 
-    def changed(self, place: Place, before: str) -> None:
+    def changed(self, place: UpstreamAddress, before: str) -> None:
         self.changes.append((place.node_id, before))
 
     def brokers(self, ports: str = "", **options: Any) -> Brokers:

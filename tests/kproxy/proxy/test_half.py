@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from captures.interventions import Intervention, told_by
+from captures.interventions import Intervention, comment_content
 from kproxy.proxy.half import Half
 from kproxy.proxy.verdicts import UNCHANGED, Ending, Frame, Hold, Verdict
 from tests.kproxy.fake_broker import (
@@ -103,7 +103,7 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> list[Intervention]:
     told: list[Intervention] = []
 
     def note(_: Half, data: bytes, now: int, comment: str = "") -> None:
-        told.extend(done for line in comment.split("\n") if (done := told_by(line)) is not None)
+        told.extend(done for line in comment.split("\n") if (done := comment_content(line)) is not None)
 
     monkeypatch.setattr(Half, "_record", note)
     return told

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 import uvloop
 
-from captures.interventions import TcpSample, as_comment, told_by
+from captures.interventions import TcpSample, as_comment, comment_content
 from dissectors.sides import End
 from kproxy.proxy import tcp_info
 from kproxy.proxy.tcp_info import Sampler, TcpInfo, read
@@ -170,7 +170,7 @@ def test_what_the_capture_keeps(pair: Pair) -> None:
     until(lambda: (info := read(pair[0])) is not None and info.zero_window)
     info = read(pair[0])
     assert info is not None
-    kept = told_by(as_comment(info.sample("broker")))
+    kept = comment_content(as_comment(info.sample("broker")))
     assert isinstance(kept, TcpSample)
     assert (kept.side, kept.state, kept.snd_wnd) == ("broker", "ESTABLISHED", 0)
     assert (kept.rtt_us, kept.rcv_space) == (info.rtt_us, info.rcv_space)

@@ -291,7 +291,7 @@ def test_a_fault_in_one_exchange_is_told_and_others_are_sent(
         async with FakeBroker(answers={HEARTBEAT: lambda body, version: {}}) as broker:
             outcomes = by_number(await replayed(tmp_path, recording, broker, "Heartbeat", faults=faults))
             assert [bool(outcome.failure) for outcome in outcomes] == [False, True, False]
-            assert outcomes[1].failure.startswith(f"a fault of kproxy: KeyError: '{planted}'")
+            assert outcomes[1].failure.startswith(f"an internal error in kproxy: KeyError: '{planted}'")
 
     asyncio.run(run())
     assert [(fault.number, fault.doing) for fault in faults.first] == [(2, "sending it again")]

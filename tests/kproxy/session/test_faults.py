@@ -72,7 +72,7 @@ async def test_a_line_that_cannot_be_made_says_so(monkeypatch: pytest.MonkeyPatc
         assert bad is not None
         assert good is not None
         assert bad.state is State.UNDECODED
-        assert bad.said == "it cannot be shown by a fault of kproxy"
+        assert bad.text == "it cannot be shown because of an internal error in kproxy"
         assert good.request
         assert session.faults.count == 1
 
@@ -91,7 +91,7 @@ async def test_an_exchange_that_cannot_be_decoded_is_there(monkeypatch: pytest.M
         assert made.api != "unknown"
         assert not made.decoded_fully
         assert (await session.exchange(18)).decoded_fully
-        session.tell_faults()
+        session.report_faults()
         assert session.status.faults[0].startswith("exchange 17: decoding failed: RecursionError: planted")
 
 

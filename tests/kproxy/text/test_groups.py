@@ -46,7 +46,9 @@ def test_what_is_not_all_of_it_is_said() -> None:
 
 
 def test_doubt_is_beside_the_trigger() -> None:
-    told = rebalance(causes=[cause(Trigger.UNKNOWN, Certainty.POSSIBLE)], end=None, before=-1, emptied=True)
+    told = rebalance(
+        causes=[cause(Trigger.UNKNOWN, Certainty.POSSIBLE)], end=None, previous_generation=-1, emptied=True
+    )
     assert "  14:13:30.000  generation ? → 2 (now empty)  end not seen  unknown  possible" in lines(
         timeline(told)
     )
@@ -70,7 +72,9 @@ def test_what_goes_over_midnight_has_dates() -> None:
 
 def test_a_storm_is_one_block_unless_all_is_shown() -> None:
     storm = [
-        rebalance(begin=10 + index, end=10.5 + index, before=index, generation=index + 1, storm=4)
+        rebalance(
+            begin=10 + index, end=10.5 + index, previous_generation=index, generation=index + 1, storm=4
+        )
         for index in range(4)
     ]
     text = lines(timeline(*storm))

@@ -31,7 +31,7 @@ def summary(number: int, **changes: Any) -> Summary:
         version=13,
         request="orders payments",
         response="3 brokers",
-        said="",
+        text="",
         errors=(),
         request_size=72,
         response_size=412,

@@ -34,10 +34,10 @@ def program(folder: Path, name: str, *, code: int = 0, seconds: float = 0) -> Pa
 async def test_without_programs_the_terminal_is_asked() -> None:
     app = ClipboardApp()
     copied = await copy(app, "grüße", {"PATH": "/nowhere", "DISPLAY": ":0"})
-    assert (copied.done, copied.said) == (True, "7 B sent to the clipboard of the terminal")
+    assert (copied.done, copied.message) == (True, "7 B sent to the clipboard of the terminal")
     assert app.sent == ["grüße"]
     inside_screen = await copy(app, "x", {"PATH": "/nowhere", "STY": "1.tty"})
-    assert inside_screen.said.endswith("(GNU screen does not pass it on)")
+    assert inside_screen.message.endswith("(GNU screen does not pass it on)")
 
 
 async def test_what_a_terminal_does_not_take_is_not_sent() -> None:
@@ -45,7 +45,7 @@ async def test_what_a_terminal_does_not_take_is_not_sent() -> None:
     assert (await copy(app, "x" * OSC52_BYTES, {"PATH": "/nowhere"})).done
     copied = await copy(app, "x" * (OSC52_BYTES + 1), {"PATH": "/nowhere"})
     assert not copied.done
-    assert "too much for the clipboard of a terminal" in copied.said
+    assert "too much for the clipboard of a terminal" in copied.message
     assert len(app.sent) == 1
 
 
@@ -69,7 +69,7 @@ async def test_programs_are_used_where_they_have_a_clipboard(
     assert [name for name, out in kept.items() if out.exists()] == used
     for name in used:
         assert kept[name].read_text().split("\n", 1)[1] == text
-        assert name in copied.said
+        assert name in copied.message
 
 
 @pytest.mark.slow
@@ -81,5 +81,5 @@ async def test_a_program_that_fails_or_hangs_is_no_clipboard(
     program(tmp_path, "xclip", seconds=60)
     app = ClipboardApp()
     copied = await copy(app, "x", {"PATH": str(tmp_path), "TMUX": "t", "DISPLAY": ":0"})
-    assert copied.said == "1 B sent to the clipboard of the terminal"
+    assert copied.message == "1 B sent to the clipboard of the terminal"
     assert app.sent == ["x"]

@@ -134,7 +134,7 @@ def test_what_is_held_says_what_waits_and_when_it_goes_on() -> None:
 def test_a_held_response_is_told_as_one() -> None:
     shown = as_summary(held(7, side="response", waiting_behind=0, client_id=None), BEGIN + 40 * SECOND)
     assert shown.request == "response held"
-    assert shown.said == "held, 0 s left"
+    assert shown.text == "held, 0 s left"
     assert shown.client == "10.0.0.7:41078"
     assert (shown.request_size, shown.response_size) == (0, 1_200)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.cells import cell_len
 
 from kproxy.session.published import State
-from kproxy.tui.states import COMMENTED, CURSOR, LOOKS, MARKED, labelled, told
+from kproxy.tui.states import COMMENTED, CURSOR, LOOKS, MARKED, labelled, state_text
 from tests.kproxy.tui.published import summary
 
 
@@ -18,7 +18,7 @@ def test_every_state_has_a_symbol_of_its_own_that_takes_one_cell() -> None:
 
 def test_a_state_is_told_in_words() -> None:
     assert labelled(summary(1)) == "✓ ok"
-    assert told(summary(1, state=State.UNANSWERED)) == "no answer"
+    assert state_text(summary(1, state=State.UNANSWERED)) == "no answer"
     assert labelled(summary(1, state=State.CHANGED, said="delayed by 2 s")) == "± delayed by 2 s"
 
 

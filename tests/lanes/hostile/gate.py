@@ -59,7 +59,7 @@ _KEPT, _SHOWN, _LINE = 1 << 16, 4_000, 200
 """Characters of what a run says on standard error: held, shown of it, and of its last line."""
 _TRACEBACK = b"Traceback (most recent call last)"
 #: what a command says of an error of its own that it got over (captures.faults)
-_FAULT = re.compile(rb"\bfaults? of kproxy\b")
+_FAULT = re.compile(rb"\binternal errors? in kproxy\b")
 #: what may stand in a line of output; of what is behind ASCII, UTF-8 has these bytes in other characters too
 _HARMLESS = bytes({*range(0x20, 0x7F), *range(0x80, 0x100), *b"\n\t"})
 _C1 = tuple(chr(code).encode() for code in range(0x80, 0xA0))

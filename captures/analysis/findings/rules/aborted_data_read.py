@@ -20,7 +20,7 @@ from captures.exchanges.shapes import BatchTrait
 from captures.meaning import words
 from captures.meaning.exchange import number
 from dissectors.api_keys import ApiKey
-from dissectors.budget import Budget, of_message
+from dissectors.budget import Budget, message_budget
 from dissectors.errors import DecodeError
 from dissectors.records import Batch, ControlType, control_record
 
@@ -91,7 +91,7 @@ class AbortedDataRead(Rule):
         self._fetches += 1
         if number(exchange.request_body, "isolation_level", 0) == _READ_COMMITTED:
             return
-        budget = of_message()
+        budget = message_budget()
         for part in self.scene.records.fetched(exchange):
             for batch in part.batches:
                 if batch.transactional:

@@ -50,36 +50,36 @@ class AdvertisedListeners(Rule):
 
     def findings(self) -> Iterator[Finding]:
         reached = reached_addresses(self.scene.capture)
-        for address, told in self._advertised.known.told.items():
-            yield from self._only_local(address, told)
-            yield from self._not_reached(address, told, reached)
+        for address, source in self._advertised.known.sources.items():
+            yield from self._only_local(address, source)
+            yield from self._not_reached(address, source, reached)
         yield from self._elsewhere(reached)
 
     def blind(self) -> str:
-        return "" if self._advertised.known.told else "no message names the addresses of brokers"
+        return "" if self._advertised.known.sources else "no message names the addresses of brokers"
 
-    def _only_local(self, address: Address, told: AddressSource) -> Iterator[Finding]:
+    def _only_local(self, address: Address, source: AddressSource) -> Iterator[Finding]:
         """Find an address that means the client's own host, sent to a client on another host than the broker's."""
         if not address.only_local:
             return
-        brokers = {split(broker)[0] for broker in told.by}
+        brokers = {split(broker)[0] for broker in source.by}
         remote = {
-            host: name for host, name in told.clients.items() if host not in brokers and not is_local(host)
+            host: name for host, name in source.clients.items() if host not in brokers and not is_local(host)
         }
         if not remote:
             return
         names = dict.fromkeys(remote.values())
         yield self.finding(
             f"address {address.shown}",
-            f"{_brokers(told)} is advertised as {address.shown}, which means the client's own host:"
+            f"{_brokers(source)} is advertised as {address.shown}, which means the client's own host:"
             f" {some_of(names)} at {some_of(remote)} looks for it there.",
             "Set advertised.listeners of the broker to a name or an address that clients can reach; with several"
             " networks, make a listener for each.",
-            _seen(told.exchanges),
+            _seen(source.exchanges),
             filter_text=f"{_FILTER} and ({' or '.join(map(of_client, names))})",
         )
 
-    def _not_reached(self, address: Address, told: AddressSource, reached: Reached) -> Iterator[Finding]:
+    def _not_reached(self, address: Address, source: AddressSource, reached: Reached) -> Iterator[Finding]:
         """Find an address to which all attempts to connect failed."""
         outcomes = self._advertised.known.outcomes(self.scene.capture, address, reached)
         if not outcomes or Outcome.ACCEPTED in outcomes:
@@ -94,10 +94,10 @@ class AdvertisedListeners(Rule):
         was = f"{'were' if len(outcomes) > 1 else 'was'} {'' if how == 'refused' else 'not '}{how}"
         yield self.finding(
             f"address {address.shown}",
-            f"{_brokers(told)} is advertised as {address.shown}, and {tried} {was}.",
+            f"{_brokers(source)} is advertised as {address.shown}, and {tried} {was}.",
             "Check that the broker is up and listens there, and that clients can reach that address; if not, set "
             "advertised.listeners to an address that they can reach.",
-            _seen(told.exchanges),
+            _seen(source.exchanges),
             filter_text=_FILTER,
             # one or two refusals may come from a starting broker
             severity=Severity.MEDIUM if refused == len(outcomes) < _ATTEMPTS else self.severity,
@@ -105,35 +105,36 @@ class AdvertisedListeners(Rule):
 
     def _elsewhere(self, reached: Reached) -> Iterator[Finding]:
         """Find that the capture has a connection to none of the advertised addresses."""
-        capture, told = self.scene.capture, self._advertised.known.told
+        capture, advertised = self.scene.capture, self._advertised.known.sources
         ports = {port for _, port in reached}
-        for address in told:
+        for address in advertised:
             hosts = address.hosts(capture, reached)
             # a name without a known address may be any host with that port
             if any((host, address.port) in reached for host in hosts) or (
                 not hosts and address.port in ports
             ):
                 return
-        if not told:
+        if not advertised:
             return
-        by = {broker: None for each in told.values() for broker in each.by}
+        by = {broker: None for each in advertised.values() for broker in each.by}
         yield self.finding(
             "advertised addresses",
             f"Clients of {some_of(map(capture.names.shown, by))} are directed to"
-            f" {some_of(address.shown for address in told)}, and the capture shows no connection to"
-            f" {'any of these' if len(told) > 1 else 'that'}: they bypass the place of capture, or cannot reach it.",
+            f" {some_of(address.shown for address in advertised)}, and the capture shows no connection to"
+            f" {'any of these' if len(advertised) > 1 else 'that'}: they bypass the place of capture, or cannot"
+            " reach it.",
             "If clients should stay on the captured path (a proxy, a port mapping, a load balancer), the advertised "
             "addresses have to lead there: set advertised.listeners, or let the proxy rewrite them. If these "
             "connections are elsewhere, capture there too.",
-            _seen(sorted({each for where in told.values() for each in where.exchanges})),
+            _seen(sorted({each for where in advertised.values() for each in where.exchanges})),
             filter_text=_FILTER,
             severity=Severity.LOW,
             certainty=Certainty.POSSIBLE,
         )
 
 
-def _brokers(told: AddressSource) -> str:
-    known = sorted(broker for broker in told.brokers if broker >= 0)
+def _brokers(source: AddressSource) -> str:
+    known = sorted(broker for broker in source.brokers if broker >= 0)
     return f"Broker {words.ranges(known)}" if known else "A broker"
 
 

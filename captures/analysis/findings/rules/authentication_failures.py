@@ -51,7 +51,7 @@ class _Refusals:
     refusals: dict[str, None] = field(default_factory=dict)
     messages: dict[str, None] = field(default_factory=dict)
     hosts: dict[str, None] = field(default_factory=dict)
-    told: int = 0
+    announced: int = 0
     by_broker: int = 0
 
 
@@ -104,13 +104,13 @@ class AuthenticationFailures(Rule):
             known = begun.known
             by_broker = ended_by_broker(self.scene.capture, connection) is not None
             over = ended(self.scene.capture, connection) is not None
-            if known.authenticated or (not known.refusal and not over) or _went_well(known):
+            if known.authenticated or (not known.refusal and not over) or _succeeded(known):
                 continue
             key = begun.client, begun.broker, known.mechanism or "SASL", known.principal or ""
             refused = found.setdefault(key, _Refusals())
             refused.seen.note(begun.number, begun.time)
             refused.hosts[begun.host.strip("[]")] = None
-            refused.told += bool(known.refusal)
+            refused.announced += bool(known.refusal)
             refused.by_broker += by_broker
             if known.refusal:
                 refused.refusals[known.refusal] = None
@@ -124,23 +124,23 @@ class AuthenticationFailures(Rule):
     ) -> Finding:
         seen, shown = refused.seen, self.scene.capture.names.shown(broker)
         who = f"{client} as {principal}" if principal else client
-        said = f"{mechanism} authentication of {who} at {shown} failed on {words.counted(seen.count, 'connection')}"
+        sentence = f"{mechanism} authentication of {who} at {shown} failed on {words.counted(seen.count, 'connection')}"
         if refused.refusals:
-            said += f" ({', '.join(refused.refusals)})"
+            sentence += f" ({', '.join(refused.refusals)})"
         elif refused.by_broker:
-            said += ": the broker closed the connection without an answer"
+            sentence += ": the broker closed the connection without an answer"
         else:
-            said += ": the client closed the connection before it was done"
+            sentence += ": the client closed the connection before it was done"
         if refused.messages:
-            said += f": {words.clipped(next(iter(refused.messages)), 120)}".rstrip(".")
+            sentence += f": {words.clipped(next(iter(refused.messages)), 120)}".rstrip(".")
         if seen.count >= self.limit("loop"):
             rate = seen.count * SECOND / max(seen.last - seen.first, SECOND)
-            said += (
+            sentence += (
                 f"; it tries again and again, {rate:.1f} times a second for {span(seen.last - seen.first)}"
             )
         return self.finding(
             f"client {who}, {mechanism} at {shown}",
-            f"{said}.",
+            f"{sentence}.",
             _advice(refused),
             seen,
             filter_text=f"{_shown_by(refused)} and {one_of('client.host', refused.hosts)}"
@@ -150,12 +150,12 @@ class AuthenticationFailures(Rule):
         )
 
 
-def _went_well(known: Introduction) -> bool:
+def _succeeded(known: Introduction) -> bool:
     return known.authenticated is None and not known.refusal and not known.mechanism
 
 
 def _shown_by(refused: _Refusals) -> str:
-    if refused.told == refused.seen.count:
+    if refused.announced == refused.seen.count:
         return f"api in {{SaslHandshake, SaslAuthenticate}} and {one_of('error', refused.refusals)}"
     return "(sasl_token or api in {SaslHandshake, SaslAuthenticate})"
 
@@ -176,7 +176,7 @@ def _advice(refused: _Refusals) -> str:
             "Set sasl.mechanism to one that the broker's answer lists, or add it to sasl.enabled.mechanisms of the"
             " listener."
         )
-    if refused.told or refused.by_broker:
+    if refused.announced or refused.by_broker:
         return (
             "Check that user and password (token, ticket) are right and not expired, and that the broker knows the "
             "user (kafka-configs --entity-type users for SCRAM). Brokers give the reason only in their log. A loop "

@@ -36,12 +36,12 @@ class CaptureLosses(Rule):
 
     def _twice(self) -> Iterator[Finding]:
         streams = self.scene.capture.connections.streams
-        again, size = int(streams.retransmitted.sum()), int(streams.end.sum())
-        if captured_twice(again, size):
+        retransmitted, size = int(streams.retransmitted.sum()), int(streams.end.sum())
+        if captured_twice(retransmitted, size):
             yield self.finding(
                 "captured twice",
-                f"{words.volume(again)} of {words.volume(size)} were captured more than once: TCP figures on lost and "
-                f"repeated segments are unreliable.",
+                f"{words.volume(retransmitted)} of {words.volume(size)} were captured more than once: "
+                "TCP figures on lost and repeated segments are unreliable.",
                 "If packets pass several interfaces, capture on one instead of all (tcpdump -i any).",
                 _when(self, range(len(self.scene.capture.connections))),
                 severity=Severity.INFO,
@@ -81,11 +81,11 @@ class CaptureLosses(Rule):
             parts.append(f"{words.counted(len(statistics.damage), 'place')} of the file could not be read")
         if not parts:
             return
-        said = "; ".join(parts)
+        text = "; ".join(parts)
         concerned = np.unique(np.flatnonzero((streams.lost > 0) | (streams.cut > 0)) // 2)[:_SHOWN].tolist()
         yield self.finding(
             "capture",
-            f"{said[0].upper()}{said[1:]}: other findings about these connections may be wrong.",
+            f"{text[0].upper()}{text[1:]}: other findings about these connections may be wrong.",
             "Capture with a larger buffer (tcpdump -B, kproxy sniff --buffer-size), with the whole packets (-s 0), to a"
             " faster disk, and only the ports of the brokers. Record with kproxy proxy with a larger --queue, or with"
             " --lossless.",

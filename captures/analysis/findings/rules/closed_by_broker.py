@@ -147,19 +147,19 @@ class ClosedByBroker(Rule):
 
     def _finding(self, broker: str, reason: Reason, closed: _Closures) -> Finding:
         shown, case = self.scene.capture.names.shown(broker), _CASES[reason]
-        said = (
+        text = (
             f"{shown} closed {words.counted(closed.count, 'connection')} of {some_of(closed.clients)}:"
             f" {case.meaning}"
         )
         if reason is Reason.IDLE:
             least, most = span(closed.shortest), span(closed.longest)
-            said += f" for {least}" + ("" if least == most else f" to {most}")
+            text += f" for {least}" + ("" if least == most else f" to {most}")
         elif closed.asked and reason is not Reason.ANSWERED:
-            said += f". The request before: {some_of(closed.asked)}"
+            text += f". The request before: {some_of(closed.asked)}"
         connections = closed.connections[:_SHOWN]
         return self.finding(
             f"broker {shown}, {reason.value}",
-            f"{said}.",
+            f"{text}.",
             case.advice,
             closed.seen,
             filter_text=one_of("connection", connections),

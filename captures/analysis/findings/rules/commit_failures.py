@@ -131,10 +131,10 @@ class CommitFailures(Rule):
             stuck = self._stuck(key.group, seen)
             api = one_of("api", (api_name(each) for each in sorted(self.apis)))
             about = ", from outside" if outside else ", without a member ID" if key.outside else ""
-            told = self._told(key._replace(outside=outside), failures)
+            summary = self._summary(key._replace(outside=outside), failures)
             yield self.finding(
                 f"group {key.group}, {name}{about}",
-                f"{told}{f', and none succeeded in {span(stuck)}' if stuck else ''}.",
+                f"{summary}{f', and none succeeded in {span(stuck)}' if stuck else ''}.",
                 _ADVICE_OUTSIDE if outside else self._advice(key.code),
                 seen,
                 group=key.group,
@@ -147,7 +147,7 @@ class CommitFailures(Rule):
             )
 
     @staticmethod
-    def _told(key: _Key, failures: _Failures) -> str:
+    def _summary(key: _Key, failures: _Failures) -> str:
         group, how_often = words.line(key.group), times(failures.seen.count)
         clients = some_of(sorted(words.line(client) for client in failures.clients))
         failed = f"failed {how_often} with {error_name(key.code)}"

@@ -107,7 +107,7 @@ class CommitsBackwards(Rule):
         self._latest: dict[_Place, _Commit] = {}
         self._behind: dict[_Place, _Behind] = {}
         self._found: dict[tuple[str, str, _Kind], _Back] = {}
-        self._told: CommitColumns | None = None
+        self._stored: CommitColumns | None = None
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
         if not rows.whole:
@@ -121,7 +121,7 @@ class CommitsBackwards(Rule):
         back = (np.diff(group) == 0) & (np.diff(asked.places) == 0) & (np.diff(asked.offsets) < 0)
         of_groups = np.isin(rows.group, group[1:][back]) if back.any() else rows.nothing
         shown = rows.evidence_of(commits) | of_groups.any() & ~commits
-        self._told = CommitColumns(rows, of_groups & commits & rows.untouched & ~shown)
+        self._stored = CommitColumns(rows, of_groups & commits & rows.untouched & ~shown)
         return shown
 
     def add(self, exchange: Exchange) -> None:
@@ -134,16 +134,16 @@ class CommitsBackwards(Rule):
 
     def _take_in(self, number: float) -> None:
         """Add the commits from columns before exchange `number`."""
-        for told in self._told.before(number) if self._told is not None else ():
-            self._committed(told)
+        for stored in self._stored.before(number) if self._stored is not None else ():
+            self._committed(stored)
 
-    def _committed(self, told: StoredCommit) -> None:
-        for (topic, partition), offset in told.offsets if told.group else ():
-            place = _Place(told.group, topic, partition)
-            commit = _Commit(offset, told.client, told.member)
+    def _committed(self, stored: StoredCommit) -> None:
+        for (topic, partition), offset in stored.offsets if stored.group else ():
+            place = _Place(stored.group, topic, partition)
+            commit = _Commit(offset, stored.client, stored.member)
             before = self._latest.get(place)
             if before is not None and offset < before.offset:
-                self._goes_back(told, place, before, commit)
+                self._goes_back(stored, place, before, commit)
             elif place in self._behind and offset >= self._behind[place].highest:
                 del self._behind[place]
             self._latest[place] = commit
@@ -165,7 +165,7 @@ class CommitsBackwards(Rule):
                     behind.back.given += behind.highest - offset
                     del self._behind[place]
 
-    def _goes_back(self, told: StoredCommit, place: _Place, before: _Commit, commit: _Commit) -> None:
+    def _goes_back(self, stored: StoredCommit, place: _Place, before: _Commit, commit: _Commit) -> None:
         if before.member and not commit.member:
             kind = _Kind.RESET
         else:
@@ -177,10 +177,10 @@ class CommitsBackwards(Rule):
         back = self._found.setdefault((place.group, place.topic, kind), _Back())
         known = self._behind.get(place)
         highest = before.offset if known is None else max(known.highest, before.offset)
-        self._behind[place] = _Behind(highest, told.connection, back)
-        if back.number != told.number:
-            back.seen.note(told.number, told.time)
-            back.number = told.number
+        self._behind[place] = _Behind(highest, stored.connection, back)
+        if back.number != stored.number:
+            back.seen.note(stored.number, stored.time)
+            back.number = stored.number
         back.partitions.add(place.partition)
         distance = before.offset - commit.offset
         back.offsets += distance

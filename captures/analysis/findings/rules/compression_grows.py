@@ -19,7 +19,7 @@ from captures.exchanges import Exchange
 from captures.exchanges.broker_logs import Lack
 from captures.meaning import words
 from dissectors.api_keys import ApiKey
-from dissectors.budget import Budget, of_message
+from dissectors.budget import Budget, message_budget
 from dissectors.records import Batch, Codec
 
 
@@ -77,7 +77,7 @@ class CompressionGrows(Rule):
 
     def add(self, exchange: Exchange) -> None:
         self._produces += 1
-        budget = of_message()
+        budget = message_budget()
         for part in self.scene.records.produced(exchange):
             for batch in part.batches:
                 # message sets of magic 0 and 1 have their codec inside, so they are not compared

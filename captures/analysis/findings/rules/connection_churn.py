@@ -67,31 +67,31 @@ class ConnectionChurn(Rule):
             if connection < len(begun) and begun[connection] >= 0:
                 client, broker = capture.endpoints(connection)
                 found.setdefault((client.rpartition(":")[0], broker), []).append(connection)
-        for (host, broker), mine in found.items():
-            opened = np.sort(begun[np.array(mine, np.int64)])
+        for (host, broker), times in found.items():
+            opened = np.sort(begun[np.array(times, np.int64)])
             most = _most_within(opened, _MINUTE)
             if most < self.limit("opened"):
                 continue
-            life = int(np.median(_lives(self.scene, mine)))
+            life = int(np.median(_lives(self.scene, times)))
             if life <= self.limit("life") * SECOND // 1000:
-                yield self._finding(host, broker, mine, most, life)
+                yield self._finding(host, broker, times, most, life)
 
-    def _finding(self, host: str, broker: str, mine: list[int], most: int, life: int) -> Finding:
+    def _finding(self, host: str, broker: str, opened: list[int], most: int, life: int) -> Finding:
         names, begun = self.scene.capture.names, self.scene.capture.connections.syn_time
         seen = Occurrences()
-        for connection in mine:
+        for connection in opened:
             seen.note(0, int(begun[connection]))
-        clients = some_of({self._clients[each]: None for each in mine if self._clients[each]})
+        clients = some_of({self._clients[each]: None for each in opened if self._clients[each]})
         shown_host, shown = names.shown_host(host), names.shown(broker)
         return self.finding(
             f"client {shown_host}, broker {shown}",
-            f"{shown_host}{f' ({clients})' if clients else ''} opened {len(mine):,} connections to {shown}, up to"
+            f"{shown_host}{f' ({clients})' if clients else ''} opened {len(opened):,} connections to {shown}, up to"
             f" {most:,} within a minute; half of them lived no longer than {span(life)}.",
             "Keep one producer or consumer for the life of the process (both may be shared or pooled), and see "
             "closed_by_broker and authentication_failures if connections break.",
             seen,
             filter_text=f"client.host == {quoted(host.strip('[]'))} and broker == {quoted(broker)}",
-            connections=mine[:_SHOWN],
+            connections=opened[:_SHOWN],
         )
 
 

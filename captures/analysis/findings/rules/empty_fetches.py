@@ -93,15 +93,17 @@ class EmptyFetches(Rule):
     def deciding(self, rows: DecisionColumns) -> Bools | None:
         if not rows.whole:
             return None
-        mine, clients = rows.of_consumers & rows.answered, rows.clients
+        fetches, clients = rows.of_consumers & rows.answered, rows.clients
         sizes = rows.columns.ragged("flow_bytes")
-        size = np.bincount(sizes.rows, sizes.values, len(mine))
+        size = np.bincount(sizes.rows, sizes.values, len(fetches))
         least = rows.columns.flat("min_bytes")
         for found, limit in ((size == 0, "count"), ((size > 1) & (size < least), "delayed")):
-            lines = RowGroups(rows.columns.flat("connection")[mine], clients[0][mine])
-            if max(lines.sums(found[mine]), default=0) >= self.limit(limit):
+            lines = RowGroups(rows.columns.flat("connection")[fetches], clients[0][fetches])
+            if max(lines.sums(found[fetches]), default=0) >= self.limit(limit):
                 return None
-        return rows.evidence_of(mine & (rows.latency != NO_VALUE) & (rows.columns.flat("response_told") > 0))
+        return rows.evidence_of(
+            fetches & (rows.latency != NO_VALUE) & (rows.columns.flat("response_told") > 0)
+        )
 
     def add(self, exchange: Exchange) -> None:
         client = consumer(exchange)
@@ -123,7 +125,7 @@ class EmptyFetches(Rule):
             line.delayed.add(exchange)
 
     def findings(self) -> Iterator[Finding]:
-        told: dict[str, tuple[_Line, _FetchCounts]] = {}
+        by_client: dict[str, tuple[_Line, _FetchCounts]] = {}
         waiting: dict[str, tuple[_Line, _FetchCounts]] = {}
         share = self.limit("share") / 100
         for line, fetching in self._lines.items():
@@ -132,14 +134,17 @@ class EmptyFetches(Rule):
                 fetching.busiest.count >= self.limit("count")
                 and fetching.busiest.rate >= self.limit("rate")
                 and empty.count >= share * fetching.fetches
-                and (line.client not in told or told[line.client][1].busiest.rate < fetching.busiest.rate)
+                and (
+                    line.client not in by_client
+                    or by_client[line.client][1].busiest.rate < fetching.busiest.rate
+                )
             ):
-                told[line.client] = line, fetching
+                by_client[line.client] = line, fetching
             if delayed.count >= self.limit("delayed") and delayed.count >= share * (
                 fetching.fetches - empty.count
             ):
                 waiting.setdefault(line.client, (line, fetching))
-        yield from (self._empty(line, fetching) for line, fetching in told.values())
+        yield from (self._empty(line, fetching) for line, fetching in by_client.values())
         yield from (self._delayed(line, fetching) for line, fetching in waiting.values())
 
     def _empty(self, line: _Line, fetching: _FetchCounts) -> Finding:

@@ -207,7 +207,7 @@ class HangingTransactions(Rule):
     def findings(self) -> Iterator[Finding]:
         yield from self._still_open()
         for name, refused in self._refused.items():
-            yield self._told_refused(name, refused)
+            yield self._refused_finding(name, refused)
         for name, aborted in self._aborted.items():
             yield self.finding(
                 f"transactional ID {name}, aborted",
@@ -264,7 +264,7 @@ class HangingTransactions(Rule):
                 certainty=Certainty.INFERRED,
             )
 
-    def _told_refused(self, name: str, refused: _LateEndTxn) -> Finding:
+    def _refused_finding(self, name: str, refused: _LateEndTxn) -> Finding:
         age, timeout = refused.age, refused.timeout
         if age is not None and timeout is not None and age > timeout:
             why = (

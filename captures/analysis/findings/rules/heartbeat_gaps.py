@@ -93,8 +93,8 @@ class HeartbeatGaps(Rule):
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
         self._calls = False
-        self._told = False  # a session timeout
-        self._heard: OrderedDict[tuple[str, str], _LastContact] = OrderedDict()
+        self._timeouts = False  # a session timeout
+        self._contacts: OrderedDict[tuple[str, str], _LastContact] = OrderedDict()
         self._late: dict[str, _Late] = {}
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
@@ -105,10 +105,14 @@ class HeartbeatGaps(Rule):
         if not rows.whole:
             return None
         columns = rows.columns
-        member, time, told = columns.flat("member"), columns.flat("time"), columns.flat("session_timeout_ms")
+        member, time, timeout = (
+            columns.flat("member"),
+            columns.flat("time"),
+            columns.flat("session_timeout_ms"),
+        )
         calls = rows.of_api(self.apis or ()) & (member >= 0) & (rows.group >= 0)
         newer = calls & rows.of_api(HEARTBEATS)
-        sessions = [*told[calls & (told > 0)].tolist(), *[self.limit("session")] * bool(newer.any())]
+        sessions = [*timeout[calls & (timeout > 0)].tolist(), *[self.limit("session")] * bool(newer.any())]
         order = np.flatnonzero(calls)
         order = order[np.lexsort((order, member[order], rows.group[order]))]
         same = (np.diff(member[order]) == 0) & (np.diff(rows.group[order]) == 0)
@@ -120,7 +124,7 @@ class HeartbeatGaps(Rule):
         members = np.cumsum(np.append(0, ~same))[: len(order)]
         found = rows.nothing
         found[order] = np.isin(members, members[late])
-        telling = newer | calls & (told > 0)
+        telling = newer | calls & (timeout > 0)
         clean = telling & ~rows.erroneous
         found[np.flatnonzero(clean if clean.any() else telling if telling.any() else calls)[:1]] = True
         return found
@@ -137,46 +141,46 @@ class HeartbeatGaps(Rule):
         self._calls = True
         key = group, member
         if exchange.api_key == ApiKey.LEAVE_GROUP or number(request, "member_epoch", 0) < 0:
-            self._heard.pop(key, None)
+            self._contacts.pop(key, None)
             return
         if any(error.code not in _OF_MEMBERS for error in exchange.errors):
-            self._heard.pop(key, None)  # it may be no member any more: this is more than a gap
+            self._contacts.pop(key, None)  # it may be no member any more: this is more than a gap
             return
         self._measure(key, exchange, number(request, "session_timeout_ms", 0) * MS)
 
     def intervened(self, exchange: Exchange) -> None:
         """Restart with the member: its coordinator did not get the call, or the member not the response."""
         request = exchange.request_body
-        self._heard.pop((group_of(exchange) or "", text(request or {}, "member_id")), None)
+        self._contacts.pop((group_of(exchange) or "", text(request or {}, "member_id")), None)
 
-    def _measure(self, key: tuple[str, str], exchange: Exchange, told: int) -> None:
+    def _measure(self, key: tuple[str, str], exchange: Exchange, timeout: int) -> None:
         # while JoinGroup and SyncGroup wait, the session does not run
         end = exchange.end
-        heard = self._heard.get(key)
-        if exchange.api_key == ApiKey.OFFSET_COMMIT and (heard is None or not heard.session):
+        contact = self._contacts.get(key)
+        if exchange.api_key == ApiKey.OFFSET_COMMIT and (contact is None or not contact.session):
             return  # in the newer protocols commits do not renew the session
-        self._told = self._told or bool(told) or exchange.api_key in HEARTBEATS
+        self._timeouts = self._timeouts or bool(timeout) or exchange.api_key in HEARTBEATS
         # another coordinator restarts the session
-        if heard is not None and exchange.time > heard.time and exchange.broker == heard.broker:
-            self._judge(key, heard, exchange)
-        session = told or (heard.session if heard is not None else 0)
-        latest = max(end, heard.time if heard is not None else 0)
-        self._heard[key] = _LastContact(latest, exchange.number, session, exchange.broker)
-        self._heard.move_to_end(key)
-        if len(self._heard) > MOST_MEMBERS:
-            self._heard.popitem(last=False)
+        if contact is not None and exchange.time > contact.time and exchange.broker == contact.broker:
+            self._judge(key, contact, exchange)
+        session = timeout or (contact.session if contact is not None else 0)
+        latest = max(end, contact.time if contact is not None else 0)
+        self._contacts[key] = _LastContact(latest, exchange.number, session, exchange.broker)
+        self._contacts.move_to_end(key)
+        if len(self._contacts) > MOST_MEMBERS:
+            self._contacts.popitem(last=False)
 
-    def _judge(self, key: tuple[str, str], heard: _LastContact, exchange: Exchange) -> None:
+    def _judge(self, key: tuple[str, str], contact: _LastContact, exchange: Exchange) -> None:
         newer = exchange.api_key in HEARTBEATS
-        session = round(self.limit("session") * MS) if newer else heard.session
-        gap = exchange.time - heard.time
+        session = round(self.limit("session") * MS) if newer else contact.session
+        gap = exchange.time - contact.time
         if session <= 0 or gap * 100 < session * self.limit("share") or gap > session * _MOST:
             return
         late = self._late.setdefault(key[0], _Late())
         if len(late.clients) < MOST_CLIENTS:
             late.clients.add(client_name(exchange))
         late.seen.note(exchange.number, exchange.time)
-        late.seen.show(heard.number)
+        late.seen.show(contact.number)
         share = 100 * gap / session
         if share > late.share:
             late.longest, late.share, late.session = gap, share, session
@@ -199,6 +203,6 @@ class HeartbeatGaps(Rule):
     def blind(self) -> str:
         if not self._calls:
             return NO_GROUPS
-        if self._told:
+        if self._timeouts:
             return ""
         return "no JoinGroup of a member was captured, which would contain its session timeout"

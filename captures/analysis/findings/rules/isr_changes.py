@@ -77,7 +77,7 @@ class IsrChanges(Rule):
         self._brokers: dict[int, _Replica] = {}
 
     def add(self, exchange: Exchange) -> None:
-        for place, isr, replicas in self._told(exchange):
+        for place, isr, replicas in self._changes_in(exchange):
             before = self._isr.get(place)
             if replicas:
                 self._replicas[place] = replicas
@@ -93,7 +93,9 @@ class IsrChanges(Rule):
             for broker in isr:
                 self._return(exchange, broker, place)
 
-    def _told(self, exchange: Exchange) -> Iterator[tuple[TopicPartition, frozenset[int], frozenset[int]]]:
+    def _changes_in(
+        self, exchange: Exchange
+    ) -> Iterator[tuple[TopicPartition, frozenset[int], frozenset[int]]]:
         """Yield partitions with their ISR, and all their replicas, empty if not in the message."""
         names = whole_ids(self.scene.names)
         match exchange.api_key:
@@ -148,17 +150,17 @@ class IsrChanges(Rule):
     def findings(self) -> Iterator[Finding]:
         for broker, replica in sorted(self._brokers.items()):
             seen, out = replica.seen, replica.out
-            said = f"Broker {broker} was missing from the in-sync replicas of {_partitions(replica.left)}"
+            text = f"Broker {broker} was missing from the in-sync replicas of {_partitions(replica.left)}"
             if out:
-                said += f"; it is still missing from {_partitions(out)}"
+                text += f"; it is still missing from {_partitions(out)}"
                 if replica.alone:
                     have = "has" if len(replica.alone) == 1 else "have"
-                    said += f", of which {len(replica.alone):,} {have} a single replica left"
+                    text += f", of which {len(replica.alone):,} {have} a single replica left"
             else:
-                said += f"; it came back to all of them, after {span(replica.longest)} at most"
+                text += f"; it came back to all of them, after {span(replica.longest)} at most"
             yield self.finding(
                 f"broker {broker}",
-                f"{said}.",
+                f"{text}.",
                 "Check whether the broker runs, is paused (garbage collection), or has slow disks or a slow network; "
                 "see the findings slow_followers and tcp_trouble if replication was captured. Replicas added by a "
                 "reassignment are missing until they have caught up. Otherwise, repair under-replicated partitions "
@@ -198,4 +200,4 @@ def _partitions(found: Iterable[TopicPartition]) -> str:
     grouped: dict[str, list[int]] = {}
     for name, index in sorted(found):
         grouped.setdefault(name, []).append(index)
-    return places.said(grouped)
+    return places.groups_text(grouped)

@@ -81,20 +81,20 @@ class MetadataStorms(Rule):
             self._asked.setdefault((client_name(exchange), host), _MetadataRequests()).add(exchange)
 
     def findings(self) -> Iterator[Finding]:
-        for (client, host), mine in self._asked.items():
-            if mine.busiest.count * SECOND < self.limit("rate") * WINDOW:
+        for (client, host), asked in self._asked.items():
+            if asked.busiest.count * SECOND < self.limit("rate") * WINDOW:
                 continue
-            seen = mine.seen
-            said = (
+            seen = asked.seen
+            text = (
                 f"{client} asked for metadata {words.counted(seen.count, 'time')} within"
-                f" {span(seen.last - seen.first)}, up to {mine.busiest.count:,} times in ten seconds; the answers"
-                f" have {words.volume(mine.response_bytes)}"
+                f" {span(seen.last - seen.first)}, up to {asked.busiest.count:,} times in ten seconds; the answers"
+                f" have {words.volume(asked.response_bytes)}"
             )
-            if mine.all_topics:
-                said += f", and {mine.all_topics:,} of the requests ask for all topics"
+            if asked.all_topics:
+                text += f", and {asked.all_topics:,} of the requests ask for all topics"
             yield self.finding(
                 f"client {client}, host {host}",
-                f"{said}.",
+                f"{text}.",
                 "Reuse producers and consumers instead of creating new ones, leave metadata.max.age.ms"
                 " (topic.metadata.refresh.interval.ms) as it is by default, and ask only for the topics in use.",
                 seen,

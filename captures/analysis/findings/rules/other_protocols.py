@@ -35,13 +35,13 @@ class OtherProtocols(Rule):
             client, broker = capture.shown_endpoints(connection)
             protocol = what.partition(":")[0]
             found.setdefault((client.rpartition(":")[0], broker, protocol), Alike()).add(capture, connection)
-        for (client, broker, protocol), met in found.items():
-            example = words.clipped(capture.foreign[met.connections[0]], 120)
+        for (client, broker, protocol), alike in found.items():
+            example = words.clipped(capture.foreign[alike.connections[0]], 120)
             yield self.finding(
                 f"client {client}, broker {broker}, {protocol}",
-                f"{client} sent {broker} {times(met.seen.count)} something that is not Kafka: {example}.",
+                f"{client} sent {broker} {times(alike.seen.count)} something that is not Kafka: {example}.",
                 "Identify the sender. A health check should just open and close a connection, or use the Kafka "
                 "protocol; keep port scanners out.",
-                met.seen,
-                connections=met.connections[:_SHOWN],
+                alike.seen,
+                connections=alike.connections[:_SHOWN],
             )

@@ -35,7 +35,7 @@ class _ResetGroup:
         self.partitions: dict[str, set[int]] = {}
         self.seen: list[Occurrences] = []
         self.example = ""
-        self._skipped = self._removed = self._beyond = self._again = 0
+        self._skipped = self._removed = self._beyond = self._refetched = 0
 
     def add(self, about: About, reset: Reset) -> None:
         """Add the resets of one client and topic."""
@@ -46,7 +46,7 @@ class _ResetGroup:
         self._skipped += reset.skipped
         self._removed += reset.removed
         self._beyond += reset.beyond
-        self._again += reset.again
+        self._refetched += reset.refetched
 
     def losses(self) -> str:
         """Return what is not read, or read again, in words; empty if nothing is."""
@@ -57,13 +57,13 @@ class _ResetGroup:
                 f"{words.counted(self._skipped, 'offset')} skipped{removed if self._removed else ''}"
             )
         if self._beyond:
-            all_again = self.about.policy is not Policy.LATEST and not self._again
+            all_again = self.about.policy is not Policy.LATEST and not self._refetched
             parts.append(
                 "its position lay beyond the end of the log"
                 + (", and the whole log is read again" if all_again else "")
             )
-        if self._again:
-            parts.append(f"{words.counted(self._again, 'offset')} read again")
+        if self._refetched:
+            parts.append(f"{words.counted(self._refetched, 'offset')} read again")
         return words.listed(parts)
 
     @property
@@ -75,7 +75,7 @@ class _ResetGroup:
             return Severity.MEDIUM if self._skipped else Severity.INFO
         if self._beyond and self.about.policy is Policy.LATEST:
             return Severity.MEDIUM
-        return Severity.HIGH if self._skipped or self._again or self._beyond else Severity.LOW
+        return Severity.HIGH if self._skipped or self._refetched or self._beyond else Severity.LOW
 
 
 class PositionsReset(Rule):
@@ -126,13 +126,13 @@ class PositionsReset(Rule):
             self._resets.offset_fetch(exchange)
 
     def findings(self) -> Iterator[Finding]:
-        told: dict[tuple[str, ...], _ResetGroup] = {}
+        by_cause: dict[tuple[str, ...], _ResetGroup] = {}
         for about, reset in self._resets.found.items():
             # a new group is reported once, however many members and topics it has
             own = () if about.group else (about.client, about.topic)
             key = about.group, about.why.value, about.policy.value, *own
-            told.setdefault(key, _ResetGroup(about)).add(about, reset)
-        yield from (self._told(each) for each in told.values())
+            by_cause.setdefault(key, _ResetGroup(about)).add(about, reset)
+        yield from (self._finding(each) for each in by_cause.values())
         stuck: dict[tuple[str, str], tuple[Occurrences, str]] = {}
         for reader, lost in self._resets.lost.items():
             if lost.why is Why.OUT_OF_RANGE and self._latest - lost.time >= _SOON:
@@ -153,13 +153,13 @@ class PositionsReset(Rule):
                 severity=Severity.MEDIUM,
             )
 
-    def _told(self, told: _ResetGroup) -> Finding:
-        about, clients = told.about, some_of(told.clients)
+    def _finding(self, group: _ResetGroup) -> Finding:
+        about, clients = group.about, some_of(group.clients)
         who = f"Group {about.group} ({clients})" if about.group else f"Client {clients}"
-        where = {topic: sorted(partitions) for topic, partitions in told.partitions.items()}
-        cause = _CAUSES[about.why].format(where=places.said(where))
+        where = {topic: sorted(partitions) for topic, partitions in group.partitions.items()}
+        cause = _CAUSES[about.why].format(where=places.groups_text(where))
         how = ": ".join(
-            filter(None, (f"{who} {cause} and continued at the {_ENDS[about.policy]}", told.losses()))
+            filter(None, (f"{who} {cause} and continued at the {_ENDS[about.policy]}", group.losses()))
         )
         reset = f"{about.why.value}, {about.policy.value}"
         if about.group:
@@ -172,11 +172,11 @@ class PositionsReset(Rule):
             shown = f"api in {{Fetch, ListOffsets}} and {of_client(about.client)} and {of_topic(about.topic)}"
         return self.finding(
             subject,
-            f"{how}{f' ({told.example})' if told.example else ''}.",
+            f"{how}{f' ({group.example})' if group.example else ''}.",
             _ADVICE[about.why],
-            together(told.seen),
+            together(group.seen),
             filter_text=shown,
-            severity=told.severity,
+            severity=group.severity,
             certainty=Certainty.INFERRED,
         )
 

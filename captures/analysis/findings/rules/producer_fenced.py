@@ -122,8 +122,8 @@ def _rival(known: Transaction, exchange: Exchange) -> Init | None:
     if not known.inits:
         return None
     latest = known.inits[-1]
-    mine = client_name(exchange)
-    if latest.client != mine:
+    client = client_name(exchange)
+    if latest.client != client:
         return latest
     # both may share a client ID: then the same client sent InitProducerId on two connections
     return latest if len(known.inits) > 1 and latest.connection != known.inits[0].connection else None

@@ -36,18 +36,20 @@ class RecordsDoubled(GroupRule):
 
     def of_group(self, timeline: GroupTimeline, labels: Labels) -> Iterator[Finding]:
         """Yield a finding if there are any."""
-        found = [(rebalance, again) for rebalance in timeline.rebalances for again in rebalance.again]
-        total = sum(again.count for _, again in found)
+        found = [
+            (rebalance, refetched) for rebalance in timeline.rebalances for refetched in rebalance.refetched
+        ]
+        total = sum(refetched.count for _, refetched in found)
         if not total:
             return
         seen = Occurrences()
-        for rebalance, again in found:
-            seen.note(again.number, rebalance.time)
+        for rebalance, refetched in found:
+            seen.note(refetched.number, rebalance.time)
         causes = sorted({str(rebalance.trigger) for rebalance, _ in found})
-        topics = sorted({again.place.topic for _, again in found})
+        topics = sorted({refetched.place.topic for _, refetched in found})
         yield self.finding(
             subject_of(timeline),
-            f"{words.counted(total, 'offset')} of {partitions({again.place for _, again in found})} "
+            f"{words.counted(total, 'offset')} of {partitions({refetched.place for _, refetched in found})} "
             f"{'was' if total == 1 else 'were'} fetched again by group {words.line(timeline.group)} after rebalances "
             f"({words.listed(causes)}): records that were processed but not committed are processed twice.",
             "Commit processed records before partitions are revoked (onPartitionsRevoked; close() does so), commit "

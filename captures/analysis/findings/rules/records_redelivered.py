@@ -117,7 +117,7 @@ class _Group:
     """
 
     holds: dict[TopicPartition, deque[_Hold]] = field(default_factory=dict)
-    again: deque[_Redelivery] = field(default_factory=lambda: deque(maxlen=_MOST_AGAIN))
+    redelivered: deque[_Redelivery] = field(default_factory=lambda: deque(maxlen=_MOST_AGAIN))
     late: int = 0
 
 
@@ -176,7 +176,9 @@ class RecordsRedelivered(Rule):
                 first, last = number(acquired, "first_offset"), number(acquired, "last_offset")
                 count = number(acquired, "delivery_count")
                 if count > 1:
-                    known.again.append(_Redelivery(place, first, last, count, exchange.end, exchange.number))
+                    known.redelivered.append(
+                        _Redelivery(place, first, last, count, exchange.end, exchange.number)
+                    )
                 self._hold(known, place, _Hold(first, last, exchange.end, member, client, 0, lock))
 
     @staticmethod
@@ -187,10 +189,12 @@ class RecordsRedelivered(Rule):
         members = {timeline.group: timeline.by_id() for timeline in self.scene.groups}
         for name, group in self._groups.items():
             found: dict[_RedeliveryCause, _Redeliveries] = {}
-            for again in group.again:
+            for again in group.redelivered:
                 _note(found, again, group, members.get(name, {}))
-            for why, mine in found.items():
-                yield self._finding(name, why, mine, group.late if why is _RedeliveryCause.LOCK else 0)
+            for why, redeliveries in found.items():
+                yield self._finding(
+                    name, why, redeliveries, group.late if why is _RedeliveryCause.LOCK else 0
+                )
 
     def _finding(self, group: str, why: _RedeliveryCause, found: _Redeliveries, late: int) -> Finding:
         sentence = why.text.format(
@@ -230,15 +234,15 @@ def _note(
     ]
     latest = max(before, key=lambda hold: hold.time, default=None)
     why = _why(latest, again.time, members)
-    mine = found.setdefault(why, _Redeliveries())
-    mine.seen.note(again.number, again.time)
-    mine.places.add(again.place)
-    mine.records += again.last - again.first + 1
-    mine.most = max(mine.most, again.deliveries)
+    redeliveries = found.setdefault(why, _Redeliveries())
+    redeliveries.seen.note(again.number, again.time)
+    redeliveries.places.add(again.place)
+    redeliveries.records += again.last - again.first + 1
+    redeliveries.most = max(redeliveries.most, again.deliveries)
     if latest is not None and why is not _RedeliveryCause.UNKNOWN:
-        mine.names[latest.client] = None
-        mine.lock = max(mine.lock, latest.lock)
-        mine.longest = max(mine.longest, again.time - latest.time)
+        redeliveries.names[latest.client] = None
+        redeliveries.lock = max(redeliveries.lock, latest.lock)
+        redeliveries.longest = max(redeliveries.longest, again.time - latest.time)
 
 
 def _why(latest: _Hold | None, time: int, members: Mapping[str, GroupMember]) -> _RedeliveryCause:

@@ -91,12 +91,12 @@ class RefusedByKafka4(Rule):
 
     def _finding(self, client: str, old: _Old) -> Finding:
         refusing = [broker for broker in old.brokers if refuses_old(self._offered.known, broker)]
-        said = f"{client} uses versions that brokers of Kafka 4.0 and later do not know: {_used(old)}"
+        text = f"{client} uses versions that brokers of Kafka 4.0 and later do not know: {_used(old)}"
         if refusing:
-            said += f"; {some_of(map(self.scene.capture.names.shown, refusing))} is such a broker"
+            text += f"; {some_of(map(self.scene.capture.names.shown, refusing))} is such a broker"
         return self.finding(
             f"client {client}",
-            f"{said}.",
+            f"{text}.",
             "Update the client before the brokers: to the Java client 2.1 or later, librdkafka 1.8.2 or later, or any "
             "client that speaks the protocol of Kafka 2.1. Remove settings that pin an old version"
             " (broker.version.fallback, api_version, config.Version).",

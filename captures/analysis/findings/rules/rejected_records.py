@@ -82,19 +82,19 @@ class RejectedRecords(Rule):
             if part.error in _ADVICE and _sound(part):
                 refusal = _Refusal(client_name(exchange), part.topic, part.error)
                 self._found.setdefault(refusal, Occurrences()).add(exchange)
-                said = next((error.message for error in exchange.errors if error.message), "")
+                message = next((error.message for error in exchange.errors if error.message), "")
                 messages = self._messages.setdefault(refusal, Counter())
-                if said and (said in messages or not messages):
-                    messages[said] += 1
+                if message and (message in messages or not messages):
+                    messages[message] += 1
 
     def findings(self) -> Iterator[Finding]:
         for refusal, seen in self._found.items():
-            said = next(iter(self._messages[refusal]), "")
+            message = next(iter(self._messages[refusal]), "")
             yield self.finding(
                 f"client {refusal.client}, topic {refusal.topic}, {error_name(refusal.code)}",
                 f"The broker refused {words.counted(seen.count, 'batch', 'batches')} of client {refusal.client} for "
-                f"{refusal.topic} with {error_name(refusal.code)}{f': {words.clipped(said, 200)}' if said else ''}; "
-                "nothing of them was written.",
+                f"{refusal.topic} with {error_name(refusal.code)}"
+                f"{f': {words.clipped(message, 200)}' if message else ''}; nothing of them was written.",
                 _ADVICE[refusal.code],
                 seen,
                 filter_text=f"api == Produce and {of_client(refusal.client)} and {of_topic(refusal.topic)}"

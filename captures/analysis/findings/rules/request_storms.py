@@ -98,7 +98,7 @@ class RequestStorms(Rule):
 
     def add(self, exchange: Exchange) -> None:
         found = unexpected(exchange)
-        if not found and not _came_back_empty(exchange):
+        if not found and not _is_empty_response(exchange):
             return
         if found and exchange.api_key in _POLLS and _brought_records(exchange.response_body):
             return  # other partitions succeeded
@@ -140,7 +140,7 @@ class RequestStorms(Rule):
         return self.severity if failed and repeated.seen.count >= _MANY else Severity.MEDIUM
 
 
-def _came_back_empty(exchange: Exchange) -> bool:
+def _is_empty_response(exchange: Exchange) -> bool:
     """Return whether a poll that could wait was answered at once without records and without a reason."""
     if exchange.api_key not in _POLLS or exchange.wait or Flag.UNANSWERED in exchange.flag:
         return False

@@ -117,8 +117,10 @@ class SlowFollowers(Rule):
         return known
 
     def _produced(self, exchange: Exchange) -> None:
-        told = rows_by_place(exchange.response_body, "responses", self.scene.names, "partition_responses")
-        for place, row in told:
+        responses = rows_by_place(
+            exchange.response_body, "responses", self.scene.names, "partition_responses"
+        )
+        for place, row in responses:
             base = number(row, "base_offset")
             if base >= 0 and not number(row, "error_code", 0):
                 partition = self._partitions.get(place)
@@ -161,26 +163,26 @@ class SlowFollowers(Rule):
         lag = exchange.time - late.since
         if lag < self.limit("lag") * MS:
             return
-        mine = self._followers.setdefault(follower, _Follower())
-        mine.seen.add(exchange)
-        mine.partitions.add(place)
-        mine.longest = max(mine.longest, lag)
-        mine.farthest = max(mine.farthest, behind)
+        state = self._followers.setdefault(follower, _Follower())
+        state.seen.add(exchange)
+        state.partitions.add(place)
+        state.longest = max(state.longest, lag)
+        state.farthest = max(state.farthest, behind)
 
     def findings(self) -> Iterator[Finding]:
-        for follower, mine in sorted(self._followers.items()):
+        for follower, state in sorted(self._followers.items()):
             grouped: dict[str, list[int]] = {}
-            for name, index in sorted(mine.partitions):
+            for name, index in sorted(state.partitions):
                 grouped.setdefault(name, []).append(index)
-            far = f", {words.counted(mine.farthest, 'record')} behind at most" if mine.farthest > 0 else ""
+            far = f", {words.counted(state.farthest, 'record')} behind at most" if state.farthest > 0 else ""
             yield self.finding(
                 f"broker {follower}",
-                f"Broker {follower} as a follower lagged up to {span(mine.longest)} behind its leaders on"
-                f" {places.said(grouped)}{far}.",
+                f"Broker {follower} as a follower lagged up to {span(state.longest)} behind its leaders on"
+                f" {places.groups_text(grouped)}{far}.",
                 "See whether the follower was paused (garbage collection, SIGSTOP), whether its disks and network are"
                 " fast enough, and num.replica.fetchers. After a broker restarts, this is normal until it has caught "
                 "up.",
-                mine.seen,
+                state.seen,
                 filter_text=f"api == Fetch and (request.replica_id == {follower}"
                 f" or request.replica_state.replica_id == {follower}){on_topics(grouped)}",
                 certainty=Certainty.INFERRED,

@@ -124,17 +124,17 @@ class SlowPolls(GroupRule):
         known = (members.get(cause.member) for cause in causes)
         limit = max((member.rebalance_timeout or 0 for member in known if member is not None), default=0)
         # this reason comes from Java, whose request has max.poll.interval.ms; that of aiokafka has another setting
-        said = trigger is Trigger.REBALANCE_TIMEOUT or all(
+        is_limit = trigger is Trigger.REBALANCE_TIMEOUT or all(
             cause.certainty is Certainty.OBSERVED for cause in causes
         )
-        told = f" ({'' if said else 'its rebalance timeout is '}{span(limit)})" if limit else ""
+        limit_text = f" ({'' if is_limit else 'its rebalance timeout is '}{span(limit)})" if limit else ""
         if trigger is Trigger.REBALANCE_TIMEOUT:
-            told = f"the rebalance timeout{told}"
+            limit_text = f"the rebalance timeout{limit_text}"
         sentence = what.format(
             names=named(cause.instance or cause.client for cause in causes),
             group=words.line(timeline.group),
             times=times(len(causes)),
-            limit=told,
+            limit=limit_text,
         )
         return self.finding(
             f"{subject_of(timeline)}, {subject}",

@@ -72,9 +72,9 @@ class SmallBatches(Rule):
         self._clients: dict[str, _BatchSizes] = {}
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
-        mine, sent = rows.of_api({ApiKey.PRODUCE}), rows.produced
+        produces, sent = rows.of_api({ApiKey.PRODUCE}), rows.produced
         unknown = ((sent.uncounted > 0) | (sent.batches == 0)).any()
-        if not rows.whole or unknown or not rows.untouched[mine].all():
+        if not rows.whole or unknown or not rows.untouched[produces].all():
             return None
         clients, names = rows.clients
         count = len(names)
@@ -82,14 +82,14 @@ class SmallBatches(Rule):
             np.bincount(sent.client, values, count) for values in (None, sent.records, sent.size)
         )
         small = (records <= self.limit("records") * batches) & (size <= self.limit("size") * batches)
-        small &= np.bincount(clients[mine], minlength=count) >= self.limit("requests")
+        small &= np.bincount(clients[produces], minlength=count) >= self.limit("requests")
         times = rows.columns.flat("time")
         for client in np.flatnonzero(small).tolist():
             busiest = Busiest()
-            for time in times[mine & (clients == client)].tolist():
+            for time in times[produces & (clients == client)].tolist():
                 busiest.add(time)
             small[client] = busiest.count >= self.limit("requests") and busiest.rate >= self.limit("rate")
-        evidence = rows.evidence_of(mine)
+        evidence = rows.evidence_of(produces)
         small |= np.bincount(clients[evidence], minlength=count) >= self.limit("requests")
         found: Bools = small[clients] | evidence
         return found

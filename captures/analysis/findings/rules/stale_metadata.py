@@ -95,11 +95,13 @@ class StaleMetadata(Rule):
         self._staleness.add(exchange)
 
     def findings(self) -> Iterator[Finding]:
-        told: dict[str, _EpisodeGroup] = {}
+        by_client: dict[str, _EpisodeGroup] = {}
         for (client, topic), episodes in self._staleness.known.result():
-            told.setdefault(self._subject(client, episodes), _EpisodeGroup()).add(client, topic, episodes)
-        for subject, met in told.items():
-            yield self._finding(subject, met)
+            by_client.setdefault(self._subject(client, episodes), _EpisodeGroup()).add(
+                client, topic, episodes
+            )
+        for subject, group in by_client.items():
+            yield self._finding(subject, group)
 
     def _subject(self, client: str, episodes: Episodes) -> str:
         """Return the subject under which a client's episodes with a topic are reported."""
@@ -108,26 +110,28 @@ class StaleMetadata(Rule):
         gone = episodes.since is not None and episodes.codes <= _GONE
         return f"client {client}, topics that do not exist" if gone else f"client {client}"
 
-    def _finding(self, subject: str, met: _EpisodeGroup) -> Finding:
-        seen, codes = together(met.seen), met.codes
-        were = "was" if len(met.clients) == 1 else "were"
-        said = f"{some_of(met.clients)} {were} refused {times(seen.count)} on {some_of(met.topics)}"
-        said += f" ({error_names(codes)})"
-        if met.refreshes:
-            said += f", asked for metadata {times(met.refreshes)}"
-        if met.open:
-            said += ", and had no success after that"
-            if met.open_for:
-                said += f"; the last error came {span(met.open_for)} after the first"
+    def _finding(self, subject: str, episodes: _EpisodeGroup) -> Finding:
+        seen, codes = together(episodes.seen), episodes.codes
+        were = "was" if len(episodes.clients) == 1 else "were"
+        text = f"{some_of(episodes.clients)} {were} refused {times(seen.count)} on {some_of(episodes.topics)}"
+        text += f" ({error_names(codes)})"
+        if episodes.refreshes:
+            text += f", asked for metadata {times(episodes.refreshes)}"
+        if episodes.open:
+            text += ", and had no success after that"
+            if episodes.open_for:
+                text += f"; the last error came {span(episodes.open_for)} after the first"
         else:
-            said += f", and continued after {span(met.longest)}{' at most' if met.healed > 1 else ''}"
+            text += (
+                f", and continued after {span(episodes.longest)}{' at most' if episodes.healed > 1 else ''}"
+            )
         return self.finding(
             subject,
-            f"{said}.",
-            _GONE_ADVICE if met.open and codes <= _GONE else _MOVED_ADVICE,
+            f"{text}.",
+            _GONE_ADVICE if episodes.open and codes <= _GONE else _MOVED_ADVICE,
             seen,
-            filter_text=f"{with_errors(codes)}{on_topics(met.topics)}{of_clients(met.clients)}",
-            severity=self._severity(max(met.longest, met.open_for), healed=not met.open),
+            filter_text=f"{with_errors(codes)}{on_topics(episodes.topics)}{of_clients(episodes.clients)}",
+            severity=self._severity(max(episodes.longest, episodes.open_for), healed=not episodes.open),
         )
 
     def _severity(self, longest: int, *, healed: bool) -> Severity:

@@ -12,7 +12,7 @@ from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.common import NO_FETCH, consumer
 from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit, times
-from captures.analysis.findings.standing import StandingPositions
+from captures.analysis.findings.standing import StuckPositions
 from captures.analysis.groups.vocabulary import Certainty
 from captures.arrays import Bools
 from captures.exchanges import Exchange
@@ -76,7 +76,7 @@ class _StuckPosition:
 _Place = TypeVar("_Place")
 
 
-def _stands(
+def _stuck_position(
     known: dict[_Place, _StuckPosition], place: _Place, offset: int, end: int, exchange: Exchange
 ) -> _StuckPosition | None:
     """Record a position; return its state, None if there is nothing to read after it."""
@@ -131,7 +131,7 @@ class StuckPosition(Rule):
     def deciding(self, rows: DecisionColumns) -> Bools | None:
         if not rows.whole or not rows.untouched.all():
             return None
-        standing = StandingPositions(rows, self.limit("times"))
+        standing = StuckPositions(rows, self.limit("times"))
         found = standing.fetched(self.limit("fetched") * MS) | standing.committed(
             self.limit("committed") * MS
         )
@@ -167,7 +167,7 @@ class StuckPosition(Rule):
                 self._fetched.pop(place, None)
                 continue
             self._ends_at(part.topic, part.partition, end)
-            standing = _stands(self._fetched, place, offset, end, exchange)
+            standing = _stuck_position(self._fetched, place, offset, end, exchange)
             if standing is not None:
                 standing.full += bool(part.size)
                 standing.waits = committed and part.last_stable_offset == offset
@@ -181,7 +181,7 @@ class StuckPosition(Rule):
             if (topic, partition) not in self._ends:
                 continue
             place = _CommittedPartition(group, topic, partition)
-            standing = _stands(self._committed, place, offset, self._ends[topic, partition], exchange)
+            standing = _stuck_position(self._committed, place, offset, self._ends[topic, partition], exchange)
             if standing is not None:
                 self._keep(self._groups, place, standing, self.limit("committed"))
 

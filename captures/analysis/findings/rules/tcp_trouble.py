@@ -30,7 +30,7 @@ class _Path:
     connections: list[int] = field(default_factory=list)
     packets: list[int] = field(default_factory=lambda: [0, 0])
     bytes: list[int] = field(default_factory=lambda: [0, 0])
-    again: list[int] = field(default_factory=lambda: [0, 0])
+    retransmitted: list[int] = field(default_factory=lambda: [0, 0])
     segments: list[float] = field(default_factory=lambda: [0.0, 0.0])
     reordered: list[int] = field(default_factory=lambda: [0, 0])
     closed: list[int] = field(default_factory=lambda: [0, 0])
@@ -100,7 +100,7 @@ class TcpTrouble(Rule):
 
     def _lost(self, client: str, broker: str, path: _Path, side: int) -> Iterator[Finding]:
         lost = max(round(path.segments[side]), path.samples[side]) + path.reordered[side]
-        if captured_twice(path.again[side], path.bytes[side]):
+        if captured_twice(path.retransmitted[side], path.bytes[side]):
             return
         share = 100 * lost / max(path.packets[side], 1)
         if lost < self.limit("segments") or share < self.limit("lost"):
@@ -109,7 +109,7 @@ class TcpTrouble(Rule):
         yield self.finding(
             f"network {sender} to {receiver}, loss",
             f"From {sender} to {receiver}, about {lost:,} of {path.packets[side]:,} segments ({share:.1f}%) were"
-            f" lost, late or sent again ({words.volume(path.again[side])} twice in the capture).",
+            f" lost, late or sent again ({words.volume(path.retransmitted[side])} twice in the capture).",
             "The network between them loses or reorders packets: check its interfaces (errors, drops, duplex, MTU), "
             "the hosts' queues, and limits of virtual networks. Kafka's latencies on this path are not the broker's.",
             path.seen(self.scene.capture, []),
@@ -151,7 +151,7 @@ def _paths(capture: Capture) -> dict[tuple[str, str], _Path]:
     of_connection: dict[int, _Path] = {}
     streams = capture.connections.streams
     # converted at once, because reading single elements of arrays is slow
-    packets, again, late = (
+    packets, retransmitted, late = (
         streams.packets.tolist(),
         streams.retransmitted.tolist(),
         streams.reordered.tolist(),
@@ -164,25 +164,25 @@ def _paths(capture: Capture) -> dict[tuple[str, str], _Path]:
         path.connections.append(connection)
         if handshake >= 0:
             path.trips.append(handshake)
-        mine = capture.client_stream(connection)
-        for side, stream in enumerate((mine, mine ^ 1)):
+        own_stream = capture.client_stream(connection)
+        for side, stream in enumerate((own_stream, own_stream ^ 1)):
             path.packets[side] += packets[stream]
             path.bytes[side] += ends[stream]
-            path.again[side] += again[stream]
-            path.segments[side] += _segments(again[stream], ends[stream], packets[stream])
+            path.retransmitted[side] += retransmitted[stream]
+            path.segments[side] += _segments(retransmitted[stream], ends[stream], packets[stream])
             path.reordered[side] += late[stream]
             path.closed[side] += closed[stream]
     _sampled(capture, of_connection)
     return paths
 
 
-def _segments(again: int, end: int, packets: int) -> float:
-    """Return the least number of segments for `again` retransmitted bytes, by the bytes and packets of the stream.
+def _segments(retransmitted: int, end: int, packets: int) -> float:
+    """Return the least number of segments for `retransmitted` bytes, by the bytes and packets of the stream.
 
     Half of the packets carry data, the others acknowledge; if segmentation is offloaded to the network card, captured
     packets are larger than those on the wire.
     """
-    return again / min(max(2 * end / max(packets, 1), 1), _LARGEST_SEGMENT)
+    return retransmitted / min(max(2 * end / max(packets, 1), 1), _LARGEST_SEGMENT)
 
 
 def _sampled(capture: Capture, paths: dict[int, _Path]) -> None:

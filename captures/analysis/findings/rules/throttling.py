@@ -59,17 +59,17 @@ class ThrottledClients(Rule):
 
     def add(self, exchange: Exchange) -> None:
         self._stats.add(exchange)
-        told, end = number(exchange.response_body, "throttle_time_ms", 0) * MS, exchange.end
+        throttle, end = number(exchange.response_body, "throttle_time_ms", 0) * MS, exchange.end
         if self._until and exchange.response_size:
             until, by = self._until.get(exchange.connection, (0, ("", "")))
             if until:
                 (self._ignored if end < until - _GRACE else self._kept).add(by)
-        if told <= 0:
+        if throttle <= 0:
             return
         key = client_name(exchange), exchange.api
         self._seen.setdefault(key, Occurrences()).add(exchange)
-        if (exchange.latency or 0) < told:
-            self._until[exchange.connection] = end + told, key
+        if (exchange.latency or 0) < throttle:
+            self._until[exchange.connection] = end + throttle, key
         else:
             self._kept.add(key)
 
@@ -91,17 +91,17 @@ class ThrottledClients(Rule):
         return self._kept | open_still
 
     def _finding(self, row: ThrottleRow, seen: Occurrences, *, waited: bool) -> Finding:
-        said = (
+        text = (
             f"{row.client} was throttled on {row.throttled:,} of {words.counted(row.responses, row.api + ' answer')},"
             f" for {span(row.max_ms * MS)} at most and {span(row.total_ms * MS)} in all"
         )
         if row.paused:
-            said += f"; {words.counted(row.paused, 'request')} waited {span(row.paused_total)} for the end of a pause"
+            text += f"; {words.counted(row.paused, 'request')} waited {span(row.paused_total)} for the end of a pause"
         quota = _quota(row.api)
         if (row.client, row.api) in self._ignored:
             return self.finding(
                 f"client {row.client}, {row.api}",
-                f"{said}, but the broker kept answering within that time.",
+                f"{text}, but the broker kept answering within that time.",
                 "The broker announces throttle times but does not enforce them: a bug in the broker. Clients that "
                 "honour them (as the Java client does, KIP-219) pause all that time.",
                 seen,
@@ -110,7 +110,7 @@ class ThrottledClients(Rule):
             )
         return self.finding(
             f"client {row.client}, {row.api}",
-            f"{said}. The quota at work is {quota}.",
+            f"{text}. The quota at work is {quota}.",
             f"If the client should be that fast, raise {quota} for its user or client ID (kafka-configs --alter"
             " --entity-type users or clients); else send and fetch less, in larger and compressed batches. "
             "request.timeout.ms has to be longer than the longest throttle time.",

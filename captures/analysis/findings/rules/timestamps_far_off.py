@@ -75,11 +75,11 @@ class TimestampsFarOff(Rule):
         self._bounds = -self.limit("past"), self.limit("future")
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
-        mine, now = rows.of_api({ApiKey.PRODUCE}), rows.columns.flat("time") // MS
+        produces, now = rows.of_api({ApiKey.PRODUCE}), rows.columns.flat("time") // MS
         earliest, latest = rows.columns.flat("batch_earliest"), rows.columns.flat("batch_latest")
         far = (earliest - now < self._bounds[0]) | (latest - now > self._bounds[1])
-        far &= mine & (earliest != NO_VALUE)
-        return None if rows.ever(f"timestamps beyond {self._bounds}", far) else rows.evidence_of(mine)
+        far &= produces & (earliest != NO_VALUE)
+        return None if rows.ever(f"timestamps beyond {self._bounds}", far) else rows.evidence_of(produces)
 
     def add(self, exchange: Exchange) -> None:
         self._produces += 1

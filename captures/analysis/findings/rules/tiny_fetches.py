@@ -98,8 +98,8 @@ class TinyFetches(Rule):
         # a field with one batch may end with a part of another
         if (held & ((batches == 0) | ((batches == 1) & (sizes.values > least)))).any():
             return None
-        told = rows.of_consumers & (rows.columns.flat("response_told") > 0)
-        return rows.evidence_of(told) | rows.evidence_of(told & (rows.columns.flat("min_bytes") >= 0))
+        answered = rows.of_consumers & (rows.columns.flat("response_told") > 0)
+        return rows.evidence_of(answered) | rows.evidence_of(answered & (rows.columns.flat("min_bytes") >= 0))
 
     def add(self, exchange: Exchange) -> None:
         client = consumer(exchange)

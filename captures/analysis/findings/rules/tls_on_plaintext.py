@@ -40,39 +40,39 @@ class TlsOnPlaintext(Rule):
                 to_plain.setdefault(key, Alike()).add(capture, connection)
             elif _plain_met_tls(capture, connection):
                 to_tls.setdefault(key, Alike()).add(capture, connection)
-        for (client, broker), met in to_plain.items():
+        for (client, broker), alike in to_plain.items():
             yield self._finding(
                 client,
                 broker,
-                met,
-                f"{client} spoke TLS to {broker} {times(met.seen.count)}, and got no TLS answer",
+                alike,
+                f"{client} spoke TLS to {broker} {times(alike.seen.count)}, and got no TLS answer",
                 "The listener seems to be plaintext: set security.protocol of the client to PLAINTEXT or "
                 "SASL_PLAINTEXT, or use the port of the TLS listener.",
                 Certainty.INFERRED,
             )
-        for (client, broker), met in to_tls.items():
+        for (client, broker), alike in to_tls.items():
             yield self._finding(
                 client,
                 broker,
-                met,
-                f"{client} spoke plaintext to {broker} {times(met.seen.count)}, and got a TLS answer",
+                alike,
+                f"{client} spoke plaintext to {broker} {times(alike.seen.count)}, and got a TLS answer",
                 "The listener uses TLS: set security.protocol of the client to SSL or SASL_SSL, or use the port of "
                 "the plaintext listener.",
                 Certainty.OBSERVED,
             )
 
     def _finding(
-        self, client: str, broker: str, met: Alike, said: str, advice: str, certainty: Certainty
+        self, client: str, broker: str, alike: Alike, sentence: str, advice: str, certainty: Certainty
     ) -> Finding:
         return self.finding(
             f"client {client}, broker {broker}",
-            f"{said}.",
+            f"{sentence}.",
             advice,
-            met.seen,
+            alike.seen,
             # a scanner tries once; a client with this configuration tries again
-            severity=self.severity if met.seen.count > 1 else Severity.MEDIUM,
+            severity=self.severity if alike.seen.count > 1 else Severity.MEDIUM,
             certainty=certainty,
-            connections=met.connections[:_SHOWN],
+            connections=alike.connections[:_SHOWN],
         )
 
 

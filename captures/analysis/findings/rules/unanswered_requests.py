@@ -125,13 +125,13 @@ class UnansweredRequests(Rule):
             waited = (int(capture.observed_until(connection)) if over is None else over) - request.time
             if waited - request.waits < limit or ended_by_broker(capture, connection) is not None:
                 continue
-            mine = found.setdefault((request.client, request.broker), _Silence())
-            mine.apis[request.api] = None
-            mine.seen.note(request.number, request.time)
-            mine.longest = max(mine.longest, waited)
-            mine.given_up += over is not None
-        for (client, broker), mine in found.items():
-            yield self._finding(client, broker, mine)
+            silence = found.setdefault((request.client, request.broker), _Silence())
+            silence.apis[request.api] = None
+            silence.seen.note(request.number, request.time)
+            silence.longest = max(silence.longest, waited)
+            silence.given_up += over is not None
+        for (client, broker), silence in found.items():
+            yield self._finding(client, broker, silence)
 
     def blind(self) -> str:
         packets = self.scene.capture.connections.streams.packets.reshape(-1, 2)
@@ -161,19 +161,21 @@ class UnansweredRequests(Rule):
             )
         return found
 
-    def _finding(self, client: str, broker: str, mine: _Silence) -> Finding:
-        shown, several = self.scene.capture.names.shown(broker), mine.seen.count > 1
-        which = f"{mine.seen.count:,} requests" if several else "A request"
+    def _finding(self, client: str, broker: str, silence: _Silence) -> Finding:
+        shown, several = self.scene.capture.names.shown(broker), silence.seen.count > 1
+        which = f"{silence.seen.count:,} requests" if several else "A request"
         over = (
-            "until the client closed the connection" if mine.given_up else "and the connection is still open"
+            "until the client closed the connection"
+            if silence.given_up
+            else "and the connection is still open"
         )
         return self.finding(
             f"client {client}, broker {shown}",
-            f"{which} of {client} to {shown} ({some_of(mine.apis)}) got no answer for"
-            f" {'up to ' if several else ''}{span(mine.longest)}, {over}.",
+            f"{which} of {client} to {shown} ({some_of(silence.apis)}) got no answer for"
+            f" {'up to ' if several else ''}{span(silence.longest)}, {over}.",
             "Check whether the broker was up and busy at that time (its log, garbage collection, request handler idle "
             "ratio), whether it knows the API, and whether packets got through (finding tcp_trouble).",
-            mine.seen,
+            silence.seen,
             filter_text=f"unanswered and {of_client(client)} and broker == {quoted(broker)}",
         )
 

@@ -70,22 +70,22 @@ class UnreachableBrokers(Rule):
         if not any(attempts(self.scene.capture, (Outcome.REFUSED, Outcome.SILENT))):
             return
         for attempt in attempts(self.scene.capture):
-            mine = found.setdefault(attempt.broker, _Attempts())
+            failed = found.setdefault(attempt.broker, _Attempts())
             if attempt.outcome is Outcome.ACCEPTED:
-                mine.accepted.append(attempt.time)
+                failed.accepted.append(attempt.time)
                 continue
-            mine.failed.note(0, attempt.time)
-            mine.refused += attempt.outcome is Outcome.REFUSED
-            mine.clients[attempt.client.rpartition(":")[0]] = None
-            mine.connections.append(attempt.connection)
+            failed.failed.note(0, attempt.time)
+            failed.refused += attempt.outcome is Outcome.REFUSED
+            failed.clients[attempt.client.rpartition(":")[0]] = None
+            failed.connections.append(attempt.connection)
         advertised = self._addresses(found)
         for broker in self._open_before(found):
             found[broker].accepted.insert(0, 0)
-        ports = {broker.rpartition(":")[2] for broker, mine in found.items() if mine.accepted}
-        for broker, mine in found.items():
+        ports = {broker.rpartition(":")[2] for broker, failed in found.items() if failed.accepted}
+        for broker, failed in found.items():
             # advertised addresses that were never reached are found by advertised_listeners
-            if mine.failed and (mine.accepted or broker not in advertised):
-                yield self._finding(broker, mine, elsewhere=broker.rpartition(":")[2] in ports)
+            if failed.failed and (failed.accepted or broker not in advertised):
+                yield self._finding(broker, failed, elsewhere=broker.rpartition(":")[2] in ports)
 
     def blind(self) -> str:
         begun = self.scene.capture.connections.syn_time
@@ -103,25 +103,24 @@ class UnreachableBrokers(Rule):
         capture = self.scene.capture
         return {
             Address(host, address.port).shown
-            for address in self._advertised.known.told
+            for address in self._advertised.known.sources
             for host in address.hosts(capture, ends)
         }
 
-    def _finding(self, broker: str, mine: _Attempts, *, elsewhere: bool) -> Finding:
-        failed, shown = mine.failed, self.scene.capture.names.shown(broker)
-        how = "were refused (RST)" if mine.refused else "were not answered"
-        if 0 < mine.refused < failed.count:
-            how = f"failed, {mine.refused} of them refused (RST)"
+    def _finding(self, broker: str, attempted: _Attempts, *, elsewhere: bool) -> Finding:
+        failed, shown = attempted.failed, self.scene.capture.names.shown(broker)
+        how = "were refused (RST)" if attempted.refused else "were not answered"
+        if 0 < attempted.refused < failed.count:
+            how = f"failed, {attempted.refused} of them refused (RST)"
         sentence = (
             f"{words.counted(failed.count, 'attempt')} to connect to {shown} {how},"
-            f" from {some_of(mine.clients)} within {span(failed.last - failed.first)}"
+            f" from {some_of(attempted.clients)} within {span(failed.last - failed.first)}"
         )
         if failed.count == 1:
-            sentence = (
-                f"An attempt to connect to {shown} {how.replace('were', 'was')}, from {some_of(mine.clients)}"
-            )
-        before = [time for time in mine.accepted if time < failed.first]
-        after = [time for time in mine.accepted if time > failed.last]
+            clients = some_of(attempted.clients)
+            sentence = f"An attempt to connect to {shown} {how.replace('were', 'was')}, from {clients}"
+        before = [time for time in attempted.accepted if time < failed.first]
+        after = [time for time in attempted.accepted if time > failed.last]
         lasting = failed.last - failed.first >= self.limit("lasting") * MS
         severity, certainty = self.severity if lasting else Severity.MEDIUM, Certainty.OBSERVED
         if after:
@@ -130,7 +129,7 @@ class UnreachableBrokers(Rule):
             )
             sentence += came_back
             severity = Severity.MEDIUM if before else Severity.LOW
-        elif mine.accepted:
+        elif attempted.accepted:
             sentence += ", and none was accepted after that"
         elif elsewhere:
             severity, certainty = Severity.LOW, Certainty.INFERRED
@@ -140,21 +139,21 @@ class UnreachableBrokers(Rule):
         return self.finding(
             f"broker {shown}",
             f"{sentence}.",
-            self._advice(mine, elsewhere=elsewhere and not mine.accepted),
+            self._advice(attempted, elsewhere=elsewhere and not attempted.accepted),
             failed,
             severity=severity,
             certainty=certainty,
-            connections=mine.connections[:_SHOWN],
+            connections=attempted.connections[:_SHOWN],
         )
 
     @staticmethod
-    def _advice(mine: _Attempts, *, elsewhere: bool) -> str:
+    def _advice(failed: _Attempts, *, elsewhere: bool) -> str:
         if elsewhere:
             return (
                 "The name of the broker resolves to an address at which it does not listen, mostly ::1 for localhost. "
                 "Let it listen there, or use an address in bootstrap.servers and advertised.listeners."
             )
-        if mine.refused:
+        if failed.refused:
             return (
                 "Check that the broker runs and listens at this address and port (listeners), and that "
                 "advertised.listeners and bootstrap.servers name the right port."

@@ -54,7 +54,7 @@ class UnsupportedVersions(Rule):
         super().__init__(scene)
         self._closings = scene.shared.closings
         self._offered = scene.shared.offered
-        self._told: dict[tuple[str, str], _VersionRefusals] = {}
+        self._refusals: dict[tuple[str, str], _VersionRefusals] = {}
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
         return rows.closing | rows.failed | rows.of_api({ApiKey.API_VERSIONS})
@@ -63,13 +63,13 @@ class UnsupportedVersions(Rule):
         self._closings.add(exchange)
         self._offered.add(exchange)
         if unexpected(exchange, {ErrorCode.UNSUPPORTED_VERSION}):
-            told = self._told.setdefault((client_name(exchange), exchange.broker), _VersionRefusals())
-            told.seen.add(exchange)
-            told.add(exchange.api, exchange.version)
+            refusals = self._refusals.setdefault((client_name(exchange), exchange.broker), _VersionRefusals())
+            refusals.seen.add(exchange)
+            refusals.add(exchange.api, exchange.version)
 
     def findings(self) -> Iterator[Finding]:
-        for (client, broker), told in self._told.items():
-            yield self._finding(client, broker, told, "answered with UNSUPPORTED_VERSION")
+        for (client, broker), refusals in self._refusals.items():
+            yield self._finding(client, broker, refusals, "answered with UNSUPPORTED_VERSION")
         closed: dict[tuple[str, str], _VersionRefusals] = {}
         unheard: dict[tuple[str, str], _VersionRefusals] = {}
         for closing in self._closings.known.result():

@@ -56,9 +56,9 @@ class WeakAcks(Rule):
         self._produces = 0
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
-        mine = rows.of_api({ApiKey.PRODUCE})
+        produces = rows.of_api({ApiKey.PRODUCE})
         weak = np.isin(rows.columns.flat("acks"), (_ACKS_0, _ACKS_1))
-        found: Bools = ~mine | weak | rows.evidence_of(mine)
+        found: Bools = ~produces | weak | rows.evidence_of(produces)
         return found
 
     def add(self, exchange: Exchange) -> None:

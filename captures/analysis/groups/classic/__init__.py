@@ -1,5 +1,5 @@
 """Classic groups (KIP-62, KIP-345, KIP-429), including Kafka Connect and Kafka Streams."""
 
-from captures.analysis.groups.classic.timeline import tell
+from captures.analysis.groups.classic.timeline import timeline_of
 
-__all__ = ["tell"]
+__all__ = ["timeline_of"]

@@ -47,10 +47,10 @@ class Causes:
         found += [self._expired(each, transition) for each in transition.expiries]
         found += self._joined(transition)
         found += self._left_out(transition)
-        told = self._told(transition)
+        notified = self._first_notice(transition)
         opened = min((cause.time for cause in found), default=None)
-        first = told if opened is None or (told is not None and told[0] < opened) else None
-        found += self._rejoins.causes(transition, opened, None if told is None else told[0])
+        first = notified if opened is None or (notified is not None and notified[0] < opened) else None
+        found += self._rejoins.causes(transition, opened, None if notified is None else notified[0])
         found.sort(key=lambda cause: cause.time)
         found = self._with_moves(found, transition)
         opened = found[0].time if found else None
@@ -66,14 +66,15 @@ class Causes:
     def _slack(cause: Cause, transition: Transition) -> int:
         return LATE if cause.trigger is Trigger.SESSION_TIMEOUT else 0
 
-    def _told(self, transition: Transition) -> tuple[int, int] | None:
+    def _first_notice(self, transition: Transition) -> tuple[int, int] | None:
         """Return when a member first learned of the transition, and the number of that exchange."""
         if transition.before is None:
             return None
         calls = [
             call
             for member in transition.present
-            if (call := self._memberships.of(member).told(transition.begin, transition.end)) is not None
+            if (call := self._memberships.of(member).first_notice(transition.begin, transition.end))
+            is not None
         ]
         first = min(calls, key=lambda call: call.at, default=None)
         return None if first is None else (max(first.at, transition.begin), first.number)
@@ -118,10 +119,10 @@ class Causes:
             trigger = Trigger.MAX_POLL_EXCEEDED
         elif not departure.reason and self._stays(departure, membership):
             trigger, certainty = Trigger.MAX_POLL_EXCEEDED, Certainty.POSSIBLE
-            back = self._comes_back(departure, membership)
-        said = left_in_words(self._labels.of(departure.member), departure.reason, trigger, certainty)
+            back = self._return_of(departure, membership)
+        text = left_in_words(self._labels.of(departure.member), departure.reason, trigger, certainty)
         time = max(departure.time, begin)
-        return self._cause(trigger, certainty, time, departure.member, said, departure.call, back)
+        return self._cause(trigger, certainty, time, departure.member, text, departure.call, back)
 
     def _stays(self, departure: Departure, membership: Membership) -> bool:
         """Return whether a process that left without a reason continued: a closing one ends its connections at once."""
@@ -130,14 +131,14 @@ class Causes:
         joined = max((sync.at for sync in membership.calls if isinstance(sync, Sync)), default=None)
         if joined is not None and left.time - joined < (membership.rebalance_timeout or 0):
             return False
-        if self._comes_back(departure, membership) is not None:
+        if self._return_of(departure, membership) is not None:
             return True
         if self._context.capture is None or left.end is None or left.time + _CLOSING > self._context.now:
             return False
         ending = self._context.ending(left.connection)
         return ending is None or ending.time > left.time + _CLOSING
 
-    def _comes_back(self, departure: Departure, membership: Membership) -> Join | None:
+    def _return_of(self, departure: Departure, membership: Membership) -> Join | None:
         """Return the JoinGroup with which a process that left without a reason rejoins on the same connection."""
         left = departure.call
         for join in self._memberships.newcomers.get(left.connection, ()):
@@ -163,9 +164,9 @@ class Causes:
     def _expired(self, expiry: Expiry, transition: Transition) -> Cause:
         session = self._memberships.session_timeout(self._memberships.of(expiry.member))
         silence, time = expiry.time - expiry.since, max(expiry.time, transition.begin)
-        said = timeout_in_words(self._labels.of(expiry.member), silence, session)
+        text = timeout_in_words(self._labels.of(expiry.member), silence, session)
         trigger, number = Trigger.SESSION_TIMEOUT, expiry.number
-        return self._cause(trigger, Certainty.INFERRED, time, expiry.member, said, number, silence=silence)
+        return self._cause(trigger, Certainty.INFERRED, time, expiry.member, text, number, silence=silence)
 
     def _left_out(self, transition: Transition) -> list[Cause]:
         """Return causes for members missing in the next generation that neither left nor had their sessions end."""
@@ -194,9 +195,9 @@ class Causes:
         if transition.end - begin < max(timeouts) - LATE:
             return self._removed(membership, begin)
         who = self._labels.of(membership.member)
-        told = membership.told(transition.begin, transition.end)
+        notified = membership.first_notice(transition.begin, transition.end)
         refused = membership.refused(ErrorCode.UNKNOWN_MEMBER_ID)
-        beats = membership.beats_told(transition.begin, transition.end)
+        beats = membership.notices(transition.begin, transition.end)
         going_on = f", though it sent {beats} heartbeats meanwhile" if beats > 1 else ""
         return self._cause(
             Trigger.REBALANCE_TIMEOUT,
@@ -204,39 +205,41 @@ class Causes:
             transition.end,
             membership.member,
             f"{who} did not join in time{going_on}, and the coordinator continued without it",
-            told,
+            notified,
             refused,
         )
 
     def _removed(self, membership: Membership, time: int) -> Cause:
         """Return the cause for a member that neither left nor was silent or late: an admin may have removed it."""
         refused = membership.refused(ErrorCode.UNKNOWN_MEMBER_ID)
-        said = f"{self._labels.of(membership.member)} was removed, and it was not captured why"
-        return self._of_unknown(membership, time, said, refused)
+        text = f"{self._labels.of(membership.member)} was removed, and it was not captured why"
+        return self._of_unknown(membership, time, text, refused)
 
     def _silent(self, membership: Membership, time: int, since: int, number: int) -> Cause:
         """Return the cause for a member that fell silent and has an unknown session timeout."""
-        said, silence = timeout_in_words(self._labels.of(membership.member), time - since, None), time - since
+        text, silence = timeout_in_words(self._labels.of(membership.member), time - since, None), time - since
         trigger, member = Trigger.SESSION_TIMEOUT, membership.member
-        return self._cause(trigger, Certainty.POSSIBLE, time, member, said, number, silence=silence)
+        return self._cause(trigger, Certainty.POSSIBLE, time, member, text, number, silence=silence)
 
     def _vanished(self, membership: Membership, generation: Generation, transition: Transition) -> Cause:
         who = self._labels.of(membership.member)
-        said = f"{who}, whose connection was not captured, is no longer a member"
-        return self._of_unknown(membership, self._beginning(transition), said, generation.number)
+        text = f"{who}, whose connection was not captured, is no longer a member"
+        return self._of_unknown(membership, self._beginning(transition), text, generation.number)
 
-    def _of_unknown(self, membership: Membership, time: int, said: str, shown: Call | int | None) -> Cause:
-        return self._cause(Trigger.UNKNOWN, Certainty.POSSIBLE, time, membership.member, said, shown)
+    def _of_unknown(
+        self, membership: Membership, time: int, sentence: str, shown: Call | int | None
+    ) -> Cause:
+        return self._cause(Trigger.UNKNOWN, Certainty.POSSIBLE, time, membership.member, sentence, shown)
 
     # ------------------------------------------------------------ members that join
     def _joined(self, transition: Transition) -> list[Cause]:
         found = []
-        told: set[str] = set()
+        explained: set[str] = set()
         for join in transition.joins:
-            if self._is_new(join, transition) and join.member not in told:
-                told.add(join.member)
+            if self._is_new(join, transition) and join.member not in explained:
+                explained.add(join.member)
                 found.append(self._new(join, transition))
-        return found + self._listed(transition, told)
+        return found + self._listed(transition, explained)
 
     def _is_new(self, join: Join, transition: Transition) -> bool:
         """Return whether the coordinator added a member for a JoinGroup."""
@@ -289,7 +292,7 @@ class Causes:
                 return None if gone else membership
         return None
 
-    def _listed(self, transition: Transition, told: set[str]) -> list[Cause]:
+    def _listed(self, transition: Transition, explained: set[str]) -> list[Cause]:
         """Return causes for members in the leader's response whose JoinGroup was not seen."""
         generation = transition.generation
         if generation is None or transition.before is None or not transition.whole or not generation.listed:
@@ -305,14 +308,14 @@ class Causes:
                 generation.number,
             )
             for member, instance in generation.listed.items()
-            if member not in transition.present and member not in told and instance not in known
+            if member not in transition.present and member not in explained and instance not in known
         ]
 
     # ------------------------------------------------------------ unknown causes
     def _beginning(self, transition: Transition) -> int:
         """Return when a transition was first noticed."""
-        told = self._told(transition)
-        times = [join.time for join in transition.joins] + ([told[0]] if told is not None else [])
+        notified = self._first_notice(transition)
+        times = [join.time for join in transition.joins] + ([notified[0]] if notified is not None else [])
         return max(min(times, default=transition.end), transition.begin)
 
     def _unknown(self, transition: Transition, time: int, number: int) -> Cause:

@@ -39,7 +39,7 @@ class Generation:
     :ivar listed: member ID -> instance ID, from the leader's response; empty if that was not seen
     :ivar subscriptions: member ID -> subscription
     :ivar running: member ID -> what a worker of Kafka Connect ran when it joined
-    :ivar heard: members with calls in this generation
+    :ivar contacts: members with calls in this generation
     """
 
     id: int
@@ -54,13 +54,13 @@ class Generation:
     listed: dict[str, str | None] = field(default_factory=dict)
     subscriptions: dict[str, Subscription] = field(default_factory=dict)
     running: dict[str, frozenset[TopicPartition]] = field(default_factory=dict)
-    heard: dict[str, None] = field(default_factory=dict)
+    contacts: dict[str, None] = field(default_factory=dict)
 
     @cached_property
     def members(self) -> dict[str, None]:
         """The members, as far as known; to be read only after all calls were added."""
         named = {self.leader: None} if self.leader else {}
-        known = self.listed or {call.member: None for call in self.joins} | self.heard | named
+        known = self.listed or {call.member: None for call in self.joins} | self.contacts | named
         return dict.fromkeys(known)
 
     @property
@@ -152,7 +152,7 @@ def _begins(latest: Generation, call: Call, generation: int) -> bool:
 
 def _is_stranger(join: Join, latest: Generation) -> bool:
     """Return whether a member cannot belong to a generation with the same ID: the group restarted its count."""
-    known = {**latest.listed, **latest.heard}
+    known = {**latest.listed, **latest.contacts}
     return (
         join.time > latest.formed
         and join.instance is None
@@ -162,7 +162,7 @@ def _is_stranger(join: Join, latest: Generation) -> bool:
 
 
 def _include(generation: Generation, call: Call) -> None:
-    generation.heard.setdefault(call.member)
+    generation.contacts.setdefault(call.member)
     if isinstance(call, Sync):
         generation.syncs.append(call)
     if not isinstance(call, Join):
@@ -345,7 +345,7 @@ def members_of(generation: Generation | None, memberships: Memberships) -> set[s
     """Return the member IDs of a generation, and its static members' instance IDs; empty if `generation` is None."""
     if generation is None:
         return set()
-    known = {*generation.members, *generation.heard}
+    known = {*generation.members, *generation.contacts}
     return {*known, *(instance for member in known if (instance := memberships.of(member).instance))}
 
 
@@ -366,7 +366,7 @@ def _expiry(membership: Membership, memberships: Memberships, transition: Transi
     gone = min(membership.unknown_since or transition.end, transition.end)
     if counted > time and transition.generation is not None and time + session <= gone < ends - slack:
         ends = counted  # its coordinator had loaded the group before it accepted connections
-    if transition.generation is None and _goes_on(transition, memberships, ends + LATE):
+    if transition.generation is None and _continues(transition, memberships, ends + LATE):
         return None  # the others would have learned of it
     if membership.unknown_since is not None and membership.unknown_since < ends - slack:
         return None  # the coordinator had forgotten it before
@@ -377,7 +377,7 @@ def _expiry(membership: Membership, memberships: Memberships, transition: Transi
     )
 
 
-def _goes_on(transition: Transition, memberships: Memberships, time: int) -> bool:
+def _continues(transition: Transition, memberships: Memberships, time: int) -> bool:
     """Return whether heartbeats after `time` show that the previous generation still exists."""
     before = transition.before
     return before is not None and any(

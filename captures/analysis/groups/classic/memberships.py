@@ -77,8 +77,8 @@ class Membership:
     unknown_since: int | None = None
     _latest: list[tuple[int, int]] = field(default_factory=list, repr=False)
     """For each sign, the latest end up to it, and the number of that exchange."""
-    _beats_told: list[Beat] = field(default_factory=list, repr=False)
-    _others_told: list[Call] = field(default_factory=list, repr=False)
+    _notified_beats: list[Beat] = field(default_factory=list, repr=False)
+    _notified_calls: list[Call] = field(default_factory=list, repr=False)
 
     @property
     def seen(self) -> bool:
@@ -107,9 +107,9 @@ class Membership:
             self.is_unknown(call.at)
         elif call.error == ErrorCode.REBALANCE_IN_PROGRESS and call.end is not None:
             if isinstance(call, Beat):
-                self._beats_told.append(call)
+                self._notified_beats.append(call)
             else:
-                self._others_told.append(call)
+                self._notified_calls.append(call)
         sign = None if self.by_heartbeats and isinstance(call, Commit) else _sign(call, answered)
         if sign is not None:
             self.signs.append(sign)
@@ -133,17 +133,17 @@ class Membership:
         place = bisect_left(self.joins, time, key=lambda join: join.time)
         return (self.joins[index] for index in range(place - 1, -1, -1))
 
-    def told(self, after: int, until: int) -> Call | None:
+    def first_notice(self, after: int, until: int) -> Call | None:
         """Return the first response after `after` and up to `until` that announced a rebalance, except JoinGroup's."""
         found: list[Call] = [
-            *_in_time(self._beats_told, after, until),
-            *_in_time(self._others_told, after, until),
+            *_in_time(self._notified_beats, after, until),
+            *_in_time(self._notified_calls, after, until),
         ]
         return min(found, key=lambda call: call.at, default=None)
 
-    def beats_told(self, after: int, until: int) -> int:
+    def notices(self, after: int, until: int) -> int:
         """Return the number of heartbeats after `after` and up to `until` whose response announced a rebalance."""
-        return sum(call.count for call in _in_time(self._beats_told, after, until))
+        return sum(call.count for call in _in_time(self._notified_beats, after, until))
 
     def refused(self, error: int, until: int | None = None) -> Call | None:
         """Return the first call that was answered with `error`, at `until` at the latest."""
@@ -283,7 +283,7 @@ class Memberships:
             if code or call.error or not member:
                 continue
             membership = self.of(member)
-            mine = call.connection in membership.connections or (call.client, call.host) == (
+            same_client = call.connection in membership.connections or (call.client, call.host) == (
                 membership.client,
                 membership.host,
             )
@@ -293,7 +293,7 @@ class Memberships:
                 member=member,
                 instance=instance or membership.instance,
                 reason=reason,
-                by_admin="by an admin" in reason or (membership.seen and not mine),
+                by_admin="by an admin" in reason or (membership.seen and not same_client),
             )
             membership.left = membership.left or departure
             self.departures.append(departure)

@@ -40,17 +40,17 @@ class Rejoins:
         self._context = context
         self._labels = labels
 
-    def causes(self, transition: Transition, opened: int | None, told: int | None) -> list[Cause]:
+    def causes(self, transition: Transition, opened: int | None, notified: int | None) -> list[Cause]:
         """Return the causes that such members are in a transition, in the order of time.
 
         :param opened: time of the first other cause; None if there is none
-        :param told: when a member first learned of the transition; None if none did
+        :param notified: when a member first learned of the transition; None if none did
         """
         before, after = transition.before, transition.generation
         new = self._new(after)
         if before is None:
             return []
-        known = min((time for time in (opened, told) if time is not None), default=None)
+        known = min((time for time in (opened, notified) if time is not None), default=None)
         found: list[Cause] = []
         seen: set[str] = set()
         for join in transition.joins:
@@ -58,7 +58,7 @@ class Rejoins:
                 continue
             seen.add(join.member)
             # a rebalance that others opened just before may not have been announced yet, so it was no reason to join
-            own = self._memberships.of(join.member).told(transition.begin, join.time) is None
+            own = self._memberships.of(join.member).first_notice(transition.begin, join.time) is None
             first = known is None or join.time <= known
             cause = self._cause(join, before, own=own, first=first and not found, new=new)
             if cause is not None:
@@ -71,7 +71,7 @@ class Rejoins:
         """Return why a member rejoined; None if the coordinator asked it to."""
         topics = self._topics(join, before)
         if topics is not None:
-            return self._made(join, Trigger.SUBSCRIPTION_CHANGED, Certainty.OBSERVED, topics)
+            return self._cause_of(join, Trigger.SUBSCRIPTION_CHANGED, Certainty.OBSERVED, topics)
         if not own:
             return None
         leads = join.member == before.leader
@@ -80,9 +80,9 @@ class Rejoins:
         if leads and (change := self._partitions(join, before)) is not None:
             return self._partitions_changed(join, change)
         if _PARTITIONS_CHANGED in join.reason:
-            return self._made(join, Trigger.PARTITIONS_CHANGED, *self._as_it_says(join))
+            return self._cause_of(join, Trigger.PARTITIONS_CHANGED, *self._certainty_of_topics(join))
         if _SUBSCRIPTION_CHANGED in join.reason:
-            return self._made(
+            return self._cause_of(
                 join, Trigger.SUBSCRIPTION_CHANGED, Certainty.OBSERVED, "its subscription changed"
             )
         orders = before.orders.get(join.member, WorkerOrders())
@@ -92,14 +92,14 @@ class Rejoins:
             return None
         if leads:
             why, numbers = self._of_worker(join, orders, new)
-            return self._made(join, Trigger.LEADER_REJOINED, Certainty.OBSERVED, why, *numbers)
-        if self._says_otherwise(join, before):
+            return self._cause_of(join, Trigger.LEADER_REJOINED, Certainty.OBSERVED, why, *numbers)
+        if self._differs(join, before):
             why, numbers = self._of_worker(join, orders, new)
             why = why or "it says something else of itself"
-            return self._made(join, Trigger.SUBSCRIPTION_CHANGED, Certainty.INFERRED, why, *numbers)
+            return self._cause_of(join, Trigger.SUBSCRIPTION_CHANGED, Certainty.INFERRED, why, *numbers)
         return None
 
-    def _made(self, join: Join, trigger: Trigger, certainty: Certainty, why: str, *more: int) -> Cause:
+    def _cause_of(self, join: Join, trigger: Trigger, certainty: Certainty, why: str, *more: int) -> Cause:
         who = self._labels.of(join.member)
         if trigger is Trigger.LEADER_REJOINED:
             who = f"the leader, {who},"
@@ -120,7 +120,7 @@ class Rejoins:
     ) -> Cause:
         gave_up = f"stopped {partitions(stopped)}" if stopped else "given up what others are to have"
         why = f"it has {gave_up} (second round of a cooperative rebalance)"
-        cause = self._made(join, Trigger.COOPERATIVE_FOLLOW_UP, certainty, why)
+        cause = self._cause_of(join, Trigger.COOPERATIVE_FOLLOW_UP, certainty, why)
         # the member's own reason adds nothing
         return replace(cause, sentence=f"{self._labels.of(join.member)} joined again: {why}")
 
@@ -154,7 +154,7 @@ class Rejoins:
 
     def _configured(self, changes: Sequence[ConfigChange], new: frozenset[TopicPartition]) -> str:
         """Return the changes of configurations in words, by connector."""
-        told: dict[str, list[str]] = {}
+        altered: dict[str, list[str]] = {}
         for change in changes:
             name = change.connector
             created = TopicPartition(name, -1) in new
@@ -168,9 +168,10 @@ class Rejoins:
                 what = "was deleted"
             else:
                 what = "was created" if created else "was reconfigured"
-            told.setdefault(name, []).append(what)
+            altered.setdefault(name, []).append(what)
         return words.listed(
-            f"connector {words.line(name)} {' and '.join(dict.fromkeys(each))}" for name, each in told.items()
+            f"connector {words.line(name)} {' and '.join(dict.fromkeys(each))}"
+            for name, each in altered.items()
         )
 
     def _new(self, generation: Generation | None) -> frozenset[TopicPartition]:
@@ -190,20 +191,20 @@ class Rejoins:
             return None
         more = sorted({*join.subscription.topics} - {*former})
         less = sorted({*former} - {*join.subscription.topics})
-        told = [f"subscribes to {words.some(map(words.line, more))} now"] if more else []
-        told += [f"does not subscribe to {words.some(map(words.line, less))} any more"] if less else []
-        return f"it {' and '.join(told)}" if told else None
+        clauses = [f"subscribes to {words.some(map(words.line, more))} now"] if more else []
+        clauses += [f"does not subscribe to {words.some(map(words.line, less))} any more"] if less else []
+        return f"it {' and '.join(clauses)}" if clauses else None
 
     def _former(self, join: Join, before: Generation) -> tuple[str, ...] | None:
-        known = self._said_before(join) or before.subscriptions.get(join.member)
+        known = self._previous_subscription(join) or before.subscriptions.get(join.member)
         return known.topics if known is not None else None
 
-    def _said_before(self, join: Join) -> Subscription | None:
+    def _previous_subscription(self, join: Join) -> Subscription | None:
         """Return the subscription of a member's previous JoinGroup; None if there is none."""
         earlier = self._memberships.of(join.member).joins_before(join.time)
         return next((other.subscription for other in earlier if other.subscription is not None), None)
 
-    def _says_otherwise(self, join: Join, before: Generation) -> bool:
+    def _differs(self, join: Join, before: Generation) -> bool:
         earlier = self._memberships.of(join.member).joins_before(join.time)
         known = next((other for other in earlier if other.answered == before.id), None)
         return known is not None and (known.protocols, known.metadata) != (join.protocols, join.metadata)
@@ -225,8 +226,8 @@ class Rejoins:
             for seen in self._context.partitions.changes(topic)
             if since < seen.time <= join.time and (seen.before is not None or topic not in dealt)
         ]
-        mine = [seen for seen in news if seen.client == join.client]
-        return max(mine or news, default=None)
+        seen_by_client = [seen for seen in news if seen.client == join.client]
+        return max(seen_by_client or news, default=None)
 
     def _partitions_changed(self, join: Join, change: CountSeen) -> Cause:
         topic = next(
@@ -241,7 +242,7 @@ class Rejoins:
         lacked = self._context.partitions.lack(topic, change)
         if lacked is not None:
             why = f"Metadata lacked {words.line(topic)} for {span(lacked)}, as it does after a broker was restarted"
-            return self._made(join, Trigger.PARTITIONS_CHANGED, Certainty.INFERRED, why, change.number)
+            return self._cause_of(join, Trigger.PARTITIONS_CHANGED, Certainty.INFERRED, why, change.number)
         if not after:
             why = f"{words.line(topic)} is not there any more"
         elif change.before is None:
@@ -250,13 +251,13 @@ class Rejoins:
             why = f"{words.line(topic)} is there now, with {words.counted(after, 'partition')}"
         else:
             why = f"{words.line(topic)} has {words.counted(after, 'partition')} now, {before} before"
-        return self._made(join, Trigger.PARTITIONS_CHANGED, Certainty.OBSERVED, why, change.number)
+        return self._cause_of(join, Trigger.PARTITIONS_CHANGED, Certainty.OBSERVED, why, change.number)
 
-    def _as_it_says(self, join: Join) -> tuple[Certainty, str]:
+    def _certainty_of_topics(self, join: Join) -> tuple[Certainty, str]:
         """Return the certainty of changed partitions that a member gives as its reason, and the reason in words."""
         topics = join.subscription.topics if join.subscription is not None else ()
-        told = [self._context.partitions.changes(topic) for topic in topics]
-        if told and all(told) and not any(seen.before is not None for news in told for seen in news):
+        changes = [self._context.partitions.changes(topic) for topic in topics]
+        if changes and all(changes) and not any(seen.before is not None for news in changes for seen in news):
             # clients only learned that topics have the same partitions as before
             return (
                 Certainty.INFERRED,
@@ -269,8 +270,8 @@ class Rejoins:
         owned = join.subscription.owned if join.subscription is not None else None
         if owned is None:
             return False
-        said = self._said_before(join)
-        had = said.owned if said is not None else None
+        subscription = self._previous_subscription(join)
+        had = subscription.owned if subscription is not None else None
         assigned = before.assigned.get(join.member)
         if not had or assigned is None:
             return False

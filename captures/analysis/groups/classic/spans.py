@@ -31,10 +31,12 @@ def members_over_time(
             belonged.setdefault(member, []).append(generation)
     out: dict[str, GroupMember] = {}
     for membership in sorted(memberships, key=lambda each: _first(each, belonged.get(each.member, []))):
-        mine = belonged.get(membership.member, [])
-        if not mine and all(join.error for join in membership.joins):
+        spans = belonged.get(membership.member, [])
+        if not spans and all(join.error for join in membership.joins):
             continue  # was given an ID, or refused, and never joined
-        member_ = _member(membership, mine, gone.get(membership.member), left_out.get(membership.member), now)
+        member_ = _member(
+            membership, spans, gone.get(membership.member), left_out.get(membership.member), now
+        )
         key = membership.instance or membership.member
         out[key] = out[key].followed_by(member_) if key in out else member_
     return list(out.values())
@@ -71,7 +73,7 @@ def _member(
     now: int,
 ) -> GroupMember:
     left = left_out if ended is None else ended
-    told = _subscription(membership, generations)
+    subscription = _subscription(membership, generations)
     first = _first(membership, generations)
     last = max((sign.end for sign in membership.signs), default=first)
     return GroupMember(
@@ -79,8 +81,8 @@ def _member(
         client=membership.client,
         host=membership.host,
         instance=membership.instance,
-        rack=told.rack if told is not None else "",
-        subscription=tuple(sorted(told.topics)) if told is not None else (),
+        rack=subscription.rack if subscription is not None else "",
+        subscription=tuple(sorted(subscription.topics)) if subscription is not None else (),
         former_subscriptions=list(_former_subscriptions(membership)),
         session_timeout=membership.session_timeout,
         rebalance_timeout=membership.rebalance_timeout,
@@ -97,15 +99,17 @@ def _subscription(membership: Membership, generations: Sequence[Generation]) -> 
     own = [join.subscription for join in membership.joins if join.subscription is not None]
     if own:
         return own[-1]
-    told = [known for each in generations if (known := each.subscriptions.get(membership.member)) is not None]
-    return told[-1] if told else None
+    subscriptions = [
+        known for each in generations if (known := each.subscriptions.get(membership.member)) is not None
+    ]
+    return subscriptions[-1] if subscriptions else None
 
 
 def _former_subscriptions(membership: Membership) -> Iterator[tuple[tuple[str, ...], int]]:
-    said = (
+    subscription = (
         (join.time, tuple(sorted(join.subscription.topics))) for join in membership.joins if join.subscription
     )
-    for (_, before), (time, after) in pairwise(said):
+    for (_, before), (time, after) in pairwise(subscription):
         if before and before != after:
             yield before, time
 

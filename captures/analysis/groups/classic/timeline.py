@@ -48,7 +48,7 @@ Holders = dict[TopicPartition, str]
 """Partition -> ID of the member that it was assigned to."""
 
 
-class Stories:
+class RebalanceBuilder:
     """Makes rebalances from transitions, in the order of time.
 
     :param workers: finds when connectors and tasks ran nowhere; None if the members are not workers of Kafka Connect
@@ -63,7 +63,7 @@ class Stories:
         self._nobody: str | None = None
         """The owner of a partition that is not among these: none (empty), or not known (None)."""
 
-    def tell(self, transition: Transition, causes: list[Cause]) -> Rebalance:
+    def rebalance(self, transition: Transition, causes: list[Cause]) -> Rebalance:
         """Return the rebalance of a transition.
 
         :param causes: its causes; not empty
@@ -72,7 +72,7 @@ class Stories:
             group=self._group,
             kind=Kind.CLASSIC,
             generation=-1,
-            before=transition.previous,
+            previous_generation=transition.previous,
             time=causes[0].time,
             causes=causes,
             alternatives=_alternatives(causes),
@@ -173,13 +173,13 @@ class Stories:
         self._holders, self._nobody = after, others
 
     def _wait(self, join: Join, sync: Sync | None, begin: int, transition: Transition) -> Wait:
-        told = self._memberships.of(join.member).told(max(transition.begin, begin - 1), join.time)
+        notified = self._memberships.of(join.member).first_notice(max(transition.begin, begin - 1), join.time)
         asked = max(join.time - begin, 0)
         end = None if sync is None or sync.error else sync.end
         return Wait(
             member=join.member,
             client=join.client,
-            told=max(told.at - begin, 0) if told is not None else asked,
+            notified=max(notified.at - begin, 0) if notified is not None else asked,
             asked=asked,
             join=None if join.end is None else join.end - join.time,
             sync=None if sync is None or sync.end is None else sync.end - sync.time,
@@ -197,7 +197,7 @@ class Stories:
         # heartbeats with a generation are answered without an error once it is stable
         stable = any(
             self._memberships.of(member).beat_well(generation.id, generation.formed)
-            for member in generation.heard
+            for member in generation.contacts
         )
         if not generation.joins or handed_out or stable or not leader.seen:
             return
@@ -227,13 +227,13 @@ class Stories:
             if member in asked:
                 continue
             membership = self._memberships.of(member)
-            told = membership.told(rebalance.time - 1, self._now)
+            notified = membership.first_notice(rebalance.time - 1, self._now)
             rebalance.awaited.append(
                 AwaitedMember(
                     member=member,
                     client=membership.client,
-                    since=rebalance.time if told is None else max(told.at, rebalance.time),
-                    beats=membership.beats_told(rebalance.time - 1, self._now),
+                    since=rebalance.time if notified is None else max(notified.at, rebalance.time),
+                    beats=membership.notices(rebalance.time - 1, self._now),
                     deadline=self._given_up(membership, timeout),
                 )
             )
@@ -289,12 +289,12 @@ def is_cooperative(generation: Generation) -> bool | None:
         return True
     if generation.protocol in EAGER:
         return False
-    told = [*generation.subscriptions.values()]
-    told += [join.subscription for join in generation.joins if join.subscription is not None]
-    if told and all(each.owned is None for each in told):
+    subscriptions = [*generation.subscriptions.values()]
+    subscriptions += [join.subscription for join in generation.joins if join.subscription is not None]
+    if subscriptions and all(each.owned is None for each in subscriptions):
         return False  # members with a version without owned partitions cannot keep them (KIP-429)
     # a member that revokes everything first owns nothing when it joins
-    return True if any(each.owned for each in told) else None
+    return True if any(each.owned for each in subscriptions) else None
 
 
 def _numbers(transition: Transition) -> list[int]:
@@ -330,7 +330,7 @@ _LOADING = 14
 """COORDINATOR_LOAD_IN_PROGRESS"""
 
 
-def tell(calls: GroupCalls, context: GroupContext) -> GroupTimeline:
+def timeline_of(calls: GroupCalls, context: GroupContext) -> GroupTimeline:
     """Return the timeline of a group."""
     ordered = calls.ordered()
     generations = find_generations(ordered)
@@ -350,7 +350,7 @@ def tell(calls: GroupCalls, context: GroupContext) -> GroupTimeline:
         last=max((call.latest for call in ordered), default=0),
         members=members_over_time(memberships, generations, transitions, context.now),
     )
-    _tell_transitions(timeline, transitions, memberships, context)
+    _add_rebalances(timeline, transitions, memberships, context)
     _conclude(timeline, generations, memberships, ordered)
     if until < context.now:
         timeline.seen.append("the coordinator closed the connections of the members, and sent nothing more")
@@ -371,12 +371,10 @@ def _coordinated_until(ordered: list[Call], context: GroupContext) -> int:
 def _reloads(ordered: list[Call], context: GroupContext) -> list[int]:
     """Return when a coordinator loaded the group: another one, or the same after a restart."""
     loading = [call.at for call in ordered if call.error == _LOADING]
-    return sorted(
-        [*loading, *(seen.time for seen in context.coordinators[1:]), *_came_back(ordered, context)]
-    )
+    return sorted([*loading, *(seen.time for seen in context.coordinators[1:]), *_returns(ordered, context)])
 
 
-def _came_back(ordered: list[Call], context: GroupContext) -> Iterator[int]:
+def _returns(ordered: list[Call], context: GroupContext) -> Iterator[int]:
     """Yield when a coordinator that had ended all connections of the members accepted one again: it was restarted."""
     by_broker: dict[str, dict[int, int]] = {}
     for call in ordered:
@@ -401,16 +399,16 @@ def _came_back(ordered: list[Call], context: GroupContext) -> Iterator[int]:
                 yield over
 
 
-def _tell_transitions(
+def _add_rebalances(
     timeline: GroupTimeline, transitions: list[Transition], memberships: Memberships, context: GroupContext
 ) -> None:
     causes = Causes(timeline.group, memberships, context, Labels(timeline))
     workers = WorkerStops(context.now) if timeline.of_workers else None
-    stories = Stories(timeline.group, memberships, context.now, workers)
+    stories = RebalanceBuilder(timeline.group, memberships, context.now, workers)
     for transition in transitions:
         found = causes.of(transition)
         if found:
-            timeline.rebalances.append(stories.tell(transition, found))
+            timeline.rebalances.append(stories.rebalance(transition, found))
     if workers is not None:
         workers.concluded()
     if transitions and timeline.rebalances:

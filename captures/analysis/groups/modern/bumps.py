@@ -105,7 +105,7 @@ class EpochCounter:
 
     :param roster: all members that were seen; may grow
     :param calls: calls by member ID, in the order of their requests
-    :ivar began_before: whether the group existed before the capture
+    :ivar started_before_capture: whether the group existed before the capture
     :ivar first: epoch in which the capture begins, if the group existed before; otherwise -1
     """
 
@@ -119,10 +119,10 @@ class EpochCounter:
         self.counting = BumpLog()
         self.removals = Removals(roster, calls)
         self.topics = TopicChanges(kind, context, roster, self._is_whole)
-        self.began_before = False
+        self.started_before_capture = False
         self.first = -1
         self._first_explained = 0
-        self._perhaps: list[Reason] = []
+        self._possible_reasons: list[Reason] = []
         self._kind = kind
         self._context = context
         self._roster = roster
@@ -136,29 +136,29 @@ class EpochCounter:
     def from_the_first(self) -> bool:
         """Whether the group was seen from its first member on: groups begin with epoch 1, or 2 since Kafka 4.3."""
         bumps = self.counting.bumps
-        return not self.began_before and (not bumps or bumps[0].generation <= _FIRST)
+        return not self.started_before_capture and (not bumps or bumps[0].generation <= _FIRST)
 
     def bumped(self, reason: Reason) -> None:
         """Count a bump with a known reason."""
         self.counting.add(Bump(time=reason.time, reasons=[reason]))
 
-    def perhaps(self, reason: Reason) -> None:
+    def add_possible_reason(self, reason: Reason) -> None:
         """Record a possible reason of a bump, for use if nothing else explains it."""
-        self._perhaps.append(reason)
+        self._possible_reasons.append(reason)
 
     def removed(self, lane: MemberTimeline, call: Call) -> None:
         """Count the bump that removed a member which the coordinator no longer knows."""
         reason = self.removals.known_gone(lane, self.bounded(self.plain(call)))
-        heard = lane.silent_since(call.time) or 0
+        last_call = lane.silent_since(call.time) or 0
         # a bump that nothing explained may have been this one
         rest = islice(self.counting.bumps, self._explained(), None)
-        open_question = next((bump for bump in rest if _is_unexplained(bump, heard)), None)
+        open_question = next((bump for bump in rest if _is_unexplained(bump, last_call)), None)
         if open_question is None:
             self.bumped(reason)
         else:
             reason.time = open_question.time
             reason.numbers = (*open_question.reasons[0].numbers, *reason.numbers)
-            reason.silence = None if reason.silence is None else max(reason.time - heard, 0)
+            reason.silence = None if reason.silence is None else max(reason.time - last_call, 0)
             open_question.reasons = [reason]
         self.removals.taken(reason)
 
@@ -208,11 +208,11 @@ class EpochCounter:
             return
         if counting.sure < 0:
             if begun == ALWAYS:
-                self.began_before, self.first = True, epoch
+                self.started_before_capture, self.first = True, epoch
             counting.follow(epoch, begun)
             return
         hidden = epoch - counting.latest
-        if hidden > 0 and self._came_late(shown):
+        if hidden > 0 and self._is_late(shown):
             hidden -= 1
         if hidden > 0:
             self.hidden(hidden, shown)
@@ -258,19 +258,19 @@ class EpochCounter:
         removed = any(reason.gone for reason in chosen)
         if len(chosen) < count and (given := self.topics.given_out(shown, removed=removed)) is not None:
             chosen.append(given)
-        for reason in self._perhaps if len(chosen) < count else ():
+        for reason in self._possible_reasons if len(chosen) < count else ():
             if len(chosen) < count and shown.earliest <= reason.time <= shown.time:
                 chosen.append(reason)
-        self._perhaps = [reason for reason in self._perhaps if reason.time > shown.time]
+        self._possible_reasons = [reason for reason in self._possible_reasons if reason.time > shown.time]
         for reason in chosen:
             self.removals.taken(reason)
             self.topics.taken(reason)
         return chosen
 
-    def _came_late(self, shown: BumpEvidence) -> bool:
+    def _is_late(self, shown: BumpEvidence) -> bool:
         """Give the first member's join the epoch that it had to wait for; return whether it had to."""
         bumps = self.counting.bumps
-        if len(bumps) != 1 or not bumps[0].late or self.began_before:
+        if len(bumps) != 1 or not bumps[0].late or self.started_before_capture:
             return False
         bump = bumps[0]
         bump.late = False

@@ -60,7 +60,7 @@ class ClassicMembers:
         lane.classic = True
         changed = roster.resubscribe(lane, join)
         roster.enrol(lane, join.member, join.time)
-        lane.heard(join)
+        lane.add_contact(join)
         reason = self._why(lane, join, was_there=was_there, changed=changed)
         if reason is None:
             counter.observe(join.answered, counter.plain(join))
@@ -81,7 +81,7 @@ class ClassicMembers:
         lane = self._roster.find(sync.member)
         if lane is None or sync.error or sync.assigned is None:
             return
-        lane.heard(sync)
+        lane.add_contact(sync)
         self._counter.topics.assigned(sync.assigned)
         lane.note(replace(lane.now(sync), epoch=sync.generation, assigned=sync.assigned, since=None))
 
@@ -95,23 +95,23 @@ class ClassicMembers:
             lane.note(replace(lane.now(beat), epoch=beat.generation))
         if not lane.alive:
             return
-        lane.heard(beat)
+        lane.add_contact(beat)
         self._counter.observe(beat.generation, self._counter.plain(beat))
         state = lane.state
         if beat.error == ErrorCode.REBALANCE_IN_PROGRESS and state is not None and state.since is None:
             lane.note(replace(lane.now(beat), since=beat.at))
 
     def _leave(self, leave: Leave) -> None:
-        for member, instance, said, code in leave.gone:
+        for member, instance, given_reason, code in leave.gone:
             lane = self._roster.find(member, instance)
             if code or leave.error or lane is None or not lane.alive:
                 continue
             itself = leave.connection in lane.connections
             trigger = Trigger.MEMBER_LEFT if itself else Trigger.REMOVED_BY_ADMIN
-            if itself and POLL_EXPIRED in said:
+            if itself and POLL_EXPIRED in given_reason:
                 trigger = Trigger.MAX_POLL_EXCEEDED
             text = "left" if itself else f"was removed by {leave.client}"
-            reason = did(trigger, text + quoted_reason(said), lane, leave)
+            reason = did(trigger, text + quoted_reason(given_reason), lane, leave)
             reason.gone = True
             lane.ends(leave.time)
             self._counter.bumped(reason)
@@ -235,17 +235,17 @@ class Epochs:
     def _why_left(self, lane: MemberTimeline, beat: ModernBeat) -> Reason:
         reason = did(Trigger.MEMBER_LEFT, "left", lane, beat)
         reason.gone = True
-        again = self._again(beat)
-        if again is not None:
+        rejoined = self._rejoin_time(beat)
+        if rejoined is not None:
             reason.trigger, reason.certainty = Trigger.MAX_POLL_EXCEEDED, Certainty.POSSIBLE
             reason.text = (
-                f"left, and joined again after {span(again - beat.time)}: it does so if its application did not poll "
-                "within max.poll.interval.ms"
+                f"left, and joined again after {span(rejoined - beat.time)}: it does so if its application did not "
+                "poll within max.poll.interval.ms"
             )
             reason.alternatives = ("its application unsubscribed, and subscribed again",)
         return reason
 
-    def _again(self, beat: ModernBeat) -> int | None:
+    def _rejoin_time(self, beat: ModernBeat) -> int | None:
         """Return when a leaving member rejoins with the same ID; None if it does not."""
         calls = self._of_member[beat.member]
         for call in calls[bisect_right(calls, beat.time, key=lambda call: call.time) :]:
@@ -286,7 +286,7 @@ class Epochs:
             lane = self.roster.enter(beat)
         self.roster.subscribe(lane, beat)
         self.roster.enrol(lane, beat.member, beat.time)
-        lane.heard(beat)
+        lane.add_contact(beat)
         if not was_there:
             reason = self._why_joined(lane, beat, returned=False, changed="")
             reason.certainty = Certainty.INFERRED
@@ -296,7 +296,7 @@ class Epochs:
         """Return whether a static member that is new to the capture was a member before: the epoch is unchanged."""
         counting = self.counter.counting
         unchanged = epoch == counting.sure and not counting.open
-        return len(lane.memberships) == 1 and unchanged and self.counter.began_before
+        return len(lane.memberships) == 1 and unchanged and self.counter.started_before_capture
 
     def _why_joined(self, lane: MemberTimeline, beat: ModernBeat, *, returned: bool, changed: str) -> Reason:
         text = "joined again" if len(lane.memberships) > 1 else "joined"
@@ -305,9 +305,9 @@ class Epochs:
             trigger, text = Trigger.STATIC_MEMBER_RETURNED, "came back"
         if changed:
             text += f", and {changed}"
-        told = problems(beat.status)
-        if told:
-            text += f"; the coordinator says {told}"
+        problem = problems(beat.status)
+        if problem:
+            text += f"; the coordinator says {problem}"
         reason = did(trigger, text, lane, beat)
         reason.joined = not returned
         return reason
@@ -324,7 +324,7 @@ class Epochs:
         if changed:
             self.counter.bumped(did(Trigger.SUBSCRIPTION_CHANGED, changed, lane, beat))
         elif lane.subscription and not known:
-            self.counter.perhaps(_first_told(lane, beat))
+            self.counter.add_possible_reason(_first_assignment(lane, beat))
         self.counter.observe(epoch, shown)
         if self.counter.latest <= epoch and _asks_back(lane, beat, epoch):
             self.counter.hidden(1, shown)
@@ -346,7 +346,7 @@ class Epochs:
         return replace(self.counter.plain(beat), gained=gained, lost=had - has, status=codes)
 
 
-def _first_told(lane: MemberTimeline, beat: ModernBeat) -> Reason:
+def _first_assignment(lane: MemberTimeline, beat: ModernBeat) -> Reason:
     """Return the reason for a first subscription of a member older than the capture: it sends it on a change."""
     reason = did(Trigger.SUBSCRIPTION_CHANGED, news(lane), lane, beat)
     reason.certainty = Certainty.INFERRED

@@ -174,7 +174,7 @@ class MemberTimeline(MemberFacts):
         """Return the states after `time`."""
         return self.states[bisect_right(self.states, time, key=lambda state: state.at) :]
 
-    def heard(self, call: Call) -> None:
+    def add_contact(self, call: Call) -> None:
         """Record a call of the member as a sign of life."""
         insort(self.calls, call, key=lambda known: known.time)
         self.first = min(self.first, call.time)
@@ -228,11 +228,11 @@ def _spans(lane: MemberTimeline, now: int) -> Iterator[Span]:
         states = [state for state in lane.states if membership.begin <= state.at <= end]
         if not states:
             continue
-        heard = lane.silent_since(end) or end
+        last_call = lane.silent_since(end) or end
         quiet = membership.expelled or (
-            membership.end is None and lane.paused is None and end - heard > lane.patience
+            membership.end is None and lane.paused is None and end - last_call > lane.patience
         )
-        still = max(heard, states[-1].at) if quiet else end
+        still = max(last_call, states[-1].at) if quiet else end
         yield from _phases(states, still)
         if quiet and still < end:
             number = lane.last_number(end) or states[-1].number
@@ -371,7 +371,7 @@ class Roster:
 
     def answered(self, lane: MemberTimeline, beat: ModernBeat, epoch: int) -> frozenset[TopicPartition]:
         """Record the response to a member, and return its assigned partitions."""
-        lane.heard(beat)
+        lane.add_contact(beat)
         self.owns(lane, beat)
         state = lane.state
         owned = beat.owned if beat.owned is not None or state is None else state.owned
@@ -380,10 +380,10 @@ class Roster:
         if self._kind is not Kind.SHARE and assigned is not None:
             since = (since or beat.at) if (owned or frozenset()) - assigned else None
         lane.note(replace(lane.now(beat), epoch=epoch, assigned=assigned, owned=owned, since=since))
-        if beat.tasks is not None and any(told is not None for told in beat.tasks):
+        if beat.tasks is not None and any(listed is not None for listed in beat.tasks):
             known = lane.tasks[-1][1] if lane.tasks else Tasks(None, None, None)
             both = zip(beat.tasks, known, strict=True)
-            lane.tasks.append((beat.at, Tasks(*(had if told is None else told for told, had in both))))
+            lane.tasks.append((beat.at, Tasks(*(had if listed is None else listed for listed, had in both))))
         return assigned or frozenset()
 
 

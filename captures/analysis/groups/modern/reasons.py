@@ -123,9 +123,9 @@ def problems(status: Iterable[tuple[int, str]], *, normal: bool = False) -> str:
 
     :param normal: whether to include those that are normal at its start
     """
-    told = []
+    texts = []
     for code, text in status:
         if normal or code not in _NORMAL:
             name = STREAMS_STATUS.name_of(code) or f"status {code}"
-            told.append(f"{name} ({words.clipped(text, _DETAIL_LENGTH)})" if text else name)
-    return "; ".join(dict.fromkeys(told))
+            texts.append(f"{name} ({words.clipped(text, _DETAIL_LENGTH)})" if text else name)
+    return "; ".join(dict.fromkeys(texts))

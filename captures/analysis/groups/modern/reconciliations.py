@@ -87,19 +87,19 @@ class UncapturedMembers:
         """Whether the members that were seen are the whole group."""
         return self.strangers is False or (self.strangers is None and self.epochs.counter.from_the_first)
 
-    def tell(self, timeline: GroupTimeline) -> None:
+    def add_to(self, timeline: GroupTimeline) -> None:
         """Add to the timeline how much of the group was seen."""
         epochs = self.epochs
         timeline.complete = self.whole
-        if epochs.counter.began_before and epochs.counter.first >= 0:
+        if epochs.counter.started_before_capture and epochs.counter.first >= 0:
             timeline.seen.append(f"the capture begins in epoch {epochs.counter.first}")
         if self.strangers and self.missing:
-            told = partitions(self.missing)
-            timeline.seen.append(f"{told} are with members that were not seen speaking")
+            missing = partitions(self.missing)
+            timeline.seen.append(f"{missing} are with members that were not seen speaking")
         elif not timeline.complete:
             count = len(epochs.roster.present)
-            told = f"{words.counted(count, 'member')} seen speaking at the end; " if count else ""
-            timeline.seen.append(f"{told}whether there are more was not captured")
+            missing = f"{words.counted(count, 'member')} seen speaking at the end; " if count else ""
+            timeline.seen.append(f"{missing}whether there are more was not captured")
 
     def _expected(self, members: list[MemberTimeline], time: int) -> frozenset[TopicPartition]:
         """Return the partitions that one of the members must have."""
@@ -126,11 +126,11 @@ _Held = dict[str, frozenset[TopicPartition]]
 class _MemberBump:
     """The effect of a bump on one member.
 
-    :ivar told: the first state that shows it; None if there is none
+    :ivar notified: the first state that shows it; None if there is none
     :ivar done: the state in which the member had its assignment; None if it did not get that far
     """
 
-    told: State | None
+    notified: State | None
     done: State | None
 
 
@@ -194,11 +194,11 @@ class Reconciliations:
         held = self._held(members, until)
         self._seen.look(bump, (lane for lane, _ in members), held.values(), until, settled=end is not None)
         others = "" if self._seen.whole and len(held) == len(members) else None
-        told = Rebalance(
+        rebalance = Rebalance(
             group=self._group,
             kind=self._epochs.kind,
             generation=bump.generation,
-            before=bump.before,
+            previous_generation=bump.before,
             time=bump.time,
             end=end,
             emptied=not members and self._seen.whole,
@@ -224,28 +224,28 @@ class Reconciliations:
             held_up=_held_up(bump, members, until),
         )
         if following is None:
-            told.awaited = self._awaited(bump, members, settled)
-            told.running = bool(told.awaited) or self._in_between(told, members)
-            if told.running:
-                told.end = None
+            rebalance.awaited = self._awaited(bump, members, settled)
+            rebalance.running = bool(rebalance.awaited) or self._in_between(rebalance, members)
+            if rebalance.running:
+                rebalance.end = None
         self._nobody = others
-        told.evidence = self._evidence(bump, settled.values())
-        return told
+        rebalance.evidence = self._evidence(bump, settled.values())
+        return rebalance
 
     def _settled(self, lane: MemberTimeline, bump: Bump, until: int) -> _MemberBump:
-        told: State | None = None
+        notified: State | None = None
         done: State | None = None
         before = lane.state_at(bump.time)
         for state in lane.states_after(bump.time):
             less = _given_up(before, state)
             if state.epoch > bump.generation or (less and done is not None and state.at >= until):
                 break
-            if told is None and (less or state.epoch == bump.generation):
-                told = state
+            if notified is None and (less or state.epoch == bump.generation):
+                notified = state
             if state.epoch == bump.generation and (done is None or state.assigned != done.assigned):
                 done = state
             before = state
-        return _MemberBump(told, done)
+        return _MemberBump(notified, done)
 
     @staticmethod
     def _held(members: Iterable[tuple[MemberTimeline, Membership]], time: int) -> _Held:
@@ -281,7 +281,7 @@ class Reconciliations:
         return Wait(
             member=membership.member,
             client=lane.client,
-            told=None if settled.told is None else max(settled.told.at - bump.time, 0),
+            notified=None if settled.notified is None else max(settled.notified.at - bump.time, 0),
             total=None if settled.done is None else max(settled.done.at - bump.time, 0),
         )
 
@@ -297,14 +297,14 @@ class Reconciliations:
                 found.append(self._waiting(lane, membership, bump))
         return found
 
-    def _in_between(self, told: Rebalance, members: list[tuple[MemberTimeline, Membership]]) -> bool:
+    def _in_between(self, rebalance: Rebalance, members: list[tuple[MemberTimeline, Membership]]) -> bool:
         """Return whether revoked partitions have no owner yet: they reach their owners with heartbeats."""
         if self._epochs.kind is Kind.SHARE or not members:
             return False
-        if not any(move.before and move.after == "" for move in told.moved):
+        if not any(move.before and move.after == "" for move in rebalance.moved):
             return False
         latest = max(lane.changed_before(self._now) for lane, _ in members)
-        return self._now - max(latest, told.time) <= HANDED_ON * max(lane.pace for lane, _ in members)
+        return self._now - max(latest, rebalance.time) <= HANDED_ON * max(lane.pace for lane, _ in members)
 
     def _waiting(self, lane: MemberTimeline, membership: Membership, bump: Bump) -> AwaitedMember:
         state = lane.state
@@ -343,13 +343,15 @@ class Reconciliations:
         who = self._labels.of(reason.member, lane.client)
         if reason.silence is None:
             return words.line(f"{who} {reason.text}")
-        said = timeout_in_words(who, reason.silence, lane.session_timeout)
-        return words.line("; ".join([said, reason.text] if reason.text else [said]))
+        text = timeout_in_words(who, reason.silence, lane.session_timeout)
+        return words.line("; ".join([text, reason.text] if reason.text else [text]))
 
     @staticmethod
     def _evidence(bump: Bump, settled: Iterable[_MemberBump]) -> list[int]:
         numbers = {number for reason in bump.reasons for number in reason.numbers}
-        numbers |= {state.number for each in settled for state in (each.told, each.done) if state is not None}
+        numbers |= {
+            state.number for each in settled for state in (each.notified, each.done) if state is not None
+        }
         return sorted(numbers)
 
 

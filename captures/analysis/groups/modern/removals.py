@@ -180,22 +180,22 @@ class Removals:
         )
 
     def _timed_out(self, lane: MemberTimeline, shown: BumpEvidence, silence: int) -> Reason:
-        heard = shown.time - silence
-        bounds = max(shown.earliest - heard, 0), silence
-        told = lane.session_timeout
-        silence = told if told is not None and told <= silence else self._session.ended(*bounds)
+        last_call = shown.time - silence
+        bounds = max(shown.earliest - last_call, 0), silence
+        timeout = lane.session_timeout
+        silence = timeout if timeout is not None and timeout <= silence else self._session.ended(*bounds)
         last = lane.last_number(shown.time)
-        refused = self.refusals.between(lane.instance, heard, shown.time)
+        refused = self.refusals.between(lane.instance, last_call, shown.time)
         return Reason(
             trigger=Trigger.SESSION_TIMEOUT,
             certainty=Certainty.INFERRED,
-            time=heard + silence,
+            time=last_call + silence,
             text=_beside(lane, len(refused)),
             lane=lane,
             member=lane.member,
             numbers=(*(() if last is None else (last,)), *refused, shown.number),
             silence=silence,
-            bounds=None if told is not None else bounds,
+            bounds=None if timeout is not None else bounds,
             gone=True,
         )
 
@@ -220,22 +220,22 @@ class Removals:
 
     @staticmethod
     def _silence_of(lane: MemberTimeline, time: int) -> int:
-        heard = lane.paused if lane.paused is not None else lane.silent_since(time)
-        return 0 if heard is None else time - heard
+        last_call = lane.paused if lane.paused is not None else lane.silent_since(time)
+        return 0 if last_call is None else time - last_call
 
 
 def _beside(lane: MemberTimeline, refused: int) -> str:
     """Return additional facts about a session timeout, in words."""
-    told = []
+    clauses = []
     if lane.paused is not None:
-        told.append("it had left for a while (member epoch -2), and did not come back in time")
+        clauses.append("it had left for a while (member epoch -2), and did not come back in time")
     if refused:
         were = "was" if refused == 1 else "were"
-        told.append(
+        clauses.append(
             f"{words.counted(refused, 'join')} with its instance ID {were} refused meanwhile, "
             "as it still counted as a member"
         )
-    return "; ".join(told)
+    return "; ".join(clauses)
 
 
 def _silence(reason: Reason) -> int:

@@ -92,10 +92,10 @@ def _turned(calls: Sequence[Call], last: Call, first: Call) -> int:
     :param first: call that shows it as a classic one
     """
     for call in calls:
-        told = (
+        upgraded = (
             isinstance(call, Beat) and call.error == ErrorCode.REBALANCE_IN_PROGRESS and call.time > last.at
         )
-        if told and call.time < first.time:
+        if upgraded and call.time < first.time:
             return call.time
     return first.time
 
@@ -167,7 +167,7 @@ def downgrade(timeline: GroupTimeline, gone: Cause, before: Rebalance | None, ge
     shift = first.time - gone.time
     first.causes = [replace(cause, certainty=Certainty.OBSERVED), gone, *others]
     first.alternatives = []
-    first.before = generation
+    first.previous_generation = generation
     first.time = gone.time
     first.waits = [_later(wait, shift) for wait in first.waits]
     first.gone = [gone.member, *(member for member in first.gone if member != gone.member)]
@@ -181,7 +181,7 @@ def downgrade(timeline: GroupTimeline, gone: Cause, before: Rebalance | None, ge
 def _later(wait: Wait, shift: int) -> Wait:
     return replace(
         wait,
-        told=None if wait.told is None else wait.told + shift,
+        notified=None if wait.notified is None else wait.notified + shift,
         asked=None if wait.asked is None else wait.asked + shift,
         total=None if wait.total is None else wait.total + shift,
     )
@@ -210,22 +210,22 @@ def upgrade(timeline: GroupTimeline, labels: Labels) -> None:
             rebalance.causes[:1] = [upgraded, joined]
 
 
-def tell(calls: GroupCalls, context: GroupContext) -> GroupTimeline:
+def timeline_of(calls: GroupCalls, context: GroupContext) -> GroupTimeline:
     """Return the timeline of a group."""
     ordered = calls.ordered()
     kind = _kind(ordered)
     every = eras(ordered) if Kind.CLASSIC in calls.kinds else [Era(True, ordered)]
-    told: list[GroupTimeline] = []
+    timelines: list[GroupTimeline] = []
     gone: Cause | None = None
     unfinished: list[Cause] = []
     for era in every:
         now = context.now if era.end is None else era.end
         then = replace(context, now=now)
-        before = told[-1] if told else None
+        before = timelines[-1] if timelines else None
         if era.modern:
             timeline, gone = _modern(calls, kind, era, then, before)
         else:
-            timeline = classic.tell(
+            timeline = classic.timeline_of(
                 GroupCalls(calls.group, era.calls, {Kind.CLASSIC}, calls.protocol_type), then
             )
             if before is not None and gone is not None:
@@ -237,8 +237,8 @@ def tell(calls: GroupCalls, context: GroupContext) -> GroupTimeline:
                 {*first.evidence, *(each for cause in unfinished for each in cause.evidence)}
             )
         unfinished = [] if era.end is None else _overtaken(timeline)
-        told.append(timeline)
-    timeline = joined_together(told)
+        timelines.append(timeline)
+    timeline = joined_together(timelines)
     timeline.kind = kind
     timeline.coordinators = context.coordinators
     timeline.first = min((call.time for call in ordered), default=0)
@@ -269,7 +269,7 @@ def _modern(
     timeline.rebalances = settling.stories()
     if members:
         upgrade(timeline, labels)
-    seen.tell(timeline)
+    seen.add_to(timeline)
     timeline.state = _state(timeline, epochs)
     timeline.protocol = next((lane.assignor for lane in reversed(epochs.lanes) if lane.assignor), "")
     return timeline, None if last is None else settling.cause(last)

@@ -29,12 +29,12 @@ class TopicReason(Reason):
     """A bump because of topics.
 
     :ivar topic: topic that a message named; empty if none did
-    :ivar told_by: number of the exchange with that message: each explains one bump
+    :ivar exchange: number of the exchange with that message: each explains one bump
     :ivar deleted: whether the topic was deleted
     """
 
     topic: str = ""
-    told_by: int = 0
+    exchange: int = 0
     deleted: bool = False
 
 
@@ -67,7 +67,7 @@ class TopicChanges:
 
     def found(self, shown: BumpEvidence) -> list[TopicReason]:
         """Return changes that may explain a bump, the surest first."""
-        news = self._told(shown) or self._appeared(shown)
+        news = self._announced(shown) or self._appeared(shown)
         every = (self.resolved(shown.time, bumped=True), news, self._completed(shown))
         return [reason for reason in every if reason is not None]
 
@@ -78,12 +78,12 @@ class TopicChanges:
         if not reason.topic:
             self._missing = None
             return
-        self._used.add((reason.topic, reason.told_by))
+        self._used.add((reason.topic, reason.exchange))
         if reason.deleted and self._by_pattern(reason.topic):
-            self._resolving = reason.time, reason.topic, reason.told_by
+            self._resolving = reason.time, reason.topic, reason.exchange
 
     # ------------------------------------------------------------ in a message
-    def _told(self, shown: BumpEvidence) -> TopicReason | None:
+    def _announced(self, shown: BumpEvidence) -> TopicReason | None:
         fresh = {place.topic for place in shown.gained} - self._had.keys() if self._whole() else set[str]()
         concerned = {place.topic for place in shown.gained | shown.lost}
         for topic in sorted(self._of_interest() | concerned):
@@ -119,13 +119,13 @@ class TopicChanges:
         if self._kind is not Kind.CONSUMER or not self._had:
             return None
         fresh = {place for place in shown.gained if place.topic not in self._had} if self._whole() else ()
-        grown = {place for place in shown.gained if self._came_to_be(place, shown)}
+        grown = {place for place in shown.gained if self._was_created(place, shown)}
         if not grown and not fresh:
             return None
         news = "the topic has more partitions than before" if grown else "the topic is new to the group"
         return _changed(shown, f"{partitions(grown or fresh)} came to be: {news}", Certainty.INFERRED)
 
-    def _came_to_be(self, place: TopicPartition, shown: BumpEvidence) -> bool:
+    def _was_created(self, place: TopicPartition, shown: BumpEvidence) -> bool:
         """Return whether a partition follows all earlier ones of its topic."""
         had = self._had.get(place.topic)
         if had is None or place.partition in had:
@@ -178,7 +178,7 @@ class TopicChanges:
         if self._resolving is None:
             return None
         began, topic, number = self._resolving
-        if not bumped and not self._heard(began + _RESOLVED, time):
+        if not bumped and not self._has_contact(began + _RESOLVED, time):
             return None
         self._resolving = None
         text = f"the coordinator resolved the pattern of the group anew, which {topic} fits no more"
@@ -190,7 +190,7 @@ class TopicChanges:
             told_by=number,
         )
 
-    def _heard(self, begin: int, end: int) -> bool:
+    def _has_contact(self, begin: int, end: int) -> bool:
         """Return whether a member with a pattern sent a heartbeat from `begin` to `end`."""
         return any(lane.pattern and (lane.silent_since(end) or 0) >= begin for lane in self._roster.present)
 
@@ -229,6 +229,6 @@ def _changed(
         text=text,
         numbers=(*numbers, shown.number),
         topic=topic,
-        told_by=told_by,
+        exchange=told_by,
         deleted=deleted,
     )

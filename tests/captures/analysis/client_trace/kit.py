@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from captures.analysis.client_trace.connections import find_party
+from captures.analysis.client_trace.connections import find_client
 from captures.analysis.client_trace.log import PartyLog, rows_of
-from captures.analysis.client_trace.model import Line, Party, Question, QuestionKind
+from captures.analysis.client_trace.model import Line, Question, QuestionKind, TracedClient
 from captures.exchanges import Capture, Exchange, ExchangeReader, open_capture
 
 DATA = Path(__file__).parents[3] / "data"
@@ -30,12 +30,12 @@ def truth_of(name: str) -> dict[str, Any]:
     return found
 
 
-def party(capture: Capture, text: str, by: QuestionKind = QuestionKind.CLIENT) -> Party:
-    return find_party(capture, Question(by, text))
+def party(capture: Capture, text: str, by: QuestionKind = QuestionKind.CLIENT) -> TracedClient:
+    return find_client(capture, Question(by, text))
 
 
 def log(
-    capture: Capture, found: Party, change: Callable[[Exchange], Exchange] = lambda exchange: exchange
+    capture: Capture, found: TracedClient, change: Callable[[Exchange], Exchange] = lambda exchange: exchange
 ) -> list[Line]:
     reader = ExchangeReader(capture, annotate=False, summary=False)
     told = PartyLog(found, capture, reader.knowledge.topic_name)

@@ -79,7 +79,7 @@ def test_fetches_add_up() -> None:
         each.number, each.time = number + 1, NS * (number + 1)
         stretch.take(each, traffic.seen(each), traffic.fetched(each))
     size = len(batch(100, 5)) + len(batch(105, 2))
-    assert stretch.said() == (
+    assert stretch.sentence() == (
         f"fetches orders-3: 7 records ({size} B) in 3 answers, 1 of them empty, every 1 s; orders-3 100→107"
     )
     assert stretch.line().numbers == [1, 2, 3]
@@ -92,8 +92,8 @@ def test_a_topic_id_is_named_as_soon_as_its_name_is_known() -> None:
     each = fetch(5, batch(5, 1))
     stretch.take(each, traffic.seen(each), traffic.fetched(each))
     names["orders"] = "payments"
-    assert stretch.said().startswith("replicates payments-3: 1 record ")
-    assert stretch.said().endswith("; payments-3 5→6")
+    assert stretch.sentence().startswith("replicates payments-3: 1 record ")
+    assert stretch.sentence().endswith("; payments-3 5→6")
 
 
 def test_a_session_from_before_the_capture() -> None:
@@ -102,7 +102,7 @@ def test_a_session_from_before_the_capture() -> None:
     each = exchange(1, 12, request=asked, response={"session_id": 7, "responses": []})
     stretch = Fetches(("fetch",), MANNERS[1], NS, lambda _: None, replica=False)
     stretch.take(each, traffic.seen(each), traffic.fetched(each))
-    assert "named before the capture began: nothing new in 1 request" in stretch.said()
+    assert "named before the capture began: nothing new in 1 request" in stretch.sentence()
 
 
 def test_produces_add_up() -> None:
@@ -118,6 +118,6 @@ def test_produces_add_up() -> None:
         each = exchange(0, 9, request=request, response=response, number=number + 1)
         stretch.take(each, traffic.produced(each))
     size = 2 * len(batch(0, 2))
-    assert stretch.said() == (
+    assert stretch.sentence() == (
         f"produces to orders-0: 4 records ({size} B) in 2 requests, acks=all; answered after 2 ms, orders-0 40→44"
     )

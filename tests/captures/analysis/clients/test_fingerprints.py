@@ -141,7 +141,7 @@ def test_client_ids_that_nobody_configured(client_id: str, library: str) -> None
     guess = Fingerprints().guess(client_id, client_id)
     assert str(guess) == library
     assert guess is not None
-    assert not guess.told
+    assert not guess.announced
     assert "by default" in guess.why
 
 

@@ -47,7 +47,7 @@ def test_what_members_were_started_with(name: str, client: str, key: str, value:
     # Kafka Streams names its consumers after itself
     mine = [each for each in clients_of(name) if each == client or each.startswith(f"{client}-StreamThread")]
     settings = [told(clients_of(name)[each])[key] for each in mine if each.endswith(("consumer", client))]
-    seen = {each.text for each in settings} | {text for each in settings for text, _ in each.others}
+    seen = {each.text for each in settings} | {text for each in settings for text, _ in each.other_values}
     # some were started a second time with other settings
     assert value in seen
     assert all(each.setting.how is How.READ and each.setting.evidence for each in settings)
@@ -57,7 +57,7 @@ def test_a_java_consumer() -> None:
     client = clients_of(RANGE)["m1"]
     assert str(client.library) == "apache-kafka-java 3.9.1"
     assert client.library is not None
-    assert client.library.told
+    assert client.library.announced
     assert client.roles == ["consumer"]
     assert (client.hosts, client.connections, client.exchanges) == (["127.0.0.1"], 3, 160)
     settings = told(client)

@@ -22,7 +22,7 @@ from captures.analysis.clients.libraries import java_releases, stated_library
 def test_what_a_client_says(software: str, library: str) -> None:
     told = stated_library(software)
     assert str(told) == library
-    assert told.told
+    assert told.announced
     assert software in told.why
 
 

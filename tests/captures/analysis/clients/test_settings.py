@@ -91,14 +91,14 @@ def test_the_value_seen_most_often_counts() -> None:
         values.add(value, number)
     setting = values.setting("fetch.min.bytes")
     assert (setting.value, setting.count, setting.evidence) == (7, 3, (2, 3, 5))
-    assert setting.others == ((5, 1), (9, 1))
+    assert setting.other_values == ((5, 1), (9, 1))
 
 
 def test_values_are_bounded() -> None:
     values = Values()
     for number in range(1000):
         values.add(number, number)
-    assert len(values.setting("fetch.max.wait.ms").others) < 100
+    assert len(values.setting("fetch.max.wait.ms").other_values) < 100
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def test_a_codec_that_is_seen_at_all_is_configured() -> None:
     for number, codec in enumerate(["none", "none", "lz4"], 1):
         values.add(codec, number)
     setting = values.setting("compression.type", weakest="none")
-    assert (setting.value, setting.count, setting.others) == ("lz4", 1, ())
+    assert (setting.value, setting.count, setting.other_values) == ("lz4", 1, ())
 
 
 @pytest.mark.parametrize(

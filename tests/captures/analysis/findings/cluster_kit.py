@@ -45,7 +45,9 @@ def of_capture(
 ) -> list[Finding]:
     """Return what a rule finds in a capture; its filter has to show the evidence."""
     reader = ExchangeReader(capture, annotate=False, summary=False)
-    made = rule(Scene(capture=capture, names=reader.knowledge.topic_name, told=list, limits=limits or {}))
+    made = rule(
+        Scene(capture=capture, names=reader.knowledge.topic_name, timelines=list, limits=limits or {})
+    )
     for each in reader:
         if rule.apis is None or each.api_key in rule.apis:
             made.add(each)
@@ -61,7 +63,7 @@ def of_capture(
 def asked(rule: type[Rule], *exchanges: Exchange, limits: Mapping[str, float] | None = None) -> Rule:
     """Return a rule that has seen exchanges made by hand, of a capture that tells nothing else."""
     capture = open_capture(str(DATA / "captures" / "20_k430_ck_zstd.pcap"))
-    made = rule(Scene(capture=capture, names=lambda _: None, told=list, limits=limits or {}))
+    made = rule(Scene(capture=capture, names=lambda _: None, timelines=list, limits=limits or {}))
     for each in exchanges:
         if rule.apis is None or each.api_key in rule.apis:
             made.add(each)

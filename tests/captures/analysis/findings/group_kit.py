@@ -44,7 +44,7 @@ def made(
     limits: Mapping[str, float] | None = None,
 ) -> Rule:
     """Return a rule that has seen some timelines and exchanges."""
-    scene = Scene(capture=unread(), names=lambda _: None, told=lambda: timelines, limits=limits or {})
+    scene = Scene(capture=unread(), names=lambda _: None, timelines=lambda: timelines, limits=limits or {})
     asked = rule(scene)
     for exchange in exchanges:
         asked.add(exchange)

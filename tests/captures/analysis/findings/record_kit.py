@@ -30,7 +30,7 @@ def of_recording(name: str, rule: type[Rule], **limits: float) -> list[Finding]:
     capture.read()
     reader = ExchangeReader(capture, annotate=False, summary=False)
     settings = {f"{rule.name}.{limit}": value for limit, value in limits.items()}
-    scene = Scene(capture=capture, names=reader.knowledge.topic_name, told=list, limits=settings)
+    scene = Scene(capture=capture, names=reader.knowledge.topic_name, timelines=list, limits=settings)
     asked = rule(scene)
     for each in reader:
         if each.api_key in (rule.apis or ()):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from captures.analysis.decision_columns import DecisionColumns
-from captures.analysis.findings.standing import StandingPositions
+from captures.analysis.findings.standing import StuckPositions
 from captures.exchanges.columns import ExchangeColumns
 from dissectors.apis import api
 from tests.captures.analysis.findings.record_kit import batch
@@ -57,7 +57,7 @@ def test_records_that_are_produced_tell_the_end(offset: int, chosen: list[int], 
     committed(talk, offset)
     committed(talk, offset)
     capture = capture_of(tmp_path, mixed([packets(talk, Random(1))], Random(1)))
-    standing = StandingPositions(DecisionColumns(ExchangeColumns(capture)), times=2)
+    standing = StuckPositions(DecisionColumns(ExchangeColumns(capture)), times=2)
     assert standing.committed(0).nonzero()[0].tolist() == chosen
     assert not standing.committed(10**18).any()
 
@@ -68,6 +68,6 @@ def test_an_end_that_is_told_later_makes_no_earlier_commit_stand(tmp_path: Path)
     committed(talk, 14)
     produced(talk, 10, 5)
     capture = capture_of(tmp_path, mixed([packets(talk, Random(1))], Random(1)))
-    standing = StandingPositions(DecisionColumns(ExchangeColumns(capture)), times=1)
+    standing = StuckPositions(DecisionColumns(ExchangeColumns(capture)), times=1)
     assert not standing.committed(0).any()
     assert not standing.fetched(0).any()

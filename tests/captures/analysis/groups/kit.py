@@ -43,7 +43,7 @@ def rebalance(*, begin: float = 10, end: float | None = 13, **fields: Any) -> Re
         "group": "orders",
         "kind": Kind.CLASSIC,
         "generation": 2,
-        "before": 1,
+        "previous_generation": 1,
         "time": at(begin),
         "end": None if end is None else at(end),
         "causes": [cause(member="m2-id", client="m2", time=at(begin), evidence=(17,))],

@@ -42,13 +42,16 @@ def failure(code: int, name: str) -> CommitFailure:
             "no member consumed orders-4 for 5.3 s and no member has consumed orders-5 for 9 s so far",
         ),
         (
-            {"again": [Again(TopicPartition("orders", 4), 7, 19, 5)]},
+            {"refetched": [Again(TopicPartition("orders", 4), 7, 19, 5)]},
             "12 records of orders-4 were fetched again",
         ),
-        ({"again": [Again(TopicPartition("orders", 4), 7, 8, 5)]}, "1 record of orders-4 was fetched again"),
+        (
+            {"refetched": [Again(TopicPartition("orders", 4), 7, 8, 5)]},
+            "1 record of orders-4 was fetched again",
+        ),
         (
             {
-                "again": [
+                "refetched": [
                     Again(TopicPartition("orders", 4), 7, 8, 5),
                     Again(TopicPartition("orders", 1), 7, 8, 5),
                 ],

@@ -278,8 +278,8 @@ def contradictions(name: str, timeline: GroupTimeline) -> list[str]:
             ends = zip(moved.get(move.place, stayed), told, strict=True)
             wrong = any(one is not None and one != member(other or "") for other, one in ends)
             found += [f"generation {story.generation}: {move}"] if wrong else []
-        again = {each.place: each.count for each in true.again}
-        found += [f"twice: {each}" for each in story.again if each.count > again.get(each.place, 0)]
+        again = {each.place: each.count for each in true.refetched}
+        found += [f"twice: {each}" for each in story.refetched if each.count > again.get(each.place, 0)]
         stopped = {stop.place: stop.duration for stop in true.stopped}
         found += [
             f"stopped: {stop}"

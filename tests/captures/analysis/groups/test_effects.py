@@ -207,7 +207,9 @@ def test_a_partition_that_stands_still_twice_in_a_rebalance_counts_once() -> Non
 def test_a_new_owner_whose_fetches_are_not_in_the_capture_may_well_consume() -> None:
     """Of m2 not a single Fetch was captured: what it does with partition 0 nobody knows."""
     exchanges = [*everybody(), *fetching("m1", 1, 9, 0), *fetching("m1", 30, 40, 0, offset=200)]
-    back = rebalance(begin=29, end=29.5, assigned={"m1-id": places(TOPIC, 0)}, before=2, generation=3)
+    back = rebalance(
+        begin=29, end=29.5, assigned={"m1-id": places(TOPIC, 0)}, previous_generation=2, generation=3
+    )
     known = filled(*exchanges, rebalances=[taken_over(), back])
     assert [each.stopped for each in known.rebalances] == [[], []]
 
@@ -230,8 +232,8 @@ def test_what_was_fetched_and_not_committed_is_fetched_again() -> None:
         *fetching("m2", 13.2, 20, 0, offset=60, number=2000),
         rebalances=[taken_over(causes=[of(Trigger.SESSION_TIMEOUT, "m1-id", 10)])],
     )
-    assert known.rebalances[0].again == [Again(TopicPartition(TOPIC, 0), 60, 80, 2000)]
-    assert known.rebalances[0].again[0].count == 20
+    assert known.rebalances[0].refetched == [Again(TopicPartition(TOPIC, 0), 60, 80, 2000)]
+    assert known.rebalances[0].refetched[0].count == 20
 
 
 def test_what_was_committed_as_it_was_given_up_comes_once() -> None:
@@ -242,10 +244,10 @@ def test_what_was_committed_as_it_was_given_up_comes_once() -> None:
         commit("m1", 10.5, {0: 60}, number=900),
         *fetching("m2", 13.2, 20, 0, offset=60),
     ]
-    assert filled(*exchanges, rebalances=[taken_over()]).rebalances[0].again == []
+    assert filled(*exchanges, rebalances=[taken_over()]).rebalances[0].refetched == []
     # it was expelled, so that it consumed on after its commit
     expelled = taken_over(causes=[of(Trigger.MAX_POLL_EXCEEDED, "m1-id", 10)])
-    assert len(filled(*exchanges, rebalances=[expelled]).rebalances[0].again) == 1
+    assert len(filled(*exchanges, rebalances=[expelled]).rebalances[0].refetched) == 1
 
 
 def test_going_on_where_it_ended_repeats_nothing() -> None:
@@ -255,7 +257,7 @@ def test_going_on_where_it_ended_repeats_nothing() -> None:
         *fetching("m2", 13.2, 20, 0, offset=80),
         rebalances=[taken_over()],
     )
-    assert known.rebalances[0].again == []
+    assert known.rebalances[0].refetched == []
 
 
 def test_going_back_long_after_is_the_applications_own_will() -> None:
@@ -266,7 +268,7 @@ def test_going_back_long_after_is_the_applications_own_will() -> None:
         *fetching("m2", 40.1, 45, 0, offset=0),
         rebalances=[taken_over()],
     )
-    assert known.rebalances[0].again == []
+    assert known.rebalances[0].refetched == []
 
 
 def test_a_former_member_that_fetches_on_is_not_the_new_owner() -> None:
@@ -277,7 +279,7 @@ def test_a_former_member_that_fetches_on_is_not_the_new_owner() -> None:
         *fetching("m2", 13.2, 20, 0, offset=80),
         rebalances=[taken_over()],
     )
-    assert known.rebalances[0].again == []
+    assert known.rebalances[0].refetched == []
 
 
 def test_what_somebody_reached_long_ago_does_not_count_after_a_reset() -> None:
@@ -289,7 +291,7 @@ def test_what_somebody_reached_long_ago_does_not_count_after_a_reset() -> None:
         *fetching("m2", 33.2, 40, 0, offset=50),
         rebalances=[taken_over(31, 33)],
     )
-    assert known.rebalances[0].again == []
+    assert known.rebalances[0].refetched == []
 
 
 def test_another_group_that_reads_the_topic_hides_nothing() -> None:
@@ -303,13 +305,16 @@ def test_another_group_that_reads_the_topic_hides_nothing() -> None:
         rebalances=[taken_over(54, 56, causes=[of(Trigger.SESSION_TIMEOUT, "m1-id", 54)])],
         end=70,
     )
-    assert known.rebalances[0].again == [Again(TopicPartition(TOPIC, 0), 60, 80, 2000)]
+    assert known.rebalances[0].refetched == [Again(TopicPartition(TOPIC, 0), 60, 80, 2000)]
 
 
 # ---------------------------------------------------------------- commits that failed
 @pytest.mark.parametrize("code", [22, 25, 27, 82, 110, 113])
 def test_commits_that_fail_belong_to_the_round_that_made_them_out_of_date(code: int) -> None:
-    first, second = rebalance(begin=10, end=11), rebalance(begin=30, end=31, before=2, generation=3)
+    first, second = (
+        rebalance(begin=10, end=11),
+        rebalance(begin=30, end=31, previous_generation=2, generation=3),
+    )
     known = filled(
         *everybody(),
         commit("m1", 10.4, {0: 5}, number=50, code=code, generation=1),
@@ -326,7 +331,7 @@ def test_commits_that_fail_belong_to_the_round_that_made_them_out_of_date(code: 
 def test_a_former_member_that_says_no_generation_was_put_out_by_a_rebalance() -> None:
     """As consumers of KIP-848 do that come back from a slow poll."""
     out = rebalance(begin=10, end=11, gone=["m1-id"])
-    later = rebalance(begin=20, end=21, before=2, generation=3)
+    later = rebalance(begin=20, end=21, previous_generation=2, generation=3)
     known = filled(
         *everybody(),
         commit("m1", 25, {0: 5}, number=50, code=25, generation=-1),
@@ -423,7 +428,7 @@ def test_a_clean_close_repeats_nothing() -> None:
     timeline, _ = told("21_k430_java_eager_range")
     left = [each for each in timeline.rebalances if each.trigger is Trigger.MEMBER_LEFT]
     assert left
-    assert all(each.again == [] for each in left)
+    assert all(each.refetched == [] for each in left)
 
 
 @pytest.mark.sample(3)
@@ -487,7 +492,7 @@ def delivered(name: str) -> dict[TopicPartition, list[tuple[int, int]]]:
 )
 def test_what_is_said_to_come_twice_was_on_the_wire_twice(name: str) -> None:
     timeline, _ = told(name)
-    twice = [again for each in timeline.rebalances for again in each.again]
+    twice = [again for each in timeline.rebalances for again in each.refetched]
     assert twice
     on_the_wire = delivered(name)
     for again in twice:

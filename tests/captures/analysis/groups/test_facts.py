@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from captures.analysis.groups.facts import (
     Tone,
+    duration_text,
     facts,
     in_brief,
     manner,
@@ -12,7 +13,6 @@ from captures.analysis.groups.facts import (
     storm_title,
     storms,
     tone,
-    took,
     who,
 )
 from captures.analysis.groups.labels import Labels
@@ -43,8 +43,8 @@ def test_nothing_is_said_of_what_is_not_known() -> None:
 
 def test_who_waited_how_long() -> None:
     waits = [
-        Wait("m1-id", "m1", told=900 * MS, join=100 * MS, sync=5 * MS, total=1005 * MS, asked=900 * MS),
-        Wait("m2-id", "m2", told=0, join=1000 * MS, sync=4 * MS, total=1004 * MS, asked=0),
+        Wait("m1-id", "m1", notified=900 * MS, join=100 * MS, sync=5 * MS, total=1005 * MS, asked=900 * MS),
+        Wait("m2-id", "m2", notified=0, join=1000 * MS, sync=4 * MS, total=1004 * MS, asked=0),
         Wait("m3-id", "m3"),
     ]
     found = told(rebalance(waits=waits))
@@ -68,7 +68,7 @@ def test_what_moved_stopped_and_comes_twice() -> None:
         stopped=[
             Stop(place, (number + 1) * SECOND, number != 5, 12, 19) for number, place in enumerate(orders)
         ],
-        again=[Again(orders[2], 100, 140, 77)],
+        refetched=[Again(orders[2], 100, 140, 77)],
         commit_failures=[CommitFailure(55, at(11), "m1-id", 27, "REBALANCE_IN_PROGRESS")],
     )
     assert told(made) == {
@@ -101,7 +101,7 @@ def test_a_running_rebalance_tells_who_is_awaited() -> None:
         "m2 for 48 s; it sent 4 heartbeats meanwhile, and does not join; the group continues without it in 30 s",
         "m1 for 10 s",
     ]
-    assert took(made, group) == "has not ended after 50 s"
+    assert duration_text(made, group) == "has not ended after 50 s"
     assert tone(made) is Tone.TROUBLE
 
 
@@ -142,11 +142,11 @@ def test_a_group_in_brief() -> None:
 def test_how_it_is_called() -> None:
     group = timeline()
     made = rebalance(cooperative=True)
-    assert (manner(made), took(made, group), tone(made)) == ("cooperative", "took 3 s", Tone.PLAIN)
+    assert (manner(made), duration_text(made, group), tone(made)) == ("cooperative", "took 3 s", Tone.PLAIN)
     assert who(made, Labels(group)) == "m2"
     assert manner(rebalance()) == ""
-    assert took(rebalance(end=None), group) == "end not seen"
-    assert took(rebalance(end=10), group) == ""
+    assert duration_text(rebalance(end=None), group) == "end not seen"
+    assert duration_text(rebalance(end=10), group) == ""
     assert tone(rebalance(causes=[cause(Trigger.UNKNOWN)])) is Tone.ODD
 
 
@@ -162,12 +162,12 @@ def crashes(
         rebalance(
             begin=begin + 2 * index,
             end=begin + 2 * index + 1,
-            before=index,
+            previous_generation=index,
             generation=index + 1,
             storm=count if storm is None else storm,
             causes=[cause(client=client, member=f"{client}-{index}")],
             stopped=[Stop(TopicPartition("orders", index), (index + 1) * SECOND, True, 1, 2)],
-            again=[Again(TopicPartition("orders", 0), 0, 10, 7)],
+            refetched=[Again(TopicPartition("orders", 0), 0, 10, 7)],
             evidence=[100 + index, 200],
         )
         for index in range(count)

@@ -75,6 +75,6 @@ def test_what_moved_by_giver_and_taker() -> None:
 
 def test_from_what_to_what_a_rebalance_led() -> None:
     assert step(rebalance()) == "generation 1 → 2"
-    assert step(rebalance(before=-1, kind=Kind.CONSUMER, generation=7)) == "epoch ? → 7"
+    assert step(rebalance(previous_generation=-1, kind=Kind.CONSUMER, generation=7)) == "epoch ? → 7"
     assert step(rebalance(), rebalance(generation=9)) == "generation 1 → 9"
     assert [counter_of(kind) for kind in Kind] == ["generation", "epoch", "epoch", "epoch"]

@@ -59,8 +59,8 @@ def test_second_rounds_are_explained_once() -> None:
 
 def test_who_kept_the_others_waiting() -> None:
     waits = [
-        Wait("m1-id", "m1", told=SECOND // 2, asked=13 * SECOND, join=1),
-        Wait("m2-id", "m2", told=0, asked=0, join=13 * SECOND),
+        Wait("m1-id", "m1", notified=SECOND // 2, asked=13 * SECOND, join=1),
+        Wait("m2-id", "m2", notified=0, asked=0, join=13 * SECOND),
     ]
     assert said(rebalance(waits=waits)) == (
         "m2 joined. m1 kept the others waiting: it knew after 500 ms, and joined only 12.5 s later."
@@ -69,8 +69,8 @@ def test_who_kept_the_others_waiting() -> None:
 
 def test_who_learnt_of_it_late_is_not_blamed() -> None:
     waits = [
-        Wait("m1-id", "m1", told=2 * SECOND, asked=2 * SECOND + 1, join=1),
-        Wait("m2-id", "m2", told=0, asked=0, join=2 * SECOND),
+        Wait("m1-id", "m1", notified=2 * SECOND, asked=2 * SECOND + 1, join=1),
+        Wait("m2-id", "m2", notified=0, asked=0, join=2 * SECOND),
     ]
     assert said(rebalance(waits=waits)) == (
         "m2 joined. m1 learned of it only with its next heartbeat, after 2 s (heartbeat.interval.ms)."
@@ -85,22 +85,22 @@ def test_who_left_in_the_middle_was_waited_for() -> None:
         "m2 joined; then m3 left. The others waited 4 s for m3, until it left."
     )
     slower = [
-        Wait("m1-id", "m1", told=SECOND, asked=9 * SECOND, join=1),
-        Wait("m2-id", "m2", told=0, asked=0, join=9 * SECOND),
+        Wait("m1-id", "m1", notified=SECOND, asked=9 * SECOND, join=1),
+        Wait("m2-id", "m2", notified=0, asked=0, join=9 * SECOND),
     ]
     assert "m1 kept the others waiting" in said(rebalance(causes=[cause(), left], waits=slower))
 
 
 def test_a_group_with_members_that_are_gone_was_not_empty() -> None:
-    waits = [Wait("m1-id", "m1", told=0, asked=0, join=4 * SECOND)]
+    waits = [Wait("m1-id", "m1", notified=0, asked=0, join=4 * SECOND)]
     found = rebalance(waits=waits, members=["m1-id"], joined=["m1-id"], gone=["m0-id"])
     assert "for more members" not in said(found)
 
 
 def test_a_group_that_was_empty_waits_for_more() -> None:
     waits = [
-        Wait("m1-id", "m1", told=0, asked=0, join=6 * SECOND),
-        Wait("m2-id", "m2", told=2 * SECOND, asked=2 * SECOND, join=4 * SECOND),
+        Wait("m1-id", "m1", notified=0, asked=0, join=6 * SECOND),
+        Wait("m2-id", "m2", notified=2 * SECOND, asked=2 * SECOND, join=4 * SECOND),
     ]
     members = ["m1-id", "m2-id"]
     assert said(rebalance(waits=waits, members=members, joined=members)) == (

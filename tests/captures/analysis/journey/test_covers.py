@@ -30,7 +30,9 @@ def test_what_covers_an_offset_first_keeps_it(ranges: list[tuple[int, int]]) -> 
     offsets = np.arange(80)
     assert rows_at(cover, offsets).tolist() == [owner.get(offset, -1) for offset in range(80)]
     found = [
-        (offset, each.before, each.again) for each in overlaps for offset in range(each.first, each.last + 1)
+        (offset, each.before, each.refetched)
+        for each in overlaps
+        for offset in range(each.first, each.last + 1)
     ]
     assert sorted(found) == sorted(again)
     assert cover.firsts == sorted(cover.firsts)

@@ -47,7 +47,7 @@ def test_each_record_counts_at_each_hop() -> None:
     assert (group.settled.p50, group.settled.max) == (30 * MS, 40 * MS)
     assert group.total is not None
     assert group.total.total == (3 * 22 + 22) * MS
-    assert (group.again, group.skipped) == ([], [])
+    assert (group.refetched, group.skipped) == ([], [])
 
 
 def test_records_without_an_offset_are_sent_or_refused() -> None:
@@ -73,7 +73,7 @@ def test_what_is_fetched_again_is_told_with_how_often() -> None:
     group = only(
         waits([fetched(0, 100), fetched(10, 104), fetched(20, 102), fetched(30, 105), commit(106, at=90)])
     )
-    (again,) = group.again
+    (again,) = group.refetched
     assert (again.first, again.last, again.records, again.times) == (102, 105, 4, 4)
     assert (again.first_number, again.again_number) == (1, 11)
 
@@ -87,7 +87,10 @@ def test_two_groups_that_read_the_same_do_not_read_it_again() -> None:
             fetch(100, batch("a", base=100), at=20, client="other", connection=3),
         ]
     )
-    assert [(each.group, each.records, each.again) for each in found.groups] == [("g", 1, []), ("h", 1, [])]
+    assert [(each.group, each.records, each.refetched) for each in found.groups] == [
+        ("g", 1, []),
+        ("h", 1, []),
+    ]
 
 
 def test_what_is_known_to_be_there_but_was_passed_over_is_skipped() -> None:
@@ -135,7 +138,7 @@ def test_share_groups_settle_records_one_by_one() -> None:
     assert group.settled is not None
     # one was accepted, the other released, and delivered again
     assert (group.settled.count, group.settled.max) == (1, 10 * MS)
-    assert [(each.first, each.last, each.times) for each in group.again] == [(100, 101, 2)]
+    assert [(each.first, each.last, each.times) for each in group.refetched] == [(100, 101, 2)]
 
 
 def test_nothing_sought_is_nothing() -> None:

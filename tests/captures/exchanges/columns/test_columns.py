@@ -85,7 +85,7 @@ def of_full_decode(capture):
             )
             * (x.api_key is not None),
             "guessed": int(any(body is not None and bool(body.guess) for body in (x.request, x.response))),
-            "intervened": x.intervened + x.interventions.made_errors,
+            "intervened": x.intervened + x.interventions.has_injected_errors,
             "response_told": int(bool(response)),
             "replica_id": state.get("replica_id", -1)
             if asked and x.api_key in ASKED_BY_REPLICAS
@@ -183,7 +183,7 @@ def of_offsets(x, names):
     fetch = x.api_key == 1
     return {
         "asked": asked,
-        "told": told,
+        "answered": told,
         "forgotten": forgotten,
         "session_epoch": request.get("session_epoch", NO_VALUE) if fetch else NO_VALUE,
         "session_id": request.get("session_id", NO_VALUE) if fetch else NO_VALUE,
@@ -370,7 +370,7 @@ def test_columns_are_taken_by_arrow_without_a_copy(capture):
     assert taken.values.buffers()[1].address == members.values.ctypes.data
 
 
-@pytest.mark.parametrize("name", ["replica_id", "asked_offsets", "told_errors", "batch_traits"])
+@pytest.mark.parametrize("name", ["replica_id", "asked_offsets", "answered_errors", "batch_traits"])
 def test_a_column_says_the_same_whether_others_are_filled_with_it_or_not(name):
     capture = open_capture(str(FOLDER / "20_k430_ck_zstd.pcap"))
     capture.read()

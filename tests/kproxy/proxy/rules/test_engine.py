@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from captures.filters import FilterError
-from captures.interventions import told_by
+from captures.interventions import comment_content
 from dissectors import wire
 from dissectors.apis import NAMES
 from kproxy.proxy.rules.engine import MOST_ENDED, Rules
@@ -55,7 +55,7 @@ def test_a_rule_decides_about_what_it_matches(rules: Rules, fetch: Frame, heartb
     verdict = rules.decide(fetch)
     assert verdict.delay == 200_000_000
     (comment,) = verdict.comments
-    said = told_by(comment)
+    said = comment_content(comment)
     assert said is not None
     assert said.rule == "api == Fetch and topic == orders => delay 200ms"
     assert said.action == "delayed by 200ms"
@@ -67,7 +67,7 @@ def test_a_rule_decides_about_what_it_matches(rules: Rules, fetch: Frame, heartb
 
 def test_a_request_that_is_not_sent_on_says_so(rules: Rules, fetch: Frame) -> None:
     rules.add("api == Fetch => error 6")
-    said = told_by(rules.decide(fetch).comments[0])
+    said = comment_content(rules.decide(fetch).comments[0])
     assert said is not None
     assert said.not_forwarded
 

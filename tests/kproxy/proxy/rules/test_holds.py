@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from captures.filters import FilterError
-from captures.interventions import Intervention, told_by
+from captures.interventions import Intervention, comment_content
 from dissectors.apis import NAMES
 from dissectors.frames import decode_request
 from kproxy.proxy.rules import holds as module
@@ -32,7 +32,7 @@ class Session:
 
     @property
     def said(self) -> Intervention:
-        said = told_by(self.released[-1].comments[0])
+        said = comment_content(self.released[-1].comments[0])
         assert said is not None
         return said
 

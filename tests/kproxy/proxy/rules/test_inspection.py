@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from captures.interventions import told_by
+from captures.interventions import comment_content
 from dissectors import wire
 from dissectors.apis import NAMES
 from kproxy.proxy.rules import Inspection
@@ -78,7 +78,7 @@ def test_what_was_held_is_looked_at_by_the_rules_as_it_goes_on(
     assert (plain.delay, plain.data) == (0, None)
     assert edited.delay == SECOND
     assert edited.data is not None
-    held, ruled = map(told_by, edited.comments)
+    held, ruled = map(comment_content, edited.comments)
     assert held is not None
     assert ruled is not None
     assert held.released_by == "edited"
@@ -94,7 +94,7 @@ def test_nobody_is_there_any_more(inspection: Inspection, fetch: Frame) -> None:
     hold.release = released.append
     inspection.release_all()
     assert len(released) == 1
-    said = told_by(released[0].comments[0])
+    said = comment_content(released[0].comments[0])
     assert said is not None
     assert said.released_by == "detached"
     assert inspection.decide(fetch).hold is None

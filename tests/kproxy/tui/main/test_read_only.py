@@ -47,7 +47,7 @@ async def test_commands_that_do_more_are_left_out(tmp_path: Path, monkeypatch: p
         line = main.query_one(CommandLine)
         assert not {command.line for command in COMMANDS if command.name in _LEFT_OUT} & set(line._commands)
         for key in ("w", "ctrl+s", "r", "P", "O"):
-            main.tell("")
+            main.report("")
             await pilot.press(key)
             await settled(pilot)
             assert "this UI is read-only" in str(main.query_one(StatusLine).render()), key

@@ -379,7 +379,7 @@ async def test_leaving_ends() -> None:
 @pytest.mark.slow
 async def test_the_status_line_shows_what_was_told() -> None:
     async with opened() as pilot:
-        main_of(pilot).tell("hello \x1b[31mthere")
+        main_of(pilot).report("hello \x1b[31mthere")
         await pilot.pause()
         line = main_of(pilot).query_one(StatusLine).render().plain
         assert "hello �[31mthere" in line

@@ -6,29 +6,29 @@ import pytest
 
 from captures.filters import FilterError, compile_filter
 from kproxy.text.cells import width
-from kproxy.tui.widgets.verdict import Validity, Verdict, objection, told
+from kproxy.tui.widgets.verdict import Validity, Verdict, objection, verdict_text
 
 
 def test_carets_stand_before_the_message_where_that_has_no_room_behind() -> None:
     verdict = Verdict(f"{'x' * 50} bad", Validity.INVALID, "what is this", 51, 3)
-    assert told(verdict, 5, 70) == f"{' ' * 43}what is this ^^^".rjust(59)
-    assert told(verdict, 5, 200) == f"{' ' * 56}^^^ what is this"
-    assert told(verdict, -60, 70) == "what is this"
-    assert told(verdict, 5, 8) == "what is…"
+    assert verdict_text(verdict, 5, 70) == f"{' ' * 43}what is this ^^^".rjust(59)
+    assert verdict_text(verdict, 5, 200) == f"{' ' * 56}^^^ what is this"
+    assert verdict_text(verdict, -60, 70) == "what is this"
+    assert verdict_text(verdict, 5, 8) == "what is…"
 
 
 def test_carets_are_as_wide_as_what_is_wrong() -> None:
     verdict = Verdict("日本 x", Validity.INVALID, "what is this", 0, 2)
-    assert told(verdict, 3, 80) == "   ^^^^ what is this"
+    assert verdict_text(verdict, 3, 80) == "   ^^^^ what is this"
     behind = Verdict("日本 x", Validity.INVALID, "what is this", 3, 1)
-    assert told(behind, 3, 80) == "        ^ what is this"
+    assert verdict_text(behind, 3, 80) == "        ^ what is this"
 
 
 @pytest.mark.parametrize("room", [0, 1, 5, 20, 80])
 def test_there_is_never_more_than_fits(room: int) -> None:
     for validity in Validity:
         verdict = Verdict("topic == a and", validity, "what is\x1b missing here", 14, 0)
-        line = told(verdict, 9, room)
+        line = verdict_text(verdict, 9, room)
         assert width(line) <= max(room, 0)
         assert "\x1b" not in line
 

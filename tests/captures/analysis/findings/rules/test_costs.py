@@ -50,7 +50,7 @@ def test_how_grave_long_stops_are() -> None:
 def test_offsets_that_are_fetched_again() -> None:
     told = timeline(
         rebalance(
-            again=[
+            refetched=[
                 Again(TopicPartition("orders", 0), 10, 40, 31),
                 Again(TopicPartition("orders", 1), 0, 5, 33),
             ]
@@ -72,7 +72,7 @@ def test_a_process_that_was_killed_had_not_committed_all() -> None:
 
 def test_how_grave_doubled_records_are() -> None:
     def severity(count: int, **limits: float) -> Severity:
-        told = timeline(rebalance(again=[Again(TopicPartition("orders", 0), 0, count, 31)]))
+        told = timeline(rebalance(refetched=[Again(TopicPartition("orders", 0), 0, count, 31)]))
         settings = {f"records_doubled.{name}": value for name, value in limits.items()}
         return of_timelines(RecordsDoubled, told, limits=settings)[0].severity
 

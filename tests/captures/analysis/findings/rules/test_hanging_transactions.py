@@ -33,7 +33,7 @@ def until(latest: int, *exchanges: Exchange) -> list[Finding]:
     """Return what is found in a capture that goes on until then."""
     capture = unread()
     capture.latest = latest
-    rule = HangingTransactions(Scene(capture=capture, names=lambda _: None, told=list))
+    rule = HangingTransactions(Scene(capture=capture, names=lambda _: None, timelines=list))
     for each in exchanges:
         rule.add(each)
     return list(rule.findings())

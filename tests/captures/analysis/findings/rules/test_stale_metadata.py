@@ -50,7 +50,7 @@ def test_the_chain_is_told_with_how_long_it_took() -> None:
         StaleMetadata, produced(1, 1), produced(2, 2), asked_for_metadata(3, 2.5), produced(4, 8.5, 0)
     )
     assert found.sentence == (
-        "app was refused twice on orders (NOT_LEADER_OR_FOLLOWER), asked for metadata once, and went on after 7.5 s."
+        "app was refused twice on orders (NOT_LEADER_OR_FOLLOWER), asked for metadata once, and continued after 7.5 s."
     )
     assert (found.severity, found.evidence) == (Severity.MEDIUM, (1, 2))
 
@@ -74,7 +74,7 @@ def test_a_leader_that_moves_under_many_clients_is_one_finding() -> None:
     assert (found.severity, found.count) == (Severity.LOW, 200)
     assert found.sentence == (
         "c0, c1, c2 and 37 more were refused 200 times on t0, t1, t2 and 2 more (NOT_LEADER_OR_FOLLOWER), "
-        "and went on after 1.5 s at most."
+        "and continued after 1.5 s at most."
     )
 
 

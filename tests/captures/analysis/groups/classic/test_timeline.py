@@ -34,7 +34,7 @@ def triggers(story: Rebalance) -> list[Trigger]:
 def test_the_first_generation_is_that_of_its_first_member() -> None:
     timeline = two_members().timeline()
     (story,) = timeline.rebalances
-    assert (story.before, story.generation, story.size, story.leader) == (-1, 1, 2, "m1")
+    assert (story.previous_generation, story.generation, story.size, story.leader) == (-1, 1, 2, "m1")
     assert (triggers(story), story.joined) == ([Trigger.MEMBER_JOINED] * 2, ["m1", "m2"])
     assert story.certainty is Certainty.OBSERVED
     # the JoinGroup with the ID is what adds the member, not the first one
@@ -72,7 +72,7 @@ def test_partitions_go_over_to_who_joins() -> None:
     (moved,) = story.moved
     assert (moved.place, moved.before, moved.after) == (PLACE_1, "m1", "m2")
     waits = {wait.member: wait for wait in story.waits}
-    assert [seconds(story.time + (wait.told or 0)) for wait in waits.values()] == [5.002, 7.001]
+    assert [seconds(story.time + (wait.notified or 0)) for wait in waits.values()] == [5.002, 7.001]
     assert round(waits["m2"].join or 0, -6) == 2_508_000_000
     assert round(waits["m2"].sync or 0, -6) == 20_000_000
     assert round(waits["m1"].asked or 0, -6) == 2_498_000_000
@@ -693,7 +693,7 @@ def test_the_emptying_of_a_group_counts() -> None:
     talk.leave("m2", 5.2)
     timeline = talk.timeline()
     story = timeline.rebalances[-1]
-    assert (story.before, story.generation, story.emptied, story.size) == (1, 2, True, 0)
+    assert (story.previous_generation, story.generation, story.emptied, story.size) == (1, 2, True, 0)
     assert triggers(story) == [Trigger.MEMBER_LEFT] * 2
     assert (seconds(story.time), seconds(story.end)) == (5, 5.2)
     assert {move.after for move in story.moved} == {""}
@@ -704,7 +704,7 @@ def test_a_group_that_was_empty_goes_on_counting() -> None:
     talk = one_member()
     talk.leave("m1", 5)
     talk.new("m2", 9, 12, 3, leader="m2", members=["m2"])
-    assert [(story.before, story.generation) for story in talk.timeline().rebalances] == [
+    assert [(story.previous_generation, story.generation) for story in talk.timeline().rebalances] == [
         (-1, 1),
         (1, 2),
         (2, 3),
@@ -716,7 +716,7 @@ def test_a_group_that_was_forgotten_counts_anew() -> None:
     talk.leave("m1", 5)
     talk.new("m2", 900, 903, 1, leader="m2", members=["m2"])
     assert talk.timeline().generation == 1
-    assert [(story.before, story.generation) for story in talk.timeline().rebalances] == [
+    assert [(story.previous_generation, story.generation) for story in talk.timeline().rebalances] == [
         (-1, 1),
         (1, 2),
         (-1, 1),
@@ -769,7 +769,7 @@ def blocked() -> Talk:
 def test_who_holds_up_a_rebalance_is_named() -> None:
     timeline = blocked().timeline(until=14.5)
     story = timeline.rebalances[-1]
-    assert (story.running, story.generation, story.before, story.end) == (True, -1, 1, None)
+    assert (story.running, story.generation, story.previous_generation, story.end) == (True, -1, 1, None)
     (awaited,) = story.awaited
     assert (awaited.member, seconds(awaited.since), awaited.beats) == ("m2", 6.001, 9)
     assert seconds(awaited.deadline) == 65.002
@@ -853,7 +853,7 @@ def test_what_began_it_was_not_captured() -> None:
     talk.sync("m2", 6.1, 8, {"orders": [1]})
     story = last(talk)
     assert (story.trigger, story.certainty) == (Trigger.UNKNOWN, Certainty.POSSIBLE)
-    assert (story.before, story.generation, seconds(story.time)) == (7, 8, 5.001)
+    assert (story.previous_generation, story.generation, seconds(story.time)) == (7, 8, 5.001)
     assert story.alternatives
 
 

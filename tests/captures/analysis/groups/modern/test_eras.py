@@ -74,7 +74,7 @@ def test_an_upgraded_group_goes_on_as_one() -> None:
     timeline = recorded("upgrade")
     assert (timeline.kind, timeline.state, timeline.complete) == (Kind.CONSUMER, "Empty", True)
     assert [member.client for member in timeline.members] == ["c1", "c2", "n1", "c3", "n2"]
-    befores = [each.before for each in timeline.rebalances]
+    befores = [each.previous_generation for each in timeline.rebalances]
     assert befores[1:] == [each.generation for each in timeline.rebalances[:-1]]
     kinds = [each.kind for each in timeline.rebalances]
     assert kinds == [Kind.CLASSIC] * 3 + [Kind.CONSUMER] * 3 + [
@@ -129,7 +129,7 @@ def test_a_round_that_the_upgrade_overtakes_is_part_of_it() -> None:
     talk.heartbeat("n1", 15, 2, 2, {"orders": [1]})
     first, second = talk.timeline().rebalances
     assert (first.generation, first.trigger) == (1, Trigger.MEMBER_JOINED)
-    assert (second.before, second.generation) == (1, 2)
+    assert (second.previous_generation, second.generation) == (1, 2)
     assert [(cause.trigger, cause.client) for cause in second.causes] == [
         (Trigger.PROTOCOL_UPGRADED, "n1"),
         (Trigger.MEMBER_JOINED, "n1"),
@@ -148,5 +148,5 @@ def test_a_group_may_be_upgraded_before_the_capture_begins() -> None:
     talk.join("c1", 6.1, 6.2, 8, leader="c1", members=["c1"])
     talk.sync("c1", 6.21, 8, {"orders": [0]}, {"c1": {"orders": [0]}})
     (story,) = talk.timeline().rebalances
-    assert (story.before, story.generation, story.kind) == (7, 8, Kind.CLASSIC)
+    assert (story.previous_generation, story.generation, story.kind) == (7, 8, Kind.CLASSIC)
     assert [cause.trigger for cause in story.causes] == [Trigger.PROTOCOL_DOWNGRADED, Trigger.MEMBER_LEFT]

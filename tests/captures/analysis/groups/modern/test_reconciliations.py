@@ -12,15 +12,15 @@ from tests.captures.analysis.groups.talk import seconds
 def test_partitions_go_over_once_they_were_given_up() -> None:
     timeline = two().timeline()
     first, second = timeline.rebalances
-    assert (first.before, first.generation, first.size, first.joined) == (-1, 1, 1, ["m1"])
-    assert (second.before, second.generation, second.size, second.joined) == (1, 2, 2, ["m2"])
+    assert (first.previous_generation, first.generation, first.size, first.joined) == (-1, 1, 1, ["m1"])
+    assert (second.previous_generation, second.generation, second.size, second.joined) == (1, 2, 2, ["m2"])
     assert second.moved == [
         Move(TopicPartition("orders", 2), "m1", "m2"),
         Move(TopicPartition("orders", 3), "m1", "m2"),
     ]
     assert second.assigned == {"m1": places("orders", 0, 1), "m2": places("orders", 2, 3)}
     assert (seconds(second.time), seconds(second.end), second.cooperative) == (10, 15.002, True)
-    waits = {wait.member: (wait.told, wait.total) for wait in second.waits}
+    waits = {wait.member: (wait.notified, wait.total) for wait in second.waits}
     ms = SECOND // 1000
     assert waits == {"m1": (1002 * ms, 2002 * ms), "m2": (2 * ms, 5002 * ms)}
     assert (timeline.state, timeline.complete, timeline.seen) == ("Stable", True, [])

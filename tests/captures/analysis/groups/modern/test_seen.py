@@ -11,7 +11,12 @@ def test_epochs_that_nothing_explains_are_one_story() -> None:
     talk = two()
     talk.heartbeat("m1", 42, 2, 7, {"orders": [0]})
     told = story(talk)
-    assert (told.before, told.generation, told.trigger, told.size) == (2, 7, Trigger.UNKNOWN, None)
+    assert (told.previous_generation, told.generation, told.trigger, told.size) == (
+        2,
+        7,
+        Trigger.UNKNOWN,
+        None,
+    )
     assert told.cause.sentence == "the epoch went up by 5, and the capture does not show why"
     # it is not known when it was: between the two heartbeats
     assert 37 < (seconds(told.time) or 0) < 42
@@ -44,7 +49,7 @@ def test_of_a_member_alone_it_is_not_known_whether_it_empties_the_group() -> Non
     talk.quiet("m1", 0, 10, 5)
     talk.go("m1", 12)
     told = story(talk)
-    assert (told.before, told.generation, told.emptied, told.size) == (5, 6, False, None)
+    assert (told.previous_generation, told.generation, told.emptied, told.size) == (5, 6, False, None)
 
 
 def test_who_leaves_first_of_all_makes_the_epoch_after_that_of_the_others() -> None:
@@ -75,4 +80,4 @@ def test_a_group_that_was_deleted_begins_anew() -> None:
     talk.go("m2", 41.5)
     talk.enter("m4", 50, 1, {"orders": range(4)})
     told = story(talk)
-    assert (told.before, told.generation, told.trigger) == (-1, 1, Trigger.MEMBER_JOINED)
+    assert (told.previous_generation, told.generation, told.trigger) == (-1, 1, Trigger.MEMBER_JOINED)
