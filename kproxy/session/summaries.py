@@ -124,7 +124,7 @@ class Summaries:
             api=api,
             request=exchange.summary[0],
             response=exchange.summary[1],
-            said=text_of(exchange),
+            text=text_of(exchange),
             errors=unexpected(exchange),
             state=state_of(exchange, self.slow),
             running_since=None if row is None else row["request_last"],
@@ -150,7 +150,7 @@ def _bare(exchange: Exchange) -> Summary:
         api=exchange.api,
         request="",
         response="",
-        said="it cannot be shown because of an internal error in kproxy",
+        text="it cannot be shown because of an internal error in kproxy",
         errors=(),
         state=State.UNDECODED,
     )

@@ -31,7 +31,7 @@ def held_line(hold: dict[str, Any]) -> str:
     """Return a held message in one line."""
     behind = f", {hold['waiting_behind']} wait behind it" if hold["waiting_behind"] else ""
     return (
-        f"{hold['number']}  {hold['side']} {_api(hold)} of {_client(hold)}  goes on by itself in "
+        f"{hold['number']}  {hold['side']} {_api(hold)} of {_client(hold)}  released automatically in "
         f"{span(hold['released_in_ns'])}{behind}"
     )
 

@@ -19,9 +19,9 @@ def test_every_state_has_a_symbol_of_its_own_that_takes_one_cell() -> None:
 def test_a_state_is_told_in_words() -> None:
     assert labelled(summary(1)) == "✓ ok"
     assert state_text(summary(1, state=State.UNANSWERED)) == "no answer"
-    assert labelled(summary(1, state=State.CHANGED, said="delayed by 2 s")) == "± delayed by 2 s"
+    assert labelled(summary(1, state=State.CHANGED, text="delayed by 2 s")) == "± delayed by 2 s"
 
 
 def test_an_error_is_told_by_its_name() -> None:
-    failed = summary(1, state=State.ERROR, errors=("NOT_LEADER_OR_FOLLOWER",), said="held for 2 s")
+    failed = summary(1, state=State.ERROR, errors=("NOT_LEADER_OR_FOLLOWER",), text="held for 2 s")
     assert labelled(failed) == "✗ NOT_LEADER_OR_FOLLOWER"

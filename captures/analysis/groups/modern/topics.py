@@ -100,7 +100,7 @@ class TopicChanges:
                         Certainty.OBSERVED,
                         seen.number,
                         topic=topic,
-                        told_by=seen.number,
+                        exchange=seen.number,
                         deleted=not seen.partitions,
                     )
                 before = seen.partitions
@@ -187,7 +187,7 @@ class TopicChanges:
             text,
             Certainty.INFERRED,
             topic=topic,
-            told_by=number,
+            exchange=number,
         )
 
     def _has_contact(self, begin: int, end: int) -> bool:
@@ -219,7 +219,7 @@ def _changed(
     certainty: Certainty,
     *numbers: int,
     topic: str = "",
-    told_by: int = 0,
+    exchange: int = 0,
     deleted: bool = False,
 ) -> TopicReason:
     return TopicReason(
@@ -229,6 +229,6 @@ def _changed(
         text=text,
         numbers=(*numbers, shown.number),
         topic=topic,
-        exchange=told_by,
+        exchange=exchange,
         deleted=deleted,
     )

@@ -96,7 +96,7 @@ def test_rules_come_and_go(tmp_path: Path) -> None:
 def test_connections_forwarding_and_events(tmp_path: Path) -> None:
     async def test() -> None:
         told: list[dict[str, Any]] = []
-        async with linked(tmp_path, told=told.append) as (proxy, link):
+        async with linked(tmp_path, on_event=told.append) as (proxy, link):
             async with await Client.connect(proxy.address) as client:
                 client.send(heartbeat())
                 await client.frame()
