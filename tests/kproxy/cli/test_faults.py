@@ -316,7 +316,7 @@ def test_a_fault_in_a_table_of_stats_leaves_the_others(
 _LOOKED_AT = {
     "journey": "Fetch",
     "follow": "Metadata",
-    "groups": "Fetch",
+    "groups": "JoinGroup",
     "lag": "SyncGroup",
     "api-versions": "ApiVersions",
     "diff": "ApiVersions",
@@ -494,11 +494,11 @@ def test_exports_go_on(form: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
 def test_a_row_that_cannot_be_made_is_left_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     plant(monkeypatch, "captures.tables.partition_rows.PartitionRows.of", 3)
     plant(monkeypatch, "captures.analysis.connection_stats.ConnectionStats.add", 4)
-    plant(monkeypatch, "captures.analysis.negotiation.Negotiation.add", 5)
+    plant(monkeypatch, "captures.analysis.negotiation.Negotiation.learn", 7)
     monkeypatch.setattr(RefusedByKafka4, "add", failing(at(6), RefusedByKafka4.add))
     result = tables_of(SAMPLE, tmp_path / "t")
     assert result.exit_code == 3
-    for number, table in ((3, "topic_partitions"), (4, "connections"), (5, "client_versions")):
+    for number, table in ((3, "topic_partitions"), (4, "connections"), (7, "client_versions")):
         assert (
             f"exchange {number} of {SAMPLE}: the table {table} failed: KeyError: 'planted'" in result.stderr
         )

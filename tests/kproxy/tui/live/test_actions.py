@@ -195,7 +195,7 @@ async def test_pausing_holds_every_request_and_goes_back_to_what_was(tmp_path: P
             await client.frame()
             await client.frame()
             assert link.state.hold_filters == {"request": "correlation_id == 1"}
-            assert app.told[-1] == "Going on; 2 requests waited."
+            assert app.told[-1] == "Resumed; 2 requests waited."
             assert [held.correlation_id for held in link.state.held] == [1]
 
 
