@@ -121,7 +121,7 @@ async def test_a_page_shows_the_capture_and_ends_with_its_browser() -> None:
                 while b"REBALANCE_IN_PROGRESS" not in shown:
                     shown += (await page.receive()).data
                 await page.send_json(["stdin", "r"])
-                while b"this UI only shows" not in shown:
+                while b"this UI is read-only" not in shown:
                     shown += (await page.receive()).data
     server.send_signal(signal.SIGTERM)
     async with asyncio.timeout(60):
