@@ -200,7 +200,7 @@ async def test_it_says_what_is_not_as_usual() -> None:
         (LiveState(gone="the proxy cannot be reached any more: it has ended"), "it has ended"),
         (LiveState(forwarding=False), "forwarding is off"),
         (LiveState(controls=False), "only looking"),
-        (LiveState(passed=4), "4 fit and were not held"),
+        (LiveState(passed=4), "4 matched and were not held"),
         (LiveState(hold_failures=4), "4 were forwarded because the filter failed"),
     ):
         app = FaultsApp(state)
