@@ -92,7 +92,7 @@ async def test_a_line_changes_when_its_summary_does() -> None:
     [
         ({"state": State.ERROR, "errors": ("NOT_COORDINATOR",)}, "✗ NOT_COORDINATOR"),
         ({"state": State.UNANSWERED, "latency": None}, "∅ no answer"),
-        ({"state": State.DAMAGED, "said": "12 bytes missing"}, "░ 12 bytes missing"),
+        ({"state": State.DAMAGED, "text": "12 bytes missing"}, "░ 12 bytes missing"),
         ({"state": State.SLOW, "latency": 304 * MS}, "◷ slow"),
     ],
 )
@@ -133,7 +133,7 @@ async def test_an_empty_list_says_why() -> None:
         assert "nothing so far matches" in app.line(1)
         app.session.publish(filtering=None)
         await renewed(pilot)
-        assert "nothing fits" in app.line(1)
+        assert "nothing matches" in app.line(1)
         app.session.publish(marked_only=True)
         await renewed(pilot)
         assert "nothing is marked" in app.line(1)
