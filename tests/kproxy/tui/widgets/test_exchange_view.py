@@ -136,7 +136,7 @@ async def test_an_empty_list_says_why() -> None:
         assert "nothing matches" in app.line(1)
         app.session.publish(marked_only=True)
         await renewed(pilot)
-        assert "nothing is marked" in app.line(1)
+        assert "no marked exchange matches" in app.line(1)
 
 
 # ------------------------------------------------------------ time passes
