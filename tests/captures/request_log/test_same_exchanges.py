@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from captures.analysis.findings.diagnosis import Diagnosis
+from captures.analysis.incidents.model import IncidentKind
 from captures.exchanges import Capture, Exchange, ExchangeReader, open_capture
 from captures.filters import Filter
 from captures.filters.table_columns import TableColumns
@@ -149,8 +150,10 @@ def test_groups_have_the_same_rebalances(release: str) -> None:
                 [each.kind for each in diagnosis.incidents],
             )
         )
-    assert told[0] == told[1]
-    assert told[0][0]
+    (rebalances, rules, incidents), of_log = told
+    # the broker asked its controller to shut down at the end, on a port that only its own log covers
+    assert of_log == (rebalances, rules, [*incidents, IncidentKind.BROKER_OUTAGE])
+    assert rebalances
 
 
 def test_rules_that_need_records_say_that_they_are_blind() -> None:

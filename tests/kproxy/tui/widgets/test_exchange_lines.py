@@ -10,7 +10,7 @@ from kproxy.session.published import State, Summary
 from kproxy.tui.column_layout import lay_out
 from kproxy.tui.columns import Clock
 from kproxy.tui.profiles import DEFAULT, Profile, ProfileColumn, profile
-from kproxy.tui.states import ROLES
+from kproxy.tui.states import LOOKS, ROLES
 from kproxy.tui.widgets.exchange_lines import MARGIN, LinePainter, LineStyles
 from tests.kproxy.tui.published import BEGIN, MS, SECOND, summary
 
@@ -22,8 +22,7 @@ STYLES = LineStyles(
     repeated=Style(dim=True),
     roles=ROLE_STYLES,
     rows={"accent": Style(color="yellow")},
-    mark=Style(color="blue"),
-    comment=Style(color="blue", bold=True),
+    accent=Style(color="blue"),
     cursor=Style(reverse=True),
     header=Style(bold=True),
     sorted_header=Style(underline=True),
@@ -90,7 +89,7 @@ def test_states_colour_what_tells_of_them() -> None:
     failed = summary(2, state=State.ERROR, errors=("NOT_COORDINATOR",))
     assert text_in(ROLE_STYLES["error"], painter(), failed).strip() == "✗ NOT_COORDINATOR"
     slow = summary(2, state=State.SLOW, latency=300 * MS)
-    assert text_in(ROLE_STYLES["slow"], painter(), slow).split() == ["300.0", "◷", "slow"]
+    assert text_in(ROLE_STYLES[LOOKS[State.SLOW].role], painter(), slow).split() == ["300.0", "◷", "slow"]
 
 
 def test_only_what_repeats_is_dimmed() -> None:
@@ -102,7 +101,7 @@ def test_only_what_repeats_is_dimmed() -> None:
 def test_marks_and_comments_stand_in_front() -> None:
     noted = summary(2, marked=True, comment="look at this")
     assert painter().line(noted, None, AT, selected=True).text.startswith("▸●✎")
-    assert text_in(STYLES.mark, painter(), noted).strip() == "●"
+    assert text_in(STYLES.accent, painter(), noted).strip() == "●✎"
 
 
 def test_titles_show_the_order() -> None:
