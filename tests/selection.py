@@ -9,14 +9,15 @@
 What is asked for by name runs: a folder, a file, ``-k``, or a marker (``-m slow`` runs what the default leaves out).
 
 ``turns(n)``
-    takes turns in the gate: of the slow cases of such a test, every ``n``-th runs. ``.ci/run`` sets :data:`TURN` to a
-    number that it makes of the commit. Where the variable is not set or empty, every case runs.
+    takes turns in the gate: of the slow cases of such a test, every ``n``-th runs. ``.ci/run`` sets :data:`TURN` to the
+    number of commits. Where the variable is not set or empty, every case runs.
 """
 
 from __future__ import annotations
 
 import os
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 from zlib import crc32
 
@@ -57,49 +58,41 @@ def is_left_out(path: Path, config: pytest.Config) -> bool:
     return False
 
 
-def turn() -> int | None:
-    """Return the number of the turn; ``None`` if every case runs."""
-    number = os.environ.get(TURN, "")
-    return int(number) if number else None
-
-
 def leave_to_other_turns(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselect the slow cases of tests marked ``turns`` that other turns run; any n turns in a row run all of them."""
-    number = turn()
-    if number is None:
+    turn = os.environ.get(TURN)
+    if not turn:
         return
-    cases = defaultdict(list)
-    for item in items:
-        if item.get_closest_marker("turns") is not None and item.get_closest_marker("slow") is not None:
-            cases[item.nodeid.partition("[")[0]].append(item)
-    left = set()
-    for of_test in cases.values():
-        marker = of_test[0].get_closest_marker("turns")
-        assert marker is not None
-        (count,) = marker.args
-        wanted = set(_in_order(of_test)[number % count :: count])
-        left |= set(of_test) - wanted
+    slow = [item for item in items if item.get_closest_marker("slow") is not None]
+    left = {
+        case
+        for count, cases in _cases(slow, "turns")
+        for place, case in enumerate(cases)
+        if (place - int(turn)) % count
+    }
     if left:
-        config.hook.pytest_deselected(items=[item for item in items if item in left])
+        config.hook.pytest_deselected(items=list(left))
         items[:] = [item for item in items if item not in left]
-
-
-def _in_order(items: list[pytest.Item]) -> list[pytest.Item]:
-    """Return cases in the order of checksums of their names, so that neighbours are of no kind."""
-    return sorted(items, key=lambda item: crc32(item.nodeid.encode()))
 
 
 def mark_slow(items: list[pytest.Item]) -> None:
     """Mark as slow what needs a slow fixture, and those cases of sampled tests that are not in the sample."""
-    cases = defaultdict(list)
     for item in items:
         if not SLOW_FIXTURES.isdisjoint(getattr(item, "fixturenames", ())):
             item.add_marker("slow")
-        if item.get_closest_marker("sample") is not None:
-            cases[item.nodeid.partition("[")[0]].append(item)
-    for all_of_it in cases.values():
-        marker = all_of_it[0].get_closest_marker("sample")
-        assert marker is not None
-        (wanted,) = marker.args
-        for item in _in_order(all_of_it)[wanted:]:
-            item.add_marker("slow")
+    for wanted, cases in _cases(items, "sample"):
+        for case in cases[wanted:]:
+            case.add_marker("slow")
+
+
+def _cases(items: list[pytest.Item], name: str) -> Iterator[tuple[int, list[pytest.Item]]]:
+    """Yield the argument of each test's marker `name`, and the test's cases.
+
+    They are in the order of checksums of their names, so that neighbours are of no kind.
+    """
+    tests = defaultdict(list)
+    for item in items:
+        if (marker := item.get_closest_marker(name)) is not None:
+            tests[item.nodeid.partition("[")[0], *marker.args].append(item)
+    for (_, number), cases in tests.items():
+        yield number, sorted(cases, key=lambda item: crc32(item.nodeid.encode()))

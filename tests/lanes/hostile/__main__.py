@@ -3,7 +3,7 @@
     python -m tests.lanes.hostile                        # everything
     python -m tests.lanes.hostile 'overlaps*' fragments --commands 'read*' --jobs 2
     python -m tests.lanes.hostile --scale 0.01 --short   # small files of the same kinds, fewer commands
-    python -m tests.lanes.hostile --scale 0.01 --short --third 2   # a third of these runs: the gate's, by the commit
+    python -m tests.lanes.hostile --scale 0.01 --short --third 2   # a third of these runs, as .ci/run by turns
     python -m tests.lanes.hostile --make DIR             # the files, to be used elsewhere
     python -m tests.lanes.hostile --write                # and brings the figures of docs/security.md up to date
 
