@@ -19,24 +19,24 @@ LONG = 5_000_000_000
 
 _EVERY = 1.0  # seconds between checks
 
-Tell = Callable[[GroupTimeline, Rebalance], None]
+Report = Callable[[GroupTimeline, Rebalance], None]
 
 
 class LiveGroups:
     """Reports rebalances, each once when it is over, and once before if it takes long.
 
     :param knowledge: of the reader that decodes the capture
-    :param tell: called with each rebalance to report, and the current state of its group
+    :param report: called with each rebalance to report, and the current state of its group
     """
 
-    def __init__(self, capture: Capture, knowledge: SessionContext, tell: Tell) -> None:
+    def __init__(self, capture: Capture, knowledge: SessionContext, report: Report) -> None:
         self._capture = capture
         self._knowledge = knowledge
-        self._print = tell
+        self._report = report
         self._histories = GroupHistories(knowledge.topic_name, capture)
         self.add = capture.faults.guarded(self._histories.add, HISTORIES)
         self._running: set[Hashable] = set()
-        self._printed: Counter[Hashable] = Counter()
+        self._reported: Counter[Hashable] = Counter()
         self._pace = Pace(_EVERY)
 
     def look(self) -> None:
@@ -57,31 +57,31 @@ class LiveGroups:
         return timelines
 
     def _news(self, timeline: GroupTimeline, now: int | None) -> None:
-        for rebalance in self._unprinted(timeline):
+        for rebalance in self._unreported(timeline):
             if rebalance.running:
                 key = timeline.group, rebalance.previous_generation
                 long = now is None or now - rebalance.time >= LONG
                 if long and key not in self._running:
                     self._running.add(key)
-                    self._print(timeline, rebalance)
+                    self._report(timeline, rebalance)
                 continue
             over = rebalance.time if rebalance.end is None else rebalance.end
             if now is not None and now - over < SETTLED:
                 return  # later ones are reported later
-            self._printed[_identity(rebalance)] += 1
-            self._print(timeline, rebalance)
+            self._reported[_identity(rebalance)] += 1
+            self._report(timeline, rebalance)
 
-    def _unprinted(self, timeline: GroupTimeline) -> Iterator[Rebalance]:
+    def _unreported(self, timeline: GroupTimeline) -> Iterator[Rebalance]:
         """Yield the rebalances that were not yet reported as over.
 
         A group that lost its state starts counting again, so that several rebalances may have the same generations.
         """
         seen: Counter[Hashable] = Counter()
-        printed = self._printed.copy()
+        reported = self._reported.copy()
         for rebalance in timeline.rebalances:
             key = _identity(rebalance)
             seen[key] += 1
-            if rebalance.running or seen[key] > printed[key]:
+            if rebalance.running or seen[key] > reported[key]:
                 yield rebalance
 
 

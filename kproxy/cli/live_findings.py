@@ -94,7 +94,7 @@ class LiveFindings:
 
     :param diagnosis: is fed by the code that reads the capture
     :param knowledge: of the reader that decodes the exchanges
-    :param update: called with each finding to report
+    :param report: called with each finding to report
     :param least: findings of lower severity are not reported
     :param whole: whether the diagnosis sees all exchanges, so that unanswered requests belong to it too
     :param incident: called with each incident to report, before the findings; None omits incidents
@@ -105,7 +105,7 @@ class LiveFindings:
         diagnosis: Diagnosis,
         capture: Capture,
         knowledge: SessionContext,
-        tell: Callable[[Finding], None],
+        report: Callable[[Finding], None],
         *,
         least: Severity = Severity.INFO,
         whole: bool = True,
@@ -116,10 +116,10 @@ class LiveFindings:
         self._incidents = IncidentNews()
         self._capture = capture
         self._knowledge = knowledge
-        self._print = tell
+        self._report = report
         self._least = least
         self._whole = whole
-        self._printed: dict[tuple[str, str], tuple[Severity, int]] = {}
+        self._reported: dict[tuple[str, str], tuple[Severity, int]] = {}
         self._pace = Pace(_EVERY)
 
     def update(self) -> None:
@@ -135,8 +135,8 @@ class LiveFindings:
                 if effect and finding.severity < Severity.HIGH:
                     continue
                 if finding.severity >= self._least and self._is_news(finding):
-                    self._printed[finding.key] = finding.severity, finding.count
-                    self._print(finding)
+                    self._reported[finding.key] = finding.severity, finding.count
+                    self._report(finding)
 
     def conclude(self) -> None:
         """Report incidents with news since they were reported; the capture has ended."""
@@ -153,7 +153,7 @@ class LiveFindings:
         return pending_calls(self._capture, self._knowledge) if self._whole else []
 
     def _is_news(self, finding: Finding) -> bool:
-        before = self._printed.get(finding.key)
+        before = self._reported.get(finding.key)
         return before is None or finding.severity > before[0] or finding.count >= _GROWN * before[1]
 
 

@@ -120,12 +120,11 @@ class ReplayRun:
     """One run of ``kproxy replay``."""
 
     def __init__(self, options: ReplayOptions) -> None:
+        from kproxy.replay.permission import NotAllowedError, allowed_keys
         from kproxy.replay.results import Results
 
         self.options = options
         self.security, _ = security_of(options.command_config)
-        from kproxy.replay.permission import NotAllowedError, allowed_keys
-
         with usage_errors(NotAllowedError, before="--allow: "):
             names = (name for text in options.allow for name in text.split(",") if name.strip())
             self.allowed = allowed_keys(names)
@@ -220,7 +219,7 @@ class ReplayRun:
 
         with self._progress(len(plan.steps)) as advance:
 
-            def tell(outcome: Outcome, recorded: Body | None, new: Body | None) -> None:
+            def report(outcome: Outcome, recorded: Body | None, new: Body | None) -> None:
                 self.results.add(outcome)
                 advance(1)
                 self._show(outcome, recorded, new)
@@ -231,7 +230,7 @@ class ReplayRun:
                 cluster,
                 self.security,
                 Pace(self.speed, self.timeout),
-                tell,
+                report,
                 reader.capture.faults,
                 keep_offsets=self.options.keep_offsets,
             )

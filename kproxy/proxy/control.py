@@ -27,7 +27,7 @@ from inspect import signature
 from pathlib import Path
 from struct import Struct
 from types import TracebackType
-from typing import Any, cast, get_type_hints
+from typing import Any, cast
 
 import msgspec
 
@@ -62,22 +62,22 @@ class ClosedError(ConnectionError):
 def command(function: Callable[..., Any]) -> Command:
     """Return the command that `function` carries out; its arguments are the command's parameters.
 
-    It raises CommandError if parameters are missing, unknown or of another type.
+    It raises CommandError if parameters are missing, unknown or of another type, and for the user's mistakes: the
+    LookupErrors and ValueErrors of `function`.
     """
-    types = get_type_hints(function)
-    given = signature(function).parameters.values()
     fields = [
-        (each.name, types[each.name], *([] if each.default is each.empty else [each.default]))
-        for each in given
+        (each.name, each.annotation, *([] if each.default is each.empty else [each.default]))
+        for each in signature(function, eval_str=True).parameters.values()
     ]
     shape = msgspec.defstruct(function.__name__, fields, forbid_unknown_fields=True)
 
     def run(values: dict[str, Any]) -> Any:
         try:
-            converted = msgspec.convert(values, shape)
-        except msgspec.ValidationError as error:
-            raise CommandError(str(error)) from None
-        return function(**msgspec.structs.asdict(converted))
+            return function(**msgspec.structs.asdict(msgspec.convert(values, shape)))
+        except (msgspec.ValidationError, LookupError, ValueError) as error:
+            # a FilterError renders its position; importing the class would import all code for rules
+            render = getattr(error, "render", None)
+            raise CommandError(str(error) if render is None else render()) from None
 
     return run
 

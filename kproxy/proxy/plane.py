@@ -120,7 +120,7 @@ class Plane:
         self.inspection = Inspection(
             request_timeout=round(settings.client_timeout * 1e9),
             held=lambda count: reports.event("held", count=count),
-            tell=reports.warn,
+            notify=reports.warn,
             outages=lambda down: self.outages.apply(down),
         )
         self.outages = Outages(self)

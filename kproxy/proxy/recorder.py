@@ -98,7 +98,6 @@ class _Start(msgspec.Struct, frozen=True):
     memory: int
     bell: int
     salt: int
-    lossless: bool
     locks: int
     held: int
     connections: list[tuple[int, str]]
@@ -118,7 +117,7 @@ def start_recorder(
     """
     memory, bell = tee.queue.fds
     live = [(number, recording.endpoints) for number, recording in tee.live.items()]
-    start = _Start(options, memory, bell, tee.salt, tee.lossless, locks, held, live)
+    start = _Start(options, memory, bell, tee.salt, locks, held, live)
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", "kproxy.proxy.recorder"],
         stdin=subprocess.PIPE,
@@ -277,7 +276,7 @@ def main() -> int:
     except (OSError, ValueError) as error:
         report("error", text=f"nothing can be recorded: {reason_of(error)}", fatal=True)
         return 1
-    Recorder(receiver, blocks, output, lossless=start.lossless).run()
+    Recorder(receiver, blocks, output, lossless=start.options.lossless).run()
     output.close()
     return 0
 

@@ -64,7 +64,7 @@ class Replay:
     """One run of a plan.
 
     :param reader: of the capture that the plan was made from
-    :param tell: called with each outcome as it arrives
+    :param report: called with each outcome as it arrives
     :param faults: collects internal errors with single exchanges; the others are sent all the same
     :param keep_offsets: send recorded offsets unchanged
     """
@@ -76,7 +76,7 @@ class Replay:
         cluster: LiveCluster,
         security: Security,
         pace: Pace,
-        tell: Callable[[Outcome, Body | None, Body | None], None],
+        report: Callable[[Outcome, Body | None, Body | None], None],
         faults: Faults,
         *,
         keep_offsets: bool = False,
@@ -86,7 +86,7 @@ class Replay:
         self._cluster = cluster
         self._security = security
         self._pace = pace
-        self._report = tell
+        self._report = report
         self._faults = faults
         self._values = ValueMapping(reader.knowledge, cluster, keep_offsets=keep_offsets)
         self._done = bytearray(len(plan.steps))

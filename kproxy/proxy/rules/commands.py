@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import binascii
 from base64 import b64decode, b64encode
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
 from captures.interventions import Change
@@ -13,7 +12,6 @@ from kproxy.proxy.control import MOST_LINE, Command, CommandError, command
 
 if TYPE_CHECKING:
     from kproxy.proxy.rules.inspection import Inspection
-    from kproxy.proxy.verdicts import Frame
 
 _MOST_SHOWN = MOST_LINE // 4 * 3 - 4096
 """Bytes of the largest held frame that is shown: its base64 has to fit into a line to return edited."""
@@ -23,12 +21,24 @@ def commands(inspection: Inspection) -> dict[str, Command]:
     """Return the commands that change nothing, by name."""
 
     def held(number: int) -> dict[str, Any]:
-        return _held(number, inspection.holds.frame(number))
+        frame = inspection.holds.frame(number)
+        asked = frame.request
+        size = len(frame.data) + (0 if asked is None else len(asked.data))
+        if size > _MOST_SHOWN:
+            raise CommandError(f"frame {number} has {size:,} bytes, and {_MOST_SHOWN:,} can be shown")
+        return {
+            "number": number,
+            "side": frame.side,
+            "api_key": frame.api_key,
+            "version": frame.version,
+            "frame": b64encode(frame.data).decode(),
+            "response_to": None if asked is None else b64encode(asked.data).decode(),
+        }
 
     return {
         "rules": lambda _: {"rules": inspection.rules.to_json()},
         "holds": lambda _: inspection.holds.to_json(),
-        "held": _reporting_mistakes(held),
+        "held": command(held),
     }
 
 
@@ -74,38 +84,7 @@ def changing_commands(inspection: Inspection) -> dict[str, Command]:
         return {"changed": [_change(change) for change in changed]}
 
     made = (add_rule, remove_rule, set_hold, release, kill, edit)
-    return {each.__name__: _reporting_mistakes(each) for each in made}
-
-
-def _held(number: int, frame: Frame) -> dict[str, Any]:
-    """Return a held frame, and the request if it is a response."""
-    asked = frame.request
-    size = len(frame.data) + (0 if asked is None else len(asked.data))
-    if size > _MOST_SHOWN:
-        raise CommandError(f"frame {number} has {size:,} bytes, and {_MOST_SHOWN:,} can be shown")
-    return {
-        "number": number,
-        "side": frame.side,
-        "api_key": frame.api_key,
-        "version": frame.version,
-        "frame": b64encode(frame.data).decode(),
-        "response_to": None if asked is None else b64encode(asked.data).decode(),
-    }
-
-
-def _reporting_mistakes(function: Callable[..., Any]) -> Command:
-    """Return the command that `function` carries out; the user's mistakes become CommandErrors."""
-    carried_out = command(function)
-
-    def run(values: dict[str, Any]) -> Any:
-        try:
-            return carried_out(values)
-        except (LookupError, ValueError) as error:
-            # a FilterError renders its position; importing the class would import all code for rules
-            render = getattr(error, "render", None)
-            raise CommandError(str(error) if render is None else render()) from None
-
-    return run
+    return {each.__name__: command(each) for each in made}
 
 
 def _bytes(text: str) -> bytes:

@@ -125,7 +125,7 @@ class Rules:
     :param clock: ns since the epoch
     :param chance: decides on probabilities, delays and corrupted bytes
     :param changed: called when rules were added, have ended or were removed
-    :param tell: called with sentences for the user
+    :param notify: called with sentences for the user
     :ivar outages: rules in force that take brokers down, by node ID
     """
 
@@ -135,10 +135,10 @@ class Rules:
         clock: Callable[[], int] = time_ns,
         chance: Random | None = None,
         changed: Callable[[], None] = lambda: None,
-        tell: Callable[[str], None] = lambda _: None,
+        notify: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._names = names
-        self._tell = tell
+        self._notify = notify
         self._clock = clock
         self._chance = chance or Random()  # noqa: S311  not for cryptography
         self._changed = changed
@@ -343,7 +343,7 @@ class Rules:
             except Exception as error:
                 rule.failed(error)
                 if rule.undecided == 1 and isinstance(error, LimitReached):
-                    self._tell(
+                    self._notify(
                         f"rule {rule.number} could not decide about a frame, which was forwarded: {error}"
                     )
                 continue

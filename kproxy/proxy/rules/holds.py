@@ -46,7 +46,7 @@ class Holds:
     :param request_timeout: ns that clients wait for an answer (``request.timeout.ms``)
     :param changed: called when filters have changed
     :param held: called with the number of held frames when it changes
-    :param tell: called with sentences for the user
+    :param notify: called with sentences for the user
     :ivar passed: frames that matched a filter and were not held, because too many were or their client would give up
     :ivar failures: frames that continued because a filter failed
     :ivar undecided: those of them that exceeded a limit
@@ -61,10 +61,10 @@ class Holds:
         request_timeout: int = REQUEST_TIMEOUT,
         changed: Callable[[], None] = lambda: None,
         held: Callable[[int], None] = lambda _: None,
-        tell: Callable[[str], None] = lambda _: None,
+        notify: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._names = names
-        self._notify = tell
+        self._notify = notify
         self._then = then
         self._clock = clock
         self._request_timeout = request_timeout
@@ -208,10 +208,10 @@ class Holds:
         :raises LookupError: if no such frame is held
         """
         hold = self._removed(number)
-        comment = Intervention(
+        intervention = Intervention(
             released_by="killed", not_forwarded=hold.frame.side == "request", ended=Ending.CLOSE.value
         )
-        hold.release(Verdict(data=b"", ending=Ending.CLOSE, comments=[self._comment(hold, comment)]))
+        hold.release(Verdict(data=b"", ending=Ending.CLOSE, comments=[self._comment(hold, intervention)]))
         self._held_changed(len(self._held))
 
     def release_all(self, by: str = "user") -> int:
@@ -260,8 +260,8 @@ class Holds:
             return
         frame = hold.frame if data is None else replace(hold.frame, data=data)
         verdict = self._then(frame)
-        said = Intervention(changed=changed, released_by=by, altered=data is not None)
-        comments = [self._comment(hold, said), *verdict.comments]
+        intervention = Intervention(changed=changed, released_by=by, altered=data is not None)
+        comments = [self._comment(hold, intervention), *verdict.comments]
         data = data if verdict.data is None else verdict.data
         hold.release(replace(verdict, data=data, hold=None, comments=comments))
 

@@ -20,7 +20,7 @@ class Inspection:
     """Decides about frames (:class:`kproxy.proxy.verdicts.Inspector`).
 
     :param held: called with the number of held frames when it changes
-    :param tell: called with sentences for the user
+    :param notify: called with sentences for the user
     :param outages: called with the rules that take brokers down, by node ID, when rules have changed
     :ivar active: whether there are rules or hold filters; if not, no frames need be inspected
     :ivar names: of topic IDs; fed with Metadata responses even while inactive, because that costs little
@@ -33,14 +33,14 @@ class Inspection:
         *,
         request_timeout: int = REQUEST_TIMEOUT,
         held: Callable[[int], None] = lambda _: None,
-        tell: Callable[[str], None] = lambda _: None,
+        notify: Callable[[str], None] = lambda _: None,
         outages: Callable[[Mapping[int, OutageRule]], None] = lambda _: None,
     ) -> None:
         self._outages = outages
         self.active = False
         self.names = TopicNames()
         self._needs_names = False
-        self.rules = Rules(self.names, clock, chance, self._update, tell)
+        self.rules = Rules(self.names, clock, chance, self._update, notify)
         self.holds = Holds(
             self.names,
             self.rules.decide,
@@ -48,7 +48,7 @@ class Inspection:
             request_timeout=request_timeout,
             changed=self._update,
             held=held,
-            tell=tell,
+            notify=notify,
         )
 
     def _update(self) -> None:

@@ -10,6 +10,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from msgspec import structs
+
 from captures.exchanges import Capture
 from captures.exchanges.capture import open_capture
 from kproxy.proxy.recorder import RecordingOptions, start_recorder
@@ -26,7 +28,7 @@ class RecordedTee:
 
     def __init__(self, settings: RecordingOptions, size: int = 1 << 20, *, lossless: bool = False) -> None:
         self.tee = Tee(size, lossless=lossless)
-        self.settings = settings
+        self.settings = structs.replace(settings, lossless=lossless)
         self.events: list[dict[str, Any]] = []
         self.start()
 

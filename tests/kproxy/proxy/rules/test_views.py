@@ -41,7 +41,7 @@ def produce(*partitions: bytes) -> Frame:
 
 def told_by(rule: str, *frames: Frame) -> tuple[Rules, list[str]]:
     told: list[str] = []
-    rules = Rules(TopicNames(), chance=Random("measured"), tell=told.append)
+    rules = Rules(TopicNames(), chance=Random("measured"), notify=told.append)
     rules.add(rule)
     assert [rules.decide(frame) for frame in frames] == [UNCHANGED] * len(frames)
     return rules, told
@@ -125,7 +125,7 @@ def test_elements_that_are_all_as_wide_count_too() -> None:
 
 def test_a_hold_filter_is_undecided_too() -> None:
     told: list[str] = []
-    holds = Holds(TopicNames(), tell=told.append)
+    holds = Holds(TopicNames(), notify=told.append)
     holds.set_filter("api == Produce and key == k1")
     frame = produce(build_batch(records(11)))
     assert holds.decide(frame) is holds.decide(frame) is UNCHANGED
