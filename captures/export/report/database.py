@@ -105,15 +105,14 @@ class Tables:
         """Names of the tables in the folder."""
         return tuple(self._columns)
 
-    def missing(self, needs: Mapping[str, Iterable[str]]) -> list[str]:
+    def missing(self, *statements: Statement) -> list[str]:
         """Return the missing tables and columns: ``rebalances`` for a table, ``exchanges.errors`` for a column."""
-        found = []
-        for table, columns in needs.items():
-            if table not in self._columns:
-                found.append(table)
-                continue
-            found += [f"{table}.{column}" for column in columns if column not in self._columns[table]]
-        return found
+        found: dict[str, None] = {}
+        for table, columns in (needed for each in statements for needed in each.needs.items()):
+            there = self._columns.get(table)
+            lacking = [f"{table}.{name}" for name in columns if there is not None and name not in there]
+            found |= dict.fromkeys([table] if there is None else lacking)
+        return list(found)
 
     def rows(self, statement: Statement) -> list[Row]:
         """Run a statement; return its rows.

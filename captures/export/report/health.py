@@ -45,7 +45,7 @@ def _openings(context: Context) -> Sequence[Markup]:
     return [block(title, statement, drawn, PARTS.legend(keys_of(series)), note=note)]
 
 
-CONNECTIONS = Section("Connections", "connections", statements.openings(1).needs, _openings)
+CONNECTIONS = Section("Connections", "connections", (statements.openings(1),), _openings)
 
 
 def _health(context: Context) -> Sequence[Markup]:
@@ -86,7 +86,7 @@ def _troubled(context: Context) -> Markup:
 
 
 def _round_trips(context: Context) -> Sequence[Markup]:
-    if context.tables.missing(statements.ROUND_TRIPS.needs):
+    if context.tables.missing(statements.ROUND_TRIPS):
         return []
     rows = context.tables.rows(statements.ROUND_TRIPS)
     if not rows:
@@ -105,4 +105,4 @@ def _round_trips(context: Context) -> Sequence[Markup]:
     return [block("Round trips", statements.ROUND_TRIPS, shown, PARTS.not_shown(rows), note=note)]
 
 
-HEALTH = Section("TCP health", "tcp", statements.DIRECTIONS.needs, _health)
+HEALTH = Section("TCP health", "tcp", (statements.DIRECTIONS, statements.TROUBLED), _health)

@@ -23,9 +23,9 @@ _FEW = 3
 # ---------------------------------------------------------------- summary
 def _summary(context: Context) -> Sequence[Markup]:
     parts: list[Markup] = []
-    if not context.tables.missing(statements.SUMMARY.needs):
+    if not context.tables.missing(statements.SUMMARY):
         ran = [statements.SUMMARY]
-        if not context.tables.missing(statements.LOST.needs):
+        if not context.tables.missing(statements.LOST):
             ran.append(statements.LOST)
         found = {name: value for each in ran for name, value in context.tables.rows(each)[0].items()}
         parts.append(block("In figures", ran, _figures(context, found)))
@@ -75,7 +75,7 @@ def _missing(row: Row) -> str:
     return words.listed([*texts, *[f"{amount(int(count), 'B')} {what}" for count, what in bytes_ if count]])
 
 
-SUMMARY = Section("Summary", "summary", {}, _summary)
+SUMMARY = Section("Summary", "summary", (), _summary)
 
 
 # ---------------------------------------------------------------- findings
@@ -106,4 +106,4 @@ def _finding(context: Context, row: Row, *, several: bool) -> Markup:
     return PARTS.finding(row, doubt, facts)
 
 
-FINDINGS = Section("Findings", "findings", statements.FINDINGS.needs, _findings)
+FINDINGS = Section("Findings", "findings", (statements.FINDINGS,), _findings)

@@ -64,7 +64,7 @@ def report(
         left_out: list[str] = []
         sections: list[tuple[Section, list[Markup]]] = []
         for section in _SECTIONS:
-            if missing := tables.missing(section.needs):
+            if missing := tables.missing(*section.statements):
                 left_out.append(f"{section.title}: there is no {words.listed(missing)}")
             else:
                 sections.append((section, _body(section, context, faults)))

@@ -122,5 +122,4 @@ def _stories(context: Context) -> Markup:
 
 
 _STATEMENTS = statements.REBALANCE_GROUPS, statements.REBALANCE_BARS, statements.REBALANCE_STORIES
-_NEEDS = {"rebalances": tuple({name: 0 for each in _STATEMENTS for name in each.needs["rebalances"]})}
-REBALANCES = Section("Rebalances", "rebalances", _NEEDS, _rebalances)
+REBALANCES = Section("Rebalances", "rebalances", _STATEMENTS, _rebalances)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -40,13 +40,13 @@ class Section:
     """A part of the page.
 
     :ivar anchor: name of its anchor
-    :ivar needs: tables and columns without which it is left out
+    :ivar statements: it is left out if tables or columns that they need are missing; their widths do not matter
     :ivar body: returns its content
     """
 
     title: str
     anchor: str
-    needs: Mapping[str, tuple[str, ...]]
+    statements: tuple[Statement, ...]
     body: Callable[[Context], Sequence[Markup]]
 
 

@@ -205,7 +205,7 @@ LIMIT {MOST_ERRORS}
 # ---------------------------------------------------------------- rebalances
 
 REBALANCE_GROUPS = _statement(f"""
-WITH told AS (
+WITH totals AS (
   SELECT r.group AS group_id, min(r.kind) AS kind, count(*) AS rebalances,
     sum(r.duration_ns) AS total_ns, max(r.duration_ns) AS most_ns,
     count_if(r.running) AS running,
@@ -220,7 +220,7 @@ WITH told AS (
 )
 SELECT t.*, coalesce(s.partitions, 0) AS stopped, coalesce(f.commits, 0) AS commit_failures,
   count(*) OVER () AS of_all
-FROM told t LEFT JOIN stopped s ON t.group_id = s.group_id LEFT JOIN failed f ON t.group_id = f.group_id
+FROM totals t LEFT JOIN stopped s ON t.group_id = s.group_id LEFT JOIN failed f ON t.group_id = f.group_id
 ORDER BY rebalances DESC, t.group_id
 LIMIT {MOST_GROUPS}
 """)  # noqa: S608

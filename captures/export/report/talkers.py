@@ -17,7 +17,7 @@ def _talkers(context: Context) -> Sequence[Markup]:
         ("Brokers", statements.BROKERS, (Column("broker", _broker), count("connections"))),
         ("Connections", statements.CONNECTIONS, (Column("connection", _number), Column("ends", _ends))),
     ):
-        if not context.tables.missing(statement.needs):
+        if not context.tables.missing(statement):
             parts.append(_talk(context, title, statement, columns))
     return [PARTS.pair(parts[:2]), *parts[2:]]
 
@@ -61,7 +61,7 @@ def _ends(row: Row) -> Markup:
     return PARTS.joined(ends, PARTS.styled("dim", called(row["client_id"] or "")))
 
 
-CLIENTS = Section("Top talkers", "talkers", statements.CLIENTS.needs, _talkers)
+CLIENTS = Section("Top talkers", "talkers", (statements.CLIENTS,), _talkers)
 
 
 # ---------------------------------------------------------------- topics
@@ -89,4 +89,4 @@ def _flow(context: Context, title: str, statement: Statement, second: Column) ->
     return _ranked(title, statement, rows, columns)
 
 
-TOPICS = Section("Topics and partitions", "topics", statements.TOPICS.needs, _topics)
+TOPICS = Section("Topics and partitions", "topics", (statements.TOPICS, statements.PARTITIONS), _topics)

@@ -95,7 +95,7 @@ def _stacked(
     )
 
 
-TRAFFIC = Section("Traffic", "traffic", statements.traffic(1).needs, _traffic)
+TRAFFIC = Section("Traffic", "traffic", (statements.traffic(1),), _traffic)
 
 
 # ---------------------------------------------------------------- latency
@@ -164,7 +164,8 @@ def _by_api(context: Context) -> Markup:
     return block("The same by API", statement, table(rows, columns), PARTS.not_shown(rows))
 
 
-LATENCY = Section("Latency", "latency", statements.latency(1).needs, _latency)
+_LATENCIES = statements.latency(1), statements.heat(1, 1), statements.latency_by_api()
+LATENCY = Section("Latency", "latency", _LATENCIES, _latency)
 
 
 # ---------------------------------------------------------------- errors
@@ -208,4 +209,4 @@ def _error_table(context: Context) -> Markup:
     return block("Errors by API", statements.ERROR_TABLE, table(rows, columns), PARTS.not_shown(rows))
 
 
-ERRORS = Section("Errors", "errors", statements.errors(1).needs, _errors)
+ERRORS = Section("Errors", "errors", (statements.errors(1), statements.ERROR_TABLE), _errors)

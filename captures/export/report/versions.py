@@ -127,4 +127,5 @@ def _warnings(context: Context) -> Sequence[Markup]:
     return [block("Warnings", statements.WARNINGS, table(rows, columns), PARTS.not_shown(rows))]
 
 
-VERSIONS = Section("Versions", "versions", statements.VERSIONS.needs, _versions)
+_STATEMENTS = statements.VERSIONS, statements.LIBRARIES, statements.WARNINGS
+VERSIONS = Section("Versions", "versions", _STATEMENTS, _versions)

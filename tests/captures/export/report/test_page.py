@@ -242,11 +242,11 @@ def test_sections_without_their_columns_are_left_out(tmp_path: Path) -> None:
 
     folder = write(tmp_path, exchanges=samples.exchanges())
     for path in folder.rglob("*.parquet"):
-        pq.write_table(pq.read_table(path, partitioning=None).drop_columns(["errors", "flags"]), path)
+        pq.write_table(pq.read_table(path, partitioning=None).drop_columns(["api", "errors", "flags"]), path)
     text = made(folder)
-    assert "Errors: there is no exchanges.errors" in text
-    assert "Traffic" in headings(text)
-    assert "Errors" not in headings(text)
+    assert "Errors: there is no exchanges.api, exchanges.errors" in text
+    assert "Latency: there is no exchanges.api" in text
+    assert headings(text) == ["Summary", "Top talkers", "Going on"]
 
 
 @pytest.mark.slow

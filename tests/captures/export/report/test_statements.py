@@ -56,7 +56,7 @@ def every() -> dict[str, Statement]:
 @pytest.mark.slow
 def test_every_statement_finds_the_columns_that_it_names(tables: Tables) -> None:
     for name, statement in every().items():
-        assert tables.missing(statement.needs) == [], name
+        assert tables.missing(statement) == [], name
         assert tables.rows(statement), name
 
 
