@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import tzinfo
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
@@ -11,16 +11,15 @@ from textual.content import Content
 
 from captures.analysis.findings.diagnosis import Blind, Diagnosis
 from captures.analysis.findings.finding import Finding, Severity
-from captures.analysis.groups.calls import OF_MEMBERS
 from captures.analysis.groups.vocabulary import Certainty
 from captures.analysis.incidents.model import Incident
 from captures.exchanges import Exchange
 from captures.meaning import words
 from captures.time_format import clock
-from kproxy.pace import PacedValue
 from kproxy.session.summaries import unexpected
 from kproxy.text.tables import Column
-from kproxy.tui.views.table_view import Detail, TableView, facts
+from kproxy.tui.views.paced import PacedFold, PacedView
+from kproxy.tui.views.table_view import Detail, facts
 from kproxy.tui.widgets.table_rows import AnyCell, Cell, Role, Row, counted, moment, numbered
 
 if TYPE_CHECKING:
@@ -59,43 +58,28 @@ class DiagnosisResult(NamedTuple):
     incidents: Sequence[Incident] = ()
 
 
-class FindingsFold:
+class FindingsFold(PacedFold[DiagnosisResult]):
     """Feeds every exchange to the rules, and queries them at intervals.
 
-    :ivar found: the latest result, with its pace
     :ivar first: time of the earliest exchange, ns since the epoch; 0 before there is one
     """
 
     def __init__(self, access: Access) -> None:
+        super().__init__(DiagnosisResult())
         self._diagnosis = Diagnosis(access.capture, access.plain.knowledge.topic_name)
-        self.found = PacedValue(DiagnosisResult())
         self.first = 0
-        self._added = 0
-        self._latest = 0
 
     def add(self, exchange: Exchange) -> None:
+        super().add(exchange)
         self.first = min(self.first or exchange.time, exchange.time)
-        self._added += 1
-        self._latest = max(self._latest, exchange.end)
         self._diagnosis.add(exchange)
 
-    def ask(self, access: Access, *, everything: bool, live: bool) -> DiagnosisResult:
-        """Return the result of the rules.
-
-        :param everything: as for :meth:`GroupFold.timelines`
-        :param live: as for :meth:`GroupFold.timelines`
-        """
-        now = access.capture.latest if everything else self._latest
-
-        def tell() -> DiagnosisResult:
-            pending = access.pending(OF_MEMBERS) if live and everything else ()
-            found = self._diagnosis.findings(now=now, pending=pending)
-            return DiagnosisResult(found, self._diagnosis.blind(), self._diagnosis.incidents)
-
-        return self.found.get((self._added, now), tell)
+    def compute(self, now: int, pending: Iterable[Exchange], *, live: bool) -> DiagnosisResult:
+        found = self._diagnosis.findings(now=now, pending=pending)
+        return DiagnosisResult(found, self._diagnosis.blind(), self._diagnosis.incidents)
 
 
-class DiagnosisView(TableView[FindingsFold]):
+class DiagnosisView(PacedView[FindingsFold]):
     """A view of the rules' results. All such views share one fold, over all exchanges regardless of the filter."""
 
     FOLD = "findings"
@@ -103,13 +87,6 @@ class DiagnosisView(TableView[FindingsFold]):
 
     def make(self, access: Access) -> FindingsFold:
         return FindingsFold(access)
-
-    def ask(self, fold: FindingsFold, access: Access) -> DiagnosisResult:
-        """Return the result of the rules; in the engine's thread."""
-        return fold.ask(access, everything=self._folding.progress >= 1, live=self.continues)
-
-    def state(self) -> tuple[Hashable, ...]:
-        return (*super().state(), self._folding.look(lambda fold: fold.found.version))
 
 
 class Findings(DiagnosisView):
@@ -132,7 +109,7 @@ class Findings(DiagnosisView):
     DETAILS: ClassVar[Sequence[Sequence[Column]]] = (EVIDENCE,)
 
     def rows(self, fold: FindingsFold, access: Access) -> Sequence[Row]:
-        found = self.ask(fold, access)
+        found = self.result(fold, access)
         rows = [self._row(finding) for finding in found.findings]
         if found.blind and self._folding.progress >= 1:
             rows.append(_blind_row(len(found.blind)))
@@ -152,7 +129,7 @@ class Findings(DiagnosisView):
         return Row(finding.key, cells, leads_to=next(iter(finding.evidence), None) or finding.filter)
 
     def detail(self, fold: FindingsFold, access: Access, key: Hashable) -> Detail | None:
-        found = self.ask(fold, access)
+        found = self.result(fold, access)
         if key == _BLIND:
             return Detail(_BLIND, _blind_text(found.blind), ((),))
         finding = next((finding for finding in found.findings if finding.key == key), None)

@@ -16,7 +16,6 @@ from textual.widget import Widget
 
 from captures.analysis.conditions import of_group
 from captures.analysis.group_stats import GroupRow, GroupStats
-from captures.analysis.groups.calls import OF_MEMBERS
 from captures.analysis.groups.facts import EVIDENCE_SHOWN, Tone, duration_text, manner, members_now
 from captures.analysis.groups.facts import facts as facts_of
 from captures.analysis.groups.labels import Labels, counter_of, step
@@ -30,13 +29,13 @@ from captures.filters.lexer import quoted
 from captures.meaning import words
 from captures.time_format import clock, span
 from dissectors.api_keys import ApiKey
-from kproxy.pace import PacedValue
 from kproxy.session.access import Access
 from kproxy.session.engine import ClosedError, Priority, Steps
 from kproxy.text.tables import Column
 from kproxy.tui.commands import Place, bindings
 from kproxy.tui.views.findings import named_exchange
-from kproxy.tui.views.table_view import Detail, TableView, facts
+from kproxy.tui.views.paced import PacedFold, PacedView
+from kproxy.tui.views.table_view import Detail, facts
 from kproxy.tui.widgets.lanes import Lanes
 from kproxy.tui.widgets.row_table import RowTable
 from kproxy.tui.widgets.table_rows import AnyCell, Cell, Role, Row, counted, moment, numbered
@@ -68,7 +67,7 @@ class GroupDetail(Detail):
     timeline: GroupTimeline | None
 
 
-class Groups(TableView["GroupFold"]):
+class Groups(PacedView["GroupFold"]):
     """One row per group; of the selected one a lane per member, its rebalances, and the story of one.
 
     It covers all exchanges regardless of the filter: with a part of them, members would seem to fall silent.
@@ -137,20 +136,17 @@ class Groups(TableView["GroupFold"]):
         self._ahead: Hashable = None
         self._shown: GroupDetail | None = None
         self._members = False
-        self._named: dict[int, str] = {}
+        self._evidence_names: dict[int, str] = {}
         """Names of exchanges that are evidence, by number."""
 
     def pictures(self) -> Iterable[Widget]:
         yield self._lanes
 
-    def state(self) -> tuple[Hashable, ...]:
-        return (*super().state(), self._folding.look(lambda fold: fold.latest_timelines.version))
-
     def make(self, access: Access) -> GroupFold:
         return GroupFold(access)
 
     def rows(self, fold: GroupFold, access: Access) -> Sequence[Row]:
-        timelines = self._timelines(fold, access)
+        timelines = self.result(fold, access)
         counted_ones = fold.stats.result()
         known = {group.group for group in counted_ones}
         names = self._names if self._folding.progress < 1 else ()
@@ -159,9 +155,6 @@ class Groups(TableView["GroupFold"]):
             self._row(group, timelines.get(group.group), access)
             for group in (*counted_ones, *map(GroupRow, waiting))
         ]
-
-    def _timelines(self, fold: GroupFold, access: Access) -> Mapping[str, GroupTimeline]:
-        return fold.timelines(access, everything=self._folding.progress >= 1, live=self.continues)
 
     @work(exclusive=True, group="ahead")
     async def _count_ahead(self, group: Hashable) -> None:
@@ -200,7 +193,7 @@ class Groups(TableView["GroupFold"]):
         group = fold.stats.group(str(key))
         if group is None:
             return None
-        timeline = self._timelines(fold, access).get(group.group)
+        timeline = self.result(fold, access).get(group.group)
         rebalances = [] if timeline is None else timeline.rebalances
         leader = next((each.leader for each in reversed(rebalances) if each.leader), "")
         members = [] if timeline is None else timeline.members
@@ -293,20 +286,20 @@ class Groups(TableView["GroupFold"]):
             self._text.update(shown.text)
             return
         story = shown.timeline.rebalances[place]
-        lines = story_lines(story, shown.timeline, self.session.zone, self._named)
+        lines = story_lines(story, shown.timeline, self.session.zone, self._evidence_names)
         self._text.update(Content("\n").join([facts(*lines), Content(""), shown.text]))
         self._details[0].select(place)
         # exchanges of a file are numbered anew at its end
         if self.session.live or self.session.status.finished:
-            unnamed = [each for each in story.evidence[:EVIDENCE_SHOWN] if each not in self._named]
+            unnamed = [each for each in story.evidence[:EVIDENCE_SHOWN] if each not in self._evidence_names]
             if unnamed:
                 self._name_evidence(unnamed)
 
     @work(exclusive=True, group="names")
     async def _name_evidence(self, numbers: Sequence[int]) -> None:
-        """Find out what exchanges are that are evidence, and show the story with them."""
+        """Name exchanges that are evidence, and show the story with their names."""
         with suppress(ClosedError):
-            self._named |= await self.session.run(
+            self._evidence_names |= await self.session.run(
                 lambda access: {each: named_exchange(access, each) for each in numbers}, Priority.LOOK
             )
             self._show_story()
@@ -355,41 +348,25 @@ def group_numbers(columns: ExchangeColumns, group: str) -> Int64s:
     return np.flatnonzero(np.isin(of_host, of_host[named]))
 
 
-class GroupFold:
-    """Collects messages of group members, and makes timelines of them.
+class GroupFold(PacedFold[Mapping[str, GroupTimeline]]):
+    """Collects messages of group members, and makes timelines of them, by group.
 
     :ivar stats: requests per group
-    :ivar latest_timelines: the latest timelines, with their pace
     """
 
     def __init__(self, access: Access) -> None:
+        super().__init__({})
         self.stats = GroupStats()
         self._histories = IncidentHistories(access.plain.knowledge.topic_name, access.capture)
-        self.latest_timelines: PacedValue[Mapping[str, GroupTimeline]] = PacedValue({})
-        self._added = 0
-        self._latest = 0
 
     def add(self, exchange: Exchange) -> None:
-        self._added += 1
-        self._latest = max(self._latest, exchange.end)
+        super().add(exchange)
         self.stats.add(exchange)
         self._histories.add(exchange)
 
-    def timelines(self, access: Access, *, everything: bool, live: bool) -> Mapping[str, GroupTimeline]:
-        """Return the timelines by group, as of now.
-
-        :param everything: whether all exchanges were added, so that missing ones do not exist; otherwise now is the
-            time of the latest one added
-        :param live: whether time continues even without new exchanges
-        """
-        now = access.capture.latest if everything else self._latest
-
-        def tell() -> Mapping[str, GroupTimeline]:
-            pending = access.pending(OF_MEMBERS) if live and everything else ()
-            found = self._histories.result(now=now, pending=pending, live=live)
-            return {timeline.group: timeline for timeline in found}
-
-        return self.latest_timelines.get((self._added, now, live), tell)
+    def compute(self, now: int, pending: Iterable[Exchange], *, live: bool) -> Mapping[str, GroupTimeline]:
+        found = self._histories.result(now=now, pending=pending, live=live)
+        return {timeline.group: timeline for timeline in found}
 
 
 _ROLES = {Tone.PLAIN: Role.PLAIN, Tone.QUIET: Role.MUTED, Tone.ODD: Role.WARNING, Tone.TROUBLE: Role.ERROR}

@@ -53,7 +53,7 @@ class Incidents(DiagnosisView):
     )
 
     def rows(self, fold: FindingsFold, access: Access) -> Sequence[Row]:
-        found = self.ask(fold, access).incidents
+        found = self.result(fold, access).incidents
         latest = access.capture.latest
         first = min((fold.first, *(each.begin for each in found)))
         return [self._row(each, first, latest) for each in found]
@@ -73,15 +73,15 @@ class Incidents(DiagnosisView):
         return Row(incident.id, cells, leads_to=_leads_to(incident))
 
     def detail(self, fold: FindingsFold, access: Access, key: Hashable) -> Detail | None:
-        incident = next((each for each in self.ask(fold, access).incidents if each.id == key), None)
+        incident = next((each for each in self.result(fold, access).incidents if each.id == key), None)
         if incident is None:
             return None
         zone = self.session.zone
-        end = "its end was not seen" if incident.end is None else f"to {clock(incident.end, zone)}"
+        end = ", its end was not seen" if incident.end is None else f" to {clock(incident.end, zone)}"
         text = facts(
             ("", Cell(incident.sentence, Role.STRONG)),
             ("what to do", incident.advice),
-            ("when", f"{clock(incident.begin, zone)} {end}"),
+            ("when", f"{clock(incident.begin, zone)}{end}"),
             ("certainty", "" if incident.certainty is Certainty.OBSERVED else incident.certainty.value),
             ("or else", "; ".join(incident.alternatives)),
             ("groups", words.some(incident.groups)),
