@@ -156,7 +156,7 @@ def _table(script: str, copies: int, size: int, *, lossy: bool = False) -> Prepa
 
 # ---------------------------------------------------------------- what is made of captures
 def _json(size: int) -> PreparedJob:
-    from kproxy.cli.read import Read
+    from kproxy.cli.read import ReadRun
 
     path = captured("mixed", size)
 
@@ -165,7 +165,7 @@ def _json(size: int) -> PreparedJob:
         with redirect_stdout(io.TextIOWrapper(written, write_through=True)):
             # what other processes do is not counted
             with suppress(SystemExit):
-                Read.command.main(["--json", "--jobs", "1", path], standalone_mode=False)
+                ReadRun.command.main(["--json", "--jobs", "1", path], standalone_mode=False)
             sys.stdout.flush()
             return written.getvalue()
 

@@ -32,7 +32,7 @@ class ApiVersionsOptions(ReportOptions, ReadingOptions, JobsOption, ClientOption
     as_json: bool = option("--json", help="Print one JSON object (docs/api-versions.md).")
 
 
-class ApiVersions(
+class ApiVersionsRun(
     CaptureRun[ApiVersionsOptions], short_help="Show which API versions brokers offer and clients use."
 ):
     """Show which API versions the brokers in CAPTURE... offer, and which of them clients use and could use.

@@ -35,7 +35,9 @@ class ClientsOptions(ReportOptions, ReadingOptions, ClientOption):
     as_json: bool = option("--json", help="Print one JSON object (docs/clients.md).")
 
 
-class Clients(CaptureRun[ClientsOptions], short_help="Show the clients, their libraries and their settings."):
+class ClientsRun(
+    CaptureRun[ClientsOptions], short_help="Show the clients, their libraries and their settings."
+):
     """Show the clients in CAPTURE...: their library and release, addresses, principals and connections.
 
     CAPTURE is a file, a folder, or - for standard input; several are one capture in the order of time.

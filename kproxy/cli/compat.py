@@ -46,7 +46,7 @@ class CompatOptions(ReportOptions, ReadingOptions, JobsOption):
     as_json: bool = option("--json", help="Print one JSON object (docs/compat.md).")
 
 
-class Compat(
+class CompatRun(
     CaptureRun[CompatOptions], short_help="Show which clients a broker of another release would refuse."
 ):
     """Show which clients in CAPTURE... a broker of another release would refuse, or serve with older versions.

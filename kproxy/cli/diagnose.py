@@ -80,7 +80,9 @@ class DiagnoseOptions(UtcOption, ReportOptions, ReadingOptions, JobsOption, Time
     )
 
 
-class Diagnose(CaptureRun[DiagnoseOptions], short_help="Report what is wrong in a capture, and what to do."):
+class DiagnoseRun(
+    CaptureRun[DiagnoseOptions], short_help="Report what is wrong in a capture, and what to do."
+):
     """Report what is wrong in the Kafka traffic in CAPTURE..., since when, and what to do.
 
     CAPTURE is a file, a folder, or - for standard input; several are one capture in the order of time.

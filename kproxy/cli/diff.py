@@ -64,7 +64,7 @@ class DiffOptions(UtcOption, ReportOptions, ReadingOptions, JobsOption):
     as_json: bool = option("--json", help="Print one JSON object (docs/diff.md).")
 
 
-class Diff(CaptureRun[DiffOptions], short_help="Show what differs between two captures."):
+class DiffRun(CaptureRun[DiffOptions], short_help="Show what differs between two captures."):
     """Show what differs between the captures GOOD and BAD, the largest differences first.
 
     GOOD and BAD are files or folders. With --window and --against, two stretches of time of CAPTURE... are compared,

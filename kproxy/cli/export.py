@@ -108,7 +108,7 @@ class ExportOptions(UtcOption, ReadingOptions, JobsOption, TimeOptions):
     force: bool = option("--force", help="Overwrite OUT if it exists.")
 
 
-class Export(
+class ExportRun(
     CaptureRun[ExportOptions],
     short_help="Write selected exchanges to a file: pcapng, JSON, CSV, Parquet, Mermaid.",
 ):

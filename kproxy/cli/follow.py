@@ -37,7 +37,7 @@ class FollowOptions(UtcOption, ReportOptions, ReadingOptions, TimeOptions):
     mermaid: bool = option("--mermaid", help="Print a Mermaid sequence diagram instead.")
 
 
-class Follow(CaptureRun[FollowOptions], short_help="Show everything that one client did, as a log."):
+class FollowRun(CaptureRun[FollowOptions], short_help="Show everything that one client did, as a log."):
     """Show what one client in CAPTURE... did, over all its connections and brokers, as a log.
 
     CLIENT is a client ID, the instance ID of a static member, an address, or a pattern such as 'app-*'; omit it if you

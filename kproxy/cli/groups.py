@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kproxy.text.blocks import Block
     from kproxy.text.groups import GroupText
 
-    Told = tuple[GroupTimeline, list[Rebalance]]
+    ShownGroup = tuple[GroupTimeline, list[Rebalance]]
     """A group, and its rebalances to show."""
 
 
@@ -47,7 +47,7 @@ class GroupsOptions(UtcOption, ReportOptions, ReadingOptions, JobsOption, TimeOp
     force: bool = option("--force", help="Overwrite the FILE of --html if it exists.")
 
 
-class Groups(CaptureRun[GroupsOptions], short_help="Show why groups rebalanced, and what it cost."):
+class GroupsRun(CaptureRun[GroupsOptions], short_help="Show why groups rebalanced, and what it cost."):
     """Show the groups in CAPTURE... over time: members, generations, and why each rebalance happened.
 
     CAPTURE is a file, a folder, or - for standard input; several are one capture in the order of time.
@@ -81,16 +81,16 @@ class Groups(CaptureRun[GroupsOptions], short_help="Show why groups rebalanced, 
 
     def _show(self, capture: Capture, timelines: list[GroupTimeline]) -> None:
         low, high = self.reading.bounds(capture, self.options.begin, self.options.end)
-        timelines_shown = [(each, _within(each.rebalances, low, high)) for each in self._chosen(timelines)]
+        shown = [(each, _within(each.rebalances, low, high)) for each in self._chosen(timelines)]
         if self.options.html is not None:
-            self._write_html(timelines_shown, low, high)
+            self._write_html(shown, low, high)
         elif self.options.mermaid:
-            self._print_mermaid(timelines_shown)
+            self._print_mermaid(shown)
         else:
             found = sorted(
-                (each for _, shown in timelines_shown for each in shown), key=lambda each: each.time
+                (each for _, rebalances in shown for each in rebalances), key=lambda each: each.time
             )
-            self.answer(*found, blocks=self._blocks(timelines_shown))
+            self.answer(*found, blocks=self._blocks(shown))
 
     # ------------------------------------------------------------ reading
     def _timelines(self, capture: Capture) -> list[GroupTimeline]:
@@ -138,7 +138,7 @@ class Groups(CaptureRun[GroupsOptions], short_help="Show why groups rebalanced, 
         return [each for each in timelines if each.group in wanted]
 
     # ------------------------------------------------------------ output
-    def _blocks(self, shown: list[Told]) -> Iterator[Block]:
+    def _blocks(self, shown: list[ShownGroup]) -> Iterator[Block]:
         from kproxy.text.blocks import BLANK, Paragraph
 
         text = self._text()
@@ -159,7 +159,7 @@ class Groups(CaptureRun[GroupsOptions], short_help="Show why groups rebalanced, 
             incidents=self.incidents,
         )
 
-    def _write_html(self, shown: list[Told], low: int | None, high: int | None) -> None:
+    def _write_html(self, shown: list[ShownGroup], low: int | None, high: int | None) -> None:
         from captures.export.group_html import page
         from captures.meaning import words
 
@@ -180,7 +180,7 @@ class Groups(CaptureRun[GroupsOptions], short_help="Show why groups rebalanced, 
         what = f"{words.counted(len(shown), 'group')} with {words.counted(count, 'rebalance')}"
         echo(f"{what} written to {where}.", err=True)
 
-    def _print_mermaid(self, shown: list[Told]) -> None:
+    def _print_mermaid(self, shown: list[ShownGroup]) -> None:
         from captures.export.group_mermaid import lines
 
         for line in lines(shown, self.reading.zone):

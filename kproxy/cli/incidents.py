@@ -32,7 +32,7 @@ class IncidentsOptions(UtcOption, ReportOptions, ReadingOptions, JobsOption, Tim
     show_all: bool = option("--all", help="Print all that followed from an incident.")
 
 
-class Incidents(
+class IncidentsRun(
     CaptureRun[IncidentsOptions],
     short_help="Report what happened: outages, restarts, crashes, and what followed.",
 ):

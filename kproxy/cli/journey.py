@@ -44,7 +44,7 @@ class JourneyOptions(UtcOption, ReportOptions, ReadingOptions, GroupOption):
     as_json: bool = option("--json", help="Print one JSON object (docs/journey.md).")
 
 
-class Journey(
+class JourneyRun(
     CaptureRun[JourneyOptions], short_help="Trace a record from its producer to the commits of its groups."
 ):
     """Trace a RECORD, such as orders-3@120, through CAPTURE...

@@ -32,7 +32,7 @@ class LagOptions(UtcOption, ReportOptions, ReadingOptions, JobsOption, GroupOpti
     as_json: bool = option("--json", help="Print one JSON object (docs/lag.md).")
 
 
-class Lag(CaptureRun[LagOptions], short_help="Show how far groups are behind, over time."):
+class LagRun(CaptureRun[LagOptions], short_help="Show how far groups are behind, over time."):
     """Show the lag of the groups in CAPTURE..., per partition and over time, without asking any broker.
 
     CAPTURE is a file, a folder, or - for standard input; several are one capture in the order of time.

@@ -68,9 +68,9 @@ def _title(files: tuple[str, ...]) -> str:
 
 
 def _print(options: OpenOptions) -> int:
-    from kproxy.cli.read import Read, ReadOptions
+    from kproxy.cli.read import ReadOptions, ReadRun
 
     same = {each.name: getattr(options, each.name) for each in dataclasses.fields(ViewOptions)}
-    run = Read(ReadOptions(**same))
+    run = ReadRun(ReadOptions(**same))
     run.run()
     return 0 if run.clean else EXIT_INCOMPLETE

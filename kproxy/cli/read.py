@@ -54,7 +54,7 @@ class ReadOptions(ShowingOptions, ReadingOptions, JobsOption, TimeOptions):
     force: bool = option("--force", help="With --write: overwrite OUT if it exists.")
 
 
-class Read(CaptureRun[ReadOptions], short_help="Show the exchanges of a capture."):
+class ReadRun(CaptureRun[ReadOptions], short_help="Show the exchanges of a capture."):
     """Show the Kafka exchanges in FILE..., one line each.
 
     FILE is a pcap or pcapng capture, plain or compressed with gzip or zstd, or a folder of captures; - reads standard

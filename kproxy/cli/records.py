@@ -143,7 +143,7 @@ class RecordsOptions(UtcOption, ColorOption, ReadingOptions, JobsOption, TimeOpt
     )
 
 
-class Records(CaptureRun[RecordsOptions], short_help="Show the records: keys, values, headers."):
+class RecordsRun(CaptureRun[RecordsOptions], short_help="Show the records: keys, values, headers."):
     """Show the records that Produce, Fetch and ShareFetch messages in CAPTURE... carry, one line each.
 
     CAPTURE is a file, a folder, or - for standard input; several are one capture in the order of time.

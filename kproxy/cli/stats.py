@@ -64,7 +64,7 @@ class StatsOptions(UtcOption, ReportOptions, ReadingOptions, JobsOption, TimeOpt
     )
 
 
-class Stats(CaptureRun[StatsOptions], short_help="Show statistics of a capture."):
+class StatsRun(CaptureRun[StatsOptions], short_help="Show statistics of a capture."):
     """Show statistics of the Kafka traffic in CAPTURE...
 
     CAPTURE is a file, a folder, or - for standard input; several are one capture in the order of time.
