@@ -27,7 +27,7 @@ _VERSIONS = 1 << 16
 """Number of int16 values."""
 
 _DENSE = 4
-"""Most values of a range for each one that exists, up to which ranks are counted."""
+"""Span of values, per element, up to which ranks are counted instead of sorted."""
 
 _COUNTED_FLAGS = (Flag.UNANSWERED, Flag.NOT_RECORDED, Flag.NO_RESPONSE_EXPECTED, Flag.ORPHAN)
 

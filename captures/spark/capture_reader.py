@@ -41,17 +41,17 @@ _TOGETHER = "bucket int, data binary"
 class RowFunction:
     """A function for ``DataFrame.mapInArrow`` that makes batches of each row.
 
-    :cvar names: the columns that :meth:`made` is called with; those of bytes hold packed values
+    :cvar inputs: names of the columns that :meth:`batches` is called with; those of bytes hold packed values
     """
 
-    names: ClassVar[tuple[str, ...]]
+    inputs: ClassVar[tuple[str, ...]]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for row in columns_of(batch, *self.names):
-                yield from self.made(*(unpack(each) if isinstance(each, bytes) else each for each in row))
+            for row in columns_of(batch, *self.inputs):
+                yield from self.batches(*(unpack(each) if isinstance(each, bytes) else each for each in row))
 
-    def made(self, *row: Any, **_: Any) -> Iterator[pa.RecordBatch]:
+    def batches(self, *row: Any, **_: Any) -> Iterator[pa.RecordBatch]:
         """Return the batches of a row."""
         raise NotImplementedError
 
@@ -62,11 +62,11 @@ def columns_of(batch: pa.RecordBatch, *names: str) -> Iterator[tuple[Any, ...]]:
 
 
 @dataclass(frozen=True)
-class _ReadParts(RowFunction):
+class _PartsReader(RowFunction):
     given: Input
-    names = ("id",)
+    inputs = ("id",)
 
-    def made(self, index: int) -> Iterator[pa.RecordBatch]:
+    def batches(self, index: int) -> Iterator[pa.RecordBatch]:
         return batches_of(read_part(self.given, self.given.plan.ranges[index]))
 
 
@@ -88,7 +88,7 @@ def batches_of(outputs: Iterable[RangeOutput]) -> Iterator[pa.RecordBatch]:
         yield pa.record_batch(arrays, schema=schema)
 
 
-class _PutTogether:
+class _BucketStitcher:
     """Stitches the connections of each bucket; the rows of a bucket must be adjacent.
 
     :param before: state that earlier batches left, None if the capture is not read in batches
@@ -126,7 +126,7 @@ def parts(spark: SparkSession, given: Input, only: Sequence[Range] | None = None
         ids = spark.range(0, len(numbers), 1, max(len(numbers), 1))
     else:
         ids = spark.createDataFrame([(number,) for number in numbers], "id bigint").repartition(len(numbers))
-    return ids.mapInArrow(_ReadParts(given), PARTS)
+    return ids.mapInArrow(_PartsReader(given), PARTS)
 
 
 class SparkCaptureReader:
@@ -185,7 +185,7 @@ class SparkCaptureReader:
             more = [(-1, bucket, bytearray()) for bucket in before.carried]
             edges = edges.unionAll(self._spark.createDataFrame(more, "part int, bucket int, data binary"))
         dealt = edges.repartition(given.buckets, "bucket").sortWithinPartitions("bucket")
-        rows: list[Any] = dealt.mapInArrow(_PutTogether(given, marked, before), _TOGETHER).collect()
+        rows: list[Any] = dealt.mapInArrow(_BucketStitcher(given, marked, before), _TOGETHER).collect()
         return [(row["bucket"], unpack(bytes(row["data"]))) for row in sorted(rows, key=itemgetter("bucket"))]
 
 

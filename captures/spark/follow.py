@@ -29,13 +29,12 @@ from captures.ranges.plan import Plan, make_plan
 from captures.ranges.whole import Whole, WholeCapture
 from captures.ranges.whole_connections import WholeConnection
 from captures.spark.capture_reader import SparkCaptureReader
-from captures.spark.job_progress import Progress, silent
 from captures.spark.source import Listing, finished, news
 from captures.spark.table_writer import (
     WRITTEN,
+    RangeWriter,
     Task,
     TaskResult,
-    WriteRanges,
     collected,
     contexts_of,
     faults_of,
@@ -52,7 +51,7 @@ from captures.tables.options import (
     damage_sentences,
 )
 from captures.tables.schema import OF_THE_WHOLE, PER_EXCHANGE
-from captures.tables.single import READING, WRITING, TableRequest
+from captures.tables.single import READING, WRITING, Progress, TableRequest, silent
 from captures.tables.whole_rows import WholeTables, needs
 from dissectors.session_context import SessionContext
 
@@ -69,7 +68,7 @@ _WHOLE = "whole"
 """Name of the task that writes the tables over all batches."""
 
 
-class _Judge:
+class _CumulativeTables:
     """The tables over all batches, made in this process.
 
     :param tables: names of the tables that need all exchanges
@@ -92,7 +91,7 @@ class _Judge:
         """Internal errors so far."""
         return Faults() if self._tables is None else self._tables.faults
 
-    def find_facts(self, read: MergeResult) -> None:
+    def add_connections(self, read: MergeResult) -> None:
         """Add the connections, statistics and facts of a batch."""
         for each in read.marked:
             self._statistics.add(each.mark.statistics)
@@ -100,9 +99,9 @@ class _Judge:
         self._wholes |= read.numbered.connections
         self._knowledge.add(read.numbered.facts)
 
-    def take(self, task: Task, read: MergeResult, contexts: Sequence[Any]) -> None:
+    def add(self, task: Task, read: MergeResult) -> None:
         """Add the exchanges of a batch to the tables."""
-        self.find_facts(read)
+        self.add_connections(read)
         source = read.given.plan.source()
         whole = Whole(
             [self._wholes[number] for number in range(len(self._wholes))],
@@ -124,7 +123,7 @@ class _Judge:
             )
         else:
             self._capture.show(source, whole)
-        for context in contexts if self._keys is None or self._keys else ():
+        for context in read.numbered.contexts if self._keys is None or self._keys else ():
             part = task.read(context)
             self._capture.take(part.capture.table, part.rows, part.connections)
             for exchange in task.fitting(part, self._keys, summary=False):
@@ -176,7 +175,7 @@ class Follower:
         self._inputs: list[FileInput] = []
         self._begin = monotonic()
         of_the_whole = [name for name in wanted.tables if name in OF_THE_WHOLE]
-        self._judge = _Judge(of_the_whole, wanted, folder.run)
+        self._cumulative = _CumulativeTables(of_the_whole, wanted, folder.run)
         self._faults = Faults()
         self.summary = TablesSummary(out=folder.out, engine="spark", rows=dict.fromkeys(wanted.tables, 0))
 
@@ -254,7 +253,7 @@ class Follower:
             reading.close()
             assert reading.after is not None
             self._state = reading.after
-            self._judge.find_facts(reading.read)
+            self._cumulative.add_connections(reading.read)
 
     def _take(self, plan: Plan, inputs: Sequence[FileInput]) -> None:
         """Read a batch and commit it to the tables."""
@@ -267,11 +266,11 @@ class Follower:
             self._progress(WRITING, 0, 0)
             with ThreadPoolExecutor(1) as threads:
                 written = threads.submit(self._write, task, read)
-                self._judge.take(task, read, read.numbered.contexts)
+                self._cumulative.add(task, read)
                 done = written.result()
         finally:
             reading.close()
-        of_the_whole = self._judge.write(self._folder)
+        of_the_whole = self._cumulative.write(self._folder)
         self._report(read, done, inputs, of_the_whole)
         parts = [part for each in done for part in each.parts]
         self._folder.commit(
@@ -289,7 +288,7 @@ class Follower:
         if not tables:
             return []
         contexts = contexts_of(self._spark, list(map(pack, read.numbered.contexts)))
-        writer = WriteRanges(task, tables, prefix=f"{self._batch:05d}x")
+        writer = RangeWriter(task, tables, prefix=f"{self._batch:05d}x")
         found = collected(contexts.mapInArrow(writer, WRITTEN))
         return [each for _, each in sorted(found.items())]
 
@@ -316,7 +315,7 @@ class Follower:
         damage = damage_sentences(each for mark in marks for each in mark.statistics.damage)
         self._faults.merge(faults_of(done))
         faults = Faults()
-        for each in (self._faults, self._judge.faults):
+        for each in (self._faults, self._cumulative.faults):
             faults.merge(each)
         self.summary = replace(
             made,

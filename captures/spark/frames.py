@@ -20,7 +20,7 @@ from captures.ranges.plan import RANGE_BYTES, make_plan
 from captures.ranges.range_reader import FinishedExchanges
 from captures.ranges.whole import whole_of
 from captures.spark.capture_reader import RowFunction, SparkCaptureReader
-from captures.spark.pipeline import judging_of, processors
+from captures.spark.pipeline import processors, settings_of
 from captures.spark.table_writer import TableBuilder, Task, contexts_of, dealt_out, header_rows
 from captures.tables.columns import Needs
 from captures.tables.exchange_rows import ExchangeTables
@@ -131,48 +131,48 @@ def _frame(read: _ReadCapture, name: str) -> DataFrame:
     contexts = contexts_of(read.spark, read.contexts)
     if name not in PER_EXCHANGE:
         whole = whole_of(read.reading.read.numbered, [each.mark for each in read.reading.read.marked])
-        judging = judging_of(read.reading.read, task, (name,), TableRequest(), processors(read.spark))
-        judge = _GiveWhole(TableBuilder(judging, whole))
-        return dealt_out(contexts, judging, whole).mapInArrow(judge, shape)
+        settings = settings_of(read.reading.read, task, (name,), TableRequest(), processors(read.spark))
+        maker = _TableMaker(TableBuilder(settings, whole))
+        return dealt_out(contexts, settings, whole).mapInArrow(maker, shape)
     noted = any(each.mark.noted for each in read.reading.read.marked)
     plain = ExchangeTables((name,), names=_unnamed, run=0, columns=task.columns).needs is Needs.HEADER
     if plain and task.filter is None and not noted:
         together = read.reading.finished.join(contexts, "part").select("part", "context", "data")
-        return together.mapInArrow(_GiveHeaders(columns or ()), shape)
-    return contexts.mapInArrow(_GiveRows(task, name), shape)
+        return together.mapInArrow(_HeaderRowMaker(columns or ()), shape)
+    return contexts.mapInArrow(_RowMaker(task, name), shape)
 
 
 @dataclass(frozen=True)
-class _GiveRows(RowFunction):
+class _RowMaker(RowFunction):
     """Decodes ranges and yields the rows of one per-exchange table."""
 
     task: Task
     table: str
-    names = ("context",)
+    inputs = ("context",)
 
-    def made(self, context: Context) -> Iterator[pa.RecordBatch]:
+    def batches(self, context: Context) -> Iterator[pa.RecordBatch]:
         return self.task.rows_of(self.table, context)
 
 
 @dataclass(frozen=True)
-class _GiveHeaders(RowFunction):
+class _HeaderRowMaker(RowFunction):
     """Yields rows of the table ``exchanges`` from the headers that Spark has cached, without decoding bodies."""
 
     columns: Sequence[str]
-    names = ("context", "data")
+    inputs = ("context", "data")
 
-    def made(self, context: Context, finished: FinishedExchanges) -> Iterator[pa.RecordBatch]:
+    def batches(self, context: Context, finished: FinishedExchanges) -> Iterator[pa.RecordBatch]:
         yield header_rows(context, finished, 0, self.columns or None, Names())
 
 
 @dataclass(frozen=True)
-class _GiveWhole:
+class _TableMaker:
     """Yields the rows of a table that needs all exchanges."""
 
-    judge: TableBuilder
+    builder: TableBuilder
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for _, tables in self.judge.judged(batches):
+        for _, tables in self.builder.built(batches):
             assert isinstance(tables, WholeTables)
             yield from (batch for _, batch in tables.batches())
             tables.faults.log()

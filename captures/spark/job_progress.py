@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
+from captures.tables.single import Progress, silent
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-Progress = Callable[[str, int, int], None]
-"""Called with the current activity, how much of it is done, and how much there is to do."""
-
 _EVERY = 0.2
 """Seconds between two polls."""
-
-
-def silent(_: str, __: int, ___: int) -> None:
-    """Report nothing."""
 
 
 @contextmanager
@@ -33,11 +28,11 @@ def watched(spark: SparkSession, what: str, progress: Progress) -> Iterator[None
     progress(what, 0, 0)
     if ".connect." in type(spark).__module__:
 
-        def told(stages: Any, inflight_tasks: int, operation_id: str | None, done: bool) -> None:
+        def report(stages: Any, inflight_tasks: int, operation_id: str | None, done: bool) -> None:
             completed = sum(stage.num_completed_tasks for stage in stages)
             progress(what, completed, sum(stage.num_tasks for stage in stages))
 
-        handler: Any = told
+        handler: Any = report
         spark.registerProgressHandler(handler)
         try:
             yield

@@ -164,10 +164,10 @@ def _frames(part: RangeExchanges, rows: Int64s, side: Side, files: Int64s) -> pa
 
 def _noted(part: RangeExchanges, rows: Int64s) -> list[str | None]:
     notes, table = part.capture.notes, part.capture.table
-    exchanges = {*notes.all(), *notes.intervened(), *(notes.given if isinstance(notes, NotesOfRows) else ())}
+    annotated = {*notes.all(), *notes.intervened(), *(notes.given if isinstance(notes, NotesOfRows) else ())}
     found: list[str | None] = [None] * len(rows)
-    for at, row in enumerate(rows.tolist()) if exchanges else ():
-        if row in exchanges:
+    for at, row in enumerate(rows.tolist()) if annotated else ():
+        if row in annotated:
             noted = _Annotations(notes.of(row), notes.interventions(row, table.row(row)))
             found[at] = msgspec.json.encode(noted).decode()
     return found

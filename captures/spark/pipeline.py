@@ -17,16 +17,16 @@ from captures.ranges.jobs import Input, MergeResult
 from captures.ranges.plan import Plan, make_plan
 from captures.ranges.whole import whole_of
 from captures.spark.capture_reader import SparkCaptureReader
-from captures.spark.job_progress import Progress, silent, watched
+from captures.spark.job_progress import watched
 from captures.spark.session import running_session
 from captures.spark.table_writer import (
     WRITTEN,
     AnalysisSettings,
+    HeaderWriter,
+    RangeWriter,
     TableBuilder,
     Task,
     TaskResult,
-    WriteHeaders,
-    WriteRanges,
     collected,
     contexts_of,
     dealt_out,
@@ -48,7 +48,7 @@ from captures.tables.options import (
     note_sentences,
 )
 from captures.tables.schema import OF_THE_WHOLE, PER_EXCHANGE
-from captures.tables.single import READING, WRITING, TableRequest, write_run
+from captures.tables.single import READING, WRITING, Progress, TableRequest, silent, write_run
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -155,20 +155,20 @@ def _write(
     task = Task.of(read, wanted, folder.staged).with_groups(spark, packed)
     jobs: list[DataFrame] = []
     if of_the_whole := [name for name in wanted.tables if name in OF_THE_WHOLE]:
-        judging = judging_of(read, task, of_the_whole, wanted, processors(spark))
+        settings = settings_of(read, task, of_the_whole, wanted, processors(spark))
         whole = whole_of(read.numbered, [each.mark for each in read.marked])
-        jobs.append(dealt_out(contexts, judging, whole).mapInArrow(TableBuilder(judging, whole), WRITTEN))
+        jobs.append(dealt_out(contexts, settings, whole).mapInArrow(TableBuilder(settings, whole), WRITTEN))
     if tables := [name for name in wanted.tables if name in PER_EXCHANGE]:
         columns = header_only(tables, task)
         if columns is not None and not any(each.mark.noted for each in read.marked):
             finished = reading.finished.join(contexts, "part")
-            jobs.append(finished.mapInArrow(WriteHeaders(task, columns), WRITTEN))
+            jobs.append(finished.mapInArrow(HeaderWriter(task, columns), WRITTEN))
         else:
-            jobs.append(contexts.mapInArrow(WriteRanges(task, tables), WRITTEN))
+            jobs.append(contexts.mapInArrow(RangeWriter(task, tables), WRITTEN))
     return [each for job in side_by_side(spark, jobs) for _, each in sorted(job.items())]
 
 
-def judging_of(
+def settings_of(
     read: MergeResult, task: Task, tables: Sequence[str], wanted: TableRequest, processors: int
 ) -> AnalysisSettings:
     """Return the settings for the tasks that make tables of all exchanges.

@@ -243,15 +243,15 @@ def _check_answers(what: str, places: Sequence[SplitResult], port: int) -> None:
 
     :param port: default port
     """
-    answers = []
+    failures = []
     for host, at in ((place.hostname or "", place.port or port) for place in places):
         try:
             socket.create_connection((host, at), _ANSWER).close()
         except OSError as error:
-            answers.append(f"{host}:{at}: {error.strerror or error}")
+            failures.append(f"{host}:{at}: {error.strerror or error}")
         else:
             return
-    raise SparkStartError(f"no {what} answers at {', '.join(answers)}")
+    raise SparkStartError(f"no {what} answers at {', '.join(failures)}")
 
 
 def _submitted(master: str | None, given: Mapping[str, str]) -> SparkSession:

@@ -72,7 +72,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
-    from captures.filters.filter import Filter as CaptureFilter
 
 NAME = "kproxy"
 SETTLED = 60.0
@@ -162,7 +161,7 @@ class Options:
             _number(options, "maxfilespertrigger", 0),  # named as in Spark's own sources
         )
         try:
-            made.compiled()
+            made.request()
             made.shape()
         except FilterError as error:
             raise OptionError(f"filter: {error}") from None
@@ -170,19 +169,16 @@ class Options:
             raise OptionError(f"columns: {error}") from None
         return made
 
-    def compiled(self, pushed: Sequence[str] = ()) -> CaptureFilter | None:
-        """Return the filter for rows, None for all.
+    def request(self, pushed: Sequence[str] = ()) -> TableRequest:
+        """Return the request for the table.
 
         :param pushed: further filters, all of which must match
         :raises FilterError: if a filter is invalid
         """
         parts = [f"({text})" for text in (self.filter, *pushed) if text]
-        return compile_filter(" and ".join(parts)) if parts else None
-
-    def request(self, pushed: Sequence[str] = ()) -> TableRequest:
-        """Return the request for the table, with filters as for :meth:`compiled`."""
+        chosen = compile_filter(" and ".join(parts)) if parts else None
         columns = {self.table: self.columns} if self.columns else {}
-        return TableRequest(tables=(self.table,), filter=self.compiled(pushed), columns=columns)
+        return TableRequest(tables=(self.table,), filter=chosen, columns=columns)
 
     def chosen(self, schema: StructType) -> Options:
         """Return these options with the columns of `schema`, which is either :meth:`shape` or the user's own.
@@ -318,10 +314,10 @@ def partitions_of(paths: Sequence[str], options: Options, pushed: Sequence[str] 
     :param pushed: filters that Spark applies to all rows anyway
     :raises CaptureError: if no file can be read
     """
-    wanted = options.compiled(pushed)
+    request = options.request(pushed)
+    wanted = request.filter
     if options.table not in PER_EXCHANGE or (wanted is not None and wanted.needs_groups):
         return [FilesPartition(tuple(map(absolute, paths)))]
-    request = options.request(pushed)
     rows = ExchangeTables(request.tables, names=lambda _: None, run=0, columns=request.columns)
     learn = rows.needs is not Needs.HEADER or wanted is not None
     given = Input(make_plan(paths, options.range_bytes), options.secrets(), options.buckets, learn)

@@ -102,16 +102,16 @@ def stream(
     Options.of(options)
     register(spark)
     parts = spark.readStream.format(NAME).options(**options).load().filter(f"kind != '{FINISHED}'")
-    together = _PutTogether(chosen, wanted, reading)
+    together = _BatchStitcher(chosen, wanted, reading)
     all_of_them = parts.withColumn("one", lit(0)).groupBy("one")
     contexts = all_of_them.applyInPandasWithState(together, _CONTEXTS, _STATE, "append", "NoTimeout")
     # the state operator returns columnar batches, which a shuffle cannot take: this expression turns them into rows
     dealt = contexts.withColumn("place", contexts["part"] + 1).repartition("place")
-    return dealt.mapInArrow(_GiveRows(), shape)
+    return dealt.mapInArrow(_RowMaker(), shape)
 
 
 @dataclass(frozen=True)
-class _PutTogether:
+class _BatchStitcher:
     """Stitches the ranges of a batch; yields the context that each range needs to produce its exchanges."""
 
     columns: tuple[str, ...] | None
@@ -129,13 +129,7 @@ class _PutTogether:
         start = numbered.start if before.start is None else before.start
         state.update((bytearray(pack(_State(after, start))),))
         columns = {"exchanges": self.columns} if self.columns else {}
-        task = Task(
-            given=given,
-            facts=numbered.facts,
-            columns=columns,
-            filter=self.filter,
-            start=start,
-        )
+        task = Task(given=given, facts=numbered.facts, columns=columns, filter=self.filter, start=start)
         contexts = [context for context in numbered.contexts if context.count]
         yield pd.DataFrame(
             {
@@ -159,10 +153,10 @@ class _PutTogether:
         return replace(given, keylog=keylog), outputs
 
 
-class _GiveRows(RowFunction):
+class _RowMaker(RowFunction):
     """Yields the rows of the exchanges of ranges."""
 
-    names = ("task", "context")
+    inputs = ("task", "context")
 
-    def made(self, task: Task, context: Context) -> Iterator[pa.RecordBatch]:
+    def batches(self, task: Task, context: Context) -> Iterator[pa.RecordBatch]:
         return task.rows_of("exchanges", context)

@@ -133,7 +133,7 @@ class Task:
         if self.filter is None or not self.filter.needs_groups or self.groups is not None:
             return self
         ids = spark.range(0, 1, 1, 1)
-        groups = collected(ids.mapInArrow(LearnGroups(self, contexts), WRITTEN))[0]
+        groups = collected(ids.mapInArrow(GroupLearner(self, contexts), WRITTEN))[0]
         return replace(self, groups=groups)
 
     def fitting(
@@ -194,7 +194,7 @@ class Task:
 
 # ---------------------------------------------------------------- tables of single exchanges
 @dataclass(frozen=True)
-class WriteRanges(RowFunction):
+class RangeWriter(RowFunction):
     """Decodes ranges and writes their per-exchange tables.
 
     :ivar tables: names of the tables
@@ -204,9 +204,9 @@ class WriteRanges(RowFunction):
     task: Task
     tables: Sequence[str]
     prefix: str = ""
-    names = ("context",)
+    inputs = ("context",)
 
-    def made(self, context: Context) -> Iterator[pa.RecordBatch]:
+    def batches(self, context: Context) -> Iterator[pa.RecordBatch]:
         yield _done(context.part.number, self._write(context))
 
     def _write(self, context: Context) -> TaskResult:
@@ -227,7 +227,7 @@ class WriteRanges(RowFunction):
 
 
 @dataclass(frozen=True)
-class WriteHeaders(RowFunction):
+class HeaderWriter(RowFunction):
     """Writes the table ``exchanges`` from the headers that Spark has cached, without decoding bodies.
 
     :ivar columns: names of its columns
@@ -235,9 +235,9 @@ class WriteHeaders(RowFunction):
 
     task: Task
     columns: Sequence[str]
-    names = ("context", "data")
+    inputs = ("context", "data")
 
-    def made(self, context: Context, finished: FinishedExchanges) -> Iterator[pa.RecordBatch]:
+    def batches(self, context: Context, finished: FinishedExchanges) -> Iterator[pa.RecordBatch]:
         batch = header_rows(context, finished, self.task.staged.run, self.columns, self.task.names)
         number = context.part.number
         with PartWriter(self.task.staged, number) as writer:
@@ -260,16 +260,17 @@ def header_rows(
 
 
 # ---------------------------------------------------------------- tables of the whole
-LOCATED_SHARES = f"share int not null, {LOCATED}, shown boolean, collected binary"
+LOCATED_SHARES = f"share int not null, {LOCATED}, shown boolean, results binary"
 """Rows of exchanges, each for a share; those that are not shown to rules have no frames.
 
-The first rows of a share, numbered up to 0, are no exchanges. They may hold a packed :class:`_Collected`.
+The first rows of a share, numbered up to 0, are no exchanges. They may hold packed :class:`_PartialResults`.
 """
-_MET = "met string, one string, other string"
+_FACTS = "fact string, one string, other string"
+"""Output of :class:`FactFinder`: in each row a fact, or a client and a group."""
 
 
-class _Collected(NamedTuple):
-    """What others have collected for a share: arguments of :meth:`WholeTables.merge`."""
+class _PartialResults(NamedTuple):
+    """Results of other tasks for a share: arguments of :meth:`WholeTables.merge`."""
 
     histories: IncidentHistories | None
     counted: Sequence[ExchangeGroup]
@@ -311,7 +312,7 @@ class AnalysisSettings:
     def deciding(self, part: RangeExchanges, elsewhere: Mapping[str, bool]) -> DecisionColumns:
         """Return the columns that select the deciding exchanges of a range.
 
-        :param elsewhere: facts met in any range, by :class:`FactFinder`
+        :param elsewhere: facts that :class:`FactFinder` found in any range
         """
         columns = ExchangeColumns(part.capture, part.rows, names=self.task.knowledge().topic_name)
         columns.prepare((*COUNTED, *TAKEN))
@@ -344,29 +345,25 @@ class _Collector:
         return self.groups.choose(rows)
 
 
+@dataclass(frozen=True)
 class FactFinder(RowFunction):
-    """Finds facts in ranges that determine the deciding exchanges of others (:attr:`DecisionColumns.met`).
+    """Finds facts of ranges that determine the deciding exchanges of others, and links between clients and groups."""
 
-    Yields these facts, and links between clients and groups.
-    """
+    settings: AnalysisSettings
+    inputs = ("context",)
 
-    names = ("context",)
-
-    def __init__(self, judging: AnalysisSettings) -> None:
-        self._judging = judging
-
-    def made(self, context: Context) -> Iterator[pa.RecordBatch]:
+    def batches(self, context: Context) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
-        judging = self._judging
-        part = judging.task.read(context)
-        rows = judging.deciding(part, {})
-        if judging.decides:
-            judging.wanted(part, rows)
-        facts: list[dict[str, Any]] = [{"met": what} for what, found in rows.found_facts.items() if found]
-        if judging.collects:
+        settings = self.settings
+        part = settings.task.read(context)
+        rows = settings.deciding(part, {})
+        if settings.decides:
+            settings.wanted(part, rows)
+        facts: list[dict[str, Any]] = [{"fact": fact} for fact, found in rows.found_facts.items() if found]
+        if settings.collects:
             facts += [{"one": one, "other": other} for one, other in links(rows.columns)]
-        schema = pa.schema([(name, pa.string()) for name in ("met", "one", "other")])
+        schema = pa.schema([(name, pa.string()) for name in ("fact", "one", "other")])
         yield pa.RecordBatch.from_pylist(facts, schema=schema)
 
 
@@ -376,47 +373,46 @@ class ExchangeDealer(RowFunction):
     :param facts: rows that :class:`FactFinder` yielded, of all ranges
     """
 
-    names = ("context",)
+    inputs = ("context",)
 
-    def __init__(self, judging: AnalysisSettings, facts: Iterable[Sequence[Any]]) -> None:
-        self._judging = judging
-        rows = list(facts)
-        self._facts = {what: True for what, _, _ in rows if what}
-        self._components = Components((one, other) for what, one, other in rows if what is None)
+    def __init__(self, settings: AnalysisSettings, facts: Sequence[Sequence[Any]]) -> None:
+        self._settings = settings
+        self._facts = {fact: True for fact, _, _ in facts if fact}
+        self._components = Components((one, other) for fact, one, other in facts if fact is None)
 
-    def made(self, context: Context) -> Iterator[pa.RecordBatch]:
-        part = self._judging.task.read(context)
+    def batches(self, context: Context) -> Iterator[pa.RecordBatch]:
+        part = self._settings.task.read(context)
         yield from self._first_rows(part)
         shown, held = self._shown(part), self._held(part)
         for begin in range(0, len(part), _ROWS):
             some = np.arange(begin, min(begin + _ROWS, len(part)))
             rows = located(part, some)
-            for number, share in enumerate(self._judging.shares):
-                mine, seen = held[number][some], shown[number][some]
+            for number, share in enumerate(self._settings.shares):
+                chosen, seen = held[number][some], shown[number][some]
                 if not share.follows_groups:
-                    mine = mine & seen
-                if mine.any():
-                    yield _dealt(rows, number, np.flatnonzero(mine), seen[mine])
+                    chosen = chosen & seen
+                if chosen.any():
+                    yield _dealt(rows, number, np.flatnonzero(chosen), seen[chosen])
 
     def _first_rows(self, part: RangeExchanges) -> Iterator[pa.RecordBatch]:
         """Yield the first row of each share, if this is the first range, and the counts of the exchanges of a range."""
-        judging = self._judging
+        settings = self._settings
         if not part.number:
-            for share in range(len(judging.shares)):
+            for share in range(len(settings.shares)):
                 yield _first_row(share)
         counting = [
-            number for number, share in enumerate(judging.shares) if "client_versions" in share.tables
+            number for number, share in enumerate(settings.shares) if "client_versions" in share.tables
         ]
-        if not counting or judging.task.filter is not None or not len(part):
+        if not counting or settings.task.filter is not None or not len(part):
             return
         counted = exchange_groups(ExchangeColumns(part.capture, part.rows), part.numbers, bodies=False)
         connections, first = part.connections, part.numbers[0]
         for group in counted:
             connection = int(connections[group.number - first])
             group.connection = group.connection._replace(connection=connection)
-        at = part.number - len(judging.task.given.plan.ranges)
+        at = part.number - len(settings.task.given.plan.ranges)
         for share in counting:
-            yield _first_row(share, at, _Collected(None, counted, Faults()))
+            yield _first_row(share, at, _PartialResults(None, counted, Faults()))
 
     def _held(self, part: RangeExchanges) -> list[Bools]:
         """Return, for each share, a mask of the exchanges of a range that belong to it."""
@@ -425,21 +421,23 @@ class ExchangeDealer(RowFunction):
             (key, of, collects): self._components.buckets(columns, of)
             if collects
             else buckets(key, columns, part.connections, of)
-            for key, of, collects in {(share.key, share.of, share.collects) for share in self._judging.shares}
+            for key, of, collects in {
+                (share.key, share.of, share.collects) for share in self._settings.shares
+            }
         }
-        return [by_key[share.key, share.of, share.collects][share.bucket] for share in self._judging.shares]
+        return [by_key[share.key, share.of, share.collects][share.bucket] for share in self._settings.shares]
 
     def _shown(self, part: RangeExchanges) -> list[Bools]:
-        judging, task = self._judging, self._judging.task
-        if judging.decides:
-            return judging.wanted(part, judging.deciding(part, self._facts))
+        settings, task = self._settings, self._settings.task
+        if settings.decides:
+            return settings.wanted(part, settings.deciding(part, self._facts))
         if task.filter is None:
-            return [np.ones(len(part), np.bool_)] * len(judging.shares)
+            return [np.ones(len(part), np.bool_)] * len(settings.shares)
         fitting = [exchange.number for exchange in task.fitting(part, None, summary=False)]
         fits: Bools = np.isin(part.numbers, fitting)
         keys = part.capture.table.column("api_key")[part.rows]
         found = []
-        for share in judging.shares:
+        for share in settings.shares:
             wanted = NEEDED if share.collects else needs(share.tables, share.rules)
             found.append(fits if wanted is None else fits & np.isin(keys, sorted(wanted)))
         return found
@@ -450,19 +448,19 @@ def _dealt(rows: pa.RecordBatch, share: int, chosen: Int64s, shown: Bools) -> pa
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    mine = rows.take(pa.array(chosen))
+    taken = rows.take(pa.array(chosen))
     columns = {"share": pa.array(np.full(len(chosen), share, np.int32))}
-    columns |= dict(zip(mine.schema.names, mine.columns, strict=True))
+    columns |= dict(zip(taken.schema.names, taken.columns, strict=True))
     if not shown.all():
         keep = pa.array(shown)
         for side in SIDES:
             columns[side] = pc.if_else(keep, columns[side], pa.nulls(len(chosen), columns[side].type))
     columns["shown"] = pa.array(shown)
-    columns["collected"] = pa.nulls(len(chosen), pa.binary())
+    columns["results"] = pa.nulls(len(chosen), pa.binary())
     return pa.RecordBatch.from_pydict(columns)
 
 
-def _first_row(share: int, number: int = 0, collected: _Collected | None = None) -> pa.RecordBatch:
+def _first_row(share: int, number: int = 0, results: _PartialResults | None = None) -> pa.RecordBatch:
     """Return a row of a share that is no exchange.
 
     :param number: at most 0; rows are sorted by it
@@ -472,7 +470,7 @@ def _first_row(share: int, number: int = 0, collected: _Collected | None = None)
     columns = {"share": pa.array([share], pa.int32())}
     columns |= {field.name: pa.nulls(1, field.type) for field in located_schema()}
     columns |= {"number": pa.array([number], pa.int64()), "shown": pa.nulls(1, pa.bool_())}
-    columns["collected"] = pa.array([None if collected is None else pack(collected)], pa.binary())
+    columns["results"] = pa.array([None if results is None else pack(results)], pa.binary())
     return pa.RecordBatch.from_pydict(columns)
 
 
@@ -482,18 +480,18 @@ class TableBuilder:
     :param whole: data of the capture as a whole
     """
 
-    def __init__(self, judging: AnalysisSettings, whole: Whole) -> None:
-        self._judging = judging
+    def __init__(self, settings: AnalysisSettings, whole: Whole) -> None:
+        self._settings = settings
         self._whole = pack(whole)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for number, tables in self.judged(batches):
+        for number, tables in self.built(batches):
             assert isinstance(tables, WholeTables)
-            with PartWriter(self._judging.task.staged, f"whole{number}") as writer:
+            with PartWriter(self._settings.task.staged, f"whole{number}") as writer:
                 writer.write_all(tables.batches())
                 yield _done(number, TaskResult(writer.close(), 0, 0, tables.faults))
 
-    def judged(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, WholeTables | _Collector]]:
+    def built(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, WholeTables | _Collector]]:
         """Yield the number of each share with its tables or collector."""
         number, tables, capture = -1, None, None
         for batch in batches:
@@ -503,26 +501,26 @@ class TableBuilder:
                     if tables is not None:
                         yield number, tables
                     number, capture = share, self._capture()
-                    tables = self._judging.tables(self._judging.shares[share], capture)
+                    tables = self._settings.tables(self._settings.shares[share], capture)
                 assert tables is not None
                 first = int(np.searchsorted(rows.column("number").to_numpy(), 0, "right"))
-                for collected in filter(None, rows.column("collected")[:first].to_pylist()):
+                for results in filter(None, rows.column("results")[:first].to_pylist()):
                     assert isinstance(tables, WholeTables)
-                    tables.merge(*unpack(collected))
+                    tables.merge(*unpack(results))
                 self._show(rows.slice(first), share, tables, capture)
         if tables is not None:
             yield number, tables
 
     def _capture(self) -> Any:
-        capture = WholeCapture(self._judging.task.given.plan.source(), unpack(self._whole))
-        capture.names = self._judging.task.names
+        capture = WholeCapture(self._settings.task.given.plan.source(), unpack(self._whole))
+        capture.names = self._settings.task.names
         return capture
 
     def _show(self, rows: pa.RecordBatch, share: int, tables: WholeTables | _Collector, capture: Any) -> None:
         """Add the shown exchanges to the tables; headers of all exchanges are kept if the share follows groups."""
-        task = self._judging.task
+        task = self._settings.task
         here = LocatedCapture(capture.source, rows, task.names)
-        if self._judging.shares[share].follows_groups:
+        if self._settings.shares[share].follows_groups:
             capture.take(here.table, np.arange(len(here.table)), here.table.column("connection"))
         shown = np.flatnonzero(rows.column("shown")).tolist()
         for exchange in here.exchanges(task.facts, shown):
@@ -533,7 +531,7 @@ class TableBuilder:
 
 
 class HistoryCollector(TableBuilder):
-    """Replaces the rows of collecting shares by what they collected, addressed to the share with the group histories.
+    """Replaces the rows of collecting shares by their histories, for the share with the histories of all groups.
 
     The rows of all other shares are passed on.
     """
@@ -541,7 +539,7 @@ class HistoryCollector(TableBuilder):
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
-        shares = self._judging.shares
+        shares = self._settings.shares
         histories = next(number for number, share in enumerate(shares) if share.follows_groups)
         every = chain.from_iterable(map(_runs, batches))
         for share, rows in groupby(every, key=lambda rows: int(rows.column("share")[0].as_py())):
@@ -549,9 +547,9 @@ class HistoryCollector(TableBuilder):
                 yield from rows
                 continue
             first = next(rows)
-            for _, made in self.judged(chain((first,), rows)):
+            for _, made in self.built(chain((first,), rows)):
                 assert isinstance(made, _Collector)
-                row = _first_row(histories, collected=_Collected(made.groups, (), made.faults))
+                row = _first_row(histories, results=_PartialResults(made.groups, (), made.faults))
                 yield pa.RecordBatch.from_arrays(row.columns, schema=first.schema)  # Spark's nullability
 
 
@@ -562,20 +560,20 @@ def contexts_of(spark: SparkSession, contexts: Sequence[bytes]) -> DataFrame:
     return frame.repartitionByRange(len(rows), "part")
 
 
-def dealt_out(contexts: DataFrame, judging: AnalysisSettings, whole: Whole) -> DataFrame:
+def dealt_out(contexts: DataFrame, settings: AnalysisSettings, whole: Whole) -> DataFrame:
     """Return the exchanges of all ranges by share, sorted by number: rows of :data:`LOCATED_SHARES`.
 
     :param contexts: ``part`` and ``context`` of all ranges, each in a partition of its own
     :param whole: data of the capture as a whole
     """
-    met: list[Any] = []
-    if judging.decides or judging.collects:
-        met = contexts.mapInArrow(FactFinder(judging), _MET).distinct().collect()
-    rows = contexts.mapInArrow(ExchangeDealer(judging, met), LOCATED_SHARES)
-    if judging.collects:  # one task per collecting share, which also passes on rows of other shares
-        count = sum(share.collects for share in judging.shares)
-        rows = _by_share(rows, count).mapInArrow(HistoryCollector(judging, whole), LOCATED_SHARES)
-    return _by_share(rows, len(judging.shares))
+    facts: list[Any] = []
+    if settings.decides or settings.collects:
+        facts = contexts.mapInArrow(FactFinder(settings), _FACTS).distinct().collect()
+    rows = contexts.mapInArrow(ExchangeDealer(settings, facts), LOCATED_SHARES)
+    if settings.collects:  # one task per collecting share, which also passes on rows of other shares
+        count = sum(share.collects for share in settings.shares)
+        rows = _by_share(rows, count).mapInArrow(HistoryCollector(settings, whole), LOCATED_SHARES)
+    return _by_share(rows, len(settings.shares))
 
 
 def _by_share(rows: DataFrame, tasks: int) -> DataFrame:
@@ -594,14 +592,14 @@ def _runs(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 
 @dataclass(frozen=True)
-class LearnGroups(RowFunction):
+class GroupLearner(RowFunction):
     """Infers group membership from the exchanges of all ranges, for filters that refer to groups."""
 
     task: Task
     contexts: Sequence[bytes]
-    names = ("id",)
+    inputs = ("id",)
 
-    def made(self, number: int) -> Iterator[pa.RecordBatch]:
+    def batches(self, number: int) -> Iterator[pa.RecordBatch]:
         from captures.filters.groups import GroupInference
 
         groups = GroupInference(self.task.knowledge().topic_name)

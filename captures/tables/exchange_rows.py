@@ -420,7 +420,7 @@ _OWN: Mapping[str, _Maker] = {
     "wait_reason": lambda exchange, _: exchange.wait_reason or None,
     "expected_errors": _expected,
     "error_count": lambda exchange, _: len(exchange.errors) - len(exchange.expected),
-    "topics": lambda _, said: [] if said is None else said.topics,
+    "topics": lambda _, content: [] if content is None else content.topics,
     "groups": _groups,
     "records": _total(0),
     "batches": _total(1),

@@ -108,12 +108,13 @@ class UncommittedTables(NamedTuple):
     undecoded: int
 
 
-def _silent(_: str, __: int, ___: int) -> None: ...
+def silent(_: str, __: int, ___: int) -> None:
+    """Report no progress."""
 
 
 # ---------------------------------------------------------------- a capture that was read
 def write_parts(
-    capture: Capture, folder: Folder, wanted: TableRequest, progress: Progress = _silent
+    capture: Capture, folder: Folder, wanted: TableRequest, progress: Progress = silent
 ) -> UncommittedTables:
     """Write the tables of a capture, to be moved to their places by :meth:`Folder.commit`.
 
@@ -140,7 +141,7 @@ class CaptureTables:
         self._wanted = wanted
         self._run = run
 
-    def batches(self, progress: Progress = _silent) -> Iterator[tuple[str, pa.RecordBatch]]:
+    def batches(self, progress: Progress = silent) -> Iterator[tuple[str, pa.RecordBatch]]:
         """Yield the rows in batches, each with the name of its table."""
         capture, wanted, run = self._capture, self._wanted, self._run
         summary = wants_summary(wanted.tables, wanted.columns)
@@ -245,7 +246,7 @@ def write_run(
 
 
 def write_tables(
-    paths: Sequence[str], out: str, options: TablesOptions, progress: Progress = _silent
+    paths: Sequence[str], out: str, options: TablesOptions, progress: Progress = silent
 ) -> TablesSummary:
     """Write the tables of captures into a folder.
 

@@ -27,7 +27,7 @@ _ENDS = {
     "closed by kproxy": "c2",
     "reset by kproxy": "c2",
 }
-_SAID = (
+_TROUBLES_NOTE = (
     "Sent again, not captured, cut by the snapshot length, and sent again with other content (conflicting) are bytes; "
     "out of order are segments; windows full are packets that announced that no more can be taken."
 )
@@ -61,7 +61,7 @@ def _health(context: Context) -> Sequence[Markup]:
         count("resets", zero=""),
     )
     return [
-        block("By direction", statements.DIRECTIONS, table(rows, columns), note=_SAID),
+        block("By direction", statements.DIRECTIONS, table(rows, columns), note=_TROUBLES_NOTE),
         _troubled(context),
         *_round_trips(context),
     ]

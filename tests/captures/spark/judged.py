@@ -1,4 +1,4 @@
-"""What needs all exchanges, made as Spark makes it, but in this process: dealt out, sorted, judged."""
+"""Tables that need all exchanges, made as Spark makes them, but in this process."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def ranges_of(paths: Sequence[Path], size: int) -> MergeResult:
     return read_here(Input(make_plan([str(path) for path in paths], size), buckets=2))
 
 
-def judging_of(
+def settings_of(
     read: MergeResult, processors: int, tables: Sequence[str] = ALL, wanted: str | None = None
 ) -> AnalysisSettings:
     task = Task(
@@ -52,23 +52,23 @@ def contexts_of(read: MergeResult) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict({"part": list(range(len(packed))), "context": packed})
 
 
-def dealt(read: MergeResult, judging: AnalysisSettings, most: int = 1000) -> pa.Table:
-    """The rows that judges get, as Spark sorts them."""
+def dealt(read: MergeResult, settings: AnalysisSettings, most: int = 1000) -> pa.Table:
+    """The rows of :class:`TableBuilder`, as Spark sorts them."""
     contexts = contexts_of(read)
-    met: list[tuple[Any, ...]] = []
-    if judging.decides or judging.collects:
-        met = [
+    facts: list[tuple[Any, ...]] = []
+    if settings.decides or settings.collects:
+        facts = [
             tuple(row.values())
-            for batch in FactFinder(judging)(iter([contexts]))
+            for batch in FactFinder(settings)(iter([contexts]))
             for row in batch.to_pylist()
         ]
-    located = by_share(ExchangeDealer(judging, met)(iter([contexts])))
-    if not judging.collects:
+    located = by_share(ExchangeDealer(settings, facts)(iter([contexts])))
+    if not settings.collects:
         return located
     # Spark's rows have this schema, and every batch of a task must have the same
     located = located.cast(located.schema.set(0, pa.field("share", pa.int32(), nullable=False)))
-    collect = HistoryCollector(judging, whole(read))
-    of = [located.filter(pc.field("share") == share) for share in range(len(judging.shares))]
+    collect = HistoryCollector(settings, whole(read))
+    of = [located.filter(pc.field("share") == share) for share in range(len(settings.shares))]
     return by_share(batch for rows in of for batch in collect(iter(rows.to_batches(most))))
 
 
@@ -81,7 +81,7 @@ def whole(read: MergeResult) -> Whole:
     return whole_of(read.numbered, [each.mark for each in read.marked])
 
 
-def judged(
+def built(
     paths: Sequence[Path],
     size: int,
     processors: int,
@@ -94,10 +94,10 @@ def judged(
     :param most: rows that come at a time
     """
     read = ranges_of(paths, size)
-    judging = judging_of(read, processors, tables, wanted)
+    settings = settings_of(read, processors, tables, wanted)
     found: Rows = {}
-    for _, made in TableBuilder(judging, whole(read)).judged(
-        iter(dealt(read, judging, most).to_batches(most))
+    for _, made in TableBuilder(settings, whole(read)).built(
+        iter(dealt(read, settings, most).to_batches(most))
     ):
         assert isinstance(made, WholeTables)
         assert not made.faults

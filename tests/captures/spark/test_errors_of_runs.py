@@ -26,7 +26,7 @@ def planted(*_, **__):
     os.kill(psutil.Process().parent().parent().pid, signal.SIGKILL)  # of a daemon, of the JVM
 if "pyspark.daemon" in sys.orig_argv:
     from captures.spark import table_writer
-    table_writer.WriteRanges._write = planted
+    table_writer.RangeWriter._write = planted
 """
 """A ``sitecustomize`` that lets the workers of Spark, and nothing else, end the JVM while they write."""
 

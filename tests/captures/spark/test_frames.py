@@ -69,7 +69,7 @@ def _is_map(value: Any) -> bool:
 def test_headers(
     spark: SparkSession, expected: dict[str, list[dict[str, Any]]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(frames, "_GiveRows", None)  # nothing is decoded
+    monkeypatch.setattr(frames, "_RowMaker", None)  # nothing is decoded
     found = exchanges(spark, str(SAMPLE), columns=HEADER, reading=ReadOptions(range_bytes=50_000))
     assert chosen([row.asDict() for row in found.collect()], list(HEADER)) == chosen(
         expected["exchanges"], list(HEADER)

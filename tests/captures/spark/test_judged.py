@@ -16,7 +16,7 @@ from captures.tables.schema import OF_THE_WHOLE
 from captures.tables.whole_rows import WholeTables
 from tests.captures.export.files import DATA, SAMPLE
 from tests.captures.packets.kit import rotated
-from tests.captures.spark.judged import Rows, dealt, judged, judging_of, ranges_of
+from tests.captures.spark.judged import Rows, built, dealt, ranges_of, settings_of
 from tests.captures.tables.kit import GROUPS, VARIED, capture_of, exchanges_of
 
 TROUBLED = [
@@ -42,7 +42,7 @@ def by_one(path: Path, wanted: str | None = None) -> Rows:
 @pytest.mark.parametrize("processors", [1, 5])
 def test_tables_are_those_of_one_process(processors: int) -> None:
     path = DATA / "22_k430_java_commit_abort.pcap"
-    assert judged([path], 4_000, processors, most=7) == by_one(path)
+    assert built([path], 4_000, processors, most=7) == by_one(path)
 
 
 @pytest.mark.turns(3)
@@ -51,17 +51,17 @@ def test_tables_are_those_of_one_process(processors: int) -> None:
     "path", list(dict.fromkeys([*VARIED, *TROUBLED, *FINDINGS])), ids=lambda path: path.name.partition(".")[0]
 )
 def test_tables_of_all_kinds_of_captures(path: Path) -> None:
-    assert judged([path], 20_000, 4) == by_one(path)
+    assert built([path], 20_000, 4) == by_one(path)
 
 
-def test_only_what_fits_a_filter_is_judged_and_counted() -> None:
+def test_only_matching_exchanges_are_added_and_counted() -> None:
     path, wanted = DATA / "22_k430_java_commit_abort.pcap", "api in {Produce, InitProducerId}"
-    assert judged([path], 4_000, 4, wanted=wanted) == by_one(path, wanted)
+    assert built([path], 4_000, 4, wanted=wanted) == by_one(path, wanted)
 
 
 def test_payload_stays_in_the_files() -> None:
     read = ranges_of([SAMPLE], 60_000)
-    rows = dealt(read, judging_of(read, 4))
+    rows = dealt(read, settings_of(read, 4))
     for side in ("request", "response"):
         frames = [frame for frame in rows.column(side).to_pylist() if frame is not None]
         assert any(frame["offsets"] for frame in frames)
@@ -73,14 +73,14 @@ def test_payload_stays_in_the_files() -> None:
 def test_what_decides_nothing_is_not_dealt_out() -> None:
     """No answer of the sample is slow, so that nobody has to look at how fast they all are."""
     read = ranges_of([SAMPLE], 60_000)
-    judging = replace(judging_of(read, 4), shares=(Share(("findings",), (SlowBroker,)),))
-    assert dealt(read, judging).num_rows == 1  # with which the share begins
+    settings = replace(settings_of(read, 4), shares=(Share(("findings",), (SlowBroker,)),))
+    assert dealt(read, settings).num_rows == 1  # with which the share begins
 
 
-def test_what_one_range_met_decides_in_the_others(tmp_path: Path) -> None:
+def test_facts_of_one_range_decide_in_the_others(tmp_path: Path) -> None:
     """A rule that has to be shown all exchanges once there is an error is shown those of ranges without one, too."""
     path = next(each for each in FINDINGS if "one_large_record" in each.name)
-    whole = judged([path], 1 << 40, 4, ("findings",))
+    whole = built([path], 1 << 40, 4, ("findings",))
     assert any(row["rule"] == "record_too_large" for row in whole["findings"])
     files = []
     for number, part in enumerate(
@@ -88,13 +88,13 @@ def test_what_one_range_met_decides_in_the_others(tmp_path: Path) -> None:
     ):
         files.append(tmp_path / f"{number:03d}.pcap")
         files[-1].write_bytes(part)
-    assert judged(files, max(file.stat().st_size for file in files), 4, ("findings",)) == whole
+    assert built(files, max(file.stat().st_size for file in files), 4, ("findings",)) == whole
 
 
 def test_every_client_is_of_one_task() -> None:
     read = ranges_of([GROUPS / "21_k430_java_sigstop.pcap.zst"], 1 << 30)
-    rows = dealt(read, judging_of(read, 6)).to_pylist()
-    shares = judging_of(read, 6).shares
+    rows = dealt(read, settings_of(read, 6)).to_pylist()
+    shares = settings_of(read, 6).shares
     of: dict[str, set[int]] = {}
     for row in rows:
         if row["number"] and shares[row["share"]].key is Key.CLIENT:

@@ -136,7 +136,7 @@ def test_where_headers_do_nothing_is_decoded(tmp_path: Path, monkeypatch: pytest
     options = TablesOptions(tables=("exchanges",), columns=HEADER, range_bytes=20_000)
     by_one_process([SAMPLE], tmp_path / "single", options)
     # the tasks get a copy of this, and would fail with it
-    monkeypatch.setattr(pipeline, "WriteRanges", None)
+    monkeypatch.setattr(pipeline, "RangeWriter", None)
     on_spark([SAMPLE], tmp_path / "out", options)
     same_tables(tmp_path / "out", tmp_path / "single")
 
@@ -242,9 +242,9 @@ def test_a_killed_worker_changes_nothing(
 ) -> None:
     flags = []
     for module, name in (
-        (capture_reader, "_ReadParts"),
-        (capture_reader, "_PutTogether"),
-        (pipeline, "WriteRanges"),
+        (capture_reader, "_PartsReader"),
+        (capture_reader, "_BucketStitcher"),
+        (pipeline, "RangeWriter"),
         (pipeline, "TableBuilder"),
     ):
         flag = tmp_path / name

@@ -17,11 +17,11 @@ from captures.ranges.plan import make_plan
 from captures.spark.capture_reader import columns_of
 from captures.spark.table_writer import (
     AnalysisSettings,
+    HeaderWriter,
+    RangeWriter,
     TableBuilder,
     Task,
     TaskResult,
-    WriteHeaders,
-    WriteRanges,
     faults_of,
     header_only,
 )
@@ -58,7 +58,7 @@ def run(task: Callable[[Iterator[Any]], Iterator[Any]], **columns: list[Any]) ->
 @pytest.mark.slow
 def test_ranges_write_their_rows(read: MergeResult, folder: Folder) -> None:
     contexts = [pack(context) for context in read.numbered.contexts]
-    writer = WriteRanges(task_of(read, folder.staged), ("exchanges", "topic_partitions"), prefix="7x")
+    writer = RangeWriter(task_of(read, folder.staged), ("exchanges", "topic_partitions"), prefix="7x")
     done = run(writer, part=list(range(len(contexts))), context=contexts)
     assert sum(each.exchanges for each in done.values()) == 402
     assert [each.exchanges for _, each in sorted(done.items())] == [c.count for c in read.numbered.contexts]
@@ -87,7 +87,7 @@ def test_what_fails_in_a_range_is_told_with_its_number(
     monkeypatch.setattr(ExchangeReader, "_finish", decode)
     monkeypatch.setattr(PartitionRows, "of", rows)
     contexts = [pack(context) for context in read.numbered.contexts]
-    writer = WriteRanges(task_of(read, folder.staged), ("exchanges", "topic_partitions"))
+    writer = RangeWriter(task_of(read, folder.staged), ("exchanges", "topic_partitions"))
     done = run(writer, part=list(range(len(contexts))), context=contexts)
     parts = [part for each in done.values() for part in each.parts]
     assert sum(part.rows for part in parts if part.table == "exchanges") == 402
@@ -99,18 +99,18 @@ def test_what_fails_in_a_range_is_told_with_its_number(
 
 def test_headers_are_written_from_what_was_told(read: MergeResult, folder: Folder) -> None:
     contexts = [pack(context) for context in read.numbered.contexts]
-    writer = WriteHeaders(task_of(read, folder.staged), ("number", "time_ns", "api"))
+    writer = HeaderWriter(task_of(read, folder.staged), ("number", "time_ns", "api"))
     done = run(writer, part=list(range(len(contexts))), context=contexts, data=read.finished)
     assert sum(part.rows for each in done.values() for part in each.parts) == 402
 
 
 @pytest.mark.slow
-def test_the_judge_writes_what_needs_all(read: MergeResult, folder: Folder) -> None:
+def test_the_builder_writes_tables_of_all_exchanges(read: MergeResult, folder: Folder) -> None:
     shares = (Share(("rebalances",), ()), Share(("connections",), ()))
-    judging = AnalysisSettings(task=task_of(read, folder.staged), shares=shares, limits={})
+    settings = AnalysisSettings(task=task_of(read, folder.staged), shares=shares, limits={})
     done = {
         part: unpack(data)
-        for batch in TableBuilder(judging, whole(read))(iter(dealt(read, judging).to_batches()))
+        for batch in TableBuilder(settings, whole(read))(iter(dealt(read, settings).to_batches()))
         for part, data in columns_of(batch, "part", "data")
     }
     assert sorted(done) == [0, 1]
@@ -126,7 +126,7 @@ def test_a_task_that_fails_leaves_nothing(
         raise OSError("no luck")
 
     monkeypatch.setattr("captures.spark.table_writer.undecoded", fail)
-    writer = WriteRanges(task_of(read, folder.staged), ("exchanges",))
+    writer = RangeWriter(task_of(read, folder.staged), ("exchanges",))
     with pytest.raises(OSError, match="no luck"):
         run(writer, part=[0], context=[pack(read.numbered.contexts[0])])
     assert not [path for path in (tmp_path / "out").rglob("*") if path.is_file() and path.name != ".lock"]
@@ -135,7 +135,7 @@ def test_a_task_that_fails_leaves_nothing(
 def test_only_what_fits_is_decoded_and_counted(read: MergeResult, folder: Folder) -> None:
     contexts = [pack(context) for context in read.numbered.contexts]
     task = task_of(read, folder.staged, filter=compile_filter("number <= 10"))
-    done = run(WriteRanges(task, ("exchanges",)), part=list(range(len(contexts))), context=contexts)
+    done = run(RangeWriter(task, ("exchanges",)), part=list(range(len(contexts))), context=contexts)
     assert sum(each.exchanges for each in done.values()) == 10
 
 
