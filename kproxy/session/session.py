@@ -383,17 +383,17 @@ class Session:
             self._publish()
             if wanted.needs_groups and self._groups is None:
                 yield from self._learn_groups()
-            yield from self._decide(np.arange(len(reader)), tell=True)
+            yield from self._decide(np.arange(len(reader)), publish=True)
         self._filtering = None
         self._recount_shown()
         yield from self._arrange()
         self._publish()
 
-    def _decide(self, indexes: Int64s, *, tell: bool = False) -> Steps[None]:
+    def _decide(self, indexes: Int64s, *, publish: bool = False) -> Steps[None]:
         """Find the exchanges that match the filter.
 
         :param indexes: increasing
-        :param tell: whether to publish progress
+        :param publish: whether to publish progress
         """
         wanted = self._filter
         if wanted is None or not len(indexes):
@@ -405,7 +405,7 @@ class Session:
             # by number: the oldest may have been dropped meanwhile
             self._fits.array[found[found >= self._plain.first] - self._plain.first] = True
             now = time.perf_counter()
-            if tell and now - published > _PROGRESS_SECONDS:
+            if publish and now - published > _PROGRESS_SECONDS:
                 published = now
                 yield from self._arrange()
                 self._filtering = share

@@ -193,7 +193,7 @@ def state_of(exchange: Exchange, slow: int = SLOW) -> State:
     if _pending(exchange):
         return State.IN_FLIGHT
     damaged = Flag.REQUEST_DAMAGED | Flag.RESPONSE_DAMAGED | Flag.CONFLICTING
-    met = {
+    conditions = {
         State.DAMAGED: bool(flag & damaged),
         State.UNDECODED: bool(exchange.problems) and Flag.ORPHAN not in flag,
         State.ORPHAN: Flag.ORPHAN in flag,
@@ -206,7 +206,7 @@ def state_of(exchange: Exchange, slow: int = SLOW) -> State:
         State.EXPECTED: bool(exchange.expected),
         State.ONE_WAY: Flag.NO_RESPONSE_EXPECTED in flag,
     }
-    return next((state for state, holds in met.items() if holds), State.OK)
+    return next((state for state, holds in conditions.items() if holds), State.OK)
 
 
 def text_of(exchange: Exchange) -> str:

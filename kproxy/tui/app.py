@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from time import time_ns
-from typing import Any, Literal, TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
 from textual import events, work
 from textual.actions import ActionParseResult
@@ -14,6 +14,7 @@ from textual.app import App, SystemCommand
 from textual.dom import DOMNode
 from textual.driver import Driver
 from textual.filter import LineFilter
+from textual.notifications import SeverityLevel
 from textual.screen import Screen
 from textual.worker import WorkerFailed
 
@@ -21,6 +22,7 @@ from captures.filters import Filter
 from kproxy.session import Session
 from kproxy.session.summaries import no_color
 from kproxy.tui.commands import BY_ACTION, Command
+from kproxy.tui.dialogs.leave import Leaving
 from kproxy.tui.live.link import Link
 from kproxy.tui.main.screen import MainScreen
 from kproxy.tui.manual import about_sections
@@ -30,9 +32,6 @@ from kproxy.tui.safe import EXPLICIT_DIRECTION, IMPLICIT_DIRECTION, plain
 from kproxy.tui.settings import Settings, SettingsError
 from kproxy.tui.themes import COLORLESS, add_themes, all_themes, line_filters
 from kproxy.tui.typed_keys import TypedKeys
-
-Severity = Literal["information", "warning", "error"]
-Leaving = Literal["end", "background"]
 
 _MOST_EVENTS = 1000
 
@@ -47,7 +46,7 @@ class Event:
 
     time: int
     text: str
-    severity: Severity
+    severity: SeverityLevel
 
 
 class AppOptions(TypedDict, total=False):
@@ -179,7 +178,7 @@ class KproxyApp(App[Leaving]):
         return self.read_only and (command.does_more or (command.writes_file and not self.writes_files))
 
     def refuses(self, command: Command | None) -> bool:
-        """Return whether a command is disabled in this UI, and tell the user if so."""
+        """Return whether a command is disabled in this UI, and show a message if so."""
         if command is None or not self.leaves_out(command):
             return False
         self.main.report(f"{command.title} is disabled: this UI is read-only")
@@ -203,12 +202,12 @@ class KproxyApp(App[Leaving]):
         )
 
     # ------------------------------------------------------------ notices
-    def note(self, text: str, severity: Severity = "information") -> None:
+    def note(self, text: str, severity: SeverityLevel = "information") -> None:
         """Add a notice to the events without showing it."""
         self.events.append(Event(time_ns(), text, severity))
         del self.events[:-_MOST_EVENTS]
 
-    def report(self, text: str, *, severity: Severity = "information") -> None:
+    def report(self, text: str, *, severity: SeverityLevel = "information") -> None:
         """Show a notice."""
         self.note(text, severity)
         earlier = len(self._notifications)

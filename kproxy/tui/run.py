@@ -14,8 +14,9 @@ from kproxy.configuration import Configuration
 from kproxy.output import notices_to
 from kproxy.session import Session
 from kproxy.signals import ended_by_signals
-from kproxy.tui.app import AppOptions, KproxyApp, Leaving
+from kproxy.tui.app import AppOptions, KproxyApp
 from kproxy.tui.config import settings_of
+from kproxy.tui.dialogs.leave import Leaving
 from kproxy.tui.live.link import Link
 from kproxy.tui.settings import Settings
 from kproxy.tui.themes import heed_color

@@ -83,7 +83,7 @@ class Settings:
 
     def filter_problem(self, name: str) -> str:
         """Return why a filter cannot be saved under a name, empty if it can."""
-        return filter_name_problem(name) or self._applied(name, self.config.filters)
+        return filter_name_problem(name) or self._conflict(name, self.config.filters)
 
     def profile_problem(self, name: str) -> str:
         """Return why columns cannot be saved under a name, empty if they can."""
@@ -91,9 +91,9 @@ class Settings:
             return "a name is missing"
         if name in BUILT_IN:
             return f"{name!r} is always there: take another name"
-        return self._applied(name, self.config.column_sets)
+        return self._conflict(name, self.config.column_sets)
 
-    def _applied(self, name: str, by: Mapping[str, object]) -> str:
+    def _conflict(self, name: str, by: Mapping[str, object]) -> str:
         return f"{name!r} is in {self.file}: change it there, or take another name" if name in by else ""
 
     def keep_theme(self, name: str) -> None:

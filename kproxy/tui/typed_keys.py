@@ -136,11 +136,11 @@ class TypedKeys:
         """Wait until a widget has handled the messages now in its queue, or is gone."""
         reached = asyncio.get_running_loop().create_future()
 
-        def tell() -> None:
+        def reach() -> None:
             if not reached.done():
                 reached.set_result(None)
 
-        if not node.call_later(tell):
+        if not node.call_later(reach):
             return
         while not reached.done() and node.is_running:
             await asyncio.wait({reached}, timeout=_LOOK)

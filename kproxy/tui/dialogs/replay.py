@@ -71,7 +71,7 @@ class ReplayDialog(Dialog[str]):
         RowTable { height: auto; max-height: 50vh; }
         #about { height: auto; margin-bottom: 1; }
         #problem { height: auto; max-height: 6; color: $text-error; }
-        #plan-said, #results-said { height: auto; max-height: 6; margin-top: 1; }
+        #plan-text, #results-text { height: auto; max-height: 6; margin-top: 1; }
     }
     """
 
@@ -109,11 +109,11 @@ class ReplayDialog(Dialog[str]):
                         yield Input("", "none of them", id="allow", compact=True)
                 with Vertical(id=PLAN):
                     yield RowTable(_PLAN, empty="Nothing can be sent.", id="plan-table")
-                    yield Static(id="plan-said")
+                    yield Static(id="plan-text")
                 with Vertical(id=RESULTS):
                     yield ProgressBar(show_eta=False)
                     yield RowTable(_RESULTS, empty="No answers yet.", id="results-table")
-                    yield Static(id="results-said")
+                    yield Static(id="results-text")
             yield Static(id="problem")
 
     def on_mount(self) -> None:
@@ -215,7 +215,7 @@ class ReplayDialog(Dialog[str]):
         table = self.query_one("#plan-table", RowTable)
         table.set_rows([_plan_row(row) for row in plan.rows.values()])
         text = Content("\n").join(map(plain, plan_sentences(plan, self._planned.wish.speed)))
-        self.query_one("#plan-said", Static).update(text)
+        self.query_one("#plan-text", Static).update(text)
         self._go_to(PLAN)
         table.focus()
 
@@ -237,7 +237,7 @@ class ReplayDialog(Dialog[str]):
             self._running = False
         self._renew()
         text = Content("\n").join(map(plain, closing_sentences(replaying.results, replaying.total)))
-        self.query_one("#results-said", Static).update(text)
+        self.query_one("#results-text", Static).update(text)
         if replaying.total == 1 and replaying.answered:
             self._compare(replaying.answered[0])
 

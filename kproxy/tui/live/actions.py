@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import wraps
-from typing import Any, Concatenate, Literal, NamedTuple, ParamSpec
+from typing import Any, Concatenate, NamedTuple, ParamSpec
 
 from textual.app import App
+from textual.notifications import SeverityLevel
 
 from captures.filters import Candidate, FilterError
 from captures.meaning import words
@@ -26,8 +27,6 @@ from kproxy.tui.live.link import Link, LinkError
 from kproxy.tui.live.state import held_words
 
 _P = ParamSpec("_P")
-
-Severity = Literal["information", "warning", "error"]
 
 NOT_LIVE = (
     "This is for a running proxy: kproxy proxy -b BROKER starts one, kproxy attach --control goes to one."
@@ -74,7 +73,7 @@ class LiveActions:
 
     :param app: shows the dialogs
     :param link: None if there is no proxy
-    :param tell: shows a message to the user
+    :param report: shows a message to the user
     :param selected: returns the number of the selected held message, None if none is selected
     :param show_secrets: whether secrets may be shown while editing
     :param filters: returns the saved filters, for ``@name``
@@ -84,7 +83,7 @@ class LiveActions:
         self,
         app: App[Any],
         link: Link | None,
-        tell: Callable[[str, Severity], None],
+        report: Callable[[str, SeverityLevel], None],
         selected: Callable[[], int | None] = lambda: None,
         *,
         show_secrets: bool = False,
@@ -93,7 +92,7 @@ class LiveActions:
         self._app = app
         self._filters = filters
         self._link = link
-        self._report = tell
+        self._report = report
         self._selected = selected
         self._show_secrets = show_secrets
         self._switched_off: dict[str, str] = {}
@@ -315,7 +314,7 @@ class LiveActions:
     async def leave(self, *, ends: bool, run: str = "") -> Leaving | None:
         """Return whether the proxy ends or continues when the UI ends; None if the user stays.
 
-        The proxy is told if it has to continue.
+        If the proxy has to continue, it is detached.
 
         :param ends: whether the proxy ends with the UI, unless the user decides otherwise
         :param run: name by which it is found again

@@ -36,7 +36,7 @@ _GATHER_MANY_SECONDS = 1.0
 """That time while more messages than `_MANY` are held, to spare the proxy the work of listing them."""
 _JOIN_SECONDS = 5.0
 
-_TELLING = {
+_EFFECTS = {
     "set_hold": "holds",
     "release": "holds",
     "kill": "holds",
@@ -196,9 +196,9 @@ class Link:
         return await asyncio.to_thread(self._call, do, parameters)
 
     def _call(self, do: str, parameters: dict[str, Any]) -> Any:
-        return self._ask(lambda caller: caller.call(do, **parameters), _TELLING.get(do))
+        return self._ask(lambda caller: caller.call(do, **parameters), _EFFECTS.get(do))
 
-    def _ask(self, ask: Callable[[ControlClient], T], telling: str | None) -> T:
+    def _ask(self, ask: Callable[[ControlClient], T], query: str | None) -> T:
         """Run `ask` with the command connection, then query the state that it may have changed."""
         with self._calling:
             if self.state.gone or self._closed.is_set():
@@ -207,8 +207,8 @@ class Link:
                 if self._caller is None:
                     self._caller = ControlClient(self._path, self.state.controls, lasting=False)
                 answer = ask(self._caller)
-                if telling is not None:
-                    self._find_out(self._caller, telling)
+                if query is not None:
+                    self._find_out(self._caller, query)
             except CommandError as error:
                 raise LinkError(str(error)) from None
             except TimeoutError:

@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 MOST_EXCHANGES = 1_000
 MOST_BYTES = 64 << 20
 """Most bytes of frames, which are all kept, decoded. ``kproxy replay`` has no such limit."""
-_MOST_TELLING = 200
+_MOST_INFORMATIVE = 200
 """The latest exchanges that are searched for addresses of recorded brokers."""
 _TOGETHER = 16
 
@@ -119,9 +119,9 @@ def _nodes(access: Access) -> Steps[dict[str, int]]:
     """Return node IDs by address, from the latest exchanges that contain them."""
     reader = access.plain
     keys = access.capture.table.column("api_key")[reader.rows]
-    telling = np.isin(keys, list(NODE_APIS)).nonzero()[0][-_MOST_TELLING:].tolist()
+    informative = np.isin(keys, list(NODE_APIS)).nonzero()[0][-_MOST_INFORMATIVE:].tolist()
     found: dict[str, int] = {}
-    for index in telling:
+    for index in informative:
         found.update(recorded_nodes([reader.exchange(index)]))
         yield
     return found

@@ -181,13 +181,13 @@ def _paired(
 def _named(items: Sequence[Any], others: Sequence[Any], naming: Sequence[str]) -> dict[str, tuple[int, Any]]:
     """Return elements by their identifying fields, else by index."""
     every = [*items, *others]
-    told_by = [
+    identifying = [
         name
         for name in naming
         if all(isinstance(item, Mapping) and item.get(name) is not None for item in every)
     ]
     found: dict[str, tuple[int, Any]] = {}
     for index, item in enumerate(items):
-        name = "/".join(str(item[each]) for each in told_by) if told_by else str(index)
+        name = "/".join(str(item[each]) for each in identifying) if identifying else str(index)
         found[name if name not in found else f"{name}#{index}"] = index, item
     return found

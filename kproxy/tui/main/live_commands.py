@@ -6,6 +6,7 @@ from collections.abc import Callable, Coroutine
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec
 
+from textual.notifications import SeverityLevel
 from textual.worker import Worker
 
 from captures.meaning import words
@@ -67,12 +68,12 @@ class LiveCommands(Part):
         if sentence is not None:
             self.kproxy.notice(sentence)
 
-    def _report(self, text: str, severity: object) -> None:
+    def _report(self, text: str, severity: SeverityLevel) -> None:
         if severity == "information":
             self.report(text)
             self.kproxy.note(text)
         else:
-            self.kproxy.report(text, severity="error" if severity == "error" else "warning")
+            self.kproxy.report(text, severity=severity)
 
     def _selected_held(self) -> int | None:
         view = self.screen.view

@@ -148,7 +148,7 @@ class Connections(TableView[ConnectionsFold]):
             ("client", *row.client_ids, *introduced(row.introduction)),
             ("requests", *(f"{count:,} {_versioned(api, row)}" for api, count in mix.items())),
             ("trouble", *(Cell(each, Role.WARNING) for each in troubles(row))),
-            ("sent again", sides(row.retransmitted)),
+            ("bytes resent", sides(row.retransmitted)),
             ("out of order", sides(row.reordered)),
             ("kernel", *_sampled(capture.samples.of(key))),
         )

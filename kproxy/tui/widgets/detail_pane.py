@@ -48,9 +48,8 @@ class DetailPane(Widget):
     DEFAULT_CSS = """
     DetailPane {
         layout: horizontal;
-        & #about { dock: top; height: auto; max-height: 2; padding: 0 1; background: $panel; display: none; }
+        & #about { dock: top; height: auto; max-height: 2; padding: 0 1; background: $panel; }
         & #about { text-wrap: nowrap; text-overflow: ellipsis; }
-        &.told #about { display: block; }
         &.flat #about { max-height: 1; }
         & #trees { layout: horizontal; width: 1fr; height: 1fr; }
         & #octets { layout: vertical; width: 1fr; height: 1fr; }
@@ -79,7 +78,7 @@ class DetailPane(Widget):
         self._detail: Detail | None = None
         self._wished: Side = "response"
         """The side that was looked at last; shown where there is one."""
-        self._query: tuple[int, str] | None = None
+        self._sought: tuple[int, str] | None = None
         """Number of an exchange, and the path of the field that the cursor is put on once that is shown."""
 
     def compose(self) -> ComposeResult:
@@ -109,10 +108,11 @@ class DetailPane(Widget):
             tree.border_title = Content(side)
             tree.show(shown, "" if detail is None else detail.api)
         about = () if detail is None else detail.about
-        self.set_class(bool(about), "told")
-        self.query_one("#about", Static).update(Content("\n".join(map(printable, about))))
+        lines = self.query_one("#about", Static)
+        lines.display = bool(about)
+        lines.update(Content("\n".join(map(printable, about))))
         self._use(self.side)
-        self._find_query()
+        self._seek()
 
     def tree_of(self, side: Side) -> FieldTree:
         return self.query_one(f"#{side}", FieldTree)
@@ -141,13 +141,13 @@ class DetailPane(Widget):
 
         :param path: ``request.topic_data[0].name``; if it does not exist, its nearest existing ancestor is used
         """
-        self._query = number, path
-        self._find_query()
+        self._sought = number, path
+        self._seek()
 
-    def _find_query(self) -> None:
-        if self._query is None or self._detail is None or self._query[0] != self._detail.number:
+    def _seek(self) -> None:
+        if self._sought is None or self._detail is None or self._sought[0] != self._detail.number:
             return
-        path, self._query = self._query[1], None
+        path, self._sought = self._sought[1], None
         side: Side = "request" if path.partition(".")[0] == "request" else "response"
         nodes = self._detail.of(side).nodes
         while path and path not in nodes:
@@ -203,9 +203,9 @@ class DetailPane(Widget):
         if node is not None:
             everything = node.parent is None
             self.bytes.select(node.buffer, node.start, node.start if everything else node.end)
-        self._post_selection(node)
+        self._explain(node)
 
-    def _post_selection(self, node: FieldNode | None) -> None:
+    def _explain(self, node: FieldNode | None) -> None:
         detail = self._side_detail(self.side)
         self.query_one(FieldInfo).show(detail, node)
 
@@ -242,7 +242,7 @@ class DetailPane(Widget):
         part = node.parent is not None and node.buffer == message.buffer
         start, end = (node.start, node.end) if part else (0, 0)
         self.bytes.select(message.buffer, start, end, cursor=message.offset)
-        self._post_selection(node)
+        self._explain(node)
 
     @on(ByteView.ShowField)
     def _show_tree(self, message: ByteView.ShowField) -> None:
@@ -287,6 +287,6 @@ class DetailPane(Widget):
         node = detail.at(found.buffer, found.start)
         if node is not None:
             self.tree_of(self.side).select(node)
-            self._post_selection(node)
+            self._explain(node)
         view.select(found.buffer, found.start, found.end)
         return True

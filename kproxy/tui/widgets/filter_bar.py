@@ -56,10 +56,10 @@ class FilterBar(TypingLine):
         self.saved: Mapping[str, str] = saved or {}
         self._known = known
         self._check = check
-        self._met: dict[str, Sequence[str]] = {}
+        self._known_values: dict[str, Sequence[str]] = {}
 
     def open(self, text: str = "", sign: str | None = None) -> None:
-        self._met = {}  # there may be more now
+        self._known_values = {}  # there may be more now
         super().open(text, sign)
 
     # ------------------------------------------------------------ judging
@@ -110,13 +110,13 @@ class FilterBar(TypingLine):
         offered, wanted = await asyncio.to_thread(self._completed, text, cursor)
         if wanted and self._known is not None:
             for field in wanted:
-                self._met[field] = await self._known(field)
+                self._known_values[field] = await self._known(field)
             offered, _ = await asyncio.to_thread(self._completed, text, cursor)
         return offered
 
     def _completed(self, text: str, cursor: int) -> tuple[list[Candidate], set[str]]:
         """Return completions, and the fields whose values are needed for more."""
-        known = _RecordingMapping(self._met)
+        known = _RecordingMapping(self._known_values)
         offered = [*self._offers_of_saved(text, cursor), *complete(text, cursor, known)]
         # unprintable values cannot be typed
         return [one for one in offered if printable(one.text) == one.text], known.missed
@@ -125,20 +125,20 @@ class FilterBar(TypingLine):
 class _RecordingMapping(Mapping[str, Sequence[str]]):
     """Values by field, which records lookups of unknown fields."""
 
-    def __init__(self, mapping: Mapping[str, Sequence[str]]) -> None:
-        self._met = mapping
+    def __init__(self, values: Mapping[str, Sequence[str]]) -> None:
+        self._values = values
         self.missed: set[str] = set()
 
     def __getitem__(self, field: str) -> Sequence[str]:
-        if field not in self._met:
+        if field not in self._values:
             self.missed.add(field)
-        return self._met[field]
+        return self._values[field]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._met)
+        return iter(self._values)
 
     def __len__(self) -> int:
-        return len(self._met)
+        return len(self._values)
 
     def __bool__(self) -> bool:
         return True  # lookups are wanted even while it is empty

@@ -104,12 +104,12 @@ class TypingLine(Widget):
         background: $surface;
         & Horizontal { height: 1; }
         & #sign { width: auto; padding: 0 1; color: $text-muted; text-style: bold; }
-        & #told { width: 1fr; height: 1; color: $text-muted; text-wrap: nowrap; text-overflow: ellipsis; }
+        & #verdict { width: 1fr; height: 1; color: $text-muted; text-wrap: nowrap; text-overflow: ellipsis; }
         & _Line { width: 1fr; padding: 0; background: $surface; }
         & .line--wrong { text-style: underline; color: $text-error; }
         &.-valid #sign { color: $text-success; }
-        &.-incomplete #sign, &.-incomplete #told { color: $text-warning; }
-        &.-invalid #sign, &.-invalid #told { color: $text-error; }
+        &.-incomplete #sign, &.-incomplete #verdict { color: $text-warning; }
+        &.-invalid #sign, &.-invalid #verdict { color: $text-error; }
     }
     """
 
@@ -128,7 +128,7 @@ class TypingLine(Widget):
         self._typed = ""  # text typed by the user, not set by the program
         self._put: str | None = ""  # text set by the program, None once the user types
         self._before: Widget | None = None  # widget that had the focus
-        self._told_at = 0  # column of the line when the message below it was drawn
+        self._verdict_at = 0  # column of the line when the message below it was drawn
 
     # ------------------------------------------------------------ for subclasses
     def judge(self, text: str) -> Verdict:
@@ -156,7 +156,7 @@ class TypingLine(Widget):
         with Horizontal():
             yield Label(self._signed(), id="sign", markup=False)
             yield _Line(self._placeholder)
-        yield Static("", id="told", markup=False)
+        yield Static("", id="verdict", markup=False)
         yield CompletionList()
 
     @property
@@ -286,9 +286,9 @@ class TypingLine(Widget):
     def _show_verdict(self) -> None:
         verdict = self.verdict
         self.query_one("#sign", Label).update(Content(self._signed()))
-        self._told_at = self._column(0)
-        text = verdict_text(verdict, self._told_at - self.region.x, self.size.width)
-        self.query_one("#told", Static).update(Content(text))
+        self._verdict_at = self._column(0)
+        text = verdict_text(verdict, self._verdict_at - self.region.x, self.size.width)
+        self.query_one("#verdict", Static).update(Content(text))
 
     def _column(self, index: int) -> int:
         """Return the screen column of a character of the text."""
@@ -300,7 +300,7 @@ class TypingLine(Widget):
         self._show_verdict()
 
     def _laid_out(self, _: object) -> None:
-        if self.is_open and self._told_at != self._column(0):
+        if self.is_open and self._verdict_at != self._column(0):
             self._show_verdict()
         if self._list.is_open:
             start = min(one.start for one in self._list.candidates)

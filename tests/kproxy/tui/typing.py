@@ -42,7 +42,7 @@ def offered(line: TypingLine) -> list[str]:
 
 def told_by(line: TypingLine) -> str:
     """Return what stands below the line."""
-    return str(line.query_one("#told", Static).render())
+    return str(line.query_one("#verdict", Static).render())
 
 
 def still(app: Any) -> None:

@@ -61,11 +61,11 @@ async def test_several_are_planned_sent_and_compared(tmp_path: Path) -> None:
         await pilot.press("enter")
         await until(at(app, PLAN))
         assert any("Produce" in row and "go back to allow it" in row for row in app.rows("#plan-table"))
-        assert "2 requests of 1 connection" in str(app.dialog.query_one("#plan-said", Static).visual)
+        assert "2 requests of 1 connection" in str(app.dialog.query_one("#plan-text", Static).visual)
         await pilot.press("enter")
         await until(at(app, RESULTS))
         await until(
-            lambda: "answered as recorded" in str(app.dialog.query_one("#results-said", Static).visual)
+            lambda: "answered as recorded" in str(app.dialog.query_one("#results-text", Static).visual)
         )
         first, second = app.rows("#results-table")
         assert "= same" in first
