@@ -355,16 +355,19 @@ class ExchangeReader:
         while begin < len(telling):
             end = begin + self._ahead.fetch(telling[begin : begin + MOST_ROWS])
             for row in telling[begin:end]:
-                values, request, response = self._ahead[row]
-                if response is None or not self._repeats(values, response):
-                    made = self._bare(row, values, 0)
-                    try:
-                        self._decode(made, request, response)
-                        self._observe(made)
-                    except Exception as error:
-                        self.capture.faults.note(error, LEARNING)
+                self._learn_row(row, 0)
                 yield
             begin = end
+
+    def _learn_row(self, at: int, number: int) -> None:
+        try:
+            row, request, response = self._ahead[at]
+            if response is None or not self._repeats(row, response):
+                made = self._bare(at, row, number)
+                self._decode(made, request, response)
+                self._observe(made)
+        except Exception as error:
+            self.capture.faults.note(error, LEARNING, number)
 
     def _repeats(self, row: dict[str, Any], response: FrameBytes) -> bool:
         """Return whether a response names the same topics as an earlier one: clients ask whenever they connect."""
@@ -390,17 +393,14 @@ class ExchangeReader:
             return
         keys = self.capture.table.column("api_key")
         if index - self._learned > _MANY:
-            told = np.isin(keys[np.array(self._order[self._learned : index], np.int64)], _TELLING)
-            telling: Iterable[int] = (np.flatnonzero(told) + self._learned).tolist()
+            observed = np.isin(keys[np.array(self._order[self._learned : index], np.int64)], _TELLING)
+            telling: Iterable[int] = (np.flatnonzero(observed) + self._learned).tolist()
         else:
             telling = (
                 at for at in range(self._learned, index) if int(keys[self._order[at]]) in OBSERVED_APIS
             )
         for earlier in telling:
-            try:
-                self._observe(self._read(earlier))
-            except Exception as error:
-                self.capture.faults.note(error, LEARNING, self.number(earlier))
+            self._learn_row(self._order[earlier], self.number(earlier))
         self._learned = max(self._learned, index)
 
     def _observe(self, made: Exchange) -> None:

@@ -70,7 +70,7 @@ class SummarisedExchanges:
             group = self._group(parts, latencies[members])
             if group is None:
                 continue
-            if group.depends_on_names:  # which exchanges in between may tell
+            if group.depends_on_names:  # exchanges in between may reveal them
                 group_of |= {member: (group, place) for place, member in enumerate(members.tolist())}
             else:
                 group.fill(block, members, range(len(members)), reader)
@@ -84,7 +84,7 @@ class SummarisedExchanges:
                 continue
             reader.learn(indexes[at])
             group, place = group_of[at]
-            filled[at] = group.prepare(reader.knowledge.topic_name)
+            filled[at] = group.pair.prepare(reader.knowledge.topic_name)
             if filled[at]:
                 group.fill(block, np.array([at]), range(place, place + 1), reader)
             else:
@@ -188,7 +188,7 @@ class _Group:
     """
 
     def __init__(self, pair: _Pair, inserted: tuple[InsertedValues, InsertedValues], count: int) -> None:
-        self._pair = pair
+        self.pair = pair
         self._inserted = inserted
         self._count = count
         self._template: SummaryTemplate | None = None
@@ -198,11 +198,7 @@ class _Group:
     @property
     def depends_on_names(self) -> bool:
         """Whether the summaries contain names of topic IDs."""
-        return self._pair.template is None or self._pair.template.depends_on_names
-
-    def prepare(self, names: Names) -> bool:
-        """Bring the summaries up to date with the names of topics; return whether there are any."""
-        return self._pair.prepare(names)
+        return self.pair.template is None or self.pair.template.depends_on_names
 
     def fill(self, block: ExchangeBlock, members: Int64s, places: range, reader: ExchangeReader) -> None:
         """Set exchanges of a block.
@@ -210,7 +206,7 @@ class _Group:
         :param members: their indexes in the block
         :param places: their indexes in the group
         """
-        template, names = self._pair.template, reader.knowledge.topic_name
+        template, names = self.pair.template, reader.knowledge.topic_name
         assert template is not None, "it was prepared"
         if self._template is not template:
             self._template, self._texts = template, template.texts(self._inserted, self._count)
@@ -223,13 +219,12 @@ class _Group:
                 latency = block.latency[at]
                 responses[at] = template.response(-1 if latency is None else latency, names)
         bare = partial(reader.bare, block.number[indexes[0]] - reader.first)
-        block.set_kind(members, self._pair.example(bare, waited=False))
+        block.set_kind(members, self.pair.example(bare, waited=False))
         if self.waits:
-            waited = [at for at, place in zip(indexes, places, strict=True) if place in self.waits]
             for at, place in zip(indexes, places, strict=True):
                 if place in self.waits:
                     block.wait[at], block.wait_reason[at] = self.waits[place]
-            block.set_kind(np.array(waited, np.int64), self._pair.example(bare, waited=True))
+                    block.set_kind(at, self.pair.example(bare, waited=True))
 
 
 def _inserted(part: Part) -> InsertedValues:

@@ -110,20 +110,11 @@ def write_batches(batches: Iterable[pa.RecordBatch], file: BinaryIO, columns: tu
 def _steps(
     exchanges: Iterable[Exchange | ExchangeBlock], columns: tuple[Column, ...], faults: Faults
 ) -> Iterator[tuple[list[int], Iterable[Sequence[Any]]]]:
-    """Yield the columns of some exchanges at a time, with their numbers.
-
-    Exchanges are not kept: one of them may have a million records.
-    """
+    """Yield the columns of some exchanges at a time, with their numbers."""
     numbers: list[int] = []
     rows: list[list[Any]] = []
     size = 0
-
-    def numbered(exchange: Exchange | ExchangeBlock) -> tuple[int, list[Any]] | ExchangeBlock:
-        if isinstance(exchange, ExchangeBlock):
-            return exchange
-        return exchange.number, _row(exchange, columns, faults)
-
-    for each in map(numbered, exchanges):
+    for each in exchanges:
         if isinstance(each, ExchangeBlock):
             try:
                 values = [column.values(each) for column in columns]
@@ -132,10 +123,10 @@ def _steps(
             else:
                 yield each.number, values
             continue
-        number, row = each
-        size += sum(len(value) for value in row if isinstance(value, str))
-        numbers.append(number)
-        rows.append(row)
+        numbers.append(each.number)
+        rows.append(_row(each, columns, faults))
+        del each  # one of them may have a million records, and would be kept while the next one is decoded
+        size += sum(len(value) for value in rows[-1] if isinstance(value, str))
         if len(rows) >= _ROWS_PER_STEP or size >= _STEP_BYTES:
             yield numbers, zip(*rows, strict=True)
             numbers, rows, size = [], [], 0

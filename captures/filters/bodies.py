@@ -58,7 +58,7 @@ class _Writer(SourceWriter):
                 "batches_of": reads.batches_of,
                 "embedded_values": reads.embedded_values,
                 "decided": reads.decided,
-                "of_message": message_budget,
+                "message_budget": message_budget,
             }
         )
 
@@ -138,7 +138,7 @@ class _Writer(SourceWriter):
         value.
         """
         if path.records_at:
-            self._line("reached, budget = [], of_message()")
+            self._line("reached, budget = [], message_budget()")
         with ExitStack() as loops:
             holder = "b0"
             if path.embedded_at:

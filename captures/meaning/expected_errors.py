@@ -9,22 +9,24 @@ without enough brokers for ``__consumer_offsets`` returns for ever) are what peo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from captures.meaning.errors import ErrorFound, errors_in
-from captures.meaning.exchange import Body, number
+from captures.meaning.exchange import Body
 from dissectors.api_keys import PRODUCER_APIS, ApiKey
 from dissectors.error_codes import ErrorCode
 from dissectors.sides import Side
 
-_EMPTY: Body = {}
-
 
 class _Case(NamedTuple):
-    """An error in its exchange."""
+    """An error in its exchange.
+
+    :ivar version: version of the request
+    :ivar value: value of :attr:`ExpectedError.reads`; None if it is missing
+    """
 
     version: int
-    request: Body
+    value: Any
     error: ErrorFound
 
 
@@ -39,14 +41,13 @@ class ExpectedError(NamedTuple):
     reads: str = ""
 
 
-def _in_session(case: _Case, field: str) -> bool:
-    return number(case.request, field, 1) > 0
+def _in_session(case: _Case) -> bool:
+    return case.value is None or case.value > 0
 
 
 def _being_created(case: _Case) -> bool:
-    allowed = case.request.get("allow_auto_topic_creation", True)
     topic = case.error.holders[-1]
-    return bool(allowed) and len(case.error.holders) == 2 and not topic.get("partitions")
+    return case.value is not False and len(case.error.holders) == 2 and not topic.get("partitions")
 
 
 _CONCURRENT = ExpectedError(
@@ -58,7 +59,7 @@ _STALE_EPOCH = ExpectedError(
 )
 _SHARE_SESSION = ExpectedError(
     "Brokers keep share sessions only as long as the connection; the client opens a new one (KIP-932).",
-    lambda case: _in_session(case, "share_session_epoch"),
+    _in_session,
     "share_session_epoch",
 )
 
@@ -69,7 +70,7 @@ EXPECTED: dict[tuple[int, int], ExpectedError] = {
     ),
     (ApiKey.JOIN_GROUP, ErrorCode.MEMBER_ID_REQUIRED): ExpectedError(
         "The coordinator gives a new member its ID, with which it joins again (KIP-394).",
-        lambda case: not case.request.get("member_id"),
+        lambda case: not case.value,
         "member_id",
     ),
     (ApiKey.METADATA, ErrorCode.LEADER_NOT_AVAILABLE): ExpectedError(
@@ -80,7 +81,7 @@ EXPECTED: dict[tuple[int, int], ExpectedError] = {
     ),
     (ApiKey.FETCH, ErrorCode.FETCH_SESSION_ID_NOT_FOUND): ExpectedError(
         "Brokers evict fetch sessions from a cache of limited size; the client opens a new one (KIP-227).",
-        lambda case: _in_session(case, "session_id"),
+        _in_session,
         "session_id",
     ),
     (ApiKey.SHARE_FETCH, ErrorCode.SHARE_SESSION_NOT_FOUND): _SHARE_SESSION,
@@ -89,7 +90,7 @@ EXPECTED: dict[tuple[int, int], ExpectedError] = {
     (ApiKey.OFFSET_FETCH, ErrorCode.STALE_MEMBER_EPOCH): _STALE_EPOCH,
     (ApiKey.OFFSET_FETCH, ErrorCode.UNSTABLE_OFFSET_COMMIT): ExpectedError(
         "A transaction on these offsets is not decided yet; the consumer asked for this error, and retries (KIP-447).",
-        lambda case: bool(case.request.get("require_stable", True)),
+        lambda case: case.value is not False,
         "require_stable",
     ),
     **{(key, ErrorCode.CONCURRENT_TRANSACTIONS): _CONCURRENT for key in PRODUCER_APIS},
@@ -126,10 +127,9 @@ def expected_errors(
     :param version: version of the request
     :param errors: result of :func:`~captures.meaning.errors.errors_in` for ``response_body``, if already known
     """
-    request = request_body or _EMPTY
     out = []
     for error in errors_in(key, version, response_body) if errors is None else errors:
         rule = EXPECTED.get((key, error.code))
-        if rule is not None and rule.holds(_Case(version, request, error)):
+        if rule is not None and rule.holds(_Case(version, (request_body or {}).get(rule.reads), error)):
             out.append(error)
     return out

@@ -140,7 +140,7 @@ class SummaryTemplate:
 
 def _texts_of_records(example: Payload, records: Sequence[tuple[int, int, int]]) -> list[str]:
     like, texts = replace(example), []
-    for like.records, like.markers, like.size in records:
+    for like.records, like.markers, like.size in records:  # a copy for each would take longer than its text
         texts.append(like.text())
     return texts
 

@@ -37,8 +37,6 @@ _MOST = 2048
 _KIND = ("connection", "client_id", "api_key", "version")
 _MOMENTS = tuple(f"{side}_{end}" for side in SIDES for end in ("first", "last"))
 
-Mask = Bools
-
 
 def read_clients(reader: ExchangeReader, clients: Clients, indexes: Int64s | None = None) -> Iterator[int]:
     """Add exchanges of a completely read capture to ``clients``; yield the numbers of those that were read.
@@ -69,20 +67,20 @@ def read_clients(reader: ExchangeReader, clients: Clients, indexes: Int64s | Non
         clients.count(rest)
 
 
-def _fully_captured(reader: ExchangeReader, rows: Int64s) -> Mask:
+def _fully_captured(reader: ExchangeReader, rows: Int64s) -> Bools:
     """Return a mask of the exchanges that are decoded in full."""
     table = reader.capture.table
-    full: Mask = np.isin(table.column("api_key")[rows], [*CONNECTING])
+    full: Bools = np.isin(table.column("api_key")[rows], [*CONNECTING])
     full |= table.column("flags")[rows] & np.uint16(Flag.SASL_TOKEN) != 0
     return full
 
 
-def _sample(reader: ExchangeReader, rows: Int64s) -> Mask:
+def _sample(reader: ExchangeReader, rows: Int64s) -> Bools:
     """Return a mask of the decoded exchanges: of continuous APIs the first of each connection and some later ones."""
     table = reader.capture.table
     keys = table.column("api_key")[rows]
     connections = table.column("connection")[rows]
-    chosen: Mask = np.zeros(len(rows), np.bool_)
+    chosen: Bools = np.zeros(len(rows), np.bool_)
     for key in np.unique(keys).tolist():
         at = np.flatnonzero(keys == key)
         ordinal = _ordinals(connections[at])
@@ -93,7 +91,7 @@ def _sample(reader: ExchangeReader, rows: Int64s) -> Mask:
     return chosen
 
 
-def _repeated(table: ExchangeTable, rows: Int64s, in_full: Mask) -> Mask:
+def _repeated(table: ExchangeTable, rows: Int64s, in_full: Bools) -> Bools:
     """Return a mask of the answered exchanges that follow a similar one of their connection and client.
 
     They also follow everything that says who the client is.
@@ -109,7 +107,7 @@ def _repeated(table: ExchangeTable, rows: Int64s, in_full: Mask) -> Mask:
     for side in SIDES:  # in one packet, so that its end is not in doubt
         alike &= (table.sizes(side, rows) > 0) & (column[f"{side}_first"] == column[f"{side}_last"])
     at = np.flatnonzero(alike)
-    found: Mask = alike
+    found: Bools = alike
     found[at[RowGroups(*(column[name][at] for name in _KIND)).first]] = False
     return found
 

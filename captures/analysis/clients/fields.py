@@ -134,23 +134,23 @@ class Fields:
 
     def read(self, sent: SentRequest) -> None:
         """Learn from the fields of a request."""
-        key, request = sent.api_key, sent.body
-        if not request:
+        key = sent.api_key
+        if not sent.body:
             return
         if key == ApiKey.PRODUCE:
-            self._produced(sent, request)
+            self._produced(sent)
         elif key == ApiKey.FETCH:
-            self._fetched(sent, request)
+            self._fetched(sent)
         elif key == ApiKey.METADATA:
-            self._asked(sent, request)
+            self._asked(sent)
         elif key == ApiKey.JOIN_GROUP:
-            self._joined(sent, request)
+            self._joined(sent)
         elif key in GROUP_HEARTBEATS:
-            self._member(sent, request)
+            self._member(sent)
         elif key == ApiKey.SHARE_FETCH:
-            self._limits(sent, request)
+            self._limits(sent)
         elif key == ApiKey.INIT_PRODUCER_ID:
-            self._init(sent, request)
+            self._init(sent)
 
     def settings(self) -> Iterator[Setting]:
         """Yield the settings found."""
@@ -181,25 +181,25 @@ class Fields:
             values = self._values[key] = Values()
         values.add(value, sent.number)
 
-    def _number(self, key: str, request: Body, name: str, sent: SentRequest) -> None:
-        value = number(request, name)
+    def _number(self, key: str, name: str, sent: SentRequest) -> None:
+        value = number(sent.body, name)
         if value >= 0:
             self._see(key, value, sent)
 
-    def _text(self, key: str, request: Body, name: str, sent: SentRequest) -> None:
-        if name in request:
-            self._see(key, text(request, name) or None, sent)
+    def _text(self, key: str, name: str, sent: SentRequest) -> None:
+        if name in sent.body:
+            self._see(key, text(sent.body, name) or None, sent)
 
     # ------------------------------------------------------------ producers
-    def _produced(self, sent: SentRequest, request: Body) -> None:
-        acks = request.get("acks")
+    def _produced(self, sent: SentRequest) -> None:
+        acks = sent.body.get("acks")
         if isinstance(acks, int):
             self._see("acks", _ACKS.get(acks, str(acks)), sent)
-        self._number("request.timeout.ms", request, "timeout_ms", sent)
-        self._text("transactional.id", request, "transactional_id", sent)
+        self._number("request.timeout.ms", "timeout_ms", sent)
+        self._text("transactional.id", "transactional_id", sent)
         found = [
             batch
-            for topic in rows(request, "topic_data")
+            for topic in rows(sent.body, "topic_data")
             for row in rows(topic, "partition_data")
             for batch in headers(row.get("records"))
         ]
@@ -221,66 +221,66 @@ class Fields:
         if made and len(seen.ages) < MOST_AGES:
             seen.ages.append((sent.time - min(made) * 1_000_000, sent.number))
 
-    def _init(self, sent: SentRequest, request: Body) -> None:
+    def _init(self, sent: SentRequest) -> None:
         self._see("enable.idempotence", "true", sent)
-        if text(request, "transactional_id"):
-            self._text("transactional.id", request, "transactional_id", sent)
-            self._number("transaction.timeout.ms", request, "transaction_timeout_ms", sent)
+        if text(sent.body, "transactional_id"):
+            self._text("transactional.id", "transactional_id", sent)
+            self._number("transaction.timeout.ms", "transaction_timeout_ms", sent)
 
     # ------------------------------------------------------------ consumers
-    def _fetched(self, sent: SentRequest, request: Body) -> None:
-        if replica_of(request) >= 0:
+    def _fetched(self, sent: SentRequest) -> None:
+        if replica_of(sent.body) >= 0:
             self.roles.replicates = True
             return
         self.roles.fetches = True
-        if number(request, "session_epoch", 0) == _CLOSES and number(request, "session_id", 0) > 0:
+        if number(sent.body, "session_epoch", 0) == _CLOSES and number(sent.body, "session_id", 0) > 0:
             return  # closes a session (KIP-227), with whatever limits
-        self._limits(sent, request)
-        level = request.get("isolation_level")
+        self._limits(sent)
+        level = sent.body.get("isolation_level")
         if level in _ISOLATION:
             self._see("isolation.level", _ISOLATION[level], sent)
-        self._text("client.rack", request, "rack_id", sent)
-        for topic in rows(request, "topics"):
+        self._text("client.rack", "rack_id", sent)
+        for topic in rows(sent.body, "topics"):
             for row in rows(topic, "partitions"):
-                self._number("max.partition.fetch.bytes", row, "partition_max_bytes", sent)
+                self._number("max.partition.fetch.bytes", "partition_max_bytes", sent._replace(body=row))
                 return
 
-    def _limits(self, sent: SentRequest, request: Body) -> None:
-        self._number("fetch.max.wait.ms", request, "max_wait_ms", sent)
-        self._number("fetch.min.bytes", request, "min_bytes", sent)
-        self._number("fetch.max.bytes", request, "max_bytes", sent)
+    def _limits(self, sent: SentRequest) -> None:
+        self._number("fetch.max.wait.ms", "max_wait_ms", sent)
+        self._number("fetch.min.bytes", "min_bytes", sent)
+        self._number("fetch.max.bytes", "max_bytes", sent)
 
-    def _asked(self, sent: SentRequest, request: Body) -> None:
-        allowed = request.get("allow_auto_topic_creation")
-        if isinstance(allowed, bool) and rows(request, "topics"):
+    def _asked(self, sent: SentRequest) -> None:
+        allowed = sent.body.get("allow_auto_topic_creation")
+        if isinstance(allowed, bool) and rows(sent.body, "topics"):
             self._auto_create.add("true" if allowed else "false", sent.number)
             self._asked_to_create = True
 
-    def _joined(self, sent: SentRequest, request: Body) -> None:
-        kind = text(request, "protocol_type") or None
+    def _joined(self, sent: SentRequest) -> None:
+        kind = text(sent.body, "protocol_type") or None
         self.roles.protocol_type = kind or self.roles.protocol_type
         self._see("group.protocol", "classic", sent)
-        self._text("group.id", request, "group_id", sent)
-        self._number("session.timeout.ms", request, "session_timeout_ms", sent)
-        self._number("max.poll.interval.ms", request, "rebalance_timeout_ms", sent)
-        self._text("group.instance.id", request, "group_instance_id", sent)
-        names = [text(row, "name") for row in rows(request, "protocols") if row.get("name")]
+        self._text("group.id", "group_id", sent)
+        self._number("session.timeout.ms", "session_timeout_ms", sent)
+        self._number("max.poll.interval.ms", "rebalance_timeout_ms", sent)
+        self._text("group.instance.id", "group_instance_id", sent)
+        names = [text(row, "name") for row in rows(sent.body, "protocols") if row.get("name")]
         if names and kind in (None, "consumer"):
             self._see("partition.assignment.strategy", ",".join(names), sent)
             self.roles.streams_assignor |= names == [_STREAMS_ASSIGNOR]
 
-    def _member(self, sent: SentRequest, request: Body) -> None:
+    def _member(self, sent: SentRequest) -> None:
         protocol = self.roles.group_protocol
         if protocol != "share":  # share consumers have no choice
             self._see("group.protocol", protocol, sent)
-        self._text("group.id", request, "group_id", sent)
-        if number(request, "member_epoch", 1) != 0:  # later ones omit unchanged fields (KIP-848)
+        self._text("group.id", "group_id", sent)
+        if number(sent.body, "member_epoch", 1) != 0:  # later ones omit unchanged fields (KIP-848)
             return
-        self._number("max.poll.interval.ms", request, "rebalance_timeout_ms", sent)
-        self._text("group.instance.id", request, "instance_id", sent)
-        self._text("client.rack", request, "rack_id", sent)
-        if request.get("server_assignor"):
-            self._text("group.remote.assignor", request, "server_assignor", sent)
+        self._number("max.poll.interval.ms", "rebalance_timeout_ms", sent)
+        self._text("group.instance.id", "instance_id", sent)
+        self._text("client.rack", "rack_id", sent)
+        if sent.body.get("server_assignor"):
+            self._text("group.remote.assignor", "server_assignor", sent)
 
 
 _ADMIN = frozenset(

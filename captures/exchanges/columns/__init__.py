@@ -44,7 +44,7 @@ from captures.exchanges.columns.builders import (
     Topics,
     Waits,
 )
-from captures.exchanges.columns.partition_builders import BatchHeaders, Flows, Offsets
+from captures.exchanges.columns.partition_builders import BatchHeaders, Flows, Offsets, PlaceBuilder
 from captures.exchanges.parallel import in_processes, jobs_for
 from captures.exchanges.projected_reader import BLOCK_ROWS, PROBLEMS, ProjectedReader, paths_of
 from captures.meaning.exchange import Names
@@ -77,7 +77,7 @@ COLUMNS: Mapping[str, ColumnKind] = {
     "client": ColumnKind("int32", "address of the client as host:port", coded=True),
     "broker": ColumnKind("int32", "address of the broker as host:port", coded=True),
     "client_id": ColumnKind("int32", "client ID", coded=True),
-    "software_name": ColumnKind("int32", "software of the client, told by ApiVersions from v3 on", coded=True),
+    "software_name": ColumnKind("int32", "software of the client, announced in ApiVersions from v3 on", coded=True),
     "software_version": ColumnKind("int32", "its version", coded=True),
     "wait": ColumnKind("int64", "ns of the latency that are waiting by design; 0 if there is none"),
     "wait_reason": ColumnKind("int32", "why it waited", coded=True),
@@ -269,7 +269,7 @@ class ExchangeColumns:
         if need == Software.need:
             table = self._capture.table
             return Software(lambda row: table.column("connection")[row])
-        return next(each for each in _PLAIN if each.need == need)()
+        return _PLAIN[need]()
 
     def _topic_name(self, topic_id: str) -> str | None:
         found = self._knowledge.topic_name(topic_id)
@@ -399,19 +399,19 @@ class _ColumnDemand:
 
     def needs(self, key: int) -> frozenset[str]:
         """Return the needs for exchanges of an API."""
-        return frozenset(maker.need for maker in self.makers if _told(maker, key))
+        return frozenset(maker.need for maker in self.makers if _reads(maker, key))
 
     def adders(self, key: int, version: int) -> list[Callable[..., None]]:
         """Return the ``add`` methods for exchanges of an API in a version."""
         found = self._adders.get((key, version))
         if found is None:
             found = self._adders[key, version] = [
-                maker.add for maker in self.makers if _told(maker, key) and _has(maker.need, key, version)
+                maker.add for maker in self.makers if _reads(maker, key) and _has(maker.need, key, version)
             ]
         return found
 
 
-def _told(maker: Builder, key: int) -> bool:
+def _reads(maker: Builder, key: int) -> bool:
     return maker.apis is None or key in maker.apis
 
 
@@ -427,18 +427,18 @@ def _has(need: str, key: int, version: int) -> bool:
     )
 
 
-_PLAIN: Sequence[type[ColumnBuilder]] = (
-    *(Errors, Waits, ProblemsColumn, Throttle, Groups, Members, Calls, Records, Replica, Acks, FetchLimits),
-    BatchHeaders,
-)
-_BY_NAME: Mapping[str, Callable[[Names], ColumnBuilder]] = {
-    each.need: each for each in (Topics, Flows, Offsets)
+_PLAIN: Mapping[str, type[ColumnBuilder]] = {
+    each.need: each
+    for each in (
+        *(Errors, Waits, ProblemsColumn, Throttle, Groups, Members, Calls, Records, Replica),
+        *(Acks, FetchLimits, BatchHeaders),
+    )
 }
+_BY_NAME: Mapping[str, type[Topics | PlaceBuilder]] = {each.need: each for each in (Topics, Flows, Offsets)}
 """Builders of columns with topic names, which other exchanges may contain, by need."""
 
-_COLUMN_BUILDERS: Sequence[type[ColumnBuilder]] = (*_PLAIN, Topics, Flows, Offsets)
 _NEEDS: Mapping[str, str] = {
-    **{name: each.need for each in _COLUMN_BUILDERS for name in each.names()},
+    **{name: each.need for each in (*_PLAIN.values(), *_BY_NAME.values()) for name in each.names()},
     "excess": Waits.need,
     "software_name": Software.need,
     "software_version": Software.need,
