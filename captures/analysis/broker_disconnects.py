@@ -44,7 +44,7 @@ class Reason(Enum):
     ACKS_0 = "a Produce with acks=0 failed"
     STOPPED = "the broker stopped"
     UNANSWERED = "a request stayed unanswered"
-    IDLE = "nothing was going on"
+    IDLE = "the connection was idle"
     ANSWERED = "all was answered"
 
 

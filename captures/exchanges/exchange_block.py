@@ -23,8 +23,8 @@ _MOST_PARTIES = 8192
 class ExchangeBlock:
     """Exchanges in the order of their numbers, with bodies that have no fields.
 
-    An attribute with the name of one of :class:`Exchange` is a list here, with one value per exchange. ``summary`` is
-    two lists. Other attributes are those of an exchange in ``parties`` or ``kinds``.
+    Attributes named as those of :class:`Exchange` are lists here, with one value per exchange; ``summary`` is two
+    lists. For all other attributes of an exchange, see its examples in ``parties`` and ``kinds``.
 
     :param indexes: in the reader
     :param rows: of the exchange table
@@ -43,8 +43,7 @@ class ExchangeBlock:
         self.row: list[int] = rows.tolist()
         self.frame: list[int] = column("packet")[rows].tolist()
         self.time: list[int] = column("request_first")[rows].tolist()
-        passed = column("response_first")[rows] - column("request_last")[rows]
-        self.latency: list[int | None] = passed.tolist()
+        self.latency: list[int | None] = reader.capture.table.latency(rows)[0].tolist()
         self.correlation_id: list[int | None] = column("correlation_id")[rows].tolist()
         self.request_size: list[int] = column("request_size")[rows].tolist()
         self.response_size: list[int] = column("response_size")[rows].tolist()
@@ -54,11 +53,11 @@ class ExchangeBlock:
         self.kind = np.zeros(count, np.int64)
         self._codes: dict[int, int] = {}
         keys = (column("connection")[rows].astype(np.int64) << 32) + column("client_id")[rows]
-        met, first, self.party = np.unique(keys, return_index=True, return_inverse=True)
+        distinct, first, self.party = np.unique(keys, return_index=True, return_inverse=True)
         if len(parties) > _MOST_PARTIES:
             parties.clear()
         self.parties: list[Exchange] = []
-        for key, at in zip(met.tolist(), first.tolist(), strict=True):
+        for key, at in zip(distinct.tolist(), first.tolist(), strict=True):
             if key not in parties:
                 parties[key] = reader.bare(indexes[at])
             self.parties.append(parties[key])
@@ -67,7 +66,7 @@ class ExchangeBlock:
         return len(self.number)
 
     def counted_kinds(self) -> Iterator[tuple[Exchange, int]]:
-        """Yield each of `kinds` with the number of its exchanges."""
+        """Yield each of ``kinds`` with the number of its exchanges."""
         return zip(self.kinds, np.bincount(self.kind, minlength=len(self.kinds)).tolist(), strict=True)
 
     def put(self, place: int, exchange: Exchange) -> None:

@@ -168,7 +168,7 @@ class ProduceAnswers:
             return NO_PRODUCE
         if not self._silent:
             return ""
-        return f"brokers tell no errors to clients that write with acks=0: {some_of(self._silent)}"
+        return f"brokers report no errors to clients that produce with acks=0: {some_of(self._silent)}"
 
 
 def consumer(exchange: Exchange) -> str:

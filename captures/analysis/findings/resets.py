@@ -164,16 +164,16 @@ class Resets:
                 self._answered_commits(exchange, group, body)
 
     def _answered_commits(self, exchange: Exchange, group: str, body: Body) -> None:
-        told = [
+        found = [
             (_reader(exchange, *place), number(row, "committed_offset", 0))
             for place, row in rows_by_place(body, "topics", self._names)
             if not number(row, "error_code", 0)
         ]
-        for reader, offset in told:
+        for reader, offset in found:
             if offset >= 0:
                 self._committed.setdefault((group, reader.topic), {})[reader.partition] = offset
                 self.lost.pop(reader, None)
-        for reader, offset in told:
+        for reader, offset in found:
             if offset < 0:
                 known = self._committed.get((group, reader.topic), {})
                 self.lost[reader] = LostPosition(

@@ -4,11 +4,11 @@
 :mod:`captures.analysis.groups.modern` those of groups with a heartbeat of KIP-848, KIP-932 or KIP-1071, including their
 classic members. Both offer::
 
-    tell(calls: GroupCalls, context: GroupContext) -> GroupTimeline
+    timeline_of(calls: GroupCalls, context: GroupContext) -> GroupTimeline
 
 and fill in everything except five things, which are the same for all kinds and follow in this order: why members were
 silent (``Cause.session_end``, also in the sentences of causes), rebalances that kproxy caused, their cost (``stopped``,
-``again``, ``commit_failures``), storms, and ``Rebalance.sentence``, which is composed from the rest.
+``refetched``, ``commit_failures``), storms, and ``Rebalance.sentence``, which is composed from the rest.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ HISTORIES = "the histories of groups"
 """The name of the activity, for error reports."""
 _LONGEST_NAME = 60
 _NOTHING_PASSED = PassedCalls()
-TOLD_ANEW = 60_000_000_000
+REMADE_AFTER = 60_000_000_000
 """ns after which a timeline is made again though nothing happened: costs of rebalances may show late."""
 _EFFECTS_SHOW = 20_000_000_000
 """ns after a rebalance in which most of its cost shows."""
@@ -92,7 +92,7 @@ class _Steady:
 
     def going_on(self, calls: GroupCalls, now: int) -> GroupTimeline | None:
         """Return the timeline extended to `now`; None if it has to be made again."""
-        if len(calls.calls) != self.calls or now - self.now > TOLD_ANEW:
+        if len(calls.calls) != self.calls or now - self.now > REMADE_AFTER:
             return None
         rebalances = self.timeline.rebalances
         if any(each.running or any(not stop.ended for stop in each.stopped) for each in rebalances[-1:]):
@@ -139,7 +139,7 @@ class GroupHistories:
         self._latest = 0
         self._added = 0
         self._timelines: tuple[tuple[int, int, bool], list[GroupTimeline]] | None = None
-        """What was told last: of how many exchanges, up to when, and whether the capture still grew."""
+        """The latest timelines: of how many exchanges, up to when, and whether the capture still grew."""
         self._steady: dict[str, _Steady] = {}
         self._passed: Mapping[int, PassedCalls] = {}
         self._commits: CommitColumns | None = None
@@ -179,7 +179,7 @@ class GroupHistories:
         return found
 
     def _catch_up(self, number: float) -> None:
-        """Take what columns tell about the exchanges before `number`."""
+        """Add what columns hold about the exchanges before `number`."""
         consumption = self._consumption
         while self._fetch is not None and self._fetch[0] < number:
             self._commit_until(self._fetch[0])
@@ -229,7 +229,7 @@ class GroupHistories:
         :param now: ns since the epoch, for a growing capture; by default the time of the latest packet
         :param pending: exchanges of a growing capture that may still be answered
         :param live: whether this will be called again soon. If so, the timeline of a group with nothing but new
-            heartbeats is reused for up to :data:`TOLD_ANEW`
+            heartbeats is reused for up to :data:`REMADE_AFTER`
         """
         self._catch_up(float("inf"))
         waiting = list(pending)
@@ -344,8 +344,8 @@ class GroupHistories:
             acceptances=self._acceptances,
             configs=self._configs,
         )
-        tell = classic.timeline_of if calls.kinds <= {Kind.CLASSIC} else modern.timeline_of
-        return tell(calls, context)
+        timeline_of = classic.timeline_of if calls.kinds <= {Kind.CLASSIC} else modern.timeline_of
+        return timeline_of(calls, context)
 
 
 def _history_of(group: str) -> str:

@@ -90,7 +90,7 @@ class Trigger(StrEnum):
         Trait.SHARED,
         Trait.ON_PURPOSE,
     )
-    LEADER_REJOINED = "leader_rejoined", "the leader joined anew", Trait.SHARED
+    LEADER_REJOINED = "leader_rejoined", "the leader joined again", Trait.SHARED
     COOPERATIVE_FOLLOW_UP = "cooperative_follow_up", "a second round followed", Trait.NO_CAUSE
     STATIC_MEMBER_RETURNED = "static_member_returned", "static members returned"
     INSTANCE_FENCED = (

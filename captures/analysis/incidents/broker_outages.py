@@ -13,7 +13,7 @@ import numpy as np
 from captures.analysis.attempts import Attempt, Outcome, attempts, ended, ended_by_brokers
 from captures.analysis.broker_disconnects import GONE, SOON
 from captures.analysis.groups.vocabulary import Certainty
-from captures.analysis.incidents.model import Incident, IncidentKind, called
+from captures.analysis.incidents.model import Incident, IncidentKind, broker_incident
 from captures.analysis.incidents.periods import Period, Periods
 from captures.exchanges import Capture
 from captures.meaning import words
@@ -151,8 +151,6 @@ def _first(times: list[int], since: int) -> int | None:
 
 def _incident_of(capture: Capture, outage: _Outage) -> Incident:
     begin, back, brokers, gone, vain = outage
-    who = tuple(map(capture.names.shown, brokers))
-    shown = called(who)
     effects = []
     if gone:
         which = {1: "its connection", 2: "both its connections"}.get(
@@ -164,19 +162,16 @@ def _incident_of(capture: Capture, outage: _Outage) -> Incident:
         effects.append(f"refused {words.counted(refused, 'attempt')} to connect")
     if len(vain) > refused:
         effects.append(f"did not answer {words.counted(len(vain) - refused, 'attempt')} to connect")
-    if back is None:
-        state = f"Broker {shown} went down and was not seen again"
-    else:
-        state = f"Broker {shown} was down for {span(back - begin)}"
+    state = "went down and was not seen again" if back is None else f"was down for {span(back - begin)}"
     how = f": it {' and '.join(effects)}" if effects else ""
     silent_only = bool(vain) and not refused and not gone
-    return Incident(
-        kind=IncidentKind.BROKER_OUTAGE,
-        begin=begin,
-        end=back,
-        who=who,
-        brokers=brokers,
-        sentence=f"{state}{how}.",
+    return broker_incident(
+        IncidentKind.BROKER_OUTAGE,
+        capture,
+        begin,
+        back,
+        brokers,
+        f"{state}{how}",
         certainty=Certainty.POSSIBLE if silent_only else Certainty.INFERRED,
         alternatives=("the network between it and its clients was cut",) if silent_only else (),
         connections=tuple([*gone, *(attempt.connection for attempt in vain)][:_SHOWN]),

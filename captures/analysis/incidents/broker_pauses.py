@@ -10,7 +10,7 @@ from operator import attrgetter
 import numpy as np
 
 from captures.analysis.groups.vocabulary import Certainty
-from captures.analysis.incidents.model import Incident, IncidentKind, called
+from captures.analysis.incidents.model import Incident, IncidentKind, broker_incident
 from captures.analysis.slow_answers import AT_ONCE, LEAST, SlowAnswer
 from captures.exchanges import Capture
 from captures.meaning import words
@@ -31,7 +31,7 @@ def broker_pauses(
     """Yield the times in which brokers paused.
 
     :param slow: slow answers
-    :param nodes: node IDs of broker addresses, as far as known: a broker stands still on all of its listeners
+    :param nodes: node IDs of broker addresses, as far as known: a broker pauses on all of its listeners
     """
     late: dict[object, list[SlowAnswer]] = {}
     for answer in sorted(slow, key=_END):
@@ -77,18 +77,16 @@ def _pause(late: Sequence[SlowAnswer], times: list[int]) -> tuple[int, int] | No
 
 
 def _incident(capture: Capture, begin: int, end: int, late: Sequence[SlowAnswer]) -> Incident:
-    brokers = tuple(dict.fromkeys(each.broker for each in late))
-    who = tuple(map(capture.names.shown, brokers))
     connections = list(dict.fromkeys(each.connection for each in late))
     resent = any(_resent(capture, connection) for connection in connections)
-    return Incident(
-        kind=IncidentKind.PROCESS_PAUSE,
-        begin=begin,
-        end=end,
-        who=who,
-        brokers=brokers,
-        sentence=f"Broker {called(who)} paused for {span(end - begin)}: it answered nothing, and then "
-        f"{words.counted(len(late), 'request')} on {words.counted(len(connections), 'connection')} at once.",
+    return broker_incident(
+        IncidentKind.PROCESS_PAUSE,
+        capture,
+        begin,
+        end,
+        list(dict.fromkeys(each.broker for each in late)),
+        f"paused for {span(end - begin)}: it answered nothing, and then "
+        f"{words.counted(len(late), 'request')} on {words.counted(len(connections), 'connection')} at once",
         certainty=Certainty.POSSIBLE if resent else Certainty.INFERRED,
         alternatives=("the network between it and its clients was cut",) if resent else (),
         cut=tuple(connections) if resent else (),

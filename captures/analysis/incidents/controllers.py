@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from captures.analysis.groups.vocabulary import Certainty
 from captures.analysis.incidents.model import Consequence, Incident, IncidentKind
-from captures.analysis.incidents.nodes import NodeAddresses
+from captures.analysis.incidents.nodes import NodeAddresses, concerns
 from captures.analysis.incidents.registrations import NEEDED as OF_BROKERS
 from captures.analysis.incidents.registrations import Registrations
 from captures.exchanges import Exchange
@@ -126,7 +126,7 @@ class Controllers:
                 text += f", {span(after.time - begin)} after the first vote"
             recent = range(*(bisect_left(outages, time, key=_BEGIN) for time in (begin - _ELECTED, begin)))
             away = (outages[place] for place in recent[: -_LOOKED_AT - 1 : -1])
-            root = next((each for each in away if _was(before.node, each, nodes)), None)
+            root = next((each for each in away if concerns(each, before.node, nodes)), None)
             if root is not None:
                 effect = Consequence("controller_move", "controller", after.time, f"{text}.", (after.number,))
                 root.moves.append(effect)
@@ -160,11 +160,6 @@ class Controllers:
         for (former, before), (epoch, after) in pairwise(reports):
             if before.node != after.node:
                 yield before, after, range(former + 1, epoch + 1)
-
-
-def _was(node: int, outage: Incident, nodes: Mapping[str, frozenset[int]]) -> bool:
-    """Return whether a node was down in an outage, as far as known."""
-    return any(node in nodes.get(broker, (node,)) for broker in outage.brokers)
 
 
 def _partitions(body: Body) -> Iterator[Body]:

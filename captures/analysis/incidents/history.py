@@ -20,6 +20,7 @@ from captures.analysis.incidents.controllers import NEEDED as OF_CONTROLLERS
 from captures.analysis.incidents.controllers import Controllers
 from captures.analysis.incidents.incidents import find_incidents
 from captures.analysis.incidents.model import Incident
+from captures.analysis.incidents.registrations import NEEDED as OF_BROKERS
 from captures.analysis.slow_answers import NEEDED as BY_SLOW_ANSWERS
 from captures.analysis.slow_answers import SlowAnswers
 from captures.arrays import Bools, Int64s
@@ -27,9 +28,8 @@ from captures.exchanges import Capture, Exchange, ExchangeTable
 from captures.meaning import Names
 from dissectors.api_keys import GROUP_HEARTBEATS, ApiKey
 
-_CHANGING = GROUP_HEARTBEATS | {ApiKey.JOIN_GROUP, ApiKey.LEAVE_GROUP}
-"""APIs with which members join and leave."""
-
+_CHANGING = GROUP_HEARTBEATS | OF_BROKERS | {ApiKey.JOIN_GROUP, ApiKey.LEAVE_GROUP}
+"""APIs with which members or brokers join and leave."""
 
 NEEDED = BY_GROUPS | OF_CONTROLLERS | BY_SLOW_ANSWERS
 """APIs whose exchanges matter for groups and incidents; others need not be added."""

@@ -58,14 +58,13 @@ def find_incidents(
         found = [*outages, *broker_pauses(capture, slow, nodes)]
         found = sorted([*found, *controllers.registrations.pauses(capture, found, nodes)], key=_BEGIN)
     found += controllers.incidents(found, nodes)
-    changes, changed = topic_changes(counts)
-    found += changes
     by_broker: dict[str, list[Incident]] = {}
     for outage in outages:
         for broker in outage.brokers:
             by_broker.setdefault(broker, []).append(outage)
     for timeline in timelines:
-        found += of_group(timeline, calls.get(timeline.group), by_broker, changed)
+        found += of_group(timeline, calls.get(timeline.group), by_broker)
+    found += topic_changes(counts, timelines)
     found = _without_twins(capture, explained_by_workers(found, timelines))
     _give_pauses(found, timelines)
     found.sort(key=lambda each: (each.begin, each.kind, each.who))

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Self
+from typing import Any, Self
 
 from captures.analysis.groups.model import Rebalance, Stop
 from captures.analysis.groups.vocabulary import Certainty
+from captures.exchanges import Capture
 from captures.json_objects import OrNull, Time
 from captures.meaning import words
 from captures.time_format import Clock
@@ -105,7 +106,11 @@ class IncidentKind(StrEnum):
     )
 
 
-_IN_ORDER = "Nothing to do if the broker was meant to stop; otherwise find out who stopped it."
+_IN_ORDER = {
+    IncidentKind.BROKER_OUTAGE: "Nothing to do if the broker was meant to stop; otherwise find out who stopped it.",
+    IncidentKind.MEMBER_ABSENCE: "Nothing to do if the restart was planned; otherwise check the log for why it ended.",
+}
+"""What to do after a shutdown in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +154,7 @@ class Incident:
     :ivar stopped_partitions: partitions of static members that were away without a rebalance: start, end,
         member, partitions
     :ivar pauses: pauses in the consumption of groups without a rebalance, by group
-    :ivar in_order: whether the broker had asked to shut down
+    :ivar in_order: whether the broker had asked to shut down, or the member came back and may not have crashed
     :ivar moves: moves of coordinators and the controller that follow from it
     """
 
@@ -177,17 +182,37 @@ class Incident:
 
     @property
     def advice(self) -> str:
-        return _IN_ORDER if self.in_order else self.kind.advice
+        return _IN_ORDER.get(self.kind, self.kind.advice) if self.in_order else self.kind.advice
 
     def lasts(self, now: int) -> int:
         """Return its duration in ns, up to `now` if its end was not seen."""
         return (now if self.end is None else self.end) - self.begin
 
 
-def called(addresses: Sequence[str]) -> str:
-    """Return the label of a broker with one or several listeners: ``10.0.0.1:9092 (also 10.0.0.1:9093)``."""
-    also = f" (also {words.several(addresses[1:])})" if len(addresses) > 1 else ""
-    return f"{addresses[0]}{also}"
+def broker_incident(
+    kind: IncidentKind,
+    capture: Capture,
+    begin: int,
+    end: int | None,
+    brokers: Sequence[str],
+    what: str,
+    *,
+    node: int = -1,
+    **more: Any,
+) -> Incident:
+    """Return an incident of one broker, whose sentence begins ``Broker 10.0.0.1:9092 (also 10.0.0.1:9093)``.
+
+    :param brokers: its addresses as in the capture, one for each listener
+    :param what: the rest of the sentence, without a full stop
+    :param node: its node ID; only needed if no address is known
+    :param more: other attributes
+    """
+    who = tuple(map(capture.names.shown, brokers)) or (f"node {node}",)
+    also = f" (also {words.several(who[1:])})" if len(who) > 1 else ""
+    sentence = f"Broker {who[0]}{also} {what}."
+    return Incident(
+        kind=kind, begin=begin, end=end, who=who, brokers=tuple(brokers), sentence=sentence, **more
+    )
 
 
 def in_line(incident: Incident, clock: Clock) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
 from captures.analysis.advertised_addresses import is_local
+from captures.analysis.incidents.model import Incident
 from captures.exchanges import Capture, Exchange
 from captures.meaning.exchange import Body, number, rows, text
 from captures.names.names import canonical, split
@@ -46,6 +47,11 @@ class NodeAddresses:
                 if nodes:
                     found[broker] = nodes
         return found
+
+
+def concerns(incident: Incident, node: int, nodes: Mapping[str, frozenset[int]]) -> bool:
+    """Return whether an incident of a broker may be one of a node, given the node IDs of addresses."""
+    return any(node in nodes.get(broker, (node,)) for broker in incident.brokers)
 
 
 def _addresses_in(body: Body) -> Iterator[tuple[int, Body]]:

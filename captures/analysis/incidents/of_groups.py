@@ -1,4 +1,4 @@
-"""Incidents of one group: restarts, crashes, pauses, network outages, shared group IDs, moves, topic changes."""
+"""Incidents of one group: restarts, crashes, pauses, network outages, shared group IDs, moves."""
 
 from __future__ import annotations
 
@@ -36,13 +36,11 @@ def of_group(
     timeline: GroupTimeline,
     calls: GroupCalls | None,
     outages: Mapping[str, Sequence[Incident]],
-    changed: Mapping[int, Incident],
 ) -> list[Incident]:
     """Return the incidents of a group, with the rebalances that follow from each.
 
     :param outages: outages by broker, in the order of time; consequences of an outage of the group's coordinator are
         added to it
-    :param changed: changes of topics by the numbers of exchanges that show them; rebalances are added to them
     """
     near = {
         broker: _near(timeline, outages[broker])
@@ -60,7 +58,6 @@ def of_group(
     shared = shared_group_id(timeline)
     found += [] if shared is None else [shared]
     found += _moves(timeline, near)
-    found += _topics(timeline, changed)
     for incident in found:
         incident.groups[timeline.group] = None
     return found
@@ -324,6 +321,7 @@ def _single(timeline: GroupTimeline, each: Absence) -> Incident:
         certainty=each.certainty,
         alternatives=_others([each]),
         evidence=each.evidence,
+        in_order=back and not each.crashed,
     )
     if back and each.static and each.given_up is None and each.places:
         made.stopped_partitions = [(each.begin, each.end or 0, each.who, each.partitions)]
@@ -352,7 +350,7 @@ def _least_sure(away: Sequence[Absence]) -> Certainty:
     )
 
 
-# ---------------------------------------------------------------- coordinators and topics
+# ---------------------------------------------------------------- coordinators
 def _root(
     before: CoordinatorSeen, after: CoordinatorSeen, down: Mapping[str, Periods[Incident]]
 ) -> Incident | None:
@@ -395,32 +393,3 @@ def _moves(timeline: GroupTimeline, outages: Mapping[str, Sequence[Incident]]) -
         if near and moved and rebalance.because_of is None:
             attribute(made[place], rebalance)
     yield from made
-
-
-def _topics(timeline: GroupTimeline, changed: Mapping[int, Incident]) -> Iterator[Incident]:
-    latest: Incident | None = None
-    for rebalance in timeline.rebalances:
-        cause = next((each for each in rebalance.causes if each.trigger is Trigger.PARTITIONS_CHANGED), None)
-        # without a message that shows it, it is usually the state of a share or streams group
-        if cause is None or cause.certainty is not Certainty.OBSERVED or rebalance.because_of is not None:
-            continue
-        root = next((changed[shown] for shown in cause.evidence if shown in changed), None)
-        if root is not None:
-            attribute(root, rebalance)
-            root.groups[timeline.group] = None
-            continue
-        if latest is None or cause.time - latest.begin > FOLLOWS:
-            if latest is not None:
-                yield latest
-            latest = Incident(
-                kind=IncidentKind.TOPIC_CHANGE,
-                begin=cause.time,
-                end=cause.time,
-                who=(words.line(timeline.group),),
-                sentence=f"Group {words.line(timeline.group)} reassigned its partitions because {cause.sentence}.",
-                certainty=cause.certainty,
-                evidence=cause.evidence,
-            )
-        attribute(latest, rebalance)
-    if latest is not None:
-        yield latest

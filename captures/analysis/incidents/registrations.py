@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
 from captures.analysis.groups.vocabulary import Certainty
-from captures.analysis.incidents.model import Incident, IncidentKind, called
+from captures.analysis.incidents.model import Incident, IncidentKind, broker_incident
+from captures.analysis.incidents.nodes import concerns
 from captures.exchanges import Capture, Exchange
 from captures.meaning.exchange import number, text
 from captures.time_format import span
@@ -141,6 +143,7 @@ class Registrations:
         lives: dict[int, list[_Life]] = {}
         for (node, _), life in sorted(self._lives.items(), key=lambda each: each[1].begin):
             lives.setdefault(node, []).append(life)
+        outage_of = partial(broker_incident, IncidentKind.BROKER_OUTAGE, capture)
         for node, mine in lives.items():
             known = of_nodes.setdefault(node, [])
             for life in mine:
@@ -150,23 +153,21 @@ class Registrations:
             for former, life in pairwise(mine):
                 same = former.incarnation and former.incarnation == life.incarnation
                 if not same and not any(_overlaps(each, former.end, life.begin) for each in known):
-                    brokers, who = _addresses(capture, node, nodes)
-                    known.append(_outage(former.end, life.begin, brokers, who, "was restarted"))
-                    away = span(life.begin - former.end)
-                    _complete(
-                        known[-1],
-                        f"its new process told the controller after {away} (#{life.number})",
-                        life.number,
+                    root = outage_of(
+                        former.end, life.begin, _addresses(node, nodes), "was restarted", node=node
                     )
-                    yield known[-1]
+                    away = span(life.begin - former.end)
+                    fact = f"its new process contacted the controller after {away} (#{life.number})"
+                    _complete(root, fact, life.number)
+                    known.append(root)
+                    yield root
         for (node, _), (time, shown) in sorted(self._shutdowns.items(), key=lambda each: each[1]):
             known = of_nodes.setdefault(node, [])
             root = next((each for each in known if -SECOND <= each.begin - time <= _SHUTS_DOWN), None)
             if root is None:
                 back = next((life.begin for life in lives.get(node, ()) if life.begin > time), None)
-                brokers, who = _addresses(capture, node, nodes)
-                known.append(_outage(time, back, brokers, who, "was shut down"))
-                root = known[-1]
+                root = outage_of(time, back, _addresses(node, nodes), "was shut down", node=node)
+                known.append(root)
                 yield root
             if not root.in_order:
                 root.in_order = True
@@ -175,18 +176,18 @@ class Registrations:
     def pauses(
         self, capture: Capture, known: Sequence[Incident], nodes: Mapping[str, frozenset[int]]
     ) -> Iterator[Incident]:
-        """Yield the times in which a broker sent no heartbeats, and was fenced, that no known incident explains."""
+        """Yield the times in which a broker sent no heartbeats and that no known incident explains."""
         for begin, end, node, shown in sorted(self._silences):
-            if not any(_overlaps(each, begin, end) and _is_of(each, node, nodes) for each in known):
-                brokers, who = _addresses(capture, node, nodes)
-                yield Incident(
-                    kind=IncidentKind.PROCESS_PAUSE,
-                    begin=begin,
-                    end=end,
-                    who=who,
-                    brokers=brokers,
-                    sentence=f"Broker {called(who)} may have paused: it sent the controller no heartbeat for "
-                    f"{span(end - begin)}, and had read no metadata meanwhile.",
+            if not any(_overlaps(each, begin, end) and concerns(each, node, nodes) for each in known):
+                yield broker_incident(
+                    IncidentKind.PROCESS_PAUSE,
+                    capture,
+                    begin,
+                    end,
+                    _addresses(node, nodes),
+                    f"may have paused: it sent the controller no heartbeat for {span(end - begin)}, and read no "
+                    "metadata meanwhile",
+                    node=node,
                     certainty=Certainty.POSSIBLE,
                     alternatives=("the network between it and the controller was cut",),
                     evidence=(shown,),
@@ -201,29 +202,8 @@ def _overlaps(incident: Incident, begin: int, end: int) -> bool:
     return incident.begin <= end and (incident.end is None or begin <= incident.end)
 
 
-def _is_of(incident: Incident, node: int, nodes: Mapping[str, frozenset[int]]) -> bool:
-    return any(node in nodes.get(broker, (node,)) for broker in incident.brokers)
-
-
-def _addresses(
-    capture: Capture, node: int, nodes: Mapping[str, frozenset[int]]
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the addresses of a node in the capture, and how it is shown."""
-    brokers = tuple(sorted(broker for broker, of in nodes.items() if node in of))
-    return brokers, tuple(map(capture.names.shown, brokers)) or (f"of node {node}",)
-
-
-def _outage(
-    begin: int, end: int | None, brokers: tuple[str, ...], who: tuple[str, ...], what: str
-) -> Incident:
-    return Incident(
-        kind=IncidentKind.BROKER_OUTAGE,
-        begin=begin,
-        end=end,
-        who=who,
-        brokers=brokers,
-        sentence=f"Broker {called(who)} {what}.",
-    )
+def _addresses(node: int, nodes: Mapping[str, frozenset[int]]) -> list[str]:
+    return sorted(broker for broker, of in nodes.items() if node in of)
 
 
 def _complete(outage: Incident, fact: str, shown: int) -> None:

@@ -19,16 +19,17 @@ class PacedFold(Generic[T]):
 
     :param nothing: the result before the first computation
     :ivar latest: the latest result, with its pace
+    :ivar added: number of added exchanges
+    :ivar end: time of the latest one's end
     """
 
     def __init__(self, nothing: T) -> None:
         self.latest = PacedValue(nothing)
-        self._added = 0
-        self._end = 0
+        self.added = self.end = 0
 
     def add(self, exchange: Exchange) -> None:
-        self._added += 1
-        self._end = max(self._end, exchange.end)
+        self.added += 1
+        self.end = max(self.end, exchange.end)
 
     def compute(self, now: int, pending: Iterable[Exchange], *, live: bool) -> T:
         """Return the result as of now.
@@ -38,21 +39,6 @@ class PacedFold(Generic[T]):
         """
         raise NotImplementedError
 
-    def result(self, access: Access, *, everything: bool, live: bool) -> T:
-        """Return the result as of now, or a recent one.
-
-        :param everything: whether all exchanges were added, so that missing ones do not exist; otherwise now is the
-            time of the latest one added
-        :param live: as for :meth:`compute`
-        """
-        now = access.capture.latest if everything else self._end
-
-        def compute() -> T:
-            pending = access.pending(OF_MEMBERS) if live and everything else ()
-            return self.compute(now, pending, live=live)
-
-        return self.latest.get((self._added, now, live), compute)
-
 
 P = TypeVar("P", bound=PacedFold[Any])
 
@@ -61,8 +47,16 @@ class PacedView(TableView[P]):
     """A view of the result of such a fold."""
 
     def result(self, fold: PacedFold[T], access: Access) -> T:
-        """Return the result; in the engine's thread."""
-        return fold.result(access, everything=self._folding.progress >= 1, live=self.continues)
+        """Return the result as of now, or a recent one; in the engine's thread."""
+        # exchanges that were not added yet may be missing from the result
+        everything, live = self._folding.progress >= 1, self.continues
+        now = access.capture.latest if everything else fold.end
+
+        def compute() -> T:
+            pending = access.pending(OF_MEMBERS) if live and everything else ()
+            return fold.compute(now, pending, live=live)
+
+        return fold.latest.get((fold.added, now, live), compute)
 
     def state(self) -> tuple[Hashable, ...]:
         return (*super().state(), self._folding.look(lambda fold: fold.latest.version))

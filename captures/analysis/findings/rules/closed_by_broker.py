@@ -69,7 +69,7 @@ _CASES = {
     Reason.IDLE: _Case(
         Severity.INFO,
         Certainty.INFERRED,
-        "nothing was going on",
+        "the connection was idle",
         "Brokers close connections that were idle for connections.max.idle.ms, and clients reconnect: no harm. Load "
         "balancers in between may do the same.",
     ),

@@ -1,4 +1,4 @@
-"""Moves of the controller."""
+"""Requests to brokers that are not, or no longer, the controller; the move itself is an incident."""
 
 from __future__ import annotations
 

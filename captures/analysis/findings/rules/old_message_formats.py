@@ -109,16 +109,15 @@ class OldMessageFormats(Rule):
     def findings(self) -> Iterator[Finding]:
         for way, old in self._found.items():
             magics = " and ".join(str(magic) for magic in sorted(old.magics))
-            several = len(old.clients) > 1
-            if way.api == "Produce":
-                how = f"{'send' if several else 'sends'} messages of magic {magics} to"
-            else:
-                how = f"{'are' if several else 'is'} given messages of magic {magics} of"
+            one, many, where = (
+                ("sends", "send", "to") if way.api == "Produce" else ("fetches", "fetch", "from")
+            )
+            verb = one if len(old.clients) == 1 else many
             meaning, advice = _MEANINGS[way.why]
             least, most = min(old.versions), max(old.versions)
             yield self.finding(
                 ", ".join(filter(None, (way.api, way.why.value))),
-                f"{some_of(old.clients)} {how} {some_of(old.topics)},"
+                f"{some_of(old.clients)} {verb} messages of magic {magics} {where} {some_of(old.topics)},"
                 f" {meaning.format(f'{way.api} v{words.ranges(old.versions)}')}.",
                 advice,
                 old.seen,
@@ -140,7 +139,7 @@ _MEANINGS = {
         "No action is needed as long as the brokers are old; from 0.11 on they store messages of magic 2.",
     ),
     _Why.STORED: (
-        "although with {}: the log contains them",
+        "with {}: the log contains them",
         (
             "These topics are stored in an old format: unset message.format.version (log.message.format.version) on "
             "brokers before 4.0. New batches are then written with magic 2; retention removes old segments."

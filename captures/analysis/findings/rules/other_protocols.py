@@ -39,7 +39,7 @@ class OtherProtocols(Rule):
             example = words.clipped(capture.foreign[alike.connections[0]], 120)
             yield self.finding(
                 f"client {client}, broker {broker}, {protocol}",
-                f"{client} sent {broker} {times(alike.seen.count)} something that is not Kafka: {example}.",
+                f"{client} sent non-Kafka data to {broker} {times(alike.seen.count)}: {example}.",
                 "Identify the sender. A health check should just open and close a connection, or use the Kafka "
                 "protocol; keep port scanners out.",
                 alike.seen,

@@ -49,8 +49,8 @@ class RecordsDoubled(GroupRule):
         topics = sorted({refetched.place.topic for _, refetched in found})
         yield self.finding(
             subject_of(timeline),
-            f"{words.counted(total, 'offset')} of {partitions({refetched.place for _, refetched in found})} "
-            f"{'was' if total == 1 else 'were'} fetched again by group {words.line(timeline.group)} after rebalances "
+            f"Group {words.line(timeline.group)} fetched {words.counted(total, 'offset')} of "
+            f"{partitions({refetched.place for _, refetched in found})} again after rebalances "
             f"({words.listed(causes)}): records that were processed but not committed are processed twice.",
             "Commit processed records before partitions are revoked (onPartitionsRevoked; close() does so), commit "
             "more often, and make processing idempotent, or use transactions.",

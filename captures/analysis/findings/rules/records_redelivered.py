@@ -54,14 +54,14 @@ class _RedeliveryCause(Enum):
     )
     GONE = (
         "members that were gone",
-        "{names} went away with {records} unacknowledged: share group {group} delivered {them} again{often}.",
-        "Nothing, if it was meant to end. What it had processed without an acknowledgment is processed twice.",
+        "{names} ended with {records} unacknowledged: share group {group} delivered {them} again{often}.",
+        "Nothing to do if it was meant to end. What it had processed but not acknowledged is processed twice.",
     )
     RELEASED = (
         "records that were released",
         "{names} released {records}: share group {group} delivered {them} again{often}.",
         (
-            "See in its log why it does not process them. After group.share.delivery.count.limit deliveries (5 by "
+            "Check its log for why it does not process them. After group.share.delivery.count.limit deliveries (5 by "
             "default) a record is given up."
         ),
     )
@@ -142,7 +142,7 @@ class RecordsRedelivered(Rule):
     about: ClassVar[str] = (
         "A member of a share group (KIP-932) gets records under an acquisition lock. The broker delivers them to "
         "another member if the lock runs out before they are acknowledged (group.share.record.lock.duration.ms), if "
-        "the member releases them, or if its connection ends. The answer tells how often records were delivered "
+        "the member releases them, or if its connection ends. The response says how often records were delivered "
         "(delivery_count), and the broker refuses an acknowledgment that comes too late with INVALID_RECORD_STATE. "
         "Such records are processed twice if the first member processed them, only later."
     )

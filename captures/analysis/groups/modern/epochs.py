@@ -350,7 +350,7 @@ def _first_assignment(lane: MemberTimeline, beat: ModernBeat) -> Reason:
     """Return the reason for a first subscription of a member older than the capture: it sends it on a change."""
     reason = did(Trigger.SUBSCRIPTION_CHANGED, news(lane), lane, beat)
     reason.certainty = Certainty.INFERRED
-    reason.alternatives = ("a heartbeat before it had failed, so that it told its subscription again",)
+    reason.alternatives = ("an earlier heartbeat failed, so it sent its subscription again",)
     return reason
 
 

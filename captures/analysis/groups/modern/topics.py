@@ -181,7 +181,7 @@ class TopicChanges:
         if not bumped and not self._has_contact(began + _RESOLVED, time):
             return None
         self._resolving = None
-        text = f"the coordinator resolved the pattern of the group anew, which {topic} fits no more"
+        text = f"the coordinator resolved the pattern of the group again, which {topic} no longer matches"
         return _changed(
             BumpEvidence(min(time, began + _RESOLVED), number, since=began),
             text,

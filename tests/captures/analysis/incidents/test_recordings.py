@@ -133,6 +133,13 @@ def test_brokers_that_asked_to_shut_down_were_not_killed() -> None:
     assert all("meant to stop" in each.advice for each in told if each.in_order)
 
 
+def test_a_planned_restart_of_a_static_member_is_no_reason_to_act() -> None:
+    advice = [each.advice for each in incidents("41_k430_rare_reasons") if each.in_order]
+    assert (
+        advice == ["Nothing to do if the restart was planned; otherwise check the log for why it ended."] * 2
+    )
+
+
 def test_a_new_process_of_a_broker_registers() -> None:
     (outage,) = incidents("50_k430_controller_killed")
     assert (outage.in_order, outage.evidence) == (False, (958,))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from captures.analysis.groups.context import PartitionCounts
-from captures.analysis.groups.vocabulary import Certainty
+from captures.analysis.groups.model import Cause
+from captures.analysis.groups.vocabulary import Certainty, Trigger
 from captures.analysis.incidents.topic_changes import topic_changes
 from captures.exchanges import Exchange
 from dissectors.api_keys import ApiKey
 from dissectors.units import SECOND
+from tests.captures.analysis.groups.kit import cause, rebalance, timeline
 from tests.captures.analysis.kit import exchange
 
 
@@ -42,11 +44,15 @@ def created(at: int, count: int) -> Exchange:
     )
 
 
+def changed(at: int) -> Cause:
+    return cause(Trigger.PARTITIONS_CHANGED, time=at * SECOND, evidence=(at,))
+
+
 def told(*exchanges: Exchange) -> list[tuple[str, tuple[int, ...]]]:
     counts = PartitionCounts(lambda topic: None)
     for each in exchanges:
         counts.add(each)
-    found, _ = topic_changes(counts)
+    found = topic_changes(counts, ())
     assert all(each.certainty is Certainty.OBSERVED for each in found)
     return [(each.sentence, each.evidence) for each in found]
 
@@ -83,9 +89,12 @@ def test_metadata_without_a_topic_is_no_deletion() -> None:
     assert not told(metadata(1, 3), metadata(5, 0), metadata(6, 3))
 
 
-def test_exchanges_that_show_a_change_lead_to_it() -> None:
+def test_a_rebalance_follows_from_the_change_that_its_exchange_shows() -> None:
     counts = PartitionCounts(lambda topic: None)
     for each in (metadata(1, 3), metadata(2, 3, "other"), metadata(5, 6), metadata(6, 6, "other")):
         counts.add(each)
-    (change,), shown = topic_changes(counts)
-    assert shown == {5: change, 6: change}
+    shown, unknown, again = (rebalance(causes=[changed(at)]) for at in (6, 8, 9))
+    grown, seen = topic_changes(counts, [timeline(shown, unknown, again)])
+    assert (grown.evidence, grown.rebalances) == ((5,), [shown])
+    assert (seen.evidence, seen.rebalances) == ((8,), [unknown, again])
+    assert list(grown.groups) == list(seen.groups) == ["orders"]

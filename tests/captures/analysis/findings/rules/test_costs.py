@@ -59,7 +59,7 @@ def test_offsets_that_are_fetched_again() -> None:
     (found,) = of_timelines(RecordsDoubled, told)
     assert (found.severity, found.count, found.evidence) == (Severity.LOW, 2, (31, 33))
     assert found.sentence == (
-        "35 offsets of orders 0-1 were fetched again by group orders after rebalances (member_joined): records "
+        "Group orders fetched 35 offsets of orders 0-1 again after rebalances (member_joined): records "
         "that were processed but not committed are processed twice."
     )
 

@@ -33,7 +33,7 @@ def test_a_recording_as_its_members_tell_it() -> None:
         "delivered it again, after up to 10 s; 1 acknowledgment came too late (INVALID_RECORD_STATE)."
     )
     assert gone.count == 2
-    assert "(m1, m3) went away with 2 records of t-share_slow 0,5 unacknowledged" in gone.sentence
+    assert "(m1, m3) ended with 2 records of t-share_slow 0,5 unacknowledged" in gone.sentence
 
 
 def shared(
