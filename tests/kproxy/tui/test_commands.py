@@ -19,6 +19,7 @@ from kproxy.tui.views.faults import Faults
 from kproxy.tui.views.findings import DiagnosisView
 from kproxy.tui.views.groups import Groups
 from kproxy.tui.views.latency import LatencyView
+from kproxy.tui.views.paced import PacedView
 from kproxy.tui.views.table_view import TableView
 from kproxy.tui.widgets.byte_view import ByteView
 from kproxy.tui.widgets.exchange_list import ExchangeList
@@ -54,7 +55,8 @@ SHADOWS = {
 
 VIEWS = {
     kind.view_name
-    for kind in (*View.__subclasses__(), *TableView.__subclasses__(), *DiagnosisView.__subclasses__())
+    for base in (View, TableView, PacedView, DiagnosisView)
+    for kind in base.__subclasses__()
     if "view_name" in vars(kind)
 }
 

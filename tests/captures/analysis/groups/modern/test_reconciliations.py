@@ -67,7 +67,7 @@ def test_a_subscription_that_a_heartbeat_tells_is_the_trigger_also_where_the_cap
         Certainty.INFERRED,
     )
     assert "m1 subscribes to logs, orders now" in told.sentence
-    assert "a heartbeat before it had failed" in told.alternatives[0]
+    assert "an earlier heartbeat failed" in told.alternatives[0]
 
 
 def test_a_subscription_that_is_told_again_makes_no_epoch() -> None:
