@@ -1,20 +1,6 @@
 """Exchanges: framing and pairing in bulk, the exchange table, and fully decoded exchanges."""
 
-from captures.exchanges.capture import Capture, FrameBytes, Progress, open_capture
+from captures.exchanges.capture import Capture, Progress, open_capture
 from captures.exchanges.exchange import Exchange, ExchangeReader
 from captures.exchanges.table import NO_ANSWER_SEEN, SETTLED, ExchangeTable, Flag
 from captures.json_objects import rfc3339
-
-__all__ = [
-    "NO_ANSWER_SEEN",
-    "SETTLED",
-    "Capture",
-    "Exchange",
-    "ExchangeReader",
-    "ExchangeTable",
-    "Flag",
-    "FrameBytes",
-    "Progress",
-    "open_capture",
-    "rfc3339",
-]

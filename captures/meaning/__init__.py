@@ -28,21 +28,3 @@ from captures.meaning.mentions import (
 )
 from captures.meaning.summaries import request_summary, response_summary
 from captures.meaning.waits import designed_wait_ns
-
-__all__ = [
-    "EXPECTED",
-    "ErrorFound",
-    "Names",
-    "Producer",
-    "designed_wait_ns",
-    "errors_in",
-    "errors_text",
-    "expected_errors",
-    "groups_in",
-    "members_in",
-    "producers_in",
-    "request_summary",
-    "response_summary",
-    "topics_in",
-    "transactional_ids_in",
-]

@@ -85,33 +85,3 @@ from captures.packets.table import (
     Statistics,
 )
 from captures.packets.tcp import GRACE, Conflict, TcpAssembler
-
-__all__ = [
-    "ACK",
-    "FIN",
-    "GRACE",
-    "PSH",
-    "RST",
-    "SYN",
-    "AddressBook",
-    "CaptureError",
-    "Conflict",
-    "Connections",
-    "FileDamage",
-    "GapCause",
-    "Gaps",
-    "JoinedReader",
-    "JoinedSource",
-    "Memory",
-    "MissingBytes",
-    "PacketBlock",
-    "PacketReader",
-    "SegmentBlock",
-    "SegmentIndex",
-    "Source",
-    "Statistics",
-    "TcpAssembler",
-    "open_files",
-    "open_source",
-    "read_packets",
-]

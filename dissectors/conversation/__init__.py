@@ -33,26 +33,3 @@ from dissectors.conversation.roles import (
     looks_like_responses,
     starts_with_request,
 )
-
-__all__ = [
-    "Conversation",
-    "ConversationEnd",
-    "Damage",
-    "Event",
-    "ForeignProtocol",
-    "Frame",
-    "FrameExchange",
-    "Limits",
-    "Outcome",
-    "RequestFrame",
-    "RequestSeen",
-    "ResponseFrame",
-    "SaslToken",
-    "Side",
-    "SkippedBytes",
-    "State",
-    "client_stream",
-    "looks_like_requests",
-    "looks_like_responses",
-    "starts_with_request",
-]

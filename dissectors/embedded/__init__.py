@@ -15,20 +15,6 @@ from dissectors.embedded.model import NO_HINTS, EmbeddedValue, Hints
 from dissectors.embedded.secrets import sensitive_config
 from dissectors.trace import Node
 
-__all__ = [
-    "CONTENTS",
-    "INTERNAL_TOPICS",
-    "EmbeddedValue",
-    "Hints",
-    "control_value",
-    "decode",
-    "identity",
-    "internal_topic_record",
-    "sensitive_config",
-    "topic_may_hold_secrets",
-    "trace",
-]
-
 #: topics whose records :func:`internal_topic_record` decodes
 INTERNAL_TOPICS = frozenset(
     {

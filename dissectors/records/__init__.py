@@ -14,22 +14,3 @@ from dissectors.records.cursor import DECOMPRESSED
 from dissectors.records.record import Record
 from dissectors.records.sets import RecordSet, TrailingEntry, left_out_records, record_set, records_size
 from dissectors.records.trace import trace_records
-
-__all__ = [
-    "DECOMPRESSED",
-    "Batch",
-    "Codec",
-    "ControlType",
-    "InflatedBytes",
-    "Record",
-    "RecordSet",
-    "TrailingEntry",
-    "compress",
-    "control_record",
-    "decompress",
-    "inflate",
-    "left_out_records",
-    "record_set",
-    "records_size",
-    "trace_records",
-]

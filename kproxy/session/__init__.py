@@ -9,17 +9,3 @@ from kproxy.session.engine import ClosedError, Priority, Steps
 from kproxy.session.folds import SessionFold
 from kproxy.session.published import HeldMessage, Order, ShownExchanges, State, Status
 from kproxy.session.session import Session
-
-__all__ = [
-    "Access",
-    "ClosedError",
-    "HeldMessage",
-    "Order",
-    "Priority",
-    "Session",
-    "SessionFold",
-    "ShownExchanges",
-    "State",
-    "Status",
-    "Steps",
-]

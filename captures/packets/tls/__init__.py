@@ -23,17 +23,3 @@ from captures.packets.tls.events import Alert, DecryptionStopped, Event, Missing
 from captures.packets.tls.info import TlsInfo
 from captures.packets.tls.keylog import KeyLog
 from captures.packets.tls.records import is_client_hello, looks_like_tls
-
-__all__ = [
-    "Alert",
-    "DecryptionStopped",
-    "Event",
-    "KeyLog",
-    "MissingData",
-    "Plaintext",
-    "TlsConnection",
-    "TlsInfo",
-    "TlsLimits",
-    "is_client_hello",
-    "looks_like_tls",
-]
