@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from base64 import b64encode
+from threading import Event
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 import click
@@ -174,8 +175,6 @@ def hold_until_interrupted(run: Run, wanted: str, *, as_json: bool) -> None:
     :raises CommandError: if the filter is invalid
     :raises ClosedError: if the proxy ends
     """
-    from threading import Event
-
     from kproxy.proxy.control import ControlClient
     from kproxy.signals import ended_by_signals
     from kproxy.text.control import held_line

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -315,8 +317,6 @@ def _load_what_cannot_be_read_by(user: User) -> None:
 
     if all(may_read(user, Path(path)) for path in (__file__, click.__file__, os.__file__)):
         return
-    from contextlib import suppress
-    from importlib import import_module
     from pkgutil import walk_packages
 
     for package in ("dissectors", "captures", "kproxy", "textual", "rich"):

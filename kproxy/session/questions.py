@@ -13,7 +13,13 @@ from datetime import tzinfo
 from time import perf_counter
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from captures.exchanges import ExchangeReader, open_capture
+from captures.exchanges.columns import ExchangeColumns
+from captures.filters.values import resolved
 from captures.names import Names
+from captures.packets import CaptureError
 from kproxy.session.access import Access
 from kproxy.session.engine import Steps
 from kproxy.text.blocks import BLANK, Block, Code, Line, Paragraph, spaced, text_lines
@@ -108,8 +114,6 @@ def journey(access: Access, text: str, asked: AnswerStyle) -> Steps[Iterable[Blo
 
 def party(access: Access, text: str, asked: AnswerStyle) -> Steps[Iterable[Block]]:
     """Everything that a client did, over all its connections."""
-    import numpy as np
-
     from captures.analysis.client_trace import model
     from captures.analysis.client_trace.connections import find_client
     from captures.analysis.client_trace.log import PartyLog, rows_of
@@ -155,7 +159,6 @@ def compat(access: Access, text: str, asked: AnswerStyle) -> Steps[Iterable[Bloc
     from captures.analysis.compat_model import Target
     from captures.analysis.negotiation import TAKEN, learn_versions
     from captures.analysis.releases import BrokerRelease
-    from captures.exchanges.columns import ExchangeColumns
     from kproxy.text import compat as tables
 
     try:
@@ -185,8 +188,6 @@ def diff(access: Access, text: str, asked: AnswerStyle) -> Steps[Iterable[Block]
 
 def _of_file(access: Access, path: str) -> Steps[tuple[Side, Side]]:
     from captures.analysis.comparison.side import Side
-    from captures.exchanges import ExchangeReader, open_capture
-    from captures.packets import CaptureError
 
     try:
         other = open_capture(path)
@@ -206,11 +207,8 @@ def _of_file(access: Access, path: str) -> Steps[tuple[Side, Side]]:
 def _of_windows(
     access: Access, windows: re.Match[str], asked: AnswerStyle
 ) -> Steps[tuple[Side, Side, Sequence[GroupTimeline]]]:
-    import numpy as np
-
     from captures.analysis.comparison.side import Side, Window
     from captures.analysis.groups.history import HISTORIES, GroupHistories, needed
-    from captures.filters.values import resolved
 
     names, capture = access.plain.knowledge.topic_name, access.capture
     first = int(capture.connections.first_time.min()) if len(capture.connections) else 0
