@@ -107,6 +107,7 @@ ADDED = {
 }
 
 
+@pytest.mark.turns(4)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ADDED)
 def test_work_added_for_each_exchange_is_caught(name: str) -> None:

@@ -183,6 +183,7 @@ def test_scapy_agrees_on_every_checksum(tmp_path: Path) -> None:
     assert count > 120
 
 
+@pytest.mark.turns(2)
 @pytest.mark.slow
 @needs_tshark
 @pytest.mark.parametrize(

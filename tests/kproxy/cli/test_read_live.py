@@ -128,6 +128,7 @@ def test_it_ends_after_as_many_as_were_wanted(run: Run) -> None:
     assert "3 exchanges" in end(process)[1]
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -50,6 +50,7 @@ def _typed(terminal: Terminal, steps: Sequence[tuple[str, str]]) -> None:
     assert terminal.process.poll() is None
 
 
+@pytest.mark.turns(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("steps", [LINES, DIALOGS], ids=["lines", "dialogs"])
 def test_text_in_one_write_ends_in_the_line_or_dialog(

@@ -207,6 +207,7 @@ def test_from_the_middle_on_nothing_is_invented_or_missed(folder: Path, name: st
     assert [story.generation for story in timeline.rebalances if not story.running] == ended, said
 
 
+@pytest.mark.turns(3)
 @pytest.mark.sample(3)
 @pytest.mark.parametrize("name", LATER)
 def test_from_the_middle_on_what_is_told_for_sure_happened(folder: Path, name: str) -> None:
@@ -300,6 +301,7 @@ def test_of_one_member_alone_owners_and_costs_are_true_or_unknown(folder: Path, 
     assert contradictions(name, alone(folder, name, who)) == []
 
 
+@pytest.mark.turns(3)
 @pytest.mark.sample(3)
 @pytest.mark.parametrize("name", LATER)
 def test_from_the_middle_on_owners_and_costs_are_true_or_unknown(folder: Path, name: str) -> None:

@@ -84,6 +84,7 @@ async def test_the_list_the_fields_and_the_bytes_are_there() -> None:
         assert isinstance(pilot.app.focused, ExchangeList)
 
 
+@pytest.mark.turns(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("size", [(80, 24), (200, 50)], ids=["small", "large"])
 async def test_every_view_opens_on_its_key(size: tuple[int, int]) -> None:

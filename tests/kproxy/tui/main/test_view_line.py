@@ -47,6 +47,7 @@ def _list_lines(pilot: Pilot[Any]) -> list[str]:
     return shown_lines(pilot)[region.y : region.bottom]
 
 
+@pytest.mark.turns(4)
 @pytest.mark.parametrize(
     "keys",
     [
