@@ -151,11 +151,10 @@ class CaptureInput:
     def filled(capture: Capture, rows: Int64s, names: Iterable[str], label: str) -> ExchangeColumns:
         """Return some filled columns of some rows of the table."""
         from captures.exchanges.columns import ExchangeColumns
-        from captures.exchanges.projected_reader import BLOCK_ROWS
 
         columns = ExchangeColumns(capture, rows)
-        blocks = enumerate(columns.preparing(names))
-        deque(with_progress(blocks, lambda block: block[0] * BLOCK_ROWS, len(rows), label), maxlen=0)
+        filled = columns.preparing(names)
+        deque(with_progress(filled, lambda done: done, len(rows), label), maxlen=0)
         return columns
 
     def follow_groups(self, histories: GroupHistories, reader: ExchangeReader) -> None:
