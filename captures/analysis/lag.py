@@ -32,7 +32,7 @@ from captures.analysis.positions import (
     PositionUpdate,
     lag_behind,
 )
-from captures.arrays import Int64s
+from captures.arrays import Bools, Int64s
 from captures.exchanges import Exchange, ExchangeReader, rfc3339
 from captures.exchanges.columns import ExchangeColumns
 from captures.filters.groups import GroupInference
@@ -54,6 +54,12 @@ FOLLOWING = "following offsets"
 _END_APIS = frozenset({ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.LIST_OFFSETS})
 
 Group = str
+
+
+def needed(api_keys: Int64s) -> Bools:
+    """Return a mask of the exchanges of a whole capture that affect lag: none if no exchange names a group."""
+    found: Bools = np.isin(api_keys, list(NEEDED if np.isin(api_keys, list(MEMBER_APIS)).any() else ()))
+    return found
 
 
 @dataclass(frozen=True, slots=True)
