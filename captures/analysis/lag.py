@@ -40,6 +40,7 @@ from captures.json_objects import OrNull, Time
 from captures.meaning import Names
 from captures.meaning.places import TopicPartition
 from dissectors.api_keys import GROUP_HEARTBEATS, MEMBER_APIS, ApiKey
+from dissectors.session_context import TOPIC_NAMES
 
 MOST_SLICES = 120
 LEAST_SLICE = 100_000_000
@@ -57,8 +58,12 @@ Group = str
 
 
 def needed(api_keys: Int64s) -> Bools:
-    """Return a mask of the exchanges of a whole capture that affect lag: none if no exchange names a group."""
-    found: Bools = np.isin(api_keys, list(NEEDED if np.isin(api_keys, list(MEMBER_APIS)).any() else ()))
+    """Return a mask of the exchanges of a whole capture that affect lag, or name topics of others.
+
+    None does if no exchange names a group.
+    """
+    grouped = np.isin(api_keys, list(MEMBER_APIS)).any()
+    found: Bools = np.isin(api_keys, [*NEEDED, *TOPIC_NAMES] if grouped else [])
     return found
 
 
