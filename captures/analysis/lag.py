@@ -32,7 +32,7 @@ from captures.analysis.positions import (
     PositionUpdate,
     lag_behind,
 )
-from captures.arrays import Int64s
+from captures.arrays import Bools, Int64s
 from captures.exchanges import Exchange, ExchangeReader, rfc3339
 from captures.exchanges.columns import ExchangeColumns
 from captures.filters.groups import GroupInference
@@ -40,6 +40,7 @@ from captures.json_objects import OrNull, Time
 from captures.meaning import Names
 from captures.meaning.places import TopicPartition
 from dissectors.api_keys import GROUP_HEARTBEATS, MEMBER_APIS, ApiKey
+from dissectors.session_context import TOPIC_NAMES
 
 MOST_SLICES = 120
 LEAST_SLICE = 100_000_000
@@ -54,6 +55,16 @@ FOLLOWING = "following offsets"
 _END_APIS = frozenset({ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.LIST_OFFSETS})
 
 Group = str
+
+
+def needed(api_keys: Int64s) -> Bools:
+    """Return a mask of the exchanges of a whole capture that affect lag, or name topics of others.
+
+    None does if no exchange names a group.
+    """
+    grouped = np.isin(api_keys, list(MEMBER_APIS)).any()
+    found: Bools = np.isin(api_keys, [*NEEDED, *TOPIC_NAMES] if grouped else [])
+    return found
 
 
 @dataclass(frozen=True, slots=True)

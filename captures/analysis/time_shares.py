@@ -17,25 +17,25 @@ or users is not part of the latency, and has a share of its own.
 
 from __future__ import annotations
 
-from array import array
 from collections import Counter, deque
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from captures.analysis.exchange_groups import RowGroups, api_names
 from captures.analysis.percentiles import Percentiles, Times
 from captures.analysis.round_trips import RoundTrips
-from captures.analysis.throttling import Throttles
+from captures.analysis.throttling import Throttle, Throttles, throttles
 from captures.arrays import Int64s
 from captures.exchanges import Capture, Exchange, ExchangeReader
-from captures.exchanges.columns import ExchangeColumns
+from captures.exchanges.columns import NO_VALUE, ExchangeColumns
+from captures.exchanges.columns.arrays import GrowingArray
 from captures.meaning import Names
 from captures.meaning.exchange import number, replica_of, rows, text
 from captures.meaning.payload import headers
 from captures.meaning.places import TopicPartition, rows_by_place, topic
 from dissectors.api_keys import ApiKey
-from dissectors.apis import api_name
 
 _ALL = -1
 
@@ -74,49 +74,30 @@ class ShareRow:
     kproxy: Percentiles | None
 
 
-_MEASURED = ("connection", "latency", "wait", "paused", "followers")
-"""Values kept of an exchange until the shares of followers and network are known: int64 each."""
+_MEASURED = ("api", "connection", "time", "end", "latency", "wait", "paused", "followers")
+"""Values kept of an exchange: the code of its API; -1 as end and latency if it was not answered."""
 
 
 class _Sums:
-    """Values kept of one API."""
+    """What is added up at once of one API."""
 
-    __slots__ = ("client", "columns", "kproxy", "throttled", "wait_reasons")
+    __slots__ = ("kproxy", "throttled", "wait_reasons")
 
     def __init__(self) -> None:
-        self.columns = {name: array("q") for name in _MEASURED}
         self.wait_reasons: Counter[str] = Counter()
         self.throttled = Times()
-        self.client = Times()
         self.kproxy = Times()
 
-    def measure(self, *values: int) -> None:
-        """Append the values of an exchange, in the order of :data:`_MEASURED`."""
-        for column, value in zip(self.columns.values(), values, strict=True):
-            column.append(value)
-
-    def column(self, name: str) -> Int64s:
-        """Return a copy of a column: an array with an exported buffer cannot grow."""
-        return np.array(self.columns[name], np.int64)
-
-
-@dataclass(slots=True)
-class _Connection:
-    """The client's activity on a connection.
-
-    :ivar over: when the latest of its exchanges was answered, ns since the epoch
-    :ivar api: API of that exchange
-    """
-
-    over: int = 0
-    api: str = ""
+    def note(self, throttle: Throttle) -> None:
+        if throttle.reported and not throttle.held:
+            self.throttled.add(throttle.reported)
 
 
 @dataclass(slots=True)
 class _ReplicatedProduce:
     """A Produce that waited for followers.
 
-    :ivar place: its index in the columns of its API
+    :ivar place: its index in the columns
     :ivar ends: partition -> offset after its records
     """
 
@@ -137,67 +118,101 @@ class TimeShares:
         self._round_trips = RoundTrips(capture)
         self._names = names
         self._sums: dict[str, _Sums] = {}
+        self._columns = {name: GrowingArray(np.int64) for name in _MEASURED}
         self._throttles = Throttles()
-        self._connections: dict[int, _Connection] = {}
         self._followers: dict[TopicPartition, deque[tuple[int, int]]] = {}
         """Partition -> times and offsets of followers' fetches."""
         self._waiting: deque[_ReplicatedProduce] = deque()
 
     def add(self, exchange: Exchange) -> None:
         """Add one exchange."""
-        self._settle(exchange.time)
-        sums = self._sums.get(exchange.api)
-        if sums is None:
-            sums = self._sums[exchange.api] = _Sums()
+        sums = self._of(exchange.api)
         throttle = self._throttles.of(exchange)
-        if throttle.reported and not throttle.held:
-            sums.throttled.add(throttle.reported)
-        if exchange.kproxy_time:
-            sums.kproxy.add(exchange.kproxy_time)
-        self._note_client(exchange)
-        if exchange.latency is None:
-            return
-        latency = max(exchange.latency, 0)
-        sums.measure(exchange.connection, latency, exchange.wait, throttle.paused, 0)
-        if exchange.wait:
+        sums.note(throttle)
+        latency = -1 if exchange.latency is None else max(exchange.latency, 0)
+        code, end = list(self._sums).index(exchange.api), exchange.answered_at
+        place = self._append(
+            *([code], [exchange.connection], [exchange.time], [-1 if end is None else end], [latency]),
+            *([exchange.wait], [throttle.paused], [0]),
+        )
+        if exchange.wait and latency >= 0:
             sums.wait_reasons[exchange.wait_reason] += exchange.wait
-        if exchange.api_key == ApiKey.FETCH:
-            self._note_follower(exchange)
-        elif exchange.api_key == ApiKey.PRODUCE:
-            self._note_produced(exchange, len(sums.columns["latency"]) - 1, latency)
+        self._look_into(exchange, place)
 
     def add_columns(self, columns: ExchangeColumns, reader: ExchangeReader, indexes: Int64s) -> None:
-        """Add exchanges; only those that involve followers, quotas or kproxy are decoded.
+        """Add exchanges; only those that involve followers or kproxy are decoded.
 
         :param columns: exchanges in the order of their numbers
         :param indexes: index in the reader for each row of the columns
         """
         by_followers = columns.flat("replica_id") >= 0
-        in_full = by_followers | (columns.flat("throttle_time_ms") > 0) | (columns.flat("intervened") > 0)
+        in_full = by_followers | (columns.flat("intervened") > 0)
         if by_followers.any():
             in_full |= columns.flat("api_key") == ApiKey.PRODUCE
+        api, apis = api_names(columns)
+        sums = [self._of(name) for name in apis]
+        codes = np.array([list(self._sums).index(name) for name in apis], np.int64)
+        paused = np.zeros(len(columns), np.int64)
+        for row, throttle in throttles(columns).items():
+            sums[api[row]].note(throttle)
+            paused[row] = throttle.paused
+        time, wait, latency = (columns.flat(name) for name in ("time", "wait", "latency"))
+        latency = np.where(latency == NO_VALUE, -1, np.maximum(latency, 0))
+        end = np.where(latency < 0, -1, time + latency)
+        first = self._append(
+            codes[api], columns.flat("connection"), time, end, latency, wait, paused, np.zeros_like(wait)
+        )
+        waited, reason = np.flatnonzero((wait != 0) & (latency >= 0)), columns.flat("wait_reason")
+        reasons, groups = columns.texts("wait_reason"), RowGroups(api[waited], reason[waited])
+        for row, total in zip(waited[groups.first].tolist(), groups.sums(wait[waited]), strict=True):
+            sums[api[row]].wait_reasons[reasons[reason[row]] or ""] += total
         decoded = reader.several(indexes[in_full].tolist())
-        bare = reader.bares(indexes[~in_full].tolist())
-        reasons = columns.texts("wait_reason")
-        waits = (columns.flat(name).tolist() for name in ("wait", "wait_reason"))
-        for full, wait, reason in zip(in_full.tolist(), *waits, strict=True):
-            exchange = next(decoded if full else bare)
-            if wait and not full:
-                exchange.wait, exchange.wait_reason = wait, reasons[reason] or ""
-            self.add(exchange)
+        for place, exchange in zip((np.flatnonzero(in_full) + first).tolist(), decoded, strict=True):
+            self._look_into(exchange, place)
+
+    def _of(self, api: str) -> _Sums:
+        return self._sums.setdefault(api, _Sums())
+
+    def _append(self, *values: Any) -> int:
+        """Append values of some exchanges, in the order of :data:`_MEASURED`; return the index of the first."""
+        first = len(self._columns["api"])
+        for column, more in zip(self._columns.values(), values, strict=True):
+            column.append(more)
+        return first
+
+    def _look_into(self, exchange: Exchange, place: int) -> None:
+        """Learn from an exchange, whose index in the columns is `place`, what only its content tells."""
+        self._settle(exchange.time)
+        if exchange.kproxy_time:
+            self._of(exchange.api).kproxy.add(exchange.kproxy_time)
+        end = exchange.answered_at
+        self._columns["end"].array[place] = -1 if end is None else end
+        if exchange.latency is None:
+            return
+        if exchange.api_key == ApiKey.FETCH:
+            self._note_follower(exchange)
+        elif exchange.api_key == ApiKey.PRODUCE:
+            self._note_produced(exchange, place, max(exchange.latency, 0))
 
     def result(self) -> list[ShareRow]:
         """Return the shares by API, the one with the highest total latency first."""
         self._settle(None)
-        ids = [np.unique(sums.column("connection")) for sums in self._sums.values()]
-        connections = np.unique(np.concatenate(ids)) if ids else np.empty(0, np.int64)
-        self._round_trips.look_at_acknowledgments(connections.tolist())
-        found = [self._row(api, sums) for api, sums in self._sums.items()]
+        columns = [self._columns[name].array for name in ("api", "connection", "latency")]
+        answered = columns[2] >= 0
+        self._round_trips.look_at_acknowledgments(np.unique(columns[1][answered]).tolist())
+        idle_after, idle = self._client_times()
+        found = [
+            self._row(api, sums, np.flatnonzero(answered & (columns[0] == code)), idle[idle_after == code])
+            for code, (api, sums) in enumerate(self._sums.items())
+        ]
         return sorted(found, key=lambda row: (-row.latency.total if row.latency else 0, row.api))
 
-    def _row(self, api: str, sums: _Sums) -> ShareRow:
-        latency, wait, paused, followers = (sums.column(name) for name in _MEASURED[1:])
-        network = self._network(sums.column("connection"))
+    def _row(self, api: str, sums: _Sums, places: Int64s, client: Int64s) -> ShareRow:
+        connection, latency, wait, paused, followers = (
+            self._columns[name].array[places]
+            for name in ("connection", "latency", "wait", "paused", "followers")
+        )
+        network = self._network(connection)
         known = network >= 0
         left = latency - wait - paused - followers - np.maximum(network, 0)
         only_waited = (wait > 0) & (wait >= latency)
@@ -211,7 +226,7 @@ class TimeShares:
             paused=_distribution(paused[paused > 0]),
             network=_distribution(np.minimum(network, latency)[known]),
             throttled=sums.throttled.percentiles(),
-            client=sums.client.percentiles(),
+            client=_distribution(client),
             kproxy=sums.kproxy.percentiles(),
         )
 
@@ -222,16 +237,23 @@ class TimeShares:
         return np.array([-1 if time is None else time for time in times], np.int64)[places]
 
     # ------------------------------------------------------------ the client
-    def _note_client(self, exchange: Exchange) -> None:
-        known = self._connections.setdefault(exchange.connection, _Connection())
-        if known.api and exchange.time >= known.over:
-            self._sums[known.api].client.add(exchange.time - known.over)
-        end = exchange.answered_at
-        if end is None:
-            known.api = ""  # an unanswered exchange has no end to measure from
-            return
-        if end >= known.over:
-            known.over, known.api = end, exchange.api
+    def _client_times(self) -> tuple[Int64s, Int64s]:
+        """Return the times from a response to the next request of the connection, and before them the codes of its API.
+
+        The response is the last one of the connection so far. After an unanswered exchange there is none.
+        """
+        order = np.argsort(self._columns["connection"].array, kind="stable")
+        api, connection, time, end = (self._columns[name].array[order] for name in _MEASURED[:4])
+        places = np.arange(len(order))
+        begins = np.maximum.accumulate(np.where(np.diff(connection, prepend=-1) != 0, places, 0))
+        # ranks, because the ends themselves leave no room for the connection beside them
+        keys = connection * len(order) + np.unique(end, return_inverse=True)[1]
+        latest = (end >= 0) & (keys >= np.maximum.accumulate(keys))
+        answered = np.maximum.accumulate(np.where(latest, places, -1))[:-1]
+        unanswered = np.maximum.accumulate(np.where(end < 0, places, -1))[:-1]
+        idle = time[1:] - end[answered]
+        known = (answered >= begins[1:]) & (answered > unanswered) & (idle >= 0)
+        return api[answered[known]], idle[known]
 
     # ------------------------------------------------------------ followers
     def _note_follower(self, exchange: Exchange) -> None:
@@ -277,8 +299,7 @@ class TimeShares:
                 if offset >= end and produced.begin <= time <= produced.end
             ]
             if arrived:
-                columns = self._sums[api_name(ApiKey.PRODUCE)].columns
-                columns["followers"][produced.place] = max(arrived) - produced.begin
+                self._columns["followers"].array[produced.place] = max(arrived) - produced.begin
 
 
 def _distribution(values: Int64s) -> Percentiles | None:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from captures.analysis.findings.diagnosis import Diagnosis
     from captures.analysis.groups.history import GroupHistories
     from captures.analysis.negotiation import VersionLearner
-    from captures.arrays import Int64s
+    from captures.arrays import Bools, Int64s
     from captures.exchanges import Capture, Exchange, ExchangeReader
     from captures.exchanges.columns import ExchangeColumns
     from captures.faults import Faults
@@ -151,25 +151,29 @@ class CaptureInput:
     def filled(capture: Capture, rows: Int64s, names: Iterable[str], label: str) -> ExchangeColumns:
         """Return some filled columns of some rows of the table."""
         from captures.exchanges.columns import ExchangeColumns
-        from captures.exchanges.projected_reader import BLOCK_ROWS
 
         columns = ExchangeColumns(capture, rows)
-        blocks = enumerate(columns.preparing(names))
-        deque(with_progress(blocks, lambda block: block[0] * BLOCK_ROWS, len(rows), label), maxlen=0)
+        filled = columns.preparing(names)
+        deque(with_progress(filled, lambda done: done, len(rows), label), maxlen=0)
         return columns
 
     def follow_groups(self, histories: GroupHistories, reader: ExchangeReader) -> None:
         """Add the exchanges of a fully read capture to the histories of its groups; count all exchanges."""
-        import numpy as np
-
         from captures.analysis.groups.history import TAKEN
         from captures.analysis.incidents.history import needed
 
         label, wanted = "following groups", needed(reader.capture.table, reader.rows)
+        self.follow(histories, reader, *self.counted_apart(reader, wanted, TAKEN, label), label)
+
+    def counted_apart(
+        self, reader: ExchangeReader, wanted: Bools, names: Iterable[str], label: str
+    ) -> tuple[Int64s, ExchangeColumns]:
+        """Count all exchanges of a fully read capture; return the indexes and columns of the wanted ones."""
+        import numpy as np
+
         self.counted(reader, np.flatnonzero(~wanted), (), label)
         indexes = np.flatnonzero(wanted)
-        columns = self.counted(reader, indexes, TAKEN if len(indexes) else (), label)
-        self.follow(histories, reader, indexes, columns, label)
+        return indexes, self.counted(reader, indexes, names if len(indexes) else (), label)
 
     @staticmethod
     def follow(

@@ -43,10 +43,7 @@ class LagRun(CaptureRun[LagOptions], short_help="Show how far groups are behind,
     """
 
     def run(self) -> None:
-        import numpy as np
-
-        from captures.analysis.incidents.lag import explain_lag
-        from captures.analysis.lag import FOLLOWING, LagStats, total
+        from captures.analysis.lag import FOLLOWING, LagStats, needed, total
         from captures.analysis.position_columns import TAKEN
         from kproxy.cli.results import GroupLag, LagResult
         from kproxy.text.blocks import spaced
@@ -54,16 +51,20 @@ class LagRun(CaptureRun[LagOptions], short_help="Show how far groups are behind,
         capture = self.reading.capture()
         reader, tally = self.reading.reader(capture), self.reading.tally
         stats = LagStats(reader.knowledge.topic_name)
-        everything = np.arange(len(reader))
-        columns = self.reading.counted(reader, everything, TAKEN, FOLLOWING)
-        steps = stats.add_all(reader, columns, everything)
+        wanted = needed(capture.table.column("api_key")[reader.rows])
+        indexes, columns = self.reading.counted_apart(reader, wanted, TAKEN, FOLLOWING)
+        steps = stats.add_all(reader, columns, indexes)
         deque(with_progress(steps, lambda number: number, len(reader), FOLLOWING), maxlen=0)
         nothing: list[LagRow] = []
         rows = capture.faults.contained(
             partial(stats.result, tally.last), "telling how far groups are behind", nothing
         )
-        incidents = self._incidents(capture, reader)
-        rows = list(explain_lag(rows, incidents, tally.last))
+        incidents: list[Incident] = []
+        if any(row.highest for row in rows):
+            from captures.analysis.incidents.lag import explain_lag
+
+            incidents = self._incidents(capture, reader)
+            rows = list(explain_lag(rows, incidents, tally.last))
         self.conclude(capture)
         shown = chosen(sorted({row.group for row in rows}), self.options.groups)
         groups = {

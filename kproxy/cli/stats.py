@@ -132,16 +132,13 @@ class StatsRun(CaptureRun[StatsOptions], short_help="Show statistics of a captur
         from captures.analysis.decision_columns import DecisionColumns
         from captures.analysis.exchange_groups import COUNTED, exchange_groups
         from captures.exchanges.columns import ExchangeColumns
-        from captures.exchanges.projected_reader import BLOCK_ROWS
 
         reader = self._reader = self.reading.reader(capture)
         indexes = self.selecting.indexes(capture, reader)
         columns = ExchangeColumns(capture, reader.rows[indexes], names=self._topic_name)
         needed = [*COUNTED, *(name for table in self.tables for name in _COLUMNS.get(table, ()))]
-        blocks = enumerate(columns.preparing(needed), 1)
-        deque(
-            with_progress(blocks, lambda block: block[0], len(columns) // BLOCK_ROWS, "adding up"), maxlen=0
-        )
+        filled = columns.preparing(needed)
+        deque(with_progress(filled, lambda rows: rows, len(columns), "adding up"), maxlen=0)
         groups = exchange_groups(columns)
         for group in groups:
             tally.count(group)

@@ -24,7 +24,6 @@ from captures.arrays import Bools, Int64s
 from captures.exchanges import Capture, Exchange, ExchangeReader
 from captures.exchanges.columns import ExchangeColumns
 from captures.exchanges.columns.arrays import GrowingArray
-from captures.exchanges.projected_reader import BLOCK_ROWS
 from captures.faults import Faults
 from captures.filters import Context, Filter
 from captures.filters.groups import INFERRING, GroupInference
@@ -423,8 +422,8 @@ class Session:
         messages = None
         if self.status.finished and wanted.message_columns and len(indexes) == len(self._reader):
             # of all exchanges, whose columns are kept
-            for done, _ in enumerate(self._preparing(wanted.message_columns)):
-                yield indexes[:0], min(done * BLOCK_ROWS / len(indexes), 0.99)
+            for done in self._preparing(wanted.message_columns):
+                yield indexes[:0], min(done / len(indexes), 0.99)
             messages = self._messages
         masks = wanted.mask_of(self._plain, indexes, self._context, messages)
         undecided = indexes[masks.undecided] + self._plain.first
@@ -470,7 +469,7 @@ class Session:
         for exchange in self._access.exchanges(chosen.tolist()):
             observe(exchange)
 
-    def _preparing(self, columns: Iterable[str]) -> Iterator[None]:
+    def _preparing(self, columns: Iterable[str]) -> Iterator[int]:
         """Fill columns of the messages of all exchanges, step by step; they are kept."""
         if self._messages is None:
             names = self._reader.knowledge.topic_name
@@ -478,7 +477,8 @@ class Session:
         return self._messages.preparing(columns)
 
     def _columns(self, names: Iterable[str]) -> Steps[ExchangeColumns]:
-        yield from self._preparing(names)
+        for _ in self._preparing(names):
+            yield
         assert self._messages is not None
         return self._messages
 

@@ -32,7 +32,6 @@ from captures.analysis.version_matrix import Matrix
 from captures.arrays import Int64s
 from captures.exchanges import Capture, ExchangeReader, Flag
 from captures.exchanges.columns import NO_VALUE, ExchangeColumns
-from captures.exchanges.projected_reader import BLOCK_ROWS
 from captures.meaning import Names
 from dissectors.error_codes import error_name
 from dissectors.units import SECOND
@@ -102,8 +101,7 @@ class Side:
         """Learn from the exchanges that began in the window; yield the progress as exchange numbers."""
         indexes = self._indexes(reader)
         columns = ExchangeColumns(reader.capture, reader.rows[indexes])
-        for block, _ in enumerate(columns.preparing(_TAKEN)):
-            yield reader.first + block * BLOCK_ROWS
+        yield from (reader.first + done for done in columns.preparing(_TAKEN))
         if not len(columns):
             return
         times = columns.flat("time")

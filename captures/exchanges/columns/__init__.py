@@ -54,6 +54,11 @@ from dissectors.sides import SIDES
 
 __all__ = ["COLUMNS", "NO_VALUE", "Column", "ExchangeColumns", "RaggedArray", "reference"]
 
+_LEAST_SHARE = 4096
+"""Least rows of a share of a process."""
+_SHARES_EACH = 4
+"""Shares of each process if there are enough rows, so that all finish at about the same time."""
+
 
 class ColumnKind(NamedTuple):
     """The content of a column.
@@ -186,8 +191,8 @@ class ExchangeColumns:
         """Fill columns, all in one pass over the capture."""
         self._fill([self._maker(need) for name in names if (need := _NEEDS.get(name))])
 
-    def preparing(self, names: Iterable[str]) -> Iterator[None]:
-        """Fill columns as :meth:`prepare` does, in steps of some milliseconds."""
+    def preparing(self, names: Iterable[str]) -> Iterator[int]:
+        """Fill columns as :meth:`prepare` does, in steps of some milliseconds; yield the number of filled rows."""
         yield from self._filling([self._maker(need) for name in names if (need := _NEEDS.get(name))])
 
     def extend(self, rows: Int64s) -> None:
@@ -278,14 +283,14 @@ class ExchangeColumns:
     def _fill(self, makers: list[Builder]) -> None:
         deque(self._filling(makers), maxlen=0)
 
-    def _filling(self, makers: list[Builder]) -> Iterator[None]:
+    def _filling(self, makers: list[Builder]) -> Iterator[int]:
         if any(maker.need in _BY_NAME for maker in makers):
             makers = [*makers, self._maker("topic names")]
         behind = {maker.need: maker for maker in makers if maker.filled < len(self)}
         for start in {maker.filled for maker in behind.values()}:
             yield from self._pass([maker for maker in behind.values() if maker.filled == start], start)
 
-    def _pass(self, makers: list[Builder], start: int) -> Iterator[None]:
+    def _pass(self, makers: list[Builder], start: int) -> Iterator[int]:
         """Fill some columns from a row on, all in one pass; yields between blocks of rows."""
         cache = None if start else self._capture.cache
         if cache is not None:
@@ -304,16 +309,21 @@ class ExchangeColumns:
             maker.extend(found)
         return found is not None
 
-    def _decode(self, makers: list[Builder], start: int) -> Iterator[None]:
+    def _decode(self, makers: list[Builder], start: int) -> Iterator[int]:
         """Fill some columns from the messages."""
         wanted = _ColumnDemand(makers)
         reader = ProjectedReader(self._capture, wanted.needs)
-        blocks = [self.rows[begin : begin + BLOCK_ROWS] for begin in range(start, len(self), BLOCK_ROWS)]
-        if jobs_for(self._capture, len(blocks)) < 2:
-            for block in blocks:
+        done, count = start, len(self)
+        jobs = jobs_for(self._capture, -((start - count) // _LEAST_SHARE))
+        if jobs < 2:
+            while done < count:
+                block = reader.next_block(self.rows[done:count])
                 self._fill_block(wanted, reader, block)
-                yield
+                done += len(block)
+                yield done
             return
+        size = max(_LEAST_SHARE, min(BLOCK_ROWS, -((start - count) // (jobs * _SHARES_EACH))))
+        blocks = [self.rows[begin : begin + size] for begin in range(start, count, size)]
 
         def filled(block: Int64s) -> Iterator[list[Any]]:
             known = SessionContext()
@@ -324,7 +334,7 @@ class ExchangeColumns:
         for found in in_processes(self._capture, blocks, filled):
             for maker, content in zip(makers, found, strict=True):
                 maker.extend(content)
-            yield
+            yield makers[0].filled
 
     def _fill_block(self, wanted: _ColumnDemand, reader: ProjectedReader, rows: Int64s) -> None:
         """Fill some columns for a block of rows."""

@@ -163,7 +163,7 @@ def values_of(columns: ExchangeColumns, name: str) -> object:
 @pytest.mark.sample(3)
 @pytest.mark.parametrize("name", CAPTURES)
 def test_columns_are_those_of_one_process(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("captures.exchanges.columns.BLOCK_ROWS", 16)
+    monkeypatch.setattr("captures.exchanges.columns._LEAST_SHARE", 16)
     capture = open_capture(str(FOLDER / name))
     capture.read()
     order = capture.table.order()

@@ -61,7 +61,7 @@ def run(*arguments: str) -> Result:
 @pytest.fixture(autouse=True)
 def small_shares(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parallel, "_SHARE", 1 << 14)
-    monkeypatch.setattr("captures.exchanges.columns.BLOCK_ROWS", 16)
+    monkeypatch.setattr("captures.exchanges.columns._LEAST_SHARE", 16)
 
 
 @pytest.mark.turns(3)
