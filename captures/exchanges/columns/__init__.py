@@ -35,6 +35,7 @@ from captures.exchanges.columns.builders import (
     FetchLimits,
     Groups,
     Members,
+    PathValues,
     ProblemsColumn,
     Records,
     Replica,
@@ -184,11 +185,12 @@ class ExchangeColumns:
 
     def prepare(self, names: Iterable[str]) -> None:
         """Fill columns, all in one pass over the capture."""
-        self._fill([self._maker(need) for name in names if (need := _NEEDS.get(name))])
+        deque(self.preparing(names), maxlen=0)
 
     def preparing(self, names: Iterable[str]) -> Iterator[None]:
         """Fill columns as :meth:`prepare` does, in steps of some milliseconds."""
-        yield from self._filling([self._maker(need) for name in names if (need := _NEEDS.get(name))])
+        needs = (name if name.startswith(_PATHS) else _NEEDS.get(name) for name in names)
+        yield from self._filling([self._maker(need) for need in needs if need])
 
     def extend(self, rows: Int64s) -> None:
         """Add rows of the table, such as those of :meth:`Capture.updates`; columns in use are filled at once."""
@@ -223,6 +225,13 @@ class ExchangeColumns:
         assert isinstance(maker, ColumnBuilder), "the columns of others are derived"
         self._fill([maker])
         return maker.column(name)
+
+    def path(self, need: str) -> PathValues:
+        """Return the values of a field by its path, filled first if needed."""
+        maker = self._maker(need)
+        assert isinstance(maker, PathValues)
+        self._fill([maker])
+        return maker
 
     def flat(self, name: str) -> Int64s:
         """Return a column with one value per row."""
@@ -269,7 +278,7 @@ class ExchangeColumns:
         if need == Software.need:
             table = self._capture.table
             return Software(lambda row: table.column("connection")[row])
-        return _PLAIN[need]()
+        return PathValues(need) if need.startswith(_PATHS) else _PLAIN[need]()
 
     def _topic_name(self, topic_id: str) -> str | None:
         found = self._knowledge.topic_name(topic_id)
@@ -426,6 +435,9 @@ def _has(need: str, key: int, version: int) -> bool:
         or paths_of(needs, key, known.response.nearest(version), "response")
     )
 
+
+_PATHS = tuple(f"{side}." for side in SIDES)
+"""The start of a path into a message, which is a need of its own."""
 
 _PLAIN: Mapping[str, type[ColumnBuilder]] = {
     each.need: each
