@@ -455,7 +455,7 @@ class Session:
 
     def _learn_groups(self) -> Steps[None]:
         groups = GroupInference(self._reader.knowledge.topic_name)
-        yield from groups.learning(self._plain)
+        yield from groups.learning(self._plain, self._kept_columns() if self.status.finished else None)
         self._groups = groups
         self._renew_context()
 
@@ -472,15 +472,17 @@ class Session:
 
     def _preparing(self, columns: Iterable[str]) -> Iterator[None]:
         """Fill columns of the messages of all exchanges, step by step; they are kept."""
+        return self._kept_columns().preparing(columns)
+
+    def _kept_columns(self) -> ExchangeColumns:
         if self._messages is None:
             names = self._reader.knowledge.topic_name
             self._messages = ExchangeColumns(self._capture, self._reader.rows, names=names)
-        return self._messages.preparing(columns)
+        return self._messages
 
     def _columns(self, names: Iterable[str]) -> Steps[ExchangeColumns]:
         yield from self._preparing(names)
-        assert self._messages is not None
-        return self._messages
+        return self._kept_columns()
 
     async def set_order(self, order: Order | None) -> None:
         """Order the list; by number if None.
