@@ -193,7 +193,9 @@ def _own_paths(needs: frozenset[str], key: int, version: int, side: Side, layout
 def _is_integer(con: wire.WireType | None, path: str) -> bool:
     for name in path.split("."):
         inside = None if con is None else wire.struct_inside(con)
-        con = next((each.con for each in inside[0].all_members if each.name == name), None) if inside else None
+        con = (
+            next((each.con for each in inside[0].all_members if each.name == name), None) if inside else None
+        )
     return isinstance(con, wire.FixedWidth) and con.code in "bhiq"
 
 

@@ -26,6 +26,8 @@ from captures.filters.predicates import Mask
 from captures.filters.table_columns import TableColumns
 from dissectors.budget import LimitReached
 
+_WORTH_COLUMNS = 512
+"""Exchanges from which on columns of their messages are faster than decoding them one by one."""
 FILTERING = "the filter"
 """Name of the activity in reports of internal errors."""
 
@@ -237,7 +239,16 @@ class Filter:
         return self.mask(columns, context)
 
     def decide(self, reader: ExchangeReader, undecided: Int64s, context: Context) -> Iterator[int]:
-        """Yield the matching indexes among those that columns leave undecided."""
+        """Yield the matching indexes among those that columns of the table leave undecided, in any order."""
+        if self.message_columns and len(undecided) >= _WORTH_COLUMNS:
+            messages = ExchangeColumns(reader.capture, reader.rows[undecided])
+            matches, rest = self.mask_of(reader, undecided, context, messages)
+            if not self.message_columns.isdisjoint(("topics", "partition_topics")):
+                # the names of IDs are those known up to each exchange
+                by_id = messages.topics_by_id()
+                matches, rest = matches & ~by_id, rest | by_id
+            yield from undecided[matches].tolist()
+            undecided = undecided[rest]
         read: Iterator[tuple[int, Exchange]]
         if self._needs is None:
             read = zip(undecided.tolist(), reader.several(undecided.tolist()), strict=True)

@@ -140,7 +140,9 @@ class GroupInference:
         pairs = (connections[rows].astype(np.int64) << 32) + clients[rows]
         _, first, inverse = np.unique(pairs, return_index=True, return_inverse=True)
         distinct = np.unique(inverse * np.int64(len(groups)) + codes)
-        for of_pair, code in zip(*(each.tolist() for each in np.divmod(distinct, len(groups) or 1)), strict=True):
+        for of_pair, code in zip(
+            *(each.tolist() for each in np.divmod(distinct, len(groups) or 1)), strict=True
+        ):
             row, group = rows[first[of_pair]], groups[code]
             client = client_ids[clients[row]], hosts[connections[row]] or ""
             assert group is not None

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from captures.arrays import Int64s
+from captures.arrays import Bools, Int64s
 from captures.exchanges.capture import Capture
 from captures.exchanges.capture_cache import CaptureCache
 from captures.exchanges.columns.arrays import NO_VALUE, GrowingArray, RaggedArray
@@ -233,6 +233,13 @@ class ExchangeColumns:
         self._fill([maker])
         return maker
 
+    def topics_by_id(self) -> Bools:
+        """Return a mask of the rows that may name topics by ID."""
+        maker = self._maker(Topics.need)
+        assert isinstance(maker, Topics)
+        self._fill([maker])
+        return maker.by_id()
+
     def flat(self, name: str) -> Int64s:
         """Return a column with one value per row."""
         column = self[name]
@@ -296,7 +303,7 @@ class ExchangeColumns:
 
     def _pass(self, makers: list[Builder], start: int) -> Iterator[None]:
         """Fill some columns from a row on, all in one pass; yields between blocks of rows."""
-        cache = None if start else self._capture.cache
+        cache = self._capture.cache if not start and len(self) > BLOCK_ROWS else None
         if cache is not None:
             makers = [each for each in makers if not self._restored(each, cache)]
             if not makers:

@@ -33,6 +33,7 @@ from captures.meaning.payload import record_fields, record_paths, tally
 from dissectors.api_keys import ASKED_BY_REPLICAS, ApiKey
 from dissectors.session_context import TOPIC_NAMES, SessionContext, SessionFacts
 from dissectors.sides import SIDES, Side
+from dissectors.wire import ZERO_UUID
 
 Column = NDArray[Any] | RaggedArray
 
@@ -355,7 +356,9 @@ class PathValues(ColumnBuilder):
         super().__init__(numbers=TableBlocks(1))
         self.need = need
         self._side, *steps = need.split(".")
-        self._steps = [(name, int(at[:-1]) if at else None) for name, _, at in (s.partition("[") for s in steps)]
+        self._steps = [
+            (name, int(at[:-1]) if at else None) for name, _, at in (s.partition("[") for s in steps)
+        ]
 
     def add(self, index: Index, parts: Parts, latency: Index) -> None:
         part = parts.request if self._side == "request" else parts.response
@@ -366,7 +369,7 @@ class PathValues(ColumnBuilder):
         if own is not None:
             numbers.add(index, own[:, :, None])
             return
-        found = [part.value]
+        found: list[Any] = [part.value]
         for name, at in self._steps:
             held = (each.get(name) if each.__class__ is dict else None for each in found)
             found = [value for each in held for value in _elements(each, at)]
@@ -374,7 +377,9 @@ class PathValues(ColumnBuilder):
         if integers:
             count = len(np.atleast_1d(index))
             numbers.add(index, np.tile(np.array(integers, np.int64)[:, None], (count, 1, 1)))
-        others = [self.dictionary[value] for value in found if value is not None and value.__class__ is not int]
+        others = [
+            self.dictionary[value] for value in found if value is not None and value.__class__ is not int
+        ]
         if others:
             self._add(index, values=others)
 
@@ -453,6 +458,13 @@ class Topics(ColumnBuilder):
             partitions += numbers
             of_partitions += [code] * len(numbers)
         self._add(index, topics=codes, partitions=partitions, partition_topics=of_partitions)
+
+    def by_id(self) -> Bools:
+        """Return a mask of the rows with a topic that may be named by its ID, going by the length of the name."""
+        topics = super().column("topics")
+        assert isinstance(topics, RaggedArray)
+        may = np.array([len(text) == len(ZERO_UUID) for text in self.dictionary.texts], np.bool_)
+        return topics.any(may[topics.values])
 
     def end(self) -> None:
         super().end()
