@@ -241,7 +241,7 @@ class Filter:
     def decide(self, reader: ExchangeReader, undecided: Int64s, context: Context) -> Iterator[int]:
         """Yield the matching indexes among those that columns of the table leave undecided, in any order."""
         if self.message_columns and len(undecided) >= _WORTH_COLUMNS:
-            messages = ExchangeColumns(reader.capture, reader.rows[undecided])
+            messages = ExchangeColumns(reader.capture, reader.rows[undecided], cached=False)
             matches, rest = self.mask_of(reader, undecided, context, messages)
             if not self.message_columns.isdisjoint(("topics", "partition_topics")):
                 # the names of IDs are those known up to each exchange

@@ -165,10 +165,19 @@ class ExchangeColumns:
 
     :param rows: rows of complete exchanges in the exchange table; None for all current ones
     :param names: names of topic IDs besides those found in the exchanges themselves
+    :param cached: whether the capture's cache keeps the columns
     """
 
-    def __init__(self, capture: Capture, rows: Int64s | None = None, *, names: Names | None = None) -> None:
+    def __init__(
+        self,
+        capture: Capture,
+        rows: Int64s | None = None,
+        *,
+        names: Names | None = None,
+        cached: bool = True,
+    ) -> None:
         self._capture = capture
+        self._cache = capture.cache if cached else None
         self._rows = GrowingArray(np.int64)
         self._rows.append(np.arange(len(capture.table)) if rows is None else rows)
         self._knowledge = SessionContext()
@@ -303,7 +312,7 @@ class ExchangeColumns:
 
     def _pass(self, makers: list[Builder], start: int) -> Iterator[None]:
         """Fill some columns from a row on, all in one pass; yields between blocks of rows."""
-        cache = self._capture.cache if not start and len(self) > BLOCK_ROWS else None
+        cache = None if start else self._cache
         if cache is not None:
             makers = [each for each in makers if not self._restored(each, cache)]
             if not makers:
