@@ -52,6 +52,8 @@ _UPDATE_SECONDS = 0.25
 _LOOK_SECONDS = 1.0
 _TOGETHER = 128
 """Exchanges that are filtered together; some milliseconds of work."""
+_TOGETHER_BY_COLUMNS = 2048
+"""The same for filters that columns of their messages decide."""
 _PROGRESS_SECONDS = 0.1
 
 
@@ -429,10 +431,11 @@ class Session:
         masks = wanted.mask_of(self._plain, indexes, self._context, messages)
         undecided = indexes[masks.undecided] + self._plain.first
         yield indexes[masks.matches] + self._plain.first, 1 - len(undecided) / len(indexes)
-        for begin in range(0, len(undecided), _TOGETHER):
-            part = undecided[begin : begin + _TOGETHER] - self._plain.first
+        together = _TOGETHER_BY_COLUMNS if wanted.message_columns and messages is None else _TOGETHER
+        for begin in range(0, len(undecided), together):
+            part = undecided[begin : begin + together] - self._plain.first
             found = list(wanted.decide(self._plain, part[part >= 0], self._context))
-            left = max(len(undecided) - begin - _TOGETHER, 0)
+            left = max(len(undecided) - begin - together, 0)
             yield np.array(found, np.int64) + self._plain.first, 1 - left / len(indexes)
 
     def moments(self, wanted: Filter | None, numbers: Int64s) -> Steps[Int64s]:
