@@ -10,6 +10,7 @@ the content of skipped fields is not checked (see there).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -34,6 +35,7 @@ from captures.meaning.mentions import (
 from captures.meaning.payload import record_paths
 from captures.meaning.summaries import inserted_paths, summary_paths
 from captures.meaning.waits import wait_paths
+from dissectors import wire
 from dissectors.api_keys import GROUP_HEARTBEATS, ApiKey
 from dissectors.apis import api
 from dissectors.frames import Body, decode_request, decode_response
@@ -75,6 +77,8 @@ NOT_OF_CALLS = frozenset({"throttle_time_ms", "topics"})
 """Fields of these that are no part of what is repeated."""
 CALLS = REPEATED_CALLS | {ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.LEAVE_GROUP}
 """APIs by which a member speaks with its coordinator."""
+
+_INDEX = re.compile(r"\[[0-9]+\]")
 
 Paths = Callable[[int, int, Side], frozenset[str]]
 """API key, version, side -> paths of the wanted fields."""
@@ -166,7 +170,8 @@ OWN: dict[str, tuple[Paths, ...]] = {
 def paths_of(needs: frozenset[str], key: int, version: int, side: Side) -> frozenset[str]:
     """Return the fields of a body required by `needs`.
 
-    :param needs: keys of :data:`NEEDS`, or paths with their side, such as ``request.topics.topic``
+    :param needs: keys of :data:`NEEDS`, or paths with their side, such as ``request.topics.topic``; the field is read
+        of all elements of an array, also for ``request.topics[0].topic``
     """
     wanted: set[str] = set()
     for need in needs:
@@ -174,12 +179,24 @@ def paths_of(needs: frozenset[str], key: int, version: int, side: Side) -> froze
             for find in NEEDS[need]:
                 wanted |= find(key, version, side)
         elif need.startswith(f"{side}."):
-            wanted.add(need.removeprefix(f"{side}."))
+            wanted.add(_INDEX.sub("", need.removeprefix(f"{side}.")))
     return frozenset(wanted)
 
 
-def _own_paths(needs: frozenset[str], key: int, version: int, side: Side) -> set[str]:
-    return {path for need in needs for find in OWN.get(need, ()) for path in find(key, version, side)}
+def _own_paths(needs: frozenset[str], key: int, version: int, side: Side, layout: wire.Struct) -> set[str]:
+    """Return the numbers of a body that are read for each message; of needs that are paths, the integers."""
+    own = {path for need in needs for find in OWN.get(need, ()) for path in find(key, version, side)}
+    paths = (need.removeprefix(f"{side}.") for need in needs if need.startswith(f"{side}."))
+    return own | {path for path in paths if _is_integer(layout, path)}
+
+
+def _is_integer(con: wire.WireType | None, path: str) -> bool:
+    for name in path.split("."):
+        inside = None if con is None else wire.struct_inside(con)
+        con = (
+            next((each.con for each in inside[0].all_members if each.name == name), None) if inside else None
+        )
+    return isinstance(con, wire.FixedWidth) and con.code in "bhiq"
 
 
 class Part(NamedTuple):
@@ -507,7 +524,8 @@ class _Plan:
         self._told = version == asked and (key, side) != (ApiKey.API_VERSIONS, "response")
         if self._told and key != ApiKey.API_VERSIONS:
             varied = known_fields(message[version].struct, tree(inserted_paths(key, side)))
-            own = known_fields(message[version].struct, tree(_own_paths(needs, key, version, side)))
+            struct = message[version].struct
+            own = known_fields(struct, tree(_own_paths(needs, key, version, side, struct)))
             summaries = "summaries" in needs
             self.shapes = Shapes(
                 message[version],

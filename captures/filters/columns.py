@@ -14,9 +14,10 @@ import numpy as np
 
 from captures.filters import binding, table_columns
 from captures.filters.context import Context
-from captures.filters.field_columns import Bounds, DecidedBy, Part, decided, possible, selected
+from captures.filters.field_columns import Bounds, DecidedBy, Part, decided, possible, selected, values_match
 from captures.filters.fields import Field
 from captures.filters.paths import Path
+from captures.filters.predicates import Predicate
 from captures.filters.table_columns import TableColumns
 
 
@@ -35,7 +36,9 @@ def compile_columns(bound: binding.Bound) -> Part:
         case binding.AnyOf(items):
             return _combined(np.logical_or, items)
         case binding.Test(field, predicate):
-            return _path(field) if isinstance(field, Path) else field.column.part(field, predicate)
+            if isinstance(field, Path):
+                return _path(field, predicate)
+            return field.column.part(field, predicate)
 
 
 def _inverted(bounds: Bounds) -> Bounds:
@@ -78,6 +81,12 @@ def fields_of(bound: binding.Bound) -> Iterator[Field | Path]:
                 yield from fields_of(item)
 
 
-def _path(path: Path) -> Part:
+def _path(path: Path, predicate: Predicate) -> Part:
     there = table_columns.requested if path.side == "request" else table_columns.answered
-    return lambda columns, _: possible(columns, path.apis, there(columns))
+
+    def evaluate(columns: TableColumns, _: Context) -> Bounds:
+        if columns.messages is None or not path.in_columns:
+            return possible(columns, path.apis, there(columns))
+        return decided(values_match(columns.messages.path(path.need), predicate))
+
+    return evaluate

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from captures.arrays import Int32s, Int64s
 from captures.exchanges import Flag
 from captures.exchanges.columns import NO_VALUE, ExchangeColumns, RaggedArray
+from captures.exchanges.columns.builders import PathValues
 from captures.filters import predicates, table_columns
 from captures.filters.context import Context
 from captures.filters.groups import INFERRED
@@ -369,6 +370,15 @@ def _test_distinct(values: NDArray[Any], predicate: Predicate) -> Mask:
     distinct, inverse = np.unique(values, return_inverse=True)
     answers = np.fromiter(map(predicate.holds, distinct.tolist()), np.bool_, len(distinct))
     return np.asarray(answers[inverse])
+
+
+def values_match(found: PathValues, predicate: Predicate) -> Mask:
+    """Return a mask of the rows with a matching value of a path."""
+    numbers, others = found.column("numbers"), found.column("values")
+    assert isinstance(numbers, RaggedArray)
+    assert isinstance(others, RaggedArray)
+    fits = _tested(found.texts, predicate)[others.values]
+    return numbers.any(_test_distinct(numbers.values, predicate)) | others.any(fits)
 
 
 def _expected(

@@ -259,7 +259,7 @@ FIELDS: tuple[Field, ...] = (
           decide.decoded("transactions"), many=True, mentions="transaction", example="transactional_id == payments"),
     Field("producer_id", N, REQUEST, "producer IDs, including those in batch headers", reads.producer_ids,
           decide.decoded("producers"), many=True, mentions="producer", example="producer_id == 4711"),
-    Field("acks", N, REQUEST, "replicas that a Produce waits for", reads.acks, decide.decoded("acks"),
+    Field("acks", N, REQUEST, "replicas that a Produce waits for", reads.acks, decide.message_number("acks", "acks"),
           mentions="acks", domain=ACKS, choices=_acks, example="acks == ALL"),
     Field("throttle", D, RESPONSE, "throttle time announced by the response", reads.throttle,
           decide.message_number("throttle_time_ms", "throttle", factor=MS), mentions="throttle", response=True,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from datetime import tzinfo
 from typing import NamedTuple
@@ -26,6 +26,8 @@ from captures.filters.predicates import Mask
 from captures.filters.table_columns import TableColumns
 from dissectors.budget import LimitReached
 
+_WORTH_COLUMNS = 512
+"""Exchanges from which on columns of their messages are faster than decoding them one by one."""
 FILTERING = "the filter"
 """Name of the activity in reports of internal errors."""
 
@@ -64,8 +66,8 @@ class Filter:
 
     :ivar text: as written
     :ivar expanded: the same in the main grammar, without short forms
-    :ivar message_columns: columns of the messages (:data:`captures.exchanges.columns.COLUMNS`) that decide it, or a
-        part of it
+    :ivar message_columns: columns of the messages (:data:`captures.exchanges.columns.COLUMNS`, and paths) that decide
+        it, or a part of it
     :ivar needs_bodies: whether columns alone may leave rows undecided
     :ivar needs_groups: whether it tests groups, which are inferred better with :attr:`Context.groups`
     :ivar undecided: number of exchanges left undecided because of a limit, by its name
@@ -79,9 +81,9 @@ class Filter:
         self.text = text
         self.expanded = grammar.render(tree)
         self.needs_bodies = needs_bodies(self.bound)
-        fields = [field for field in fields_of(self.bound) if isinstance(field, Field)]
-        self.needs_groups = any(field.mentions == "group" for field in fields)
-        self.message_columns = {name for field in fields for name in field.column.messages}
+        fields = list(fields_of(self.bound))
+        self.needs_groups = any(isinstance(field, Field) and field.mentions == "group" for field in fields)
+        self.message_columns = {name for field in fields for name in _columns_of(field)}
         self._needs = _needs(self.bound)
         self._columns = compile_columns(self.bound)
         self._match = bodies.compile_bodies(self.bound)
@@ -237,7 +239,16 @@ class Filter:
         return self.mask(columns, context)
 
     def decide(self, reader: ExchangeReader, undecided: Int64s, context: Context) -> Iterator[int]:
-        """Yield the matching indexes among those that columns leave undecided."""
+        """Yield the matching indexes among those that columns of the table leave undecided, in any order."""
+        if self.message_columns and len(undecided) >= _WORTH_COLUMNS:
+            messages = ExchangeColumns(reader.capture, reader.rows[undecided], cached=False)
+            matches, rest = self.mask_of(reader, undecided, context, messages)
+            if not self.message_columns.isdisjoint(("topics", "partition_topics")):
+                # the names of IDs are those known up to each exchange
+                by_id = messages.topics_by_id()
+                matches, rest = matches & ~by_id, rest | by_id
+            yield from undecided[matches].tolist()
+            undecided = undecided[rest]
         read: Iterator[tuple[int, Exchange]]
         if self._needs is None:
             read = zip(undecided.tolist(), reader.several(undecided.tolist()), strict=True)
@@ -248,6 +259,13 @@ class Filter:
                 yield index
 
 
+def _columns_of(field: Field | Path) -> Sequence[str]:
+    """Return the columns of the messages that decide a test of a field."""
+    if isinstance(field, Field):
+        return field.column.messages
+    return (field.need,) if field.in_columns else ()
+
+
 def _needs(bound: binding.Bound) -> frozenset[str] | None:
     """Return the parts of bodies that a filter needs; None if it needs a full decode."""
     needs: set[str] = set()
@@ -255,7 +273,7 @@ def _needs(bound: binding.Bound) -> frozenset[str] | None:
         if isinstance(field, Path):
             if not field.projectable:
                 return None
-            needs.add(".".join((field.side, *(name for name, _ in field.steps))))
+            needs.add(field.need)
         elif field.column.needs is None:
             return None
         else:

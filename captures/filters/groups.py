@@ -21,6 +21,7 @@ import numpy as np
 
 from captures.arrays import Bools, Int32s, Int64s
 from captures.exchanges import Exchange, ExchangeReader
+from captures.exchanges.columns import ExchangeColumns
 from captures.exchanges.projected_reader import BLOCK_ROWS, ProjectedExchanges
 from captures.filters import table_columns
 from captures.filters.table_columns import TableColumns
@@ -39,6 +40,8 @@ INFERRING = "inferring its group"
 _NEEDS = frozenset(
     {"groups", "response.assignment", "response.active_tasks", "request.topology.subtopologies"}
 )
+_ASSIGNING = GROUP_HEARTBEATS | {ApiKey.SYNC_GROUP}
+"""APIs whose responses assign partitions."""
 _FETCH_NEEDS = frozenset({"request.topics"})
 MOST_MEMBERS = 64
 """Members remembered per client and group: a client that keeps crashing becomes a new member each time."""
@@ -70,11 +73,14 @@ class GroupInference:
     def learn(cls, reader: ExchangeReader) -> GroupInference:
         """Return the inference for a whole capture; only potentially relevant exchanges are decoded."""
         made = cls(reader.knowledge.topic_name)
-        deque(made.learning(reader), maxlen=0)
+        deque(made.learning(reader, ExchangeColumns(reader.capture, reader.rows)), maxlen=0)
         return made
 
-    def learning(self, reader: ExchangeReader) -> Iterator[None]:
-        """Learn from a whole capture, step by step: each takes some milliseconds."""
+    def learning(self, reader: ExchangeReader, messages: ExchangeColumns | None = None) -> Iterator[None]:
+        """Learn from a whole capture, step by step: each takes some milliseconds.
+
+        :param messages: columns of the messages of all exchanges, if they are kept; they are filled where needed
+        """
         reader.learn(len(reader))
         keys = reader.capture.table.column("api_key")[reader.rows]
         projected = ProjectedExchanges(reader, lambda key: _FETCH_NEEDS if key == ApiKey.FETCH else _NEEDS)
@@ -83,18 +89,31 @@ class GroupInference:
         def observing(
             read: Callable[[Int64s], Iterator[tuple[int, Exchange]]], chosen: Bools
         ) -> Iterator[None]:
+            for indexes in blocks(chosen):
+                for _, exchange in read(indexes):
+                    observe(exchange)
+                yield
+
+        def blocks(chosen: Bools) -> Iterator[Int64s]:
             numbers = np.flatnonzero(chosen) + reader.first
             for begin in range(0, len(numbers), BLOCK_ROWS):
                 # by number, because the oldest may have been dropped
                 indexes = numbers[begin : begin + BLOCK_ROWS] - reader.first
-                for _, exchange in read(indexes[indexes >= 0]):
-                    observe(exchange)
-                yield
+                yield indexes[indexes >= 0]
 
+        of_members = np.isin(keys, list(MEMBER_APIS))
+        if messages is not None:
+            yield from messages.preparing(["groups"])
+            self._observe_named(reader, np.arange(len(reader)), of_members, messages)
+        else:
+            for indexes in blocks(of_members):
+                columns = ExchangeColumns(reader.capture, reader.rows[indexes])
+                self._observe_named(reader, indexes, np.ones(len(indexes), np.bool_), columns)
+                yield
         # tasks depend on the topology sent before them; the order of all other exchanges does not matter
         ordered = keys == ApiKey.STREAMS_GROUP_HEARTBEAT
         yield from observing(projected.read, ordered)
-        yield from observing(projected.distinct, np.isin(keys, list(MEMBER_APIS)) & ~ordered)
+        yield from observing(projected.distinct, np.isin(keys, list(_ASSIGNING)) & ~ordered)
         if self.contested:
             # the partitions of a Fetch matter only if clients share a client ID
             yield from observing(projected.distinct, keys == ApiKey.FETCH)
@@ -103,6 +122,32 @@ class GroupInference:
     def contested(self) -> bool:
         """Whether some client speaks for more than one group, so that assignments have to distinguish them."""
         return any(len(groups) > 1 for groups in self._by_client.values())
+
+    def _observe_named(
+        self, reader: ExchangeReader, indexes: Int64s, chosen: Bools, messages: ExchangeColumns
+    ) -> None:
+        """Learn which connections and clients name which groups.
+
+        :param chosen: mask of the exchanges at `indexes` to learn from
+        :param messages: columns of the messages at `indexes`
+        """
+        table = TableColumns(reader.capture.table, reader.capture.endpoints, rows=reader.rows[indexes])
+        connections, hosts, _ = table.texts(table_columns.host(table_columns.client))
+        clients, client_ids, _ = table.texts(table_columns.client_id)
+        named, groups = messages.ragged("groups"), messages.texts("groups")
+        of_chosen = chosen[named.rows]
+        rows, codes = named.rows[of_chosen], named.values[of_chosen]
+        pairs = (connections[rows].astype(np.int64) << 32) + clients[rows]
+        _, first, inverse = np.unique(pairs, return_index=True, return_inverse=True)
+        distinct = np.unique(inverse * np.int64(len(groups)) + codes)
+        for of_pair, code in zip(
+            *(each.tolist() for each in np.divmod(distinct, len(groups) or 1)), strict=True
+        ):
+            row, group = rows[first[of_pair]], groups[code]
+            client = client_ids[clients[row]], hosts[connections[row]] or ""
+            assert group is not None
+            self._by_connection.setdefault(int(connections[row]), set()).add(group)
+            self._by_client.setdefault(client, set()).add(group)
 
     def observe(self, exchange: Exchange) -> None:
         """Learn from one exchange."""

@@ -295,6 +295,11 @@ def _comparisons(types: _PathTypes, operator: str, value: Value) -> list[Predica
         number = types.number(value)
         named = types.named(value.text) if number is None else []
         wanted = [number] if number is not None else [Fraction(one) for one in named]
+        if wanted and types.kinds and types.kinds <= _INTEGERS:
+            # columns compare intervals at once
+            return [
+                predicates.integers([each for one in wanted for each in predicates.compare(operator, one)])
+            ]
         for one in wanted:
             sign, constant = predicates.scalar(operator, one)
             alternatives.append(

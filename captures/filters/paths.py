@@ -77,6 +77,18 @@ class Path:
     embedded_at: int = 0
 
     @property
+    def need(self) -> str:
+        """The path as written, which is the need of :mod:`captures.exchanges.projected_reader` for it."""
+        steps = (name if index is None else f"{name}[{index}]" for name, index in self.steps)
+        return ".".join((self.side, *steps))
+
+    @property
+    def in_columns(self) -> bool:
+        """Whether its values make a column: not structs, and not bytes, which may be large."""
+        kinds = {field.type.value.kind for field in self.leaves}
+        return self.projectable and not kinds & {"bytes", "records"} and not any(map(inner, self.leaves))
+
+    @property
     def projectable(self) -> bool:
         """Whether the fields alone suffice: nothing inside records or embedded protocols, no secrets to mask."""
         secret = any(field.type.is_secret or field.type.content == "config_value" for field in self.leaves)

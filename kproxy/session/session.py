@@ -51,6 +51,8 @@ _UPDATE_SECONDS = 0.25
 _LOOK_SECONDS = 1.0
 _TOGETHER = 128
 """Exchanges that are filtered together; some milliseconds of work."""
+_TOGETHER_BY_COLUMNS = 2048
+"""The same for filters that columns of their messages decide."""
 _PROGRESS_SECONDS = 0.1
 
 
@@ -428,10 +430,11 @@ class Session:
         masks = wanted.mask_of(self._plain, indexes, self._context, messages)
         undecided = indexes[masks.undecided] + self._plain.first
         yield indexes[masks.matches] + self._plain.first, 1 - len(undecided) / len(indexes)
-        for begin in range(0, len(undecided), _TOGETHER):
-            part = undecided[begin : begin + _TOGETHER] - self._plain.first
+        together = _TOGETHER_BY_COLUMNS if wanted.message_columns and messages is None else _TOGETHER
+        for begin in range(0, len(undecided), together):
+            part = undecided[begin : begin + together] - self._plain.first
             found = list(wanted.decide(self._plain, part[part >= 0], self._context))
-            left = max(len(undecided) - begin - _TOGETHER, 0)
+            left = max(len(undecided) - begin - together, 0)
             yield np.array(found, np.int64) + self._plain.first, 1 - left / len(indexes)
 
     def moments(self, wanted: Filter | None, numbers: Int64s) -> Steps[Int64s]:
@@ -454,7 +457,7 @@ class Session:
 
     def _learn_groups(self) -> Steps[None]:
         groups = GroupInference(self._reader.knowledge.topic_name)
-        yield from groups.learning(self._plain)
+        yield from groups.learning(self._plain, self._kept_columns() if self.status.finished else None)
         self._groups = groups
         self._renew_context()
 
@@ -471,16 +474,18 @@ class Session:
 
     def _preparing(self, columns: Iterable[str]) -> Iterator[int]:
         """Fill columns of the messages of all exchanges, step by step; they are kept."""
+        return self._kept_columns().preparing(columns)
+
+    def _kept_columns(self) -> ExchangeColumns:
         if self._messages is None:
             names = self._reader.knowledge.topic_name
             self._messages = ExchangeColumns(self._capture, self._reader.rows, names=names)
-        return self._messages.preparing(columns)
+        return self._messages
 
     def _columns(self, names: Iterable[str]) -> Steps[ExchangeColumns]:
         for _ in self._preparing(names):
             yield
-        assert self._messages is not None
-        return self._messages
+        return self._kept_columns()
 
     async def set_order(self, order: Order | None) -> None:
         """Order the list; by number if None.

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from captures.arrays import Int64s
+from captures.arrays import Bools, Int64s
 from captures.exchanges.capture import Capture
 from captures.exchanges.capture_cache import CaptureCache
 from captures.exchanges.columns.arrays import NO_VALUE, GrowingArray, RaggedArray
@@ -35,6 +35,7 @@ from captures.exchanges.columns.builders import (
     FetchLimits,
     Groups,
     Members,
+    PathValues,
     ProblemsColumn,
     Records,
     Replica,
@@ -169,10 +170,19 @@ class ExchangeColumns:
 
     :param rows: rows of complete exchanges in the exchange table; None for all current ones
     :param names: names of topic IDs besides those found in the exchanges themselves
+    :param cached: whether the capture's cache keeps the columns
     """
 
-    def __init__(self, capture: Capture, rows: Int64s | None = None, *, names: Names | None = None) -> None:
+    def __init__(
+        self,
+        capture: Capture,
+        rows: Int64s | None = None,
+        *,
+        names: Names | None = None,
+        cached: bool = True,
+    ) -> None:
         self._capture = capture
+        self._cache = capture.cache if cached else None
         self._rows = GrowingArray(np.int64)
         self._rows.append(np.arange(len(capture.table)) if rows is None else rows)
         self._knowledge = SessionContext()
@@ -189,11 +199,12 @@ class ExchangeColumns:
 
     def prepare(self, names: Iterable[str]) -> None:
         """Fill columns, all in one pass over the capture."""
-        self._fill([self._maker(need) for name in names if (need := _NEEDS.get(name))])
+        deque(self.preparing(names), maxlen=0)
 
     def preparing(self, names: Iterable[str]) -> Iterator[int]:
         """Fill columns as :meth:`prepare` does, in steps of some milliseconds; yield the number of filled rows."""
-        yield from self._filling([self._maker(need) for name in names if (need := _NEEDS.get(name))])
+        needs = (name if name.startswith(_PATHS) else _NEEDS.get(name) for name in names)
+        yield from self._filling([self._maker(need) for need in needs if need])
 
     def extend(self, rows: Int64s) -> None:
         """Add rows of the table, such as those of :meth:`Capture.updates`; columns in use are filled at once."""
@@ -228,6 +239,20 @@ class ExchangeColumns:
         assert isinstance(maker, ColumnBuilder), "the columns of others are derived"
         self._fill([maker])
         return maker.column(name)
+
+    def path(self, need: str) -> PathValues:
+        """Return the values of a field by its path, filled first if needed."""
+        maker = self._maker(need)
+        assert isinstance(maker, PathValues)
+        self._fill([maker])
+        return maker
+
+    def topics_by_id(self) -> Bools:
+        """Return a mask of the rows that may name topics by ID."""
+        maker = self._maker(Topics.need)
+        assert isinstance(maker, Topics)
+        self._fill([maker])
+        return maker.by_id()
 
     def flat(self, name: str) -> Int64s:
         """Return a column with one value per row."""
@@ -274,7 +299,7 @@ class ExchangeColumns:
         if need == Software.need:
             table = self._capture.table
             return Software(lambda row: table.column("connection")[row])
-        return _PLAIN[need]()
+        return PathValues(need) if need.startswith(_PATHS) else _PLAIN[need]()
 
     def _topic_name(self, topic_id: str) -> str | None:
         found = self._knowledge.topic_name(topic_id)
@@ -292,7 +317,7 @@ class ExchangeColumns:
 
     def _pass(self, makers: list[Builder], start: int) -> Iterator[int]:
         """Fill some columns from a row on, all in one pass; yields between blocks of rows."""
-        cache = None if start else self._capture.cache
+        cache = None if start else self._cache
         if cache is not None:
             makers = [each for each in makers if not self._restored(each, cache)]
             if not makers:
@@ -436,6 +461,9 @@ def _has(need: str, key: int, version: int) -> bool:
         or paths_of(needs, key, known.response.nearest(version), "response")
     )
 
+
+_PATHS = tuple(f"{side}." for side in SIDES)
+"""The start of a path into a message, which is a need of its own."""
 
 _PLAIN: Mapping[str, type[ColumnBuilder]] = {
     each.need: each

@@ -7,7 +7,7 @@ it has no :data:`paths <captures.exchanges.projected_reader.NEEDS>`: their rows 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -33,6 +33,7 @@ from captures.meaning.payload import record_fields, record_paths, tally
 from dissectors.api_keys import ASKED_BY_REPLICAS, ApiKey
 from dissectors.session_context import TOPIC_NAMES, SessionContext, SessionFacts
 from dissectors.sides import SIDES, Side
+from dissectors.wire import ZERO_UUID
 
 Column = NDArray[Any] | RaggedArray
 
@@ -342,6 +343,54 @@ class Records(ColumnBuilder):
                 self._set(index, records=found.records, batches=found.batches, record_bytes=found.size)
 
 
+class PathValues(ColumnBuilder):
+    """The values of any field, by its path: integers, and codes of all other values.
+
+    :param need: the path with its side, such as ``response.topics[0].error_code``; None in the place of a value is none
+    """
+
+    lists: ClassVar = {"values": np.int32}
+    coded = frozenset({"values"})
+
+    def __init__(self, need: str) -> None:
+        super().__init__(numbers=TableBlocks(1))
+        self.need = need
+        self._side, *steps = need.split(".")
+        self._steps = [
+            (name, int(at[:-1]) if at else None) for name, _, at in (s.partition("[") for s in steps)
+        ]
+
+    def add(self, index: Index, parts: Parts, latency: Index) -> None:
+        part = parts.request if self._side == "request" else parts.response
+        if part is None:
+            return
+        numbers, own = self._columns["numbers"], (part.own or {}).get(self._steps[-1][0])
+        assert isinstance(numbers, TableBlocks)
+        if own is not None:
+            numbers.add(index, own[:, :, None])
+            return
+        found: list[Any] = [part.value]
+        for name, at in self._steps:
+            held = (each.get(name) if each.__class__ is dict else None for each in found)
+            found = [value for each in held for value in _elements(each, at)]
+        integers = [value for value in found if value.__class__ is int]
+        if integers:
+            count = len(np.atleast_1d(index))
+            numbers.add(index, np.tile(np.array(integers, np.int64)[:, None], (count, 1, 1)))
+        others = [
+            self.dictionary[value] for value in found if value is not None and value.__class__ is not int
+        ]
+        if others:
+            self._add(index, values=others)
+
+
+def _elements(value: Any, at: int | None) -> Sequence[Any]:
+    """Return the elements of an array, or one of them; without `at` also a value that is no array."""
+    if isinstance(value, list | tuple):
+        return value if at is None else value[at : at + 1]
+    return (value,) if at is None else ()
+
+
 class TextBuilder(ColumnBuilder):
     """Texts mentioned in the messages of an exchange, each once per row, as codes of a dictionary."""
 
@@ -409,6 +458,13 @@ class Topics(ColumnBuilder):
             partitions += numbers
             of_partitions += [code] * len(numbers)
         self._add(index, topics=codes, partitions=partitions, partition_topics=of_partitions)
+
+    def by_id(self) -> Bools:
+        """Return a mask of the rows with a topic that may be named by its ID, going by the length of the name."""
+        topics = super().column("topics")
+        assert isinstance(topics, RaggedArray)
+        may = np.array([len(text) == len(ZERO_UUID) for text in self.dictionary.texts], np.bool_)
+        return topics.any(may[topics.values])
 
     def end(self) -> None:
         super().end()

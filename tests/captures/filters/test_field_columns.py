@@ -9,6 +9,7 @@ from captures.exchanges import ExchangeReader
 from captures.exchanges.columns import ExchangeColumns
 from captures.exchanges.projected_reader import ProjectedExchanges
 from captures.filters import TableColumns, compile_filter
+from captures.filters import filter as filter_module
 from captures.filters.field_columns import DecidedBy
 from captures.filters.fields import FIELDS
 from tests.captures.recorded import CAPTURES
@@ -16,6 +17,7 @@ from tests.captures.recorded import CAPTURES
 FILTERS = (
     "error",
     "~e",
+    "acks == ALL",
     "error.any",
     "error == NOT_LEADER_OR_FOLLOWER",
     "error in {27, UNKNOWN_TOPIC_OR_PARTITION}",
@@ -50,19 +52,25 @@ FILTERS = (
     "api == Fetch and (partition == 1 or latency > 100ms)",
 )
 
-PROJECTED_ONLY = (
-    "error.message",
-    'codec != "none" and records',
-    "transactional_id",
-    "producer_id >= 0",
-    "acks == ALL",
+PATHS = (
     "request.topics.partitions.partition == 0",
-    "request.topics[0].partitions[1] exists",
+    "request.topics[0].partitions[1].partition exists",
     "response.topics.name ~ a",
     "response.throttle_time_ms == 0",
     "request.group_id exists and not response.error_code == 0",
     "response.api_keys.api_key == Fetch",
     "request.replica_state.replica_id >= 0",
+    "request.topics.partitions.committed_offset > 10 or response.responses.partitions.high_watermark in {3..9}",
+    "response.topics.topic_id ~ A or request.topics[1].partitions.fetch_offset > 0",
+    "request.acks exists and not request.acks == -1",
+)
+PROJECTED_ONLY = (
+    "error.message",
+    'codec != "none" and records',
+    "transactional_id",
+    "producer_id >= 0",
+    "request.topics[0].partitions[1] exists",
+    *PATHS,
 )
 
 
@@ -72,7 +80,7 @@ PROJECTED_ONLY = (
 def test_message_columns_decide_as_full_decodes_do(name, recording):
     found = recording(name)
     columns = found.with_messages
-    for text in FILTERS:
+    for text in (*FILTERS, *PATHS):
         wanted = compile_filter(text)
         matches, undecided = wanted.mask(columns, found.context)
         for exchange in found.bare:
@@ -87,9 +95,11 @@ def test_message_columns_decide_as_full_decodes_do(name, recording):
 @pytest.mark.turns(3)
 @pytest.mark.sample(3)
 @pytest.mark.parametrize("name", CAPTURES)
-def test_projected_bodies_decide_as_full_decodes_do(name, recording):
+def test_projected_bodies_decide_as_full_decodes_do(name, recording, monkeypatch):
     found = recording(name)
-    for text in FILTERS[::4] + PROJECTED_ONLY:
+    for number, text in enumerate((*FILTERS[::4], *FILTERS[::3], *PROJECTED_ONLY)):
+        # by columns of their messages, or one by one
+        monkeypatch.setattr(filter_module, "_WORTH_COLUMNS", 1 if number % 3 else 1 << 30)
         wanted = compile_filter(text)
         selected = wanted.select(ExchangeReader(found.capture, annotate=False), found.context)
         fitting = [x.number - 1 for x in found.bare if wanted.match(x, found.context)]
