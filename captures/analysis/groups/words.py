@@ -80,6 +80,8 @@ _NOTABLE = SECOND
 _REASON_LENGTH = 160
 _OWN_WORDS = ("a member ", "no member ", "no worker ", "it has ", "the ", "its trigger ", "all had ")
 """Starts of texts that are not names."""
+_BRIEF = (Trigger.MEMBER_JOINED, Trigger.MEMBER_LEFT, Trigger.UNKNOWN)
+"""Triggers whose sentences are so short that they are repeated for each member."""
 CAUSES_SHOWN = 3
 """Causes that the sentence of a rebalance names; the rest is counted."""
 _TAKERS_SHOWN = _AWAITED_SHOWN = 3
@@ -179,12 +181,16 @@ def _begun(text: str) -> str:
 
 
 def _causes(causes: list[Cause], labels: Labels) -> str:
-    clauses = []
-    for place, cause in enumerate(causes[:CAUSES_SHOWN]):
-        repeated = place > 0 and causes[place - 1].trigger is cause.trigger is Trigger.COOPERATIVE_FOLLOW_UP
-        clauses.append(
-            f"{labels.of(cause.member, cause.client)} did the same" if repeated else cause.sentence
-        )
+    clauses: list[str] = []
+    before: tuple[Trigger, str] | None = None
+    for cause in causes[:CAUSES_SHOWN]:
+        who = labels.of(cause.member, cause.client)
+        follow_up = cause.trigger is Trigger.COOPERATIVE_FOLLOW_UP
+        what = cause.trigger, "" if follow_up else cause.sentence.removeprefix(who)
+        same = f"{who} did the same" if follow_up else f"the same happened to {who}"
+        repeated = what == before and cause.trigger not in _BRIEF
+        clauses.append(same if repeated else cause.sentence)
+        before = what
     rest = len(causes) - CAUSES_SHOWN
     return "; then ".join(clauses) + (f"; and {words.counted(rest, 'more cause')}" if rest > 0 else "")
 

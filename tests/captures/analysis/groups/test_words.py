@@ -44,6 +44,20 @@ def test_timeouts_say_how_they_came(why: TimeoutCause | None, text: str) -> None
     assert told.endswith(text or "(session timeout 6 s)")
 
 
+def test_sessions_that_ended_alike_are_explained_once() -> None:
+    ended = [
+        cause(
+            Trigger.SESSION_TIMEOUT,
+            sentence=f"{who} was removed after 6 s without a heartbeat",
+            member=f"{who}-id",
+        )
+        for who in ("m1", "m2")
+    ]
+    assert said(rebalance(causes=ended)) == (
+        "m1 was removed after 6 s without a heartbeat; then the same happened to m2."
+    )
+
+
 def test_causes_come_in_their_order() -> None:
     causes = [cause(sentence=f"m{number} joined", member=f"m{number}-id") for number in range(1, 6)]
     assert said(rebalance(causes=causes)) == "m1 joined; then m2 joined; then m3 joined; and 2 more causes."
