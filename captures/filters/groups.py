@@ -103,7 +103,8 @@ class GroupInference:
 
         of_members = np.isin(keys, list(MEMBER_APIS))
         if messages is not None:
-            yield from messages.preparing(["groups"])
+            for _ in messages.preparing(["groups"]):
+                yield
             self._observe_named(reader, np.arange(len(reader)), of_members, messages)
         else:
             for indexes in blocks(of_members):

@@ -16,7 +16,8 @@ _OF_CONSUMERS = sorted(
     {ApiKey.FETCH, ApiKey.SHARE_FETCH, ApiKey.OFFSET_FETCH, ApiKey.FIND_COORDINATOR} | OF_MEMBERS
 )
 """APIs that producers and admin clients with the same client ID do not send."""
-_NEVER = int(np.iinfo(np.int64).max)
+NEVER = int(np.iinfo(np.int64).max)
+"""A time that never comes."""
 _LOOKED_AT = 4096
 """Events that are tested at once."""
 
@@ -84,7 +85,7 @@ class ConnectionActivity:
         self._capture = capture
         streams = capture.connections.streams
         times = np.stack((streams.fin_time, streams.reset_time))
-        self.closed: Int64s = np.min(np.where(times >= 0, times, _NEVER), axis=0)
+        self.closed: Int64s = np.min(np.where(times >= 0, times, NEVER), axis=0)
         """By stream, when its sender sent a FIN or RST; a time that never comes if it did not."""
         self._of_clients: dict[str, dict[str, Int64s]] = {}
         self._requests: dict[tuple[int, str], Requests] = {}
@@ -203,7 +204,7 @@ class ConnectionActivity:
         streams = [self._capture.client_stream(each) for each in range(len(self._capture.connections))]
         clients = np.array(streams, np.int64)
         client_closed, broker_closed = self.closed[clients], self.closed[clients ^ 1]
-        chosen = np.flatnonzero((broker_closed <= client_closed) & (broker_closed < _NEVER))
+        chosen = np.flatnonzero((broker_closed <= client_closed) & (broker_closed < NEVER))
         return self._split(broker_closed[chosen], chosen)
 
     def _split(self, times: Int64s, connections: Int64s) -> dict[str, Events]:

@@ -9,6 +9,7 @@ from enum import Enum
 from captures.analysis.groups.labels import Labels, counter_of, partitions, task_names, transfers
 from captures.analysis.groups.model import AwaitedMember, GroupTimeline, Rebalance, Wait
 from captures.analysis.groups.vocabulary import Certainty, Kind, SessionEnd, TimeoutCause, Trait, Trigger
+from captures.analysis.groups.words import CAUSES_SHOWN
 from captures.meaning import words
 from captures.names import Names
 from captures.time_format import Clock, span
@@ -119,16 +120,19 @@ def _every(rebalance: Rebalance, timeline: GroupTimeline, labels: Labels, cut: _
         yield Fact(
             "because of", f"{rebalance.because_of.id}: {words.line(rebalance.because_of.sentence)}", Tone.ODD
         )
-    end = rebalance.cause.session_end
-    if end is not None:
-        yield Fact("silence", _silence(end))
-    for cause in rebalance.causes[1:]:
+    ends = [(cause, cause.session_end) for cause in rebalance.causes if cause.session_end is not None]
+    for cause, end in ends:
+        whose = f"{labels.of(cause.member, cause.client)}: " if len(ends) > 1 else ""
+        yield Fact("silence", whose + _silence(end))
+    for place, cause in enumerate(rebalance.causes[1:], 1):
         unsure = "" if cause.certainty is Certainty.OBSERVED else f" ({cause.certainty})"
-        yield Fact("also", f"{cause.trigger}: {words.line(cause.sentence)}{unsure}")
+        named = labels.of(cause.member, cause.client) if cause.member or cause.client else ""
+        # the sentence of the rebalance contains those of its first causes
+        text = f" {named}".rstrip() if place < CAUSES_SHOWN else f": {words.line(cause.sentence)}"
+        yield Fact("also", f"{cause.trigger}{text}{unsure}")
     for each in rebalance.awaited:
         yield Fact("awaited", _awaited(each, timeline, labels), Tone.TROUBLE)
     yield Fact("waited", _waits(rebalance, labels, cut))
-    yield Fact("slowest", _slowest(rebalance, labels))
     yield Fact("moved", _moved(rebalance, labels, cut))
     yield Fact("tasks", _tasks(rebalance, labels, cut))
     yield Fact("status", words.line("; ".join(rebalance.status)), Tone.ODD)
@@ -143,7 +147,7 @@ def _every(rebalance: Rebalance, timeline: GroupTimeline, labels: Labels, cut: _
 
 def _silence(end: SessionEnd) -> str:
     """Return the evidence for the end of a session, and the alternatives."""
-    unknown = ["why it fell silent is not known"] if end.cause is TimeoutCause.UNKNOWN else []
+    unknown = ["the capture does not show why it fell silent"] if end.cause is TimeoutCause.UNKNOWN else []
     evidence = "; ".join([*unknown, *end.evidence])
     return words.line(evidence + "".join(f"; or else {text}" for text in end.alternatives))
 
@@ -190,24 +194,12 @@ def _waits(rebalance: Rebalance, labels: Labels, cut: _TextJoiner) -> str:
 
 def _parts(wait: Wait) -> str:
     # the member that opened it knew of it at once
-    named = ("told after", wait.notified or None), ("join", wait.join), ("sync", wait.sync)
+    learned = None if wait.notified == wait.total else wait.notified or None
+    named = ("learned after", learned), ("join", wait.join), ("sync", wait.sync)
     known = words.listed(f"{name} {span(time)}" for name, time in named if time is not None)
     return " ".join(
         filter(None, ["" if wait.total is None else span(wait.total), f"({known})" if known else ""])
     )
-
-
-def _slowest(rebalance: Rebalance, labels: Labels) -> str:
-    """Return which member joined last; empty for the newer kinds of groups, where no member waits for all others."""
-    slowest = rebalance.slowest
-    if (
-        slowest is None
-        or slowest.late is None
-        or len(rebalance.waits) < 2
-        or rebalance.kind is not Kind.CLASSIC
-    ):
-        return ""
-    return f"{labels.of(slowest.member, slowest.client)} joined {span(slowest.late)} after it began"
 
 
 def _moved(rebalance: Rebalance, labels: Labels, cut: _TextJoiner) -> str:
@@ -244,8 +236,8 @@ def _delay(rebalance: Rebalance, timeline: GroupTimeline) -> str:
         return ""
     left = (rebalance.end or rebalance.time) + rebalance.delay - timeline.last
     still = f", {span(left)} of it left" if rebalance is timeline.rebalances[-1] and left > 0 else ""
-    limit = f"{span(rebalance.delay)} for a lost worker (scheduled.rebalance.max.delay.ms)"
-    return f"{partitions(rebalance.unassigned)} wait {limit}{still}"
+    limit = f"{span(rebalance.delay)} for a lost worker (scheduled.rebalance.max.delay.ms){still}"
+    return f"{limit}; until then nothing runs {partitions(rebalance.unassigned)}"
 
 
 def _consumed_on(count: int) -> str:

@@ -204,12 +204,16 @@ class HeldUp(NamedTuple):
 
     :ivar member: member ID
     :ivar client: client ID, or address without one
-    :ivar duration: ns from the coordinator's request to revoke until the member confirmed it
+    :ivar duration: ns from the coordinator's request to revoke until the member confirmed it, or the next bump
+    :ivar places: the partitions that it had to revoke
+    :ivar released: whether the member confirmed it
     """
 
     member: str
     client: str
     duration: int
+    places: frozenset[TopicPartition] = frozenset()
+    released: bool = True
 
 
 class Because(NamedTuple):

@@ -22,11 +22,13 @@ class Closing(NamedTuple):
     :ivar after: ns after its last sign of life; negative if shortly before
     :ivar by_client: whether the client closed first
     :ivar reset: whether it was an RST
+    :ivar answered: whether the other side closed, too, or acknowledged it, within a second; True if unknown
     """
 
     after: int
     by_client: bool
     reset: bool
+    answered: bool = True
 
 
 class UnacknowledgedData(NamedTuple):
@@ -137,11 +139,15 @@ def _closed_in_order(seen: SilenceFacts) -> SessionEnd | None:
 def _died(seen: SilenceFacts) -> SessionEnd | None:
     if not seen.client_closed:
         return None
-    sent = "it sent neither LeaveGroup nor the end of its fetch session"
+    evidence = [*_closed(seen), "it sent neither LeaveGroup nor the end of its fetch session"]
+    alternatives = []
     if seen.quiet:
-        alternatives = (f"it was shut down cleanly: {seen.quiet} sends no LeaveGroup",)
-        return SessionEnd(TimeoutCause.PROCESS_DIED, Certainty.POSSIBLE, alternatives, (*_closed(seen), sent))
-    return SessionEnd(TimeoutCause.PROCESS_DIED, evidence=(*_closed(seen), sent))
+        alternatives.append(f"it was shut down cleanly: {seen.quiet} sends no LeaveGroup")
+    if not all(each.answered for each in seen.closings):
+        evidence.append("the broker did not react to the end of its connection within a second")
+        alternatives.append("its host or the network had gone down before")
+    certainty = Certainty.POSSIBLE if alternatives else Certainty.INFERRED
+    return SessionEnd(TimeoutCause.PROCESS_DIED, certainty, tuple(alternatives), tuple(evidence))
 
 
 def _unreachable(seen: SilenceFacts) -> SessionEnd | None:

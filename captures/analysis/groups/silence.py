@@ -17,7 +17,7 @@ from operator import attrgetter
 
 import numpy as np
 
-from captures.analysis.groups.activity import ConnectionActivity
+from captures.analysis.groups.activity import NEVER, ConnectionActivity
 from captures.analysis.groups.farewells import CapturedAddresses, Farewells, NamedCoordinators
 from captures.analysis.groups.labels import Labels
 from captures.analysis.groups.model import Cause, GroupMember, GroupTimeline, Rebalance
@@ -180,8 +180,18 @@ class _Connections:
             elif end >= silence.since - _MARGIN:
                 first = client if client_closed <= broker_closed else client ^ 1
                 reset = int(self._capture.connections.streams.reset_time[first]) == end
-                found.append(Closing(end - silence.since, client_closed <= broker_closed, reset))
+                answered = reset or self._answered(first)
+                found.append(Closing(end - silence.since, client_closed <= broker_closed, reset, answered))
         return sorted(found), still_open
+
+    def _answered(self, stream: int) -> bool:
+        """Return whether the receiver of a FIN closed its side within a second or acknowledged it; True if unknown."""
+        closed, other = self._activity.closed, stream ^ 1
+        if closed[other] < NEVER:
+            return bool(closed[other] - closed[stream] <= _MARGIN)
+        streams = self._capture.connections.streams
+        sent, acknowledged = int(streams.next_seq[stream]), int(streams.ack[other])
+        return min(sent, acknowledged) < 0 or int(_ahead(np.array([acknowledged]), sent)[0]) > 0
 
     def _others(self, silence: Silence, closings: list[Closing]) -> tuple[int, bool]:
         """Return how many other connections a broker ended with the member's, and whether it answered on others."""

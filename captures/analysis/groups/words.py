@@ -80,7 +80,11 @@ _NOTABLE = SECOND
 _REASON_LENGTH = 160
 _OWN_WORDS = ("a member ", "no member ", "no worker ", "it has ", "the ", "its trigger ", "all had ")
 """Starts of texts that are not names."""
-_CAUSES_SHOWN = _TAKERS_SHOWN = _AWAITED_SHOWN = 3
+_BRIEF = (Trigger.MEMBER_JOINED, Trigger.MEMBER_LEFT, Trigger.UNKNOWN)
+"""Triggers whose sentences are so short that they are repeated for each member."""
+CAUSES_SHOWN = 3
+"""Causes that the sentence of a rebalance names; the rest is counted."""
+_TAKERS_SHOWN = _AWAITED_SHOWN = 3
 
 _OF_SILENCE = {
     TimeoutCause.BROKER_GONE: "the broker had closed its connection first: the broker was down, not the member",
@@ -177,14 +181,18 @@ def _begun(text: str) -> str:
 
 
 def _causes(causes: list[Cause], labels: Labels) -> str:
-    clauses = []
-    for place, cause in enumerate(causes[:_CAUSES_SHOWN]):
-        repeated = place > 0 and causes[place - 1].trigger is cause.trigger is Trigger.COOPERATIVE_FOLLOW_UP
-        clauses.append(
-            f"{labels.of(cause.member, cause.client)} did the same" if repeated else cause.sentence
-        )
-    rest = len(causes) - _CAUSES_SHOWN
-    return "; then ".join(clauses + ([f"{rest} more"] if rest > 0 else []))
+    clauses: list[str] = []
+    before: tuple[Trigger, str] | None = None
+    for cause in causes[:CAUSES_SHOWN]:
+        who = labels.of(cause.member, cause.client)
+        follow_up = cause.trigger is Trigger.COOPERATIVE_FOLLOW_UP
+        what = cause.trigger, "" if follow_up else cause.sentence.removeprefix(who)
+        same = f"{who} did the same" if follow_up else f"the same happened to {who}"
+        repeated = what == before and cause.trigger not in _BRIEF
+        clauses.append(same if repeated else cause.sentence)
+        before = what
+    rest = len(causes) - CAUSES_SHOWN
+    return "; then ".join(clauses) + (f"; and {words.counted(rest, 'more cause')}" if rest > 0 else "")
 
 
 def _outcome(rebalance: Rebalance, labels: Labels) -> list[str]:
@@ -205,7 +213,10 @@ def _done(rebalance: Rebalance, labels: Labels) -> str:
     held = rebalance.held_up
     slow = ""
     if held is not None and held.duration >= _NOTABLE:
-        slow = f"{labels.of(held.member, held.client)} took {span(held.duration)} to release partitions for others"
+        who, what = labels.of(held.member, held.client), partitions(held.places)
+        slow = f"{who} took {span(held.duration)} to release {what} for others"
+        if not held.released:
+            slow = f"{who} had not released {what} for others {span(held.duration)} after it was asked to"
     if rebalance.duration is None or rebalance.duration < _NOTABLE:
         return slow
     return f"all had their partitions after {span(rebalance.duration)}" + (f": {slow}" if slow else "")
@@ -238,12 +249,13 @@ def _held_up(rebalance: Rebalance, labels: Labels) -> str:
     who = labels.of(slowest.member, slowest.client)
     known, asked = slowest.notified, slowest.asked
     if known is None or asked is None:
-        return f"{who} was the last to join, {span(late)} after it began"
+        return f"{who} was the last to join, {span(late)} after the rebalance began"
     if asked - known < _NOTABLE:
         return (
-            f"{who} learned of it only with its next heartbeat, after {span(known)} (heartbeat.interval.ms)"
+            f"the others waited {span(known)} for {who}, which learned of it only with its next heartbeat "
+            "(heartbeat.interval.ms)"
         )
-    return f"{who} kept the others waiting: it knew after {span(known)}, and joined only {span(asked - known)} later"
+    return f"{who} kept the others waiting: it joined {span(asked - known)} after it had learned of the rebalance"
 
 
 def _for_more(rebalance: Rebalance) -> int:

@@ -212,7 +212,7 @@ class Causes:
     def _removed(self, membership: Membership, time: int) -> Cause:
         """Return the cause for a member that neither left nor was silent or late: an admin may have removed it."""
         refused = membership.refused(ErrorCode.UNKNOWN_MEMBER_ID)
-        text = f"{self._labels.of(membership.member)} was removed, and it was not captured why"
+        text = f"{self._labels.of(membership.member)} was removed, and the capture does not show why"
         return self._of_unknown(membership, time, text, refused)
 
     def _silent(self, membership: Membership, time: int, since: int, number: int) -> Cause:

@@ -95,7 +95,7 @@ class Rejoins:
             return self._cause_of(join, Trigger.LEADER_REJOINED, Certainty.OBSERVED, why, *numbers)
         if self._differs(join, before):
             why, numbers = self._of_worker(join, orders, new)
-            why = why or "it says something else of itself"
+            why = why or "its metadata changed"
             return self._cause_of(join, Trigger.SUBSCRIPTION_CHANGED, Certainty.INFERRED, why, *numbers)
         return None
 
@@ -118,7 +118,7 @@ class Rejoins:
     def _second_round(
         self, join: Join, certainty: Certainty, stopped: frozenset[TopicPartition] = frozenset()
     ) -> Cause:
-        gave_up = f"stopped {partitions(stopped)}" if stopped else "given up what others are to have"
+        gave_up = f"stopped {partitions(stopped)}" if stopped else "revoked the partitions that others get"
         why = f"it has {gave_up} (second round of a cooperative rebalance)"
         cause = self._cause_of(join, Trigger.COOPERATIVE_FOLLOW_UP, certainty, why)
         # the member's own reason adds nothing
@@ -140,7 +140,8 @@ class Rejoins:
         known = next((other.config_offset for other in earlier if other.config_offset is not None), None)
         changed = known is not None and known != join.config_offset
         if orders.delay and not changed:
-            return f"the {span(orders.delay)} were over in which the group waits for a lost worker", []
+            limit = f"{span(orders.delay)}, scheduled.rebalance.max.delay.ms"
+            return f"the delay for a lost worker was over ({limit})", []
         if not changed or known is None:
             return "", []
         workers = dict.fromkeys(membership.client for membership in self._memberships)
@@ -148,7 +149,7 @@ class Rejoins:
         if changes:
             return self._configured(changes, new), sorted({change.number for change in changes})
         return (
-            f"{partitions(new)} came to be" if new else "the configuration of connectors or tasks changed",
+            f"{partitions(new)} appeared" if new else "the configuration of connectors or tasks changed",
             [],
         )
 
@@ -192,7 +193,7 @@ class Rejoins:
         more = sorted({*join.subscription.topics} - {*former})
         less = sorted({*former} - {*join.subscription.topics})
         clauses = [f"subscribes to {words.some(map(words.line, more))} now"] if more else []
-        clauses += [f"does not subscribe to {words.some(map(words.line, less))} any more"] if less else []
+        clauses += [f"no longer subscribes to {words.some(map(words.line, less))}"] if less else []
         return f"it {' and '.join(clauses)}" if clauses else None
 
     def _former(self, join: Join, before: Generation) -> tuple[str, ...] | None:
@@ -244,11 +245,11 @@ class Rejoins:
             why = f"Metadata lacked {words.line(topic)} for {span(lacked)}, as it does after a broker was restarted"
             return self._cause_of(join, Trigger.PARTITIONS_CHANGED, Certainty.INFERRED, why, change.number)
         if not after:
-            why = f"{words.line(topic)} is not there any more"
+            why = f"{words.line(topic)} no longer exists"
         elif change.before is None:
             why = f"it only now learned that {words.line(topic)} has {words.counted(after, 'partition')}"
         elif not before:
-            why = f"{words.line(topic)} is there now, with {words.counted(after, 'partition')}"
+            why = f"{words.line(topic)} exists now, with {words.counted(after, 'partition')}"
         else:
             why = f"{words.line(topic)} has {words.counted(after, 'partition')} now, {before} before"
         return self._cause_of(join, Trigger.PARTITIONS_CHANGED, Certainty.OBSERVED, why, change.number)
@@ -263,7 +264,7 @@ class Rejoins:
                 Certainty.INFERRED,
                 "its metadata changed, though its topics have as many partitions as before",
             )
-        return Certainty.OBSERVED, "its subscribed topics have other partitions than before"
+        return Certainty.OBSERVED, "the partitions of its topics changed"
 
     def _gave_up(self, join: Join, before: Generation) -> bool:
         """Return whether a member has revoked the partitions that the assignment took from it, and keeps the rest."""

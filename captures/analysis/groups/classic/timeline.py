@@ -409,6 +409,10 @@ def _add_rebalances(
         found = causes.of(transition)
         if found:
             timeline.rebalances.append(stories.rebalance(transition, found))
+    for rebalance in timeline.rebalances[:-1]:
+        # a member that joined and got no assignment
+        unserved = any(wait.join is not None and wait.sync is None for wait in rebalance.waits)
+        rebalance.overtaken |= rebalance.end is None and unserved
     if workers is not None:
         workers.concluded()
     if transitions and timeline.rebalances:
@@ -436,7 +440,7 @@ def _conclude(
     timeline.complete = latest.whole and all(memberships.of(member).seen for member in members)
     speaking = sum(1 for member in timeline.members if member.connections)
     if speaking < len(timeline.members):
-        timeline.seen.append(f"{speaking} of {len(timeline.members)} members were seen speaking")
+        timeline.seen.append(f"requests of {speaking} of {len(timeline.members)} members were captured")
     if not latest.whole:
         timeline.seen.append(f"how many members generation {latest.id} has was not captured")
     first = generations[0]

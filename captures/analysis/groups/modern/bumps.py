@@ -175,7 +175,8 @@ class EpochCounter:
         bump = Bump(time=reason.time, reasons=[reason])
         # Kafka 4.3 begins with epoch 1, and answers the first member with that if it has no assignment yet: regular
         # expressions are resolved, and tasks of a streams group assigned, a moment later
-        bump.late = waits and epoch <= 1 and self._kind is not Kind.SHARE
+        resolves = self._kind is Kind.STREAMS or (reason.lane is not None and bool(reason.lane.pattern))
+        bump.late = waits and epoch <= 1 and resolves
         if epoch <= 0:
             counting.add(bump)  # the mock cluster of librdkafka sends this before it has an assignment
         elif not counting.open and counting.sure < 0:

@@ -239,8 +239,8 @@ class Epochs:
         if rejoined is not None:
             reason.trigger, reason.certainty = Trigger.MAX_POLL_EXCEEDED, Certainty.POSSIBLE
             reason.text = (
-                f"left, and joined again after {span(rejoined - beat.time)}: it does so if its application did not "
-                "poll within max.poll.interval.ms"
+                f"left, and joined again after {span(rejoined - beat.time)}, as a member does if its application "
+                "did not poll within max.poll.interval.ms"
             )
             reason.alternatives = ("its application unsubscribed, and subscribed again",)
         return reason

@@ -101,7 +101,7 @@ def unknown(shown: BumpEvidence, count: int, coordinator: str) -> Reason:
     :param count: number of bumps
     :param coordinator: broker that became the coordinator meanwhile; empty if none
     """
-    seen = "the epoch went up" if count == 1 else f"the epoch went up by {count}"
+    seen = "the epoch increased" if count == 1 else f"the epoch increased by {count}"
     unseen = _UNSEEN
     if bool(shown.lost) != bool(shown.gained):
         unseen = _LOST if shown.lost else _GAINED

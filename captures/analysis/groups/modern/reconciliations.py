@@ -95,10 +95,10 @@ class UncapturedMembers:
             timeline.seen.append(f"the capture begins in epoch {epochs.counter.first}")
         if self.strangers and self.missing:
             missing = partitions(self.missing)
-            timeline.seen.append(f"{missing} are with members that were not seen speaking")
+            timeline.seen.append(f"{missing} belong to members that were not captured")
         elif not timeline.complete:
             count = len(epochs.roster.present)
-            missing = f"{words.counted(count, 'member')} seen speaking at the end; " if count else ""
+            missing = f"{words.counted(count, 'member')} at the end; " if count else ""
             timeline.seen.append(f"{missing}whether there are more was not captured")
 
     def _expected(self, members: list[MemberTimeline], time: int) -> frozenset[TopicPartition]:
@@ -223,6 +223,7 @@ class Reconciliations:
             ],
             held_up=_held_up(bump, members, until),
         )
+        rebalance.overtaken = end is None and following is not None
         if following is None:
             rebalance.awaited = self._awaited(bump, members, settled)
             rebalance.running = bool(rebalance.awaited) or self._in_between(rebalance, members)
@@ -359,13 +360,17 @@ def _held_up(bump: Bump, members: Iterable[tuple[MemberTimeline, Membership]], u
     """Return the member that took longest to revoke partitions before the next bump; None if none was seen to."""
     found = []
     for lane, membership in members:
-        since: int | None = None
+        asked: State | None = None
         for state in lane.states_after(bump.time):
             if state.at >= until:
                 break
-            if since is not None and state.since is None:
-                found.append(HeldUp(membership.member, lane.client, state.at - since))
-            since = state.since
+            if asked is not None and asked.since is not None and state.since is None:
+                held = asked.held_back
+                found.append(HeldUp(membership.member, lane.client, state.at - asked.since, held))
+            asked = state
+        if asked is not None and asked.since is not None:
+            held = asked.held_back
+            found.append(HeldUp(membership.member, lane.client, until - asked.since, held, released=False))
     return max(found, key=lambda each: each.duration, default=None)
 
 

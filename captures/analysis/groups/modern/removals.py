@@ -126,7 +126,7 @@ class Removals:
             trigger=Trigger.UNKNOWN,
             certainty=Certainty.POSSIBLE,
             time=shown.time,
-            text="was no member any more, though it had not been silent",
+            text="was no longer a member, though it had not been silent",
             lane=lane,
             member=lane.member,
             numbers=(shown.number,),

@@ -116,14 +116,14 @@ class TopicChanges:
     # ------------------------------------------------------------ in assignments
     def _appeared(self, shown: BumpEvidence) -> TopicReason | None:
         """Return the reason if new partitions appear; otherwise None."""
-        if self._kind is not Kind.CONSUMER or not self._had:
+        if self._kind is not Kind.CONSUMER:
             return None
         fresh = {place for place in shown.gained if place.topic not in self._had} if self._whole() else ()
         grown = {place for place in shown.gained if self._was_created(place, shown)}
         if not grown and not fresh:
             return None
         news = "the topic has more partitions than before" if grown else "the topic is new to the group"
-        return _changed(shown, f"{partitions(grown or fresh)} came to be: {news}", Certainty.INFERRED)
+        return _changed(shown, f"{partitions(grown or fresh)} appeared: {news}", Certainty.INFERRED)
 
     def _was_created(self, place: TopicPartition, shown: BumpEvidence) -> bool:
         """Return whether a partition follows all earlier ones of its topic."""
@@ -139,7 +139,7 @@ class TopicChanges:
         """Return the reason if a streams group no longer misses topics; otherwise None."""
         if self._missing is None or not MISSING.isdisjoint(shown.status):
             return None
-        text = "the topics that the topology needs are there now, which the coordinator had missed"
+        text = "the topics that the topology needs exist now; they were missing before"
         return _changed(shown, text, Certainty.INFERRED, self._missing)
 
     def given_out(self, shown: BumpEvidence, *, removed: bool) -> TopicReason | None:
@@ -154,13 +154,11 @@ class TopicChanges:
             return None
         new = {place for place in shown.gained if place.partition not in self._had.get(place.topic, ())}
         if new and self._whole():
-            text = (
-                f"{partitions(new)} could be given to members: the state of these share partitions was set up"
-            )
+            text = f"share partitions {partitions(new)} were initialised, so that members could get them"
             return _changed(shown, text, Certainty.INFERRED)
         if new or not removed:
             return None
-        text = f"{partitions(shown.gained)} were with nobody: the coordinator gave them out again"
+        text = f"{partitions(shown.gained)} had no member: the coordinator assigned them again"
         # it does so when it answers a heartbeat
         return _changed(replace(shown, since=shown.time), text, Certainty.INFERRED)
 

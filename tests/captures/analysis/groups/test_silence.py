@@ -80,10 +80,16 @@ class Member:
         self.at(seconds)
         self.made.acknowledge(self.came, from_client=True, position=self.sent)
 
-    def closes(self, seconds: float, flags: int = FIN, *, from_client: bool = True) -> None:
+    def closes(
+        self, seconds: float, flags: int = FIN, *, from_client: bool = True, answered: float | None = 0.001
+    ) -> None:
+        """One side closes, and so does the other `answered` seconds later; None if it does not."""
         self.at(seconds)
-        position, ack = (self.sent, self.came) if from_client else (self.came, self.sent)
-        self.made.put(from_client, position, ack, flags | ACK)
+        ends = (self.sent, self.came) if from_client else (self.came, self.sent)
+        self.made.put(from_client, *ends, flags | ACK)
+        if answered is not None and flags == FIN:
+            self.at(seconds + answered)
+            self.made.put(not from_client, ends[1], ends[0] + 1, FIN | ACK)
 
 
 def written(folder: Path, *members: Member) -> Capture:
@@ -124,6 +130,20 @@ def test_a_process_that_dies_closes_its_connections(tmp_path: Path, flags: int) 
     member.beats(1, 2, 3)
     member.closes(3.7, flags)
     assert cause(written(tmp_path, member)) is TimeoutCause.PROCESS_DIED
+
+
+@pytest.mark.parametrize("answered", [None, 12.0])
+def test_a_process_that_ends_after_its_network_is_perhaps_not_what_died_first(
+    tmp_path: Path, answered: float | None
+) -> None:
+    """As recorded at a host whose network is cut before its process is killed: its FIN is answered late or never."""
+    member = Member()
+    member.beats(1, 2, 3)
+    member.closes(3.2, answered=answered)
+    found = end(written(tmp_path, member))
+    assert (found.cause, found.certainty) == (TimeoutCause.PROCESS_DIED, Certainty.POSSIBLE)
+    assert found.alternatives == ("its host or the network had gone down before",)
+    assert found.evidence[-1] == "the broker did not react to the end of its connection within a second"
 
 
 def test_a_connection_that_is_closed_after_the_timeout_does_not_explain_it(tmp_path: Path) -> None:

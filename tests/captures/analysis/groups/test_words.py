@@ -44,9 +44,23 @@ def test_timeouts_say_how_they_came(why: TimeoutCause | None, text: str) -> None
     assert told.endswith(text or "(session timeout 6 s)")
 
 
+def test_sessions_that_ended_alike_are_explained_once() -> None:
+    ended = [
+        cause(
+            Trigger.SESSION_TIMEOUT,
+            sentence=f"{who} was removed after 6 s without a heartbeat",
+            member=f"{who}-id",
+        )
+        for who in ("m1", "m2")
+    ]
+    assert said(rebalance(causes=ended)) == (
+        "m1 was removed after 6 s without a heartbeat; then the same happened to m2."
+    )
+
+
 def test_causes_come_in_their_order() -> None:
     causes = [cause(sentence=f"m{number} joined", member=f"m{number}-id") for number in range(1, 6)]
-    assert said(rebalance(causes=causes)) == "m1 joined; then m2 joined; then m3 joined; then 2 more."
+    assert said(rebalance(causes=causes)) == "m1 joined; then m2 joined; then m3 joined; and 2 more causes."
 
 
 def test_second_rounds_are_explained_once() -> None:
@@ -63,7 +77,7 @@ def test_who_kept_the_others_waiting() -> None:
         Wait("m2-id", "m2", notified=0, asked=0, join=13 * SECOND),
     ]
     assert said(rebalance(waits=waits)) == (
-        "m2 joined. m1 kept the others waiting: it knew after 500 ms, and joined only 12.5 s later."
+        "m2 joined. m1 kept the others waiting: it joined 12.5 s after it had learned of the rebalance."
     )
 
 
@@ -73,10 +87,13 @@ def test_who_learnt_of_it_late_is_not_blamed() -> None:
         Wait("m2-id", "m2", notified=0, asked=0, join=2 * SECOND),
     ]
     assert said(rebalance(waits=waits)) == (
-        "m2 joined. m1 learned of it only with its next heartbeat, after 2 s (heartbeat.interval.ms)."
+        "m2 joined. The others waited 2 s for m1, which learned of it only with its next heartbeat "
+        "(heartbeat.interval.ms)."
     )
     unseen = [Wait("m1-id", "m1", asked=2 * SECOND, join=1), waits[1]]
-    assert said(rebalance(waits=unseen)) == "m2 joined. m1 was the last to join, 2 s after it began."
+    assert (
+        said(rebalance(waits=unseen)) == "m2 joined. m1 was the last to join, 2 s after the rebalance began."
+    )
 
 
 def test_who_left_in_the_middle_was_waited_for() -> None:

@@ -49,9 +49,22 @@ def test_who_held_a_reconciliation_up_is_named() -> None:
     assert (told.held_up.member, round(told.held_up.duration / SECOND)) == ("m1", 12)
     assert told.slowest is not None
     assert told.slowest.member == "m1"
-    assert "all had their partitions after 16 s: m1 took 12 s to release partitions for others" in (
+    assert "all had their partitions after 16 s: m1 took 12 s to release orders-1 for others" in (
         told.sentence.lower()
     )
+
+
+def test_who_did_not_release_its_partitions_before_the_next_rebalance_is_named() -> None:
+    talk = two()
+    talk.enter("m3", 41, 3)
+    talk.heartbeat("m2", 43, 2, 3)
+    talk.heartbeat("m1", 44, 2, 2, {"orders": [0]})
+    talk.quiet("m1", 46, 54, 2)
+    talk.go("m3", 56)
+    told = talk.timeline().rebalances[-2]
+    assert (told.end, told.overtaken) == (None, True)
+    assert "m1 had not released orders-1 for others 12 s after it was asked to" in told.sentence
+    assert "the next rebalance began before it had ended" in told.sentence
 
 
 def test_a_subscription_that_a_heartbeat_tells_is_the_trigger_also_where_the_capture_begins() -> None:

@@ -17,7 +17,7 @@ def test_epochs_that_nothing_explains_are_one_story() -> None:
         Trigger.UNKNOWN,
         None,
     )
-    assert told.cause.sentence == "the epoch went up by 5, and the capture does not show why"
+    assert told.cause.sentence == "the epoch increased by 5, and the capture does not show why"
     # it is not known when it was: between the two heartbeats
     assert 37 < (seconds(told.time) or 0) < 42
 
@@ -40,7 +40,7 @@ def test_who_has_no_partitions_that_were_seen_was_not_captured() -> None:
     assert (timeline.complete, story(talk).trigger, story(talk).size) == (False, Trigger.UNKNOWN, None)
     assert timeline.seen == [
         "the capture begins in epoch 5",
-        "orders 1-3 are with members that were not seen speaking",
+        "orders 1-3 belong to members that were not captured",
     ]
 
 

@@ -45,6 +45,18 @@ def test_more_partitions_show_in_what_members_are_given() -> None:
     assert told.moved == [Move(TopicPartition("orders", 4), "", "m1")]
 
 
+def test_the_first_topic_of_a_group_shows_in_what_members_are_given() -> None:
+    """Its members subscribed before the topic existed, and ask for its metadata by ID, if at all."""
+    talk = ModernTalk()
+    talk.enter("m1", 0, 1)
+    talk.quiet("m1", 5, 20, 1)
+    talk.heartbeat("m1", 25, 1, 2, {"orders": [0, 1, 2]})
+    told = story(talk)
+    assert (told.trigger, told.certainty) == (Trigger.PARTITIONS_CHANGED, Certainty.INFERRED)
+    assert told.cause.sentence == "orders 0-2 appeared: the topic is new to the group"
+    assert told.moved == [Move(place, "", "m1") for place in sorted(places("orders", 0, 1, 2))]
+
+
 def test_a_change_of_topics_explains_one_epoch() -> None:
     talk = two()
     talk.metadata("m1", 41, {"orders": 6})
