@@ -170,10 +170,8 @@ def _incident_of(capture: Capture, outage: _Outage) -> Incident:
     begin, back, brokers, gone, vain = outage
     effects = []
     if gone:
-        which = {1: "its connection", 2: "both its connections"}.get(
-            len(gone), f"all its {len(gone):,} connections"
-        )
-        effects.append(f"closed {which} at once")
+        which = {1: "its connection", 2: "both its connections at once"}
+        effects.append(f"closed {which.get(len(gone), f'all its {len(gone):,} connections at once')}")
     refused = sum(attempt.outcome is Outcome.REFUSED for attempt in vain)
     if refused:
         effects.append(f"refused {words.counted(refused, 'attempt')} to connect")
