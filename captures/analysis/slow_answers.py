@@ -10,6 +10,7 @@ import numpy as np
 from captures.analysis.decision_columns import DecisionColumns
 from captures.arrays import Bools, Int64s
 from captures.exchanges import Exchange, ExchangeTable
+from captures.meaning.exchange import number
 from dissectors.api_keys import CONNECTING, GROUP_HEARTBEATS, ApiKey
 from dissectors.units import SECOND
 
@@ -32,6 +33,7 @@ class SlowAnswer(NamedTuple):
     :ivar time: time of the request
     :ivar end: time of the response
     :ivar excess: ns beyond its designed wait
+    :ivar throttled: whether a quota delayed it, and thereby the ones after it on the connection
     """
 
     time: int
@@ -42,6 +44,7 @@ class SlowAnswer(NamedTuple):
     key: int
     api: str
     excess: int
+    throttled: bool = False
 
 
 class SlowAnswers:
@@ -60,7 +63,8 @@ class SlowAnswers:
         excess = latency - exchange.wait
         if excess >= LEAST:
             found = exchange.time, exchange.end, exchange.number, exchange.connection, exchange.broker
-            self.found.append(SlowAnswer(*found, key, exchange.api, excess))
+            throttled = number(exchange.response_body, "throttle_time_ms", 0) > 0
+            self.found.append(SlowAnswer(*found, key, exchange.api, excess, throttled))
 
     def merge(self, other: SlowAnswers) -> None:
         """Add the responses found among other exchanges."""

@@ -1,10 +1,11 @@
-"""The same answers, however a capture is read: ``python -m tests.lanes.readings [NAME...]``.
+"""The same answers, however a capture is read: ``python -m tests.lanes.readings [RECORDING...]``.
 
-Of each recording in ``tests/data/groups`` (or those that fit a pattern), what one reading tells is compared with
+RECORDING is a file, or a pattern for names in ``tests/data/groups``; without any, all of those are read. The answers of
+one reading are compared with
 
-* what ``incidents --follow`` has told in the end of the same bytes from a pipe, but for the numbers of exchanges, which
-  are numbered as they become complete in a capture that grows
-* the tables that the tasks of Spark make of its byte ranges: rebalances, incidents, findings and others of the whole
+* the last reports of ``incidents --follow`` when the same bytes come from a pipe, except for the numbers of exchanges,
+  which follow the order of completion in a growing capture
+* the tables that Spark tasks make of its byte ranges: rebalances, incidents, findings and others of the whole capture
 
 The exit code is 1 if anything differs.
 """
@@ -23,7 +24,7 @@ from typing import Any
 import click
 import zstandard
 
-from tests.captures.spark.judged import judged
+from tests.captures.spark.judged import built
 from tests.captures.spark.test_judged import by_one
 from tests.captures.tables.kit import GROUPS
 
@@ -34,12 +35,12 @@ Incident = dict[str, Any]
 
 
 def followed_otherwise(path: Path) -> Iterator[str]:
-    """Yield the incidents of one reading that following did not tell in the end as one reading does."""
-    told = {
+    """Yield the incidents of one reading whose last report with ``--follow`` differs."""
+    reported = {
         (each["kind"], each["begin"]): each for each in _incidents("--follow", "-", stdin=_unpacked(path))
     }
     for each in _incidents(str(path)):
-        if told.get((each["kind"], each["begin"])) != each:
+        if reported.get((each["kind"], each["begin"])) != each:
             yield f"followed: {each['kind']} {each['begin']}: {each['sentence']}"
 
 
@@ -58,32 +59,39 @@ def _without_numbers(incident: Incident) -> Incident:
 
 
 def _unpacked(path: Path) -> bytes:
-    return zstandard.ZstdDecompressor().stream_reader(path.read_bytes()).read()
+    packed = path.read_bytes()
+    return zstandard.ZstdDecompressor().stream_reader(packed).read() if path.suffix == ".zst" else packed
 
 
 def dealt_otherwise(path: Path) -> Iterator[str]:
-    """Yield the tables that tasks make otherwise than one reading does."""
-    whole, parts = by_one(path), judged([path], _RANGE, _TASKS)
+    """Yield the tables that differ between tasks and one reading."""
+    whole, parts = by_one(path), built([path], _RANGE, _TASKS)
     for table in sorted(whole.keys() | parts.keys()):
         if whole.get(table) != parts.get(table):
             yield f"by ranges: {table}"
 
 
 @click.command(help=__doc__)
-@click.argument("names", nargs=-1)
-def main(names: tuple[str, ...]) -> None:
+@click.argument("recordings", nargs=-1)
+def main(recordings: tuple[str, ...]) -> None:
     wrong = 0
-    paths = [
-        path
-        for path in sorted(GROUPS.glob("*.pcap.zst"))
-        if any(fnmatchcase(path.name.partition(".")[0], name) for name in names or ("*",))
-    ]
+    paths = [path for recording in recordings or ("*",) for path in _matching(recording)]
     for path in paths:
         for difference in (*followed_otherwise(path), *dealt_otherwise(path)):
             wrong += 1
             click.echo(f"{path.name}: {difference}")
     click.echo(f"{len(paths)} recordings, {wrong} differences")
     sys.exit(bool(wrong) or not paths)
+
+
+def _matching(recording: str) -> list[Path]:
+    if Path(recording).is_file():
+        return [Path(recording)]
+    return [
+        path
+        for path in sorted(GROUPS.glob("*.pcap.zst"))
+        if fnmatchcase(path.name.partition(".")[0], recording)
+    ]
 
 
 if __name__ == "__main__":

@@ -18,10 +18,15 @@ from captures.analysis.incidents.periods import Period, Periods
 from captures.exchanges import Capture
 from captures.meaning import words
 from captures.time_format import span
+from dissectors.units import SECOND
 
 _LEAST = 2
 """Fewest connections that end together, if no failed attempt shows that the broker was down."""
+_AT_ONCE = SECOND // 10
+"""ns within which they end: a broker that stops closes all its sockets in a loop, which takes milliseconds."""
 _SHOWN = 20
+_CUT = "the network between it and its clients was cut"
+_CLOSED = "it closed them for another reason, and no client connected meanwhile"
 _TIME = attrgetter("time")
 
 
@@ -132,7 +137,7 @@ def _outages(capture: Capture, name: str, broker: _Broker) -> Iterator[_Outage]:
             len(broker.failed) if back is None else bisect_left(broker.failed, back, key=_TIME),
         )
         refused_soon = vain.start < vain.stop and broker.failed[vain.start].time - time <= GONE
-        if not refused_soon and (gone.stop - gone.start < _LEAST or back is None):
+        if not refused_soon and (back is None or not _closed_at_once(capture, broker.over[gone])):
             continue
         over_until = capture.latest if back is None else back
         ended_together = [connection for _, connection in broker.over[gone]]
@@ -144,6 +149,18 @@ def _outages(capture: Capture, name: str, broker: _Broker) -> Iterator[_Outage]:
         yield _Outage(early[0].time, _first(broker.accepted, early[-1].time), (name,), [], early)
 
 
+def _closed_at_once(capture: Capture, over: list[tuple[int, int]]) -> bool:
+    """Return whether a broker closed several connections together, as if it stopped.
+
+    It closes one that has just begun because of a failed authentication or an unknown version.
+    """
+    if len(over) < _LEAST or over[-1][0] - over[0][0] > _AT_ONCE:
+        return False
+    # a TLS client announces its end by an alert, and then the broker closes the connection first
+    began, tls = capture.connections.first_time, capture.decryption.tls
+    return all(connection not in tls and time - began[connection] >= SOON for time, connection in over)
+
+
 def _first(times: list[int], since: int) -> int | None:
     place = bisect_left(times, since)
     return times[place] if place < len(times) else None
@@ -153,18 +170,17 @@ def _incident_of(capture: Capture, outage: _Outage) -> Incident:
     begin, back, brokers, gone, vain = outage
     effects = []
     if gone:
-        which = {1: "its connection", 2: "both its connections"}.get(
-            len(gone), f"all its {len(gone):,} connections"
-        )
-        effects.append(f"closed {which} at once")
+        which = {1: "its connection", 2: "both its connections at once"}
+        effects.append(f"closed {which.get(len(gone), f'all its {len(gone):,} connections at once')}")
     refused = sum(attempt.outcome is Outcome.REFUSED for attempt in vain)
     if refused:
         effects.append(f"refused {words.counted(refused, 'attempt')} to connect")
     if len(vain) > refused:
         effects.append(f"did not answer {words.counted(len(vain) - refused, 'attempt')} to connect")
-    state = "went down and was not seen again" if back is None else f"was down for {span(back - begin)}"
+    possible = not vain or (not refused and not gone)
+    was, went = ("may have been", "may have gone") if possible else ("was", "went")
+    state = f"{went} down and was not seen again" if back is None else f"{was} down for {span(back - begin)}"
     how = f": it {' and '.join(effects)}" if effects else ""
-    silent_only = bool(vain) and not refused and not gone
     return broker_incident(
         IncidentKind.BROKER_OUTAGE,
         capture,
@@ -172,7 +188,7 @@ def _incident_of(capture: Capture, outage: _Outage) -> Incident:
         back,
         brokers,
         f"{state}{how}",
-        certainty=Certainty.POSSIBLE if silent_only else Certainty.INFERRED,
-        alternatives=("the network between it and its clients was cut",) if silent_only else (),
+        certainty=Certainty.POSSIBLE if possible else Certainty.INFERRED,
+        alternatives=(_CUT if vain else _CLOSED,) if possible else (),
         connections=tuple([*gone, *(attempt.connection for attempt in vain)][:_SHOWN]),
     )

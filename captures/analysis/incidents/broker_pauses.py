@@ -15,36 +15,56 @@ from captures.analysis.slow_answers import AT_ONCE, LEAST, SlowAnswer
 from captures.exchanges import Capture
 from captures.meaning import words
 from captures.time_format import span
+from dissectors.api_keys import ApiKey
 from dissectors.units import SECOND
 
 _TOGETHER = SECOND
 """ns within which a resuming broker answers everything that waited."""
-_LEAST = 2
-"""Fewest connections with waiting requests: a single one may have been held up by its own work."""
+_ALONE = 3 * SECOND
+"""Shortest pause in ns that a single connection shows: disks and followers often delay Produce by less."""
+_CUT = "the network between it and its clients was cut"
+_WORK = "one of these requests took long, and the others waited for it"
 _SHOWN = 20
 _END = attrgetter("end")
 
 
 def broker_pauses(
-    capture: Capture, slow: Sequence[SlowAnswer], nodes: Mapping[str, frozenset[int]]
+    capture: Capture,
+    slow: Sequence[SlowAnswer],
+    outages: Sequence[Incident],
+    nodes: Mapping[str, frozenset[int]],
 ) -> Iterator[Incident]:
-    """Yield the times in which brokers paused.
+    """Yield the times in which brokers paused, or may have paused.
+
+    Requests on a single connection may have waited for something else, such as a follower, so they show a pause only if
+    no other incident of a broker explains it. Of several such brokers, the one that was silent longest may have paused,
+    and the others may have waited for it.
 
     :param slow: slow answers
+    :param outages: outages of brokers
     :param nodes: node IDs of broker addresses, as far as known: a broker pauses on all of its listeners
     """
     late: dict[object, list[SlowAnswer]] = {}
     for answer in sorted(slow, key=_END):
         late.setdefault(nodes.get(answer.broker, answer.broker), []).append(answer)
-    late = {node: mine for node, mine in late.items() if any(map(_at_once, mine))}
+    found: list[Incident] = []
+    possible: list[Incident] = []
     for mine, times in zip(late.values(), _answered(capture, late, nodes), strict=True):
         place = 0
         while place < len(mine):
             until = bisect_right(mine, mine[place].end + _TOGETHER, key=_END)
-            pause = _pause(mine[place:until], times)
-            if pause is not None:
-                yield _incident(capture, *pause, mine[place:until])
+            together = mine[place:until]
+            begin, end = _silence(together, times)
+            alone = len({each.connection for each in together}) == 1
+            if not alone and end - begin >= LEAST and any(each.key in AT_ONCE for each in together):
+                found.append(_incident(capture, begin, end, together))
+            elif alone and end - begin >= _ALONE and len(together) > 1 and not _throttled(together):
+                possible.append(_possible_incident(capture, begin, end, together))
             place = until
+    for each in sorted(possible, key=lambda each: each.lasts(0), reverse=True):
+        if not any(other.overlaps(each.begin, each.begin + each.lasts(0)) for other in (*outages, *found)):
+            found.append(each)
+    yield from found
 
 
 def _answered(
@@ -64,16 +84,17 @@ def _answered(
         yield some.tolist()
 
 
-def _pause(late: Sequence[SlowAnswer], times: list[int]) -> tuple[int, int] | None:
-    """Return start and end of the time without any response before the slow answers `late`; None if there is none."""
-    if len({each.connection for each in late}) < _LEAST or not any(map(_at_once, late)):
-        return None
+def _silence(late: Sequence[SlowAnswer], times: list[int]) -> tuple[int, int]:
+    """Return start and end of the longest time without any response before the slow answers `late`."""
     # requests near the end of the pause did not wait long, and may be answered first
     low = max(bisect_left(times, late[0].end - _TOGETHER) - 1, 0)
     near = times[low : bisect_right(times, late[0].end + _TOGETHER)]
     begin, end = max(pairwise(near), key=lambda gap: gap[1] - gap[0], default=(0, 0))
-    begin = max(begin, min(each.time for each in late))
-    return (begin, end) if end - begin >= LEAST else None
+    return max(begin, min(each.time for each in late)), end
+
+
+def _throttled(late: Sequence[SlowAnswer]) -> bool:
+    return any(each.throttled for each in late)
 
 
 def _incident(capture: Capture, begin: int, end: int, late: Sequence[SlowAnswer]) -> Incident:
@@ -88,14 +109,30 @@ def _incident(capture: Capture, begin: int, end: int, late: Sequence[SlowAnswer]
         f"paused for {span(end - begin)}: it answered nothing, and then "
         f"{words.counted(len(late), 'request')} on {words.counted(len(connections), 'connection')} at once",
         certainty=Certainty.POSSIBLE if resent else Certainty.INFERRED,
-        alternatives=("the network between it and its clients was cut",) if resent else (),
+        alternatives=(_CUT,) if resent else (),
         cut=tuple(connections) if resent else (),
         evidence=tuple(sorted(each.number for each in late))[:_SHOWN],
     )
 
 
-def _at_once(answer: SlowAnswer) -> bool:
-    return answer.key in AT_ONCE
+def _possible_incident(capture: Capture, begin: int, end: int, late: Sequence[SlowAnswer]) -> Incident:
+    connection = late[0].connection
+    resent = _resent(capture, connection)
+    writes = any(each.key == ApiKey.PRODUCE for each in late)
+    work = "a slow disk, or a follower that acks=all waits for, held up these writes" if writes else _WORK
+    return broker_incident(
+        IncidentKind.PROCESS_PAUSE,
+        capture,
+        begin,
+        end,
+        [late[0].broker],
+        f"may have paused for {span(end - begin)}: it answered nothing, and then {len(late):,} requests at once, "
+        "all on one connection",
+        certainty=Certainty.POSSIBLE,
+        alternatives=(work, *([_CUT] if resent else ())),
+        cut=(connection,) if resent else (),
+        evidence=tuple(sorted(each.number for each in late))[:_SHOWN],
+    )
 
 
 def _resent(capture: Capture, connection: int) -> bool:

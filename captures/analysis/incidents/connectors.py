@@ -90,6 +90,8 @@ def _name_cause(incident: Incident, rebalances: Iterable[Rebalance]) -> None:
     """Add the cause of the workers' nearest rebalance to a restart of tasks, if there was one at that time."""
     near = [each for each in rebalances if abs(each.time - incident.begin) <= FOLLOWS]
     if near:
-        cause = min(near, key=lambda each: abs(each.time - incident.begin)).cause
+        nearest = min(near, key=lambda each: abs(each.time - incident.begin))
+        cause = nearest.cause
+        incident.groups[nearest.group] = None
         incident.sentence = f"{incident.sentence.removesuffix('.')}: {cause.sentence}."
         incident.evidence = tuple(sorted({*incident.evidence, *cause.evidence}))

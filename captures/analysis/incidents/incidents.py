@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
@@ -9,7 +10,8 @@ from operator import attrgetter
 from captures.analysis.groups.calls import GroupCalls
 from captures.analysis.groups.context import PartitionCounts
 from captures.analysis.groups.labels import Labels, partitions, step
-from captures.analysis.groups.model import Because, GroupTimeline, Rebalance, Stop, TopicPartition
+from captures.analysis.groups.model import Because, Cause, GroupTimeline, Rebalance, Stop, TopicPartition
+from captures.analysis.groups.vocabulary import Trigger
 from captures.analysis.incidents.broker_outages import broker_outages
 from captures.analysis.incidents.broker_pauses import broker_pauses
 from captures.analysis.incidents.connectors import explained_by_workers
@@ -55,7 +57,7 @@ def find_incidents(
         outages = broker_outages(capture, nodes)
         outages += controllers.registrations.restarts(capture, outages, nodes)
         outages.sort(key=_BEGIN)
-        found = [*outages, *broker_pauses(capture, slow, nodes)]
+        found = [*outages, *broker_pauses(capture, slow, outages, nodes)]
         found = sorted([*found, *controllers.registrations.pauses(capture, found, nodes)], key=_BEGIN)
     found += controllers.incidents(found, nodes)
     by_broker: dict[str, list[Incident]] = {}
@@ -181,13 +183,8 @@ def _of_group(
 ) -> Iterator[Consequence]:
     group = words.line(name)
     for each in rebalances:
-        causes = list(
-            dict.fromkeys((cause.trigger, labels.of(cause.member, cause.client)) for cause in each.causes)
-        )
-        listed = ", ".join(f"{trigger} {who}".rstrip() for trigger, who in causes[:3])
-        more = f" and {len(causes) - 3} more" if len(causes) > 3 else ""
-        took = f", took {span(each.duration)}" if each.duration else ""
-        sentence = f"Group {group}, {step(each)}: {listed}{more}{took}."
+        took = f" for {span(each.duration)}" if each.duration else ""
+        sentence = f"Group {group} rebalanced{took} ({step(each)}): {_triggers(each, labels)}."
         yield Consequence("rebalance", group, each.time, sentence, tuple(each.evidence[:10]))
     stops = [*(stop for each in rebalances for stop in each.stopped), *pauses]
     if stops:
@@ -218,6 +215,19 @@ def _of_group(
             f"{words.counted(len(failures), 'commit')} of group {group} failed ({names}).",
             tuple(each.number for each in failures[:10]),
         )
+
+
+def _triggers(rebalance: Rebalance, labels: Labels) -> str:
+    """Return the triggers of a rebalance in words, without the reasons, which are those of the incident."""
+    by_trigger: dict[Trigger, list[Cause]] = {}
+    for cause in rebalance.causes:
+        by_trigger.setdefault(cause.trigger, []).append(cause)
+    parts = []
+    for trigger, causes in by_trigger.items():
+        who = words.several(name for cause in causes if (name := labels.of(cause.member, cause.client)))
+        several = f"{trigger.phrase} ({who})" if who else trigger.phrase
+        parts.append(several if len(causes) > 1 else re.split("; | \\(it says: ", causes[0].sentence)[0])
+    return "; ".join(parts)
 
 
 def _lagged(group: str, behind: Mapping[TopicPartition, int], stops: Sequence[Stop]) -> Consequence:

@@ -184,6 +184,10 @@ class Incident:
     def advice(self) -> str:
         return _IN_ORDER.get(self.kind, self.kind.advice) if self.in_order else self.kind.advice
 
+    def overlaps(self, begin: int, end: int) -> bool:
+        """Return whether it and a period, in ns since the epoch, have a moment in common."""
+        return self.begin <= end and (self.end is None or begin <= self.end)
+
     def lasts(self, now: int) -> int:
         """Return its duration in ns, up to `now` if its end was not seen."""
         return (now if self.end is None else self.end) - self.begin

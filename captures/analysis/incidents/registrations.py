@@ -152,7 +152,7 @@ class Registrations:
                     _complete(root, f"its new process registered (#{life.number})", life.number)
             for former, life in pairwise(mine):
                 same = former.incarnation and former.incarnation == life.incarnation
-                if not same and not any(_overlaps(each, former.end, life.begin) for each in known):
+                if not same and not any(each.overlaps(former.end, life.begin) for each in known):
                     root = outage_of(
                         former.end, life.begin, _addresses(node, nodes), "was restarted", node=node
                     )
@@ -178,7 +178,7 @@ class Registrations:
     ) -> Iterator[Incident]:
         """Yield the times in which a broker sent no heartbeats and that no known incident explains."""
         for begin, end, node, shown in sorted(self._silences):
-            if not any(_overlaps(each, begin, end) and concerns(each, node, nodes) for each in known):
+            if not any(each.overlaps(begin, end) and concerns(each, node, nodes) for each in known):
                 yield broker_incident(
                     IncidentKind.PROCESS_PAUSE,
                     capture,
@@ -198,16 +198,13 @@ def _ended_by(outage: Incident, life: _Life) -> bool:
     return outage.begin <= life.begin and (outage.end is None or life.begin <= outage.end + _SOON)
 
 
-def _overlaps(incident: Incident, begin: int, end: int) -> bool:
-    return incident.begin <= end and (incident.end is None or begin <= incident.end)
-
-
 def _addresses(node: int, nodes: Mapping[str, frozenset[int]]) -> list[str]:
     return sorted(broker for broker, of in nodes.items() if node in of)
 
 
 def _complete(outage: Incident, fact: str, shown: int) -> None:
     """Add a fact that a message states to an outage."""
-    outage.sentence = f"{outage.sentence.removesuffix('.')}; {fact}."
+    sentence = outage.sentence.replace(" may have been ", " was ", 1).replace(" may have gone ", " went ", 1)
+    outage.sentence = f"{sentence.removesuffix('.')}; {fact}."
     outage.evidence = tuple(dict.fromkeys((*outage.evidence, shown)))
     outage.certainty, outage.alternatives = Certainty.INFERRED, ()

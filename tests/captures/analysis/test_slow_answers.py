@@ -30,3 +30,13 @@ def test_a_long_poll_is_not_late() -> None:
     for latency in (5 * LEAST, 7 * LEAST):
         answers.add(exchange(ApiKey.FETCH, 4, latency=latency, wait=5 * LEAST))
     assert [each.excess for each in answers.found] == [2 * LEAST]
+
+
+@pytest.mark.parametrize(
+    ("response", "throttled"),
+    [({"throttle_time_ms": 1138}, True), ({"throttle_time_ms": 0}, False), (None, False)],
+)
+def test_an_answer_that_a_quota_delayed_is_marked(response: dict[str, int] | None, throttled: bool) -> None:
+    answers = SlowAnswers()
+    answers.add(exchange(ApiKey.PRODUCE, 9, request={}, response=response, latency=3 * LEAST))
+    assert [each.throttled for each in answers.found] == [throttled]

@@ -39,7 +39,7 @@ def shape(*arguments: str | Path) -> dict:
 def test_what_is_said_of_the_sample() -> None:
     text = run("--only", "session_timeouts", SAMPLE).stdout
     assert "\n1 finding: 1 medium.\n\nMEDIUM  (1 finding)\n" in text
-    assert "  m3 was removed from group gr2-java_eager_range once" in text
+    assert "  m3 was removed from group gr2-java_eager_range after" in text
     assert "its process ended without" in " ".join(text.split())
     assert "Could not be judged" not in text
 

@@ -108,7 +108,7 @@ def test_it_is_diagnosed_beside(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert view.conclude(capture, tally)
     err = capsys.readouterr().err
     assert (
-        "m3 was removed from group gr2-java_eager_range once after 6 s of silence: its process ended"
+        "m3 was removed from group gr2-java_eager_range after 6 s of silence: its process ended"
         in " ".join(err.split())
     )
     assert "#252" in err

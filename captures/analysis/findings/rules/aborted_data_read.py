@@ -127,9 +127,9 @@ class AbortedDataRead(Rule):
         for (client, topic), read in self._found.items():
             yield self.finding(
                 f"client {client}, topic {topic}",
-                f"Client {client} read {words.counted(read.records, 'record')} of {topic} "
-                f"({partitions_shown(read.partitions)}) that belong to "
-                f"{words.counted(read.seen.count, 'aborted transaction')}, as it reads uncommitted.",
+                f"Client {client} read {words.counted(read.records, 'record')} of "
+                f"{words.counted(read.seen.count, 'aborted transaction')} from {topic} "
+                f"({partitions_shown(read.partitions)}): it uses isolation.level=read_uncommitted.",
                 "Set isolation.level=read_committed on this consumer, unless it should see aborted records (as "
                 "monitoring and mirroring tools may).",
                 read.seen,

@@ -135,9 +135,7 @@ class AuthenticationFailures(Rule):
             sentence += f": {words.clipped(next(iter(refused.messages)), 120)}".rstrip(".")
         if seen.count >= self.limit("loop"):
             rate = seen.count * SECOND / max(seen.last - seen.first, SECOND)
-            sentence += (
-                f"; it tries again and again, {rate:.1f} times a second for {span(seen.last - seen.first)}"
-            )
+            sentence += f"; it retried {rate:.1f} times a second for {span(seen.last - seen.first)}"
         return self.finding(
             f"client {who}, {mechanism} at {shown}",
             f"{sentence}.",

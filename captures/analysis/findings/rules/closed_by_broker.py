@@ -36,14 +36,14 @@ _CASES = {
     Reason.NOT_AUTHENTICATED: _Case(
         Severity.HIGH,
         Certainty.POSSIBLE,
-        "without authentication, which the listener may expect (SASL)",
+        "the client had not authenticated, as the listener may require (SASL)",
         "See which listener the port belongs to and what it expects (listener.security.protocol.map), and set "
         "security.protocol and sasl.mechanism of the clients accordingly.",
     ),
     Reason.TOO_LARGE: _Case(
         Severity.HIGH,
         Certainty.INFERRED,
-        "in the middle of a request, which may be larger than it takes (socket.request.max.bytes)",
+        "a request was not complete, and may be larger than it accepts (socket.request.max.bytes)",
         "Make requests smaller (max.request.size, batch.size), or socket.request.max.bytes of the broker larger.",
     ),
     Reason.ACKS_0: _Case(

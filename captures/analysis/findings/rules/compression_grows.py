@@ -114,7 +114,7 @@ class CompressionGrows(Rule):
                 f"Batches that client {flow.client} compresses with {codec} for {flow.topic} are {growth:.0f}% "
                 f"larger than without ({words.volume(sampled.plain // sampled.sampled)} become "
                 f"{words.volume(sampled.packed // sampled.sampled)} on average, {sampled.sampled} of "
-                f"{words.counted(sampled.batches, 'batch', 'batches')} looked at).",
+                f"{words.counted(sampled.batches, 'batch', 'batches')} sampled).",
                 "Let batches become larger (linger.ms, batch.size), so that there is something to compress, or set "
                 "compression.type=none for this topic if its values are compressed or encrypted already.",
                 sampled.seen,

@@ -10,10 +10,11 @@ from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.common import some_of, unexpected, with_errors
 from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
 from captures.analysis.findings.keys import Key
-from captures.analysis.findings.rule import Rule, Scene, times
+from captures.analysis.findings.rule import Rule, Scene
 from captures.arrays import Bools
 from captures.exchanges import Exchange
 from captures.filters.lexer import quoted
+from captures.meaning import words
 from dissectors.error_codes import ErrorCode
 
 
@@ -49,7 +50,8 @@ class ControllerMoves(Rule):
             shown = self.scene.capture.names.shown(broker)
             yield self.finding(
                 f"broker {shown}",
-                f"{shown} answered {times(seen.count)} that it is not the controller, to {some_of(clients)}.",
+                f"{shown} refused {words.counted(seen.count, 'request')} of {some_of(clients)} because it is not the "
+                "controller.",
                 "A single change of controller is no problem. If there are many, find out why: its log, garbage "
                 "collection, the disk of its metadata log, quorum timeouts.",
                 seen,

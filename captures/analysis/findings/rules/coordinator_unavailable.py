@@ -146,8 +146,8 @@ class CoordinatorUnavailable(Rule):
                 ending += f"; the last time was {span(open_for)} after the first"
         return self.finding(
             subject,
-            f"{some_of(clients)} {'was' if len(clients) == 1 else 'were'} told {times(seen.count)} that there is no"
-            f" coordinator for {some_of(list(led))} ({error_names(codes)}){ending}.",
+            f"{some_of(clients)} found no coordinator for {some_of(list(led))} "
+            f"({error_names(codes)}, {times(seen.count)}){ending}.",
             _OF_SHARES if all(each.startswith(_SHARED) for each in led) else _OF_GROUPS,
             seen,
             filter_text=f"{with_errors(codes)}{of_clients(clients)}",

@@ -113,9 +113,9 @@ class DownConversion(Rule):
             if old.served and self._stored.get(flow.topic, 0) > old.magic:
                 yield self.finding(
                     f"client {flow.client}, topic {flow.topic}",
-                    f"The broker turns {flow.topic} (magic {self._stored[flow.topic]}) into magic {old.magic} for "
-                    f"client {flow.client}, which speaks Fetch v{versions}: {words.volume(old.size)} in "
-                    f"{words.counted(old.served.count, 'answer')}.",
+                    f"The broker converts {flow.topic} from magic {self._stored[flow.topic]} to magic {old.magic} for "
+                    f"client {flow.client}, which uses Fetch v{versions}: {words.volume(old.size)} in "
+                    f"{words.counted(old.served.count, 'response')}.",
                     "Update this client, or let it use newer versions of the protocol. Until then the conversion "
                     "costs the broker CPU and heap, and the client sees no record headers.",
                     old.served,

@@ -152,8 +152,8 @@ class EmptyFetches(Rule):
         return self.finding(
             f"client {line.client}",
             f"{share:.0f}% of the fetches of client {line.client} from {line.broker} returned empty, "
-            f"{fetching.busiest.rate:,.0f} of them a second at the most (it lets the broker wait {fetching.max_wait} "
-            f"ms for {words.counted(fetching.min_bytes, 'byte')}).",
+            f"up to {fetching.busiest.rate:,.0f} a second (fetch.max.wait.ms={fetching.max_wait}, "
+            f"fetch.min.bytes={fetching.min_bytes}).",
             "Let the broker wait longer: fetch.max.wait.ms=500 (librdkafka: fetch.wait.max.ms) with fetch.min.bytes "
             "of 1 or more; a poll with a short timeout does not need a short wait at the broker. A broker that "
             "answers before the wait is over has news without records, or trouble with a partition.",
@@ -165,9 +165,9 @@ class EmptyFetches(Rule):
     def _delayed(self, line: _Line, fetching: _FetchCounts) -> Finding:
         return self.finding(
             f"client {line.client}, min_bytes",
-            f"{words.counted(fetching.delayed.count, 'answer')} with records came to client {line.client} only as its "
-            f"fetch.max.wait.ms ({fetching.max_wait}) was over, as they were less than fetch.min.bytes "
-            f"({words.volume(fetching.min_bytes)}).",
+            f"Client {line.client} waited all of its fetch.max.wait.ms ({fetching.max_wait}) for "
+            f"{words.counted(fetching.delayed.count, 'response')} with records, which were less than its "
+            f"fetch.min.bytes ({words.volume(fetching.min_bytes)}).",
             "If delay matters more than the number of requests, lower fetch.min.bytes or fetch.max.wait.ms of this "
             "consumer; else this is as intended.",
             fetching.delayed,

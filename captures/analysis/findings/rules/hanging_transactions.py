@@ -288,11 +288,11 @@ class HangingTransactions(Rule):
         worst = max(partitions, key=lambda partition: partitions[partition].longest)
         longest, offset, end = partitions[worst].longest
         more = len(partitions) - 1
-        others = f" ({words.counted(more, 'other partition')} of it likewise)" if more else ""
+        others = f" (and of {words.counted(more, 'other partition')})" if more else ""
         return self.finding(
             f"topic {topic}",
-            f"The last stable offset of {topic}-{worst} stood at {offset:,} for {span(longest)} while there were "
-            f"records up to {end:,}{others}: a transaction is open there, and read_committed consumers get nothing "
+            f"The last stable offset of {topic}-{worst}{others} stood at {offset:,} for {span(longest)} while there "
+            f"were records up to {end:,}: a transaction is open there, and read_committed consumers get nothing "
             f"beyond it.",
             _ADVICE,
             together(stable.seen for stable in partitions.values()),

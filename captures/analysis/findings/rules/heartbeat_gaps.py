@@ -190,9 +190,8 @@ class HeartbeatGaps(Rule):
         for group, late in self._late.items():
             yield self.finding(
                 f"group {group}",
-                f"Nothing was heard from {named(late.clients)} in group {words.line(group)} for up to "
-                f"{span(late.longest)}, {late.share:.0f}% of the session timeout ({span(late.session)}), "
-                f"{times(late.seen.count)}.",
+                f"{named(late.clients)} sent nothing to group {words.line(group)} for up to {span(late.longest)}, "
+                f"{late.share:.0f}% of the session timeout ({span(late.session)}), {times(late.seen.count)}.",
                 "Look for pauses of that process (garbage collection, CPU limits) and a slow network; keep "
                 "heartbeat.interval.ms at a third of session.timeout.ms or less, or raise session.timeout.ms.",
                 late.seen,

@@ -23,8 +23,8 @@ class InconsistentProtocols(RefusedMembers):
     def sentence(self, group: str, code: int, refused: RefusedCalls) -> str:
         offered = f" with {listed(refused.offered)}" if refused.offered else ""
         return (
-            f"{listed(refused.clients)} could not join group {group}{offered}: the existing members have no assignor "
-            f"in common with that (refused {times(refused.seen.count)})."
+            f"{listed(refused.clients)} could not join group {group}{offered}: not all of its members support that "
+            f"(refused {times(refused.seen.count)})."
         )
 
     def advice(self, code: int) -> str:

@@ -85,5 +85,5 @@ class LongStops(GroupRule):
 
 def _rebalances(count: int, worst: Rebalance) -> str:
     if count == 1:
-        return f"a rebalance ({worst.trigger})"
-    return f"{count:,} rebalances (the longest time: {worst.trigger})"
+        return f"a rebalance ({worst.trigger.phrase})"
+    return f"{count:,} rebalances (the longest time: {worst.trigger.phrase})"

@@ -86,12 +86,12 @@ class MetadataStorms(Rule):
                 continue
             seen = asked.seen
             text = (
-                f"{client} asked for metadata {words.counted(seen.count, 'time')} within"
-                f" {span(seen.last - seen.first)}, up to {asked.busiest.count:,} times in ten seconds; the answers"
-                f" have {words.volume(asked.response_bytes)}"
+                f"{client} requested metadata {words.counted(seen.count, 'time')} within"
+                f" {span(seen.last - seen.first)}, up to {asked.busiest.count:,} times in ten seconds, and got"
+                f" {words.volume(asked.response_bytes)}"
             )
             if asked.all_topics:
-                text += f", and {asked.all_topics:,} of the requests ask for all topics"
+                text += f"; {words.counted(asked.all_topics, 'request')} asked for all topics"
             yield self.finding(
                 f"client {client}, host {host}",
                 f"{text}.",

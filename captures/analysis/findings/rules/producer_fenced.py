@@ -107,8 +107,8 @@ class ProducerFenced(Rule):
                 shown += f" and transactional_id == {quoted(who.transaction)}"
             yield self.finding(
                 f"client {who.client}{f', transactional ID {who.transaction}' if who.transaction else ''}",
-                f"Producer {who.client}{named} was shut out ({errors} in "
-                f"{words.counted(shut.seen.count, 'answer')}): {reason}.",
+                f"Producer {who.client}{named} was fenced ({errors} in "
+                f"{words.counted(shut.seen.count, 'response')}): {reason}.",
                 advice,
                 shut.seen,
                 filter_text=shown,

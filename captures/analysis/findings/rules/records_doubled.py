@@ -45,7 +45,7 @@ class RecordsDoubled(GroupRule):
         seen = Occurrences()
         for rebalance, refetched in found:
             seen.note(refetched.number, rebalance.time)
-        causes = sorted({str(rebalance.trigger) for rebalance, _ in found})
+        causes = sorted({rebalance.trigger.phrase for rebalance, _ in found})
         topics = sorted({refetched.place.topic for _, refetched in found})
         yield self.finding(
             subject_of(timeline),

@@ -27,7 +27,7 @@ _WHY = {
         "their processes",
         "shut down cleanly and stayed away longer than the session",
     ),
-    TimeoutCause.BROKER_GONE: ("the broker", "the broker", "had closed the connections before; it was down"),
+    TimeoutCause.BROKER_GONE: ("the broker", "the broker", "had closed the connections first: it was down"),
     TimeoutCause.PROCESS_LIVED: ("its process", "their processes", "continued, but not as that member"),
     TimeoutCause.PROCESS_DIED: ("its process", "their processes", "ended without leaving the group"),
     TimeoutCause.PROCESS_PAUSED: (
@@ -35,7 +35,7 @@ _WHY = {
         "their processes",
         "hung while its host kept answering",
     ),
-    TimeoutCause.UNREACHABLE: ("it", "they", "could no longer be reached"),
+    TimeoutCause.UNREACHABLE: ("it", "they", "became unreachable"),
     TimeoutCause.UNKNOWN: ("the capture", "the capture", "does not show why"),
 }
 _ADVICE = {
@@ -106,8 +106,8 @@ def _sentence(timeline: GroupTimeline, way: TimeoutCause, causes: list[Cause]) -
     silence = f" after {up_to}{span(max(silences))} of silence" if silences else ""
     one, several, what = _WHY[way]
     unsure = any(cause.session_end and cause.session_end.certainty is Certainty.POSSIBLE for cause in causes)
-    what = f"{what}, perhaps" if unsure and way is not TimeoutCause.UNKNOWN else what
+    what = f"probably {what}" if unsure and way is not TimeoutCause.UNKNOWN else what
     verb, whose = ("were", several) if len(members) > 1 else ("was", one)
-    how_often = "" if len(members) == len(causes) > 1 else f" {times(len(causes))}"
+    how_often = "" if len(members) == len(causes) else f" {times(len(causes))}"
     group = words.line(timeline.group)
     return f"{named(members)} {verb} removed from group {group}{how_often}{silence}: {whose} {what}."

@@ -174,11 +174,11 @@ class SlowFollowers(Rule):
             grouped: dict[str, list[int]] = {}
             for name, index in sorted(state.partitions):
                 grouped.setdefault(name, []).append(index)
-            far = f", {words.counted(state.farthest, 'record')} behind at most" if state.farthest > 0 else ""
+            far = f" and {words.counted(state.farthest, 'record')}" if state.farthest > 0 else ""
             yield self.finding(
                 f"broker {follower}",
-                f"Broker {follower} as a follower lagged up to {span(state.longest)} behind its leaders on"
-                f" {places.groups_text(grouped)}{far}.",
+                f"Follower {follower} was up to {span(state.longest)}{far} behind its leaders on "
+                f"{places.groups_text(grouped)}.",
                 "See whether the follower was paused (garbage collection, SIGSTOP), whether its disks and network are"
                 " fast enough, and num.replica.fetchers. After a broker restarts, this is normal until it has caught "
                 "up.",

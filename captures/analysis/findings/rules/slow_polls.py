@@ -34,7 +34,7 @@ _EXCEEDED = {
     ),
     Trigger.REBALANCE_TIMEOUT: (
         "left out",
-        "Group {group} continued without {names} {times}: it knew of the rebalance but did not join within {limit}.",
+        "Group {group} continued without {names} {times}: {they} knew of the rebalance but did not join in {limit}.",
     ),
 }
 """Subjects of findings beside the group, and their sentences."""
@@ -55,15 +55,15 @@ class _Undone(NamedTuple):
 _UNDONE = {
     Phase.NOT_JOINING: _Undone(
         "did not join",
-        "Group {group} waited up to {time} for {names}: it knew of the rebalance and sent heartbeats, but did not "
+        "Group {group} waited up to {time} for {names}: {they} knew of the rebalance and sent heartbeats, but did not "
         "join because the application did not poll.",
         _ADVICE,
     ),
     Phase.REVOKING: _Undone(
         "did not give up",
-        "In group {group}, {names} held partitions assigned to others for up to {time}: it sent heartbeats, but the "
+        "Group {group} waited up to {time} for {names} to give up partitions: {they} sent heartbeats, but the "
         "application did not poll, or could not commit.",
-        f"First check whether commits succeed (commit_failures), which come before. {_ADVICE}",
+        f"First check whether commits succeed (commit_failures): partitions are given up after them. {_ADVICE}",
     ),
 }
 
@@ -135,6 +135,7 @@ class SlowPolls(GroupRule):
             group=words.line(timeline.group),
             times=times(len(causes)),
             limit=limit_text,
+            they="they" if len({cause.member for cause in causes}) > 1 else "it",
         )
         return self.finding(
             f"{subject_of(timeline)}, {subject}",
@@ -155,6 +156,7 @@ class SlowPolls(GroupRule):
             undone.sentence.format(
                 group=words.line(timeline.group),
                 names=named(each.name for each in found),
+                they="they" if len({each.name for each in found}) > 1 else "it",
                 time=span(max(each.waited for each in found)),
             ),
             undone.advice,

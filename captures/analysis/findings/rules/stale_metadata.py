@@ -112,18 +112,17 @@ class StaleMetadata(Rule):
 
     def _finding(self, subject: str, episodes: _EpisodeGroup) -> Finding:
         seen, codes = together(episodes.seen), episodes.codes
-        were = "was" if len(episodes.clients) == 1 else "were"
-        text = f"{some_of(episodes.clients)} {were} refused {times(seen.count)} on {some_of(episodes.topics)}"
-        text += f" ({error_names(codes)})"
+        text = f"{some_of(episodes.clients)} got {error_names(codes)} {times(seen.count)}"
+        text += f" on {some_of(episodes.topics)}"
         if episodes.refreshes:
-            text += f", asked for metadata {times(episodes.refreshes)}"
+            text += f", refreshed metadata {times(episodes.refreshes)}"
         if episodes.open:
             text += ", and had no success after that"
             if episodes.open_for:
                 text += f"; the last error came {span(episodes.open_for)} after the first"
         else:
             text += (
-                f", and continued after {span(episodes.longest)}{' at most' if episodes.healed > 1 else ''}"
+                f", and continued after {'at most ' if episodes.healed > 1 else ''}{span(episodes.longest)}"
             )
         return self.finding(
             subject,

@@ -92,8 +92,8 @@ class ThrottledClients(Rule):
 
     def _finding(self, row: ThrottleRow, seen: Occurrences, *, waited: bool) -> Finding:
         text = (
-            f"{row.client} was throttled on {row.throttled:,} of {words.counted(row.responses, row.api + ' answer')},"
-            f" for {span(row.max_ms * MS)} at most and {span(row.total_ms * MS)} in all"
+            f"{row.throttled:,} of {words.counted(row.responses, row.api + ' response')} throttled {row.client}, "
+            f"for up to {span(row.max_ms * MS)}, {span(row.total_ms * MS)} in all"
         )
         if row.paused:
             text += f"; {words.counted(row.paused, 'request')} waited {span(row.paused_total)} for the end of a pause"

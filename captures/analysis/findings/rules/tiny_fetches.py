@@ -145,14 +145,12 @@ class TinyFetches(Rule):
             size = f"up to {words.volume(flow.largest)}" if flow.largest else "larger"
             if flow.longest >= self.limit("cut"):
                 stuck = [partition for partition, run in flow.runs.items() if run >= self.limit("cut")]
-                then = (
-                    f"it cannot read on in {partitions_shown(stuck)}" if stuck else "later it could read on"
-                )
+                then = f"it cannot continue in {partitions_shown(stuck)}" if stuck else "later it continued"
                 yield self.finding(
                     f"client {client}, topic {topic}, cut",
-                    f"Client {client} asks {topic} for {words.volume(flow.limit)} of a partition, and "
-                    f"{words.counted(flow.cut.count, 'answer')} held nothing but the beginning of one message "
-                    f"({size}): {then}.",
+                    f"Client {client} fetches at most {words.volume(flow.limit)} of a partition of {topic}, and "
+                    f"{words.counted(flow.cut.count, 'response')} contained only the start of one message ({size}): "
+                    f"{then}.",
                     "Raise max.partition.fetch.bytes (old consumers: fetch.message.max.bytes) above the largest "
                     "message, or update the client: since Fetch v3 the broker returns such a message whole.",
                     flow.cut,
@@ -165,9 +163,9 @@ class TinyFetches(Rule):
             ):
                 yield self.finding(
                     f"client {client}, topic {topic}",
-                    f"Client {client} asks {topic} for {words.volume(flow.limit)} of a partition, less than one batch "
-                    f"has ({size}): {flow.oversize.count:,} of {words.counted(flow.answers, 'answer')} held a single "
-                    "batch.",
+                    f"Client {client} fetches at most {words.volume(flow.limit)} of a partition of {topic}, less than "
+                    f"one batch ({size}): {flow.oversize.count:,} of {words.counted(flow.answers, 'response')} had a "
+                    "single batch.",
                     "Raise max.partition.fetch.bytes (default 1 MiB) and fetch.max.bytes of this consumer above the "
                     "size of the batches, so that one Fetch returns several.",
                     flow.oversize,

@@ -101,9 +101,8 @@ class TopicsAutoCreated(Rule):
             seen.count = 1
             yield self.finding(
                 f"topic {name}",
-                f"Topic {name} {came} client {missing.client} asked for it, with "
-                f"{words.counted(created.partitions, 'partition')} and {words.counted(created.replicas, 'replica')} "
-                "each.",
+                f"Topic {name} {came} client {missing.client} requested its metadata: "
+                f"{words.counted(created.partitions, 'partition')}, replication factor {created.replicas}.",
                 "Create topics explicitly (CreateTopics, with suitable partitions and replicas), and set "
                 "auto.create.topics.enable=false on the brokers.",
                 seen,

@@ -125,7 +125,7 @@ class UnreachableBrokers(Rule):
         severity, certainty = self.severity if lasting else Severity.MEDIUM, Certainty.OBSERVED
         if after:
             came_back = (
-                "; later ones were accepted" if before else "; it was not up yet, later ones were accepted"
+                "; later ones were accepted" if before else "; it was not up yet, and accepted later ones"
             )
             sentence += came_back
             severity = Severity.MEDIUM if before else Severity.LOW

@@ -69,7 +69,7 @@ class UnsupportedVersions(Rule):
 
     def findings(self) -> Iterator[Finding]:
         for (client, broker), refusals in self._refusals.items():
-            yield self._finding(client, broker, refusals, "answered with UNSUPPORTED_VERSION")
+            yield self._finding(client, broker, refusals, closed=False)
         closed: dict[tuple[str, str], _VersionRefusals] = {}
         unheard: dict[tuple[str, str], _VersionRefusals] = {}
         for closing in self._closings.known.result():
@@ -85,7 +85,7 @@ class UnsupportedVersions(Rule):
             refused.seen.note(request.number, request.time)
             refused.add(request.api, request.version)
         for (client, broker), refused in closed.items():
-            yield self._finding(client, broker, refused, "not answered: the broker closed the connection")
+            yield self._finding(client, broker, refused, closed=True)
         for (client, broker), refused in unheard.items():
             yield self._unheard(client, broker, refused)
 
@@ -95,13 +95,14 @@ class UnsupportedVersions(Rule):
         old = request is not None and request.version is not None and too_old(request.api, request.version)
         return old and refuses_old(self._offered.known, closing.broker)
 
-    def _finding(self, client: str, broker: str, refused: _VersionRefusals, how: str) -> Finding:
+    def _finding(self, client: str, broker: str, refused: _VersionRefusals, *, closed: bool) -> Finding:
         shown = self.scene.capture.names.shown(broker)
         asked = some_of([self._asked(broker, *each) for each in refused.versions])
         return self.finding(
             f"client {client}, broker {shown}",
-            f"{words.counted(refused.seen.count, 'request')} of {client} to {shown} in versions that it does not know"
-            f" {'were' if refused.seen.count > 1 else 'was'} {how}: {asked}.",
+            f"{shown} {'closed the connection on' if closed else 'refused'} "
+            f"{words.counted(refused.seen.count, 'request')} of {client} because it does not know the version: "
+            f"{asked}.",
             "Let the client ask for the broker's versions (api.version.request, no fixed api_version), or update "
             "client or broker: old brokers do not know new versions, and brokers from Kafka 4.0 on none from before "
             "Kafka 2.1 (KIP-896). A version that is offered but refused needs something that is not enabled, such as "
@@ -109,7 +110,7 @@ class UnsupportedVersions(Rule):
             refused.seen,
             filter_text=f"({' or '.join(map(_condition, refused.versions))}) and {of_client(client)}"
             f" and broker == {quoted(broker)}",
-            certainty=Certainty.OBSERVED if how.startswith("answered") else Certainty.INFERRED,
+            certainty=Certainty.INFERRED if closed else Certainty.OBSERVED,
         )
 
     def _asked(self, broker: str, api: str, version: int | None) -> str:

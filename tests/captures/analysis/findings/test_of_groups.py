@@ -55,7 +55,7 @@ EXPECTED: dict[str, dict[str, str]] = {
     "21_k430_ck_maxpoll": {"slow_polls, max.poll.interval.ms": "m2"},
     # killed twice; the first time it was back in time
     "21_k430_ck_static": {
-        "session_timeouts, process_died": "inst-3 was removed from group gr2-ck_static once"
+        "session_timeouts, process_died": "inst-3 was removed from group gr2-ck_static after"
     },
     "21_k430_connect_eager": {},  # the other worker was killed, whose connections were not captured
     "21_k430_franz_coop": M3_KILLED,

@@ -13,7 +13,7 @@ from captures.analysis.incidents.model import Incident, IncidentKind
 from captures.exchanges import ExchangeReader, open_capture
 from tests.captures.analysis.groups.truth import FOLDER, SECOND, read
 
-CLEAN = FOLDER.parent / "clean"
+CLEAN, FINDINGS = FOLDER.parent / "clean", FOLDER.parent / "findings"
 HALF_A_SECOND = SECOND // 2
 
 
@@ -97,11 +97,54 @@ def test_a_controller_that_stands_still_explains_slow_answers_and_the_election()
     assert because["slow_broker"] == because["controller_moves"] == pause.id
 
 
-@pytest.mark.parametrize(("listener", "length"), [("clients", None), ("controller", 13), ("interbroker", 12)])
-def test_a_broker_stands_still_where_its_connections_show_it(listener: str, length: int | None) -> None:
-    told = diagnosed(FOLDER.parent / "findings" / f"26_k430_broker_sigstop_{listener}.pcap.zst").incidents
-    lasted = [round(each.lasts(0) / SECOND) for each in told if each.kind is IncidentKind.PROCESS_PAUSE]
-    assert lasted == ([] if length is None else [length])
+@pytest.mark.parametrize(
+    ("listener", "length", "certainty"),
+    [
+        ("clients", 11, Certainty.POSSIBLE),
+        ("controller", 13, Certainty.POSSIBLE),
+        ("interbroker", 12, Certainty.INFERRED),
+    ],
+)
+def test_a_broker_stands_still_as_surely_as_its_connections_show_it(
+    listener: str, length: int, certainty: Certainty
+) -> None:
+    found = diagnosed(FINDINGS / f"26_k430_broker_sigstop_{listener}.pcap.zst").incidents
+    pauses = [each for each in found if each.kind is IncidentKind.PROCESS_PAUSE]
+    assert [(round(each.lasts(0) / SECOND), each.certainty) for each in pauses] == [(length, certainty)]
+    assert bool(pauses[0].alternatives) == (certainty is Certainty.POSSIBLE)
+
+
+def test_brokers_that_waited_for_the_one_that_may_have_paused_are_its_consequence() -> None:
+    """One producer with a connection to each of three brokers; writes to the others waited for their follower."""
+    (pause,) = diagnosed(FINDINGS / "26_k430_broker_sigstop_clients.pcap.zst").incidents
+    (slow,) = (each for each in pause.consequences if each.kind == "slow_answers")
+    assert pause.who == ("127.0.0.1:11292",)
+    assert set(slow.subject.split(", ")) == {f"127.0.0.1:1129{node}" for node in (1, 2, 3)}
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["captures/35_k282_sasl_plain", "findings/24_k430_java_oauth_expired", "findings/25_k430_quota_java"],
+)
+def test_refused_clients_and_quotas_are_no_incident_of_the_broker(path: str) -> None:
+    """A broker that closes connections of refused clients is up, and one that throttles a producer does not pause."""
+    assert diagnosed(FOLDER.parent / f"{path}.pcap.zst").incidents == []
+
+
+def test_connections_that_a_broker_closed_together_show_an_outage_without_a_failed_attempt() -> None:
+    found = diagnosed(FINDINGS / "35_k282_cluster.pcap.zst").incidents
+    asked, closed = (each for each in found if each.id in ("broker_outage-4", "broker_outage-5"))
+    assert (asked.certainty, asked.alternatives) == (Certainty.INFERRED, ())
+    assert " was down for 17.9 s: " in asked.sentence
+    assert (closed.certainty, len(closed.alternatives)) == (Certainty.POSSIBLE, 1)
+    assert " may have been down for 14.6 s: " in closed.sentence
+
+
+def test_a_rebalance_is_a_sentence_without_the_reason_that_its_incident_has() -> None:
+    (outage,) = incidents("46_k430_broker_killed")
+    first, second, *_ = (each.sentence for each in outage.consequences if each.kind == "rebalance")
+    assert first.endswith("(generation 3 → 4): sessions timed out (m3 m-8981, m1 m-8902, m2 m-fd71).")
+    assert second == "Group g-broker_killed rebalanced for 19 ms (generation 4 → 5): m1 m-598e joined."
 
 
 def test_partitions_stand_still_and_lag_because_of_a_broker_without_a_rebalance() -> None:
@@ -116,7 +159,7 @@ def test_partitions_stand_still_and_lag_because_of_a_broker_without_a_rebalance(
 
 
 def test_controllers_of_zookeeper_move() -> None:
-    told = diagnosed(FOLDER.parent / "findings" / "35_k282_cluster.pcap.zst").incidents
+    told = diagnosed(FINDINGS / "35_k282_cluster.pcap.zst").incidents
     moves = [(each.who, effect.sentence) for each in told for effect in each.moves]
     assert moves == [
         (("127.0.0.1:20611",), "The controller moved from node 1 to node 2."),
@@ -125,7 +168,7 @@ def test_controllers_of_zookeeper_move() -> None:
 
 
 def test_brokers_that_asked_to_shut_down_were_not_killed() -> None:
-    told = diagnosed(FOLDER.parent / "findings" / "35_k282_cluster.pcap.zst").incidents
+    told = diagnosed(FINDINGS / "35_k282_cluster.pcap.zst").incidents
     asked = {each.id: each.evidence for each in told if each.in_order}
     assert asked == {
         "broker_outage-4": (283,), "broker_outage-6": (480,), "broker_outage-7": (508,), "broker_outage-8": (524,),

@@ -51,7 +51,7 @@ def test_compression_of_what_is_random_grows() -> None:
     (found,) = of_exchanges(CompressionGrows, *sent)
     assert found.subject == "client app, topic orders, gzip"
     assert "0% larger than without" in found.sentence
-    assert "16 of 29 batches looked at" in found.sentence
+    assert "16 of 29 batches sampled" in found.sentence
     assert of_exchanges(CompressionGrows, *sent[:15]) == []
 
 

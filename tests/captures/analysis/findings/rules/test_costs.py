@@ -36,13 +36,13 @@ def test_how_grave_long_stops_are() -> None:
     assert (found.severity, found.count) == (Severity.MEDIUM, 2)
     assert found.sentence == (
         "No member of group orders consumed orders 0-1 for up to 20 s because of 2 rebalances (the longest time: "
-        "member_joined)."
+        "new members joined)."
     )
     (grave,) = of_timelines(LongStops, timeline(stopped(75, ended=False)))
     assert grave.severity is Severity.HIGH
     (allowed,) = of_timelines(LongStops, timeline(stopped(75)), limits={"long_stops.grave": 120_000})
     assert allowed.severity is Severity.MEDIUM
-    assert "a rebalance (member_joined), and some are still not consumed" in grave.sentence
+    assert "a rebalance (new members joined), and some are still not consumed" in grave.sentence
     assert grave.last == at(85)
     assert len(of_timelines(LongStops, timeline(stopped(3)), limits={"long_stops.longest": 2_000})) == 1
 
@@ -59,7 +59,7 @@ def test_offsets_that_are_fetched_again() -> None:
     (found,) = of_timelines(RecordsDoubled, told)
     assert (found.severity, found.count, found.evidence) == (Severity.LOW, 2, (31, 33))
     assert found.sentence == (
-        "Group orders fetched 35 offsets of orders 0-1 again after rebalances (member_joined): records "
+        "Group orders fetched 35 offsets of orders 0-1 again after rebalances (new members joined): records "
         "that were processed but not committed are processed twice."
     )
 

@@ -109,7 +109,7 @@ def test_a_last_stable_offset_that_stands_while_records_lie_behind_it() -> None:
     ]
     (found,) = of_exchanges(HangingTransactions, *stands, *second)
     assert (
-        "orders-1 stood at 7 for 88 s while there were records up to 100 (1 other partition of it"
+        "orders-1 (and of 1 other partition) stood at 7 for 88 s while there were records up to 100"
         in found.sentence
     )
     assert found.filter.endswith("partition in {0, 1}")

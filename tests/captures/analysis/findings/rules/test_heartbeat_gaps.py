@@ -42,7 +42,7 @@ def test_a_gap_close_to_the_timeout() -> None:
     (gap,) = found(join(0), beat(3), beat(11.5, number=5), beat(14), beat(17))
     assert (gap.subject, gap.count, gap.evidence) == ("group audit", 1, (3, 5))
     assert gap.sentence == (
-        "Nothing was heard from app in group audit for up to 8.5 s, 85% of the session timeout (10 s), once."
+        "app sent nothing to group audit for up to 8.5 s, 85% of the session timeout (10 s), once."
     )
 
 

@@ -51,7 +51,7 @@ def test_what_lies_in_the_log_in_an_old_format() -> None:
 def test_a_broker_that_converts() -> None:
     (found,) = of_recording("33_k0110_partial", DownConversion)
     assert found.sentence.startswith(
-        "The broker turns d-none (magic 2) into magic 1 for client raw, which speaks Fetch v3"
+        "The broker converts d-none from magic 2 to magic 1 for client raw, which uses Fetch v3"
     )
     assert (found.severity, found.certainty) == (Severity.LOW, Certainty.INFERRED)
 

@@ -32,7 +32,7 @@ def test_an_old_producer_and_an_admin_who_fences() -> None:
 def test_librdkafka_is_told_the_older_error() -> None:
     (found,) = of_recording("22_k430_ck", ProducerFenced)
     assert (found.subject, found.evidence) == ("client tx-ck, transactional ID tx-twc", (79,))
-    assert "INVALID_PRODUCER_EPOCH in 1 answer): client tx-ck2 began" in found.sentence
+    assert "INVALID_PRODUCER_EPOCH in 1 response): client tx-ck2 began" in found.sentence
 
 
 def test_two_producers_of_one_client_id() -> None:

@@ -59,7 +59,7 @@ def test_the_least_sure_of_several_counts() -> None:
         at(9),
     )
     assert found.sentence == (
-        "m was removed from group orders twice after up to 9 s of silence: it could no longer be reached."
+        "m was removed from group orders twice after up to 9 s of silence: it became unreachable."
     )
     assert "network" in found.advice
 
@@ -79,7 +79,7 @@ def test_a_member_of_which_nothing_is_known() -> None:
     removed = cause(Trigger.SESSION_TIMEOUT, Certainty.INFERRED)
     (found,) = of_timelines(SessionTimeouts, timeline(rebalance(causes=[removed])))
     assert found.subject == "group orders, unknown"
-    assert found.sentence.startswith("a member was removed from group orders once: ")
+    assert found.sentence.startswith("a member was removed from group orders: ")
 
 
 def test_groups_that_were_not_seen_as_a_whole_are_named() -> None:

@@ -35,7 +35,7 @@ def test_which_quota_and_how_long() -> None:
         of_recording("25_k430_quota_java", ThrottledClients), key=lambda found: found.subject
     )[::-1]
     assert (produced.subject, produced.severity) == ("client java-none, Produce", Severity.MEDIUM)
-    assert "throttled on 3 of 7 Produce answers, for 3 s at most and 6.5 s in all" in produced.sentence
+    assert "3 of 7 Produce responses throttled java-none, for up to 3 s, 6.5 s in all" in produced.sentence
     assert "producer_byte_rate" in produced.sentence
     assert "consumer_byte_rate" in fetched.sentence
     assert all(

@@ -35,7 +35,7 @@ def test_a_broker_that_stops_makes_clients_look_for_leaders() -> None:
     # broker 12 was stopped by SIGSTOP, with a session timeout of 6 s; see the truth of the recording
     (found,) = of_recording("26_k430_broker_sigstop_clients", StaleMetadata)
     assert found.subject == "client pump"
-    assert "pump was refused 23 times on ct (" in found.sentence
+    assert "pump got NOT_LEADER_OR_FOLLOWER 23 times on ct, " in found.sentence
     assert found.severity == Severity.MEDIUM
     assert found.count == 23
     assert "NOT_LEADER_OR_FOLLOWER" in found.sentence
@@ -50,7 +50,7 @@ def test_the_chain_is_told_with_how_long_it_took() -> None:
         StaleMetadata, produced(1, 1), produced(2, 2), asked_for_metadata(3, 2.5), produced(4, 8.5, 0)
     )
     assert found.sentence == (
-        "app was refused twice on orders (NOT_LEADER_OR_FOLLOWER), asked for metadata once, and continued after 7.5 s."
+        "app got NOT_LEADER_OR_FOLLOWER twice on orders, refreshed metadata once, and continued after 7.5 s."
     )
     assert (found.severity, found.evidence) == (Severity.MEDIUM, (1, 2))
 
@@ -73,8 +73,8 @@ def test_a_leader_that_moves_under_many_clients_is_one_finding() -> None:
     (found,) = of_exchanges(StaleMetadata, *exchanges)
     assert (found.severity, found.count) == (Severity.LOW, 200)
     assert found.sentence == (
-        "c0, c1, c2 and 37 more were refused 200 times on t0, t1, t2 and 2 more (NOT_LEADER_OR_FOLLOWER), "
-        "and continued after 1.5 s at most."
+        "c0, c1, c2 and 37 more got NOT_LEADER_OR_FOLLOWER 200 times on t0, t1, t2 and 2 more, "
+        "and continued after at most 1.5 s."
     )
 
 
@@ -87,7 +87,7 @@ def test_topics_that_are_gone_are_told_apart() -> None:
         produced(4, 3, 3, "logs"),
     )
     assert (moved.subject, gone.subject) == ("client app", "client app, topics that do not exist")
-    assert "on logs, audit (UNKNOWN_TOPIC_OR_PARTITION)" in gone.sentence
+    assert "UNKNOWN_TOPIC_OR_PARTITION 3 times on logs, audit" in gone.sentence
     assert "deleted" in gone.advice
 
 

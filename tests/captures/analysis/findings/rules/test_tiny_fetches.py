@@ -15,13 +15,13 @@ def test_an_old_consumer_stands_before_a_message_that_is_too_large_for_it() -> N
     """In this recording newer requests read partition 0 in the end, but never partition 1."""
     (found,) = of_recording("33_k0110_partial", TinyFetches)
     assert (found.severity, found.subject) == (Severity.HIGH, "client raw, topic d-none, cut")
-    assert "beginning of one message (up to 7.4 KiB): it cannot read on in partition 1" in found.sentence
+    assert "start of one message (up to 7.4 KiB): it cannot continue in partition 1" in found.sentence
 
 
 def test_one_that_asks_for_more_in_the_end() -> None:
     (found,) = of_recording("30_k0822_errors", TinyFetches)
     assert (found.severity, found.evidence) == (Severity.MEDIUM, (26, 27))
-    assert "(up to 93 B): later it could read on" in found.sentence
+    assert "(up to 93 B): later it continued" in found.sentence
 
 
 def test_a_message_cut_off_once_is_nothing() -> None:
@@ -34,7 +34,7 @@ def test_batches_that_come_one_by_one() -> None:
     (found,) = of_exchanges(TinyFetches, *[fetch(LARGE, most=1_000, number=at) for at in range(1, 13)])
     assert (found.severity, found.count) == (Severity.LOW, 12)
     assert (
-        "asks orders for 1000 B of a partition, less than one batch has (up to 5.0 KiB): 12 of 12"
+        "fetches at most 1000 B of a partition of orders, less than one batch (up to 5.0 KiB): 12 of 12"
         in found.sentence
     )
     assert found.filter.endswith("batches == 1 and records.size > 1000")
@@ -46,7 +46,7 @@ def test_the_size_of_the_whole_answer_counts_too() -> None:
         assert each.request is not None
         each.request.value["max_bytes"] = 2_000
     (found,) = of_exchanges(TinyFetches, *whole)
-    assert "asks orders for 2.0 KiB" in found.sentence
+    assert "fetches at most 2.0 KiB" in found.sentence
 
 
 def test_within_a_session_the_size_was_told_before() -> None:

@@ -25,7 +25,8 @@ def test_the_answer_that_a_leader_is_being_chosen_shows_it() -> None:
     assert (found.subject, found.evidence) == ("topic raw-auto", (19, 41))
     assert (found.severity, found.certainty) == (Severity.LOW, Certainty.INFERRED)
     assert (
-        "was created because client raw asked for it, with 1 partition and 1 replica each" in found.sentence
+        "was created because client raw requested its metadata: 1 partition, replication factor 1"
+        in found.sentence
     )
 
 
@@ -38,14 +39,14 @@ def test_the_first_who_asks_creates_it() -> None:
         metadata(0, number=4),
     )
     assert found.evidence == (1, 3)
-    assert "client app asked for it, with 2 partitions and 2 replicas each" in found.sentence
+    assert "client app requested its metadata: 2 partitions, replication factor 2" in found.sentence
     assert found.certainty is Certainty.INFERRED
 
 
 def test_somebody_else_may_have_created_it() -> None:
     (found,) = of_exchanges(TopicsAutoCreated, metadata(3), metadata(0))
     assert found.certainty is Certainty.POSSIBLE
-    assert "did not exist, and was created after client app asked for it" in found.sentence
+    assert "did not exist, and was created after client app requested its metadata" in found.sentence
 
 
 def test_what_is_created_on_purpose() -> None:

@@ -46,8 +46,7 @@ def test_errors_are_told_with_what_is_offered() -> None:
     asked = spoken(PRODUCE, 9, {}, response, number=2)
     (found,) = of_exchanges(UnsupportedVersions, offered, asked)
     assert found.sentence == (
-        "1 request of app to 10.0.0.1:9092 in versions that it does not know was answered with UNSUPPORTED_VERSION:"
-        " Produce v9 (it offers 3 to 8)."
+        "10.0.0.1:9092 refused 1 request of app because it does not know the version: Produce v9 (it offers 3 to 8)."
     )
     assert found.certainty == Certainty.OBSERVED
     within = spoken(PRODUCE, 8, {}, response, number=2)

@@ -1,0 +1,61 @@
+"""Brokers that answered nothing on one connection for a while."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from captures.analysis.groups.vocabulary import Certainty
+from captures.analysis.incidents.broker_pauses import broker_pauses
+from captures.analysis.incidents.model import Incident, IncidentKind
+from captures.analysis.slow_answers import SlowAnswer, SlowAnswers
+from captures.exchanges import Capture, ExchangeReader, open_capture
+from tests.captures.analysis.groups.truth import FOLDER
+
+PATH = FOLDER.parent / "findings" / "26_k430_broker_sigstop_clients.pcap.zst"
+
+
+@pytest.fixture(scope="module")
+def recording() -> tuple[Capture, list[SlowAnswer]]:
+    capture = read(PATH)
+    slow = SlowAnswers()
+    for exchange in ExchangeReader(capture, annotate=False):
+        slow.add(exchange)
+    return capture, slow.found
+
+
+def read(path: Path) -> Capture:
+    capture = open_capture(str(path))
+    capture.read()
+    return capture
+
+
+def test_of_several_brokers_the_one_that_was_silent_longest_may_have_paused(
+    recording: tuple[Capture, list[SlowAnswer]],
+) -> None:
+    (pause,) = broker_pauses(*recording, [], {})
+    assert (pause.who, pause.certainty) == (("127.0.0.1:11292",), Certainty.POSSIBLE)
+    assert "acks=all" in pause.alternatives[0]
+
+
+def test_quotas_and_single_requests_are_no_pause(recording: tuple[Capture, list[SlowAnswer]]) -> None:
+    capture, slow = recording
+    assert not list(broker_pauses(capture, [each._replace(throttled=True) for each in slow], [], {}))
+    first = {each.broker: each for each in reversed(slow)}
+    assert not list(broker_pauses(capture, list(first.values()), [], {}))
+
+
+def test_a_known_outage_of_another_broker_explains_the_silence(
+    recording: tuple[Capture, list[SlowAnswer]],
+) -> None:
+    capture, slow = recording
+    outage = Incident(
+        kind=IncidentKind.BROKER_OUTAGE,
+        begin=slow[0].time,
+        end=None,
+        who=("127.0.0.1:1",),
+        brokers=("127.0.0.1:1",),
+        sentence="Broker 127.0.0.1:1 went down.",
+    )
+    assert not list(broker_pauses(capture, slow, [outage], {}))
