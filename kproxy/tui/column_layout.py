@@ -1,6 +1,6 @@
 """The places of the list's columns, for a line width and the lengths of their texts.
 
-Columns with a chosen width keep it. The others are as wide as the longest text so far, between their limits. If the
+Columns with a chosen width keep it. The others are as wide as the longest measured text, between their limits. If the
 line is too short they shrink together, then expendable columns are left out; if that is not enough the list scrolls
 sideways. Spare cells go to the flexible columns.
 """
@@ -57,7 +57,7 @@ def lay_out(profile: Profile, room: int, longest: Mapping[str, int], *, margin: 
     """Return the layout of a profile's columns.
 
     :param room: cells of a line
-    :param longest: cells of the longest text so far, by column ID
+    :param longest: cells of the longest measured text, by column ID
     :param margin: cells before the first column
     """
     gap = 2 if room >= _WIDE else 1
@@ -89,7 +89,7 @@ def _least(each: Column, longest: Mapping[str, int]) -> int:
 
 
 def _needed(each: Column, longest: Mapping[str, int]) -> int:
-    """Return the width beyond which a column gains nothing: that of its title or its longest text so far."""
+    """Return the width beyond which a column gains nothing: that of its title or its longest measured text."""
     return max(longest.get(each.id, each.least), len(each.title))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
 
 from rich.text import Text
 from textual import events
@@ -21,6 +20,8 @@ from kproxy.tui.widgets.row_table import TablePlace
 
 _GAPS = ((2, " "), (1, " "), (1, ""))
 """Cells between views, and text between key and name, from roomy to dense."""
+_BEFORE, _AFTER = "‹ ", " ›"
+"""Signs of views that do not fit; a click on one scrolls the line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,7 @@ def _shown_key(keys: Sequence[str]) -> str:
 
 
 class ViewLine(Widget):
-    """A line with all views.
+    """A line with the names of the views, which scrolls if they do not fit.
 
     :param keymap: the changed keys
     """
@@ -96,46 +97,75 @@ class ViewLine(Widget):
             if command.group == "view"
         ]
         self._current = ""
+        self._first: int | None = None
 
     def show(self, current: str) -> None:
         """Highlight a view."""
         if current != self._current:
-            self._current = current
+            self._current, self._first = current, None
             self.refresh()
 
     def render(self) -> Text:
         line = Text(no_wrap=True, end="")
-        for tab in self._tabs():
+        tabs, before, after = self._tabs()
+        if before:
+            line.append(_BEFORE)
+        for tab in tabs:
             line.append(f"{' ' * (tab.begin - len(line))}{tab.text}")
             line.stylize("bold", tab.begin, tab.begin + tab.key)
             if tab.name == self._current:
                 line.stylize("bold reverse", tab.begin, tab.begin + len(tab.text))
+        if after:
+            line.append(_AFTER)
         return line
 
-    def _tabs(self) -> list[_Tab]:
-        """Return the views with names as long as fit for all; gaps shrink before names do."""
-        room = self.size.width
-        longest = max(len(name) for name, _ in self._views)
-        for most, (gap, behind_key) in product(range(longest, 0, -1), _GAPS):
-            texts = [
-                f"{key}{behind_key}{name if name == self._current else name[:most]}".strip()
-                for name, key in self._views
-            ]
-            taken = sum(map(len, texts)) + gap * (len(texts) - 1)
-            if taken <= room:
-                break
+    def _tabs(self) -> tuple[list[_Tab], int, int]:
+        """Return the tabs that fit, and how many views there are before and after them; gaps shrink first."""
+        room, views = self.size.width, self._views
+        for gap, behind_key in _GAPS:
+            texts = [f"{key}{behind_key}{name}".strip() for name, key in views]
+            if sum(map(len, texts)) + gap * (len(texts) - 1) <= room:
+                return self._placed(texts, 0, 0, gap), 0, 0
+
+        def end_from(first: int) -> int:
+            """Return the end of the views that fit from `first` on, at least one."""
+            left, end = room - (len(_BEFORE) if first else 0) - len(_AFTER) + gap, first
+            while end < len(texts) and len(texts[end]) + gap <= left + len(_AFTER) * (end == len(texts) - 1):
+                left -= len(texts[end]) + gap
+                end += 1
+            return max(end, first + 1)
+
+        current = next((index for index, (name, _) in enumerate(views) if name == self._current), 0)
+        first = self._first
+        if first is None:
+            first = next(each for each in range(len(views)) if each == current or end_from(each) > current)
+        first = min(first, next(each for each in range(len(views)) if end_from(each) == len(views)))
+        end = end_from(first)
+        return (
+            self._placed(texts[first:end], first, len(_BEFORE) if first else 0, gap),
+            first,
+            len(views) - end,
+        )
+
+    def _placed(self, texts: Sequence[str], first: int, at: int, gap: int) -> list[_Tab]:
         tabs: list[_Tab] = []
-        at = 0
-        for (name, key), text in zip(self._views, texts, strict=True):
+        for (name, key), text in zip(self._views[first:], texts, strict=False):
             tabs.append(_Tab(name, text, len(key), at))
             at += len(text) + gap
         return tabs
 
     def on_click(self, event: events.Click) -> None:
-        """Switch to the clicked view."""
+        """Switch to the clicked view, or scroll to those that do not fit."""
         at = event.get_content_offset(self)
         if at is None:
             return
-        for tab in self._tabs():
+        tabs, before, after = self._tabs()
+        for tab in tabs:
             if tab.begin <= at.x < tab.begin + len(tab.text):
                 self.post_message(self.Chosen(tab.name))
+                return
+        if before and at.x < len(_BEFORE):
+            self._first = 0
+        elif after and at.x >= tabs[-1].begin + len(tabs[-1].text):
+            self._first = before + len(tabs)
+        self.refresh()

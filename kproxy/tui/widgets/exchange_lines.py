@@ -6,7 +6,7 @@ A painted line is cached until something it depends on changes: that is either p
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from rich.segment import Segment
@@ -56,8 +56,8 @@ class LinePainter:
 
     :ivar layout: places of the columns
     :ivar room: minimum width of a line in cells
-    :ivar longest: cells of the longest text so far, by column ID
-    :ivar outgrown: whether a text was longer than any before
+    :ivar longest: cells of the longest measured text, by column ID
+    :ivar outgrown: whether a measured text was longer than any before
     """
 
     def __init__(self, styles: LineStyles, layout: Layout, room: int) -> None:
@@ -144,7 +144,7 @@ class LinePainter:
             column = placed.column
             gap = " " * (self.layout.gap if index < last else max(self.room - self.layout.width, 0))
             text = column.text(summary, at, placed.width)
-            if self.longest.get(column.id, 0) < column.most:
+            if column.firm:
                 self._measure(column, text)
             colour = role if summary.state in column.states else plain
             style = styles.repeated if repeated else colour
@@ -152,6 +152,12 @@ class LinePainter:
         if selected:
             runs = [("".join(text for text, _ in runs), styles.cursor)]
         return Strip(_joined(runs), max(self.room, self.layout.width))
+
+    def measure(self, summaries: Iterable[Summary], at: Clock) -> None:
+        """Measure the texts of some exchanges; painting measures only texts that must not be cut."""
+        for summary in summaries:
+            for placed in self.layout.columns:
+                self._measure(placed.column, placed.column.text(summary, at, placed.width))
 
     def _measure(self, column: Column, text: str) -> None:
         taken = len(text) if text.isascii() else width(printable(text))

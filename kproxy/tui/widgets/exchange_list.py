@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partialmethod
+from operator import is_
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import events
@@ -13,7 +14,8 @@ from textual.binding import BindingType
 from textual.message import Message
 from textual.reactive import var
 
-from kproxy.session.published import HeldMessage
+from kproxy.session.published import HeldMessage, Summary
+from kproxy.tui.columns import as_summary
 from kproxy.tui.commands import Place, bindings
 from kproxy.tui.list_position import ListPlace
 from kproxy.tui.profiles import DEFAULT, WIDEST, Profile
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from kproxy.session import Session
 
 _SIDEWAYS = 8  # cells per key press
+_SAMPLED = 64  # most exchanges whose texts decide the widths of columns
 
 
 class ExchangeList(ExchangeView, can_focus=True, inherit_bindings=False):
@@ -82,6 +85,7 @@ class ExchangeList(ExchangeView, can_focus=True, inherit_bindings=False):
         self._in_sight = True
         self._edge: tuple[str, int] | None = None
         self._dragged = False
+        self._measured: list[Summary] = []
 
     # ------------------------------------------------------------ content
     @property
@@ -125,6 +129,7 @@ class ExchangeList(ExchangeView, can_focus=True, inherit_bindings=False):
         if self._over_a_day != self._dated:
             self._dated = not self._dated
             self._lay_out()
+        self._measure_sample()
         self._post_selection()
         self._want()
         self.refresh()
@@ -267,7 +272,24 @@ class ExchangeList(ExchangeView, can_focus=True, inherit_bindings=False):
         wanted = shown.numbers(first, end)
         wanted += shown.numbers(end, end + page)
         wanted += shown.numbers(max(first - page, 0), first)
-        self.session.summaries.want(wanted)
+        self.session.summaries.want(wanted + self._sample())
+
+    def _sample(self) -> list[int]:
+        """Return exchanges spread evenly over the list, the same ones wherever it is scrolled to."""
+        shown = self._position.shown
+        count = len(shown)
+        return [shown.number(index) for index in range(0, count, 1 << (count // _SAMPLED).bit_length())]
+
+    def _measure_sample(self) -> None:
+        """Fit the columns to the texts of the sample and of held messages, so that scrolling does not move them."""
+        found = [self.session.summaries.get(number) for number in self._sample()]
+        sample = [summary for summary in found if summary is not None]
+        held = self._position.held
+        if held or len(sample) != len(self._measured) or not all(map(is_, sample, self._measured)):
+            self._measured = sample
+            at = self._clock()
+            self._paint().measure([*sample, *(as_summary(each, at.now) for each in held[:_SAMPLED])], at)
+            self._lay_out()
 
     def _measure_numbers(self) -> None:
         """Reserve the width of the largest number, so that the columns do not move while scrolling."""

@@ -265,6 +265,8 @@ class ExchangeView(SelectableLines, inherit_bindings=False):
 
     def _nothing(self) -> str:
         status = self.session.status
+        if status.shown:
+            return ""
         wanted = "" if status.filter is None else f" the filter {printable(status.filter.text)}"
         if status.filtering is not None:
             return f"   nothing so far matches{wanted}: {status.filtering:.0%} searched"

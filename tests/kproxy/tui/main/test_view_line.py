@@ -16,6 +16,8 @@ from tests.kproxy.tui.kit import main_of, opened, settled, shown_lines
 
 pytestmark = pytest.mark.slow
 
+KEYED = {command.keys: command.name.removeprefix("view.") for command in COMMANDS if command.group == "view"}
+
 
 async def test_escape_leads_back_to_the_view_the_filter_and_the_cursor() -> None:
     async with opened(size=(200, 30)) as pilot:
@@ -122,14 +124,18 @@ async def test_no_name_is_cut_where_narrow_gaps_make_room() -> None:
         assert {"connections", "conversation"} <= set(names.split())
 
 
-@pytest.mark.parametrize("view", ["1", "8"])
-async def test_names_keep_three_letters_on_a_narrow_screen(view: str) -> None:
-    async with opened(size=(80, 24)) as pilot:
-        await pilot.press(view)
-        await settled(pilot)
-        names = shown_lines(pilot)[1].split()
-        assert len(names) == sum(command.group == "view" for command in COMMANDS)
-        assert all(len(name) >= len("1exc") for name in names)
+@pytest.mark.parametrize("columns", [40, 60, 80, 100, 110])
+async def test_names_are_whole_on_a_narrow_screen_and_the_current_view_is_among_them(columns: int) -> None:
+    async with opened(size=(columns, 24)) as pilot:
+        line = pilot.app.screen.query_one(ViewLine)
+        for key, name in KEYED.items():
+            await pilot.press(key)
+            await settled(pilot)
+            shown = str(line.render())
+            assert len(shown) <= columns - 2
+            words = shown.strip("‹› ").split()
+            assert f"{key}{name}" in words
+            assert set(words) <= {f"{key}{name}" for key, name in KEYED.items()}
 
 
 @pytest.mark.parametrize("view", ["1", "2"])
@@ -176,13 +182,22 @@ async def test_the_line_of_keys_ends_with_a_whole_word(columns: int) -> None:
         assert shown_lines(pilot)[-1].split()[-1] in titles
 
 
-async def test_every_view_is_named_and_can_be_clicked() -> None:
+async def test_every_view_can_be_clicked_on_a_narrow_screen() -> None:
     async with opened(size=(80, 24)) as pilot:
         line = pilot.app.screen.query_one(ViewLine)
-        names = str(line.render())
-        assert names.startswith("1exchanges 2conn ")
-        assert len(names.split()) == sum(command.group == "view" for command in COMMANDS)
-        await pilot.click(ViewLine, offset=(1 + names.index("7erro"), 0))
-        await settled(pilot)
+
+        async def click(text: str) -> None:
+            await pilot.click(ViewLine, offset=(1 + str(line.render()).index(text), 0))
+            await settled(pilot)
+
+        assert str(line.render()).startswith("1exchanges 2connections ")
+        await click("7errors")
         assert main_of(pilot).view.view_name == "errors"
-        assert "7errors" in str(line.render())
+        await click("›")
+        assert main_of(pilot).view.view_name == "errors"
+        assert str(line.render()).endswith("Wincidents")
+        await click("0findings")
+        assert main_of(pilot).view.view_name == "findings"
+        await click("‹")
+        await click("2connections")
+        assert main_of(pilot).view.view_name == "connections"

@@ -112,15 +112,16 @@ def test_titles_show_the_order() -> None:
     assert "▲" not in painter().header("", descending=False).text
 
 
-def test_it_tells_when_a_text_was_longer_than_any_before() -> None:
+def test_only_a_text_that_must_not_be_cut_widens_its_column_while_it_is_painted() -> None:
     lines = painter()
-    lines.line(summary(1), None, AT, selected=False)
-    assert lines.outgrown
+    lines.measure([summary(1)], AT)
     lines.outgrown = False
-    lines.line(summary(2), None, AT, selected=False)
-    assert not lines.outgrown
     lines.line(summary(3, broker="b" * 12), None, AT, selected=False)
+    assert not lines.outgrown
+    lines.line(summary(4, latency=123_456_789_000_000), None, AT, selected=False)
     assert lines.outgrown
+    assert lines.longest["latency"] == len("123456789.0")
+    lines.measure([summary(3, broker="b" * 12)], AT)
     assert lines.longest["broker"] == 12
 
 

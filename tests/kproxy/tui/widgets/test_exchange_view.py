@@ -10,7 +10,7 @@ from textual.geometry import Offset
 from textual.selection import Selection
 
 from captures.filters import compile_filter
-from kproxy.session.published import Order, State
+from kproxy.session.published import Order, State, Summary
 from tests.kproxy.tui.kit import until
 from tests.kproxy.tui.published import BEGIN, MS, SECOND, PublishedSession, held, summary
 from tests.kproxy.tui.widgets.listing import BODY, SIZE, ListApp, renewed
@@ -71,7 +71,23 @@ async def test_what_is_not_made_yet_is_asked_for_and_shown_when_it_is() -> None:
         app.session.show(range(1, 2_000, 2))
         app.list.scroll_to(y=0, animate=False)
         await renewed(pilot)
-        assert len(app.session.summaries.wanted) == 2 * BODY, "and no more than a page away"
+        wanted = app.session.summaries.wanted
+        assert wanted[: 2 * BODY] == list(range(1, 4 * BODY, 2)), "and no more than a page away"
+        assert len(wanted) <= 2 * BODY + 64, "besides a sample for the widths of the columns"
+
+
+async def test_scrolling_moves_no_column() -> None:
+    def growing(number: int) -> Summary:
+        return summary(number, api="Fetch v18" if number < 900 else "AllocateProducerIds v0")
+
+    app = ListApp(PublishedSession(1_000, growing))
+    async with app.run_test(size=SIZE) as pilot:
+        await renewed(pilot)
+        titles = app.line(0)
+        assert titles.index("request") - titles.index("api") > len("Fetch v18") + 4
+        for key in ("pagedown", "G", "pageup", "g"):
+            await pilot.press(key)
+            assert app.line(0) == titles
 
 
 async def test_a_line_changes_when_its_summary_does() -> None:
