@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from typing import ClassVar
 
 import numpy as np
 
@@ -43,7 +42,7 @@ class FramedBlock(PacketBlock):
     :ivar frame_wire: int64, bytes of the frame on the wire
     """
 
-    PLACES: ClassVar[tuple[str, ...]] = (*PacketBlock.PLACES, "frame")
+    PLACES = (*PacketBlock.PLACES, "frame")
 
     frame: Int64s
     frame_captured: Int64s

@@ -11,7 +11,7 @@ Source: ``streams/.../processor/internals/assignment/AssignmentInfo.java`` and, 
 from __future__ import annotations
 
 import struct
-from typing import BinaryIO, ClassVar
+from typing import BinaryIO
 
 from construct import Container
 from construct.core import stream_write
@@ -28,7 +28,7 @@ class ModifiedUtf8(wire.SizedLeaf):
     """A string written by ``DataOutput.writeUTF``: uint16 length; NUL takes two bytes, supplementary characters six."""
 
     kind = "string"
-    prefix: ClassVar[struct.Struct] = struct.Struct(">H")
+    prefix = struct.Struct(">H")
 
     def read(self, buf: bytes, pos: int) -> tuple[str, int]:
         data, end = self.read_bytes(buf, pos)

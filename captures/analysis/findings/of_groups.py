@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 from captures.analysis.conditions import of_group
 from captures.analysis.findings.common import one_of, some_of
@@ -28,7 +28,7 @@ _OF_TOPICS = [api_name(key) for key in sorted(OF_TOPICS)]
 class GroupRule(Rule):
     """Examines each group's timeline."""
 
-    of_groups: ClassVar[bool] = True
+    of_groups = True
 
     def findings(self) -> Iterator[Finding]:
         for timeline in self.scene.groups:

@@ -433,7 +433,7 @@ class Topics(ColumnBuilder):
     """
 
     need = "topics"
-    lists: ClassVar = dict.fromkeys(("topics", "partitions", "partition_topics"), np.int32)
+    lists = dict.fromkeys(("topics", "partitions", "partition_topics"), np.int32)
     coded = frozenset({"topics", "partition_topics"})
 
     def __init__(self, names: Names) -> None:

@@ -140,7 +140,7 @@ class Offsets(PlaceBuilder):
             "session_given": ("session_id", "response"),
         }
     )
-    flat: ClassVar = dict.fromkeys(_SESSION, (NO_VALUE, np.int64))
+    flat = dict.fromkeys(_SESSION, (NO_VALUE, np.int64))
 
     def add(self, index: Index, parts: Parts, latency: Index) -> None:
         request, response = ((part and part.value) or {} for part in (parts.request, parts.response))

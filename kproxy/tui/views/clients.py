@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import ClassVar
 
 from captures.analysis.client_stats import ClientRow, ClientStats
 from captures.analysis.offered_versions import OfferedVersions, too_old
@@ -46,7 +45,7 @@ class Clients(TableView[ClientsFold]):
     view_name = "clients"
     THINGS = "clients"
     FACTS = True
-    COLUMNS: ClassVar[Sequence[Column]] = (
+    COLUMNS = (
         Column("client", least=12),
         Column("software", least=12),
         Column("too old", least=8, rank=2),
@@ -62,7 +61,7 @@ class Clients(TableView[ClientsFold]):
         Column("began", rank=9),
         Column("APIs", least=20, rank=7),
     )
-    DETAILS: ClassVar[Sequence[Sequence[Column]]] = (
+    DETAILS = (
         (
             Column("API", least=14),
             Column("count", right=True),

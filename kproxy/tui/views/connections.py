@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 from captures.analysis.connection_stats import OPEN, ConnectionRow, ConnectionStats
 from captures.analysis.connection_story import ConnectionStories, Moment
@@ -79,7 +79,7 @@ class Connections(TableView[ConnectionsFold]):
 
     view_name = "connections"
     THINGS = "connections"
-    COLUMNS: ClassVar[Sequence[Column]] = (
+    COLUMNS = (
         Column("#", right=True),
         Column("client", least=15),
         Column("broker", least=15),
@@ -98,7 +98,7 @@ class Connections(TableView[ConnectionsFold]):
         Column("ended", least=10),
         Column("trouble", least=12, rank=3),
     )
-    DETAILS: ClassVar[Sequence[Sequence[Column]]] = (
+    DETAILS = (
         (
             Column("time", rank=1),
             Column("after", right=True),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
-from typing import ClassVar
 
 from captures.analysis.conditions import of_client
 from captures.analysis.error_recovery import ErrorRecovery, RecoveryRow
@@ -52,7 +51,7 @@ class Errors(TableView[ErrorsFold]):
     view_name = "errors"
     THINGS = "errors"
     FACTS = True
-    COLUMNS: ClassVar[Sequence[Column]] = (
+    COLUMNS = (
         Column("error", least=20),
         Column("API", least=12),
         Column("count", right=True),
@@ -65,7 +64,7 @@ class Errors(TableView[ErrorsFold]):
         Column("then the client", least=16, rank=3),
         Column("message", least=16, rank=8),
     )
-    DETAILS: ClassVar[Sequence[Sequence[Column]]] = (
+    DETAILS = (
         (
             Column("what the client did next", least=24),
             Column("times", right=True),

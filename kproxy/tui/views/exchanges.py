@@ -6,7 +6,6 @@ import asyncio
 from contextlib import suppress
 from dataclasses import replace
 from enum import Enum
-from typing import ClassVar
 
 from textual import on, work
 from textual.app import ComposeResult
@@ -52,7 +51,7 @@ class Exchanges(View):
     }
     """
 
-    view_name: ClassVar[str] = "exchanges"
+    view_name = "exchanges"
 
     def __init__(self, session: Session, profile: Profile, link: Link | None = None) -> None:
         super().__init__(session)

@@ -62,7 +62,7 @@ class Faults(View):
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(Place.FAULTS)]
 
-    view_name: ClassVar[str] = "faults"
+    view_name = "faults"
 
     class AddRule(Message):
         """A request to add a fault rule."""

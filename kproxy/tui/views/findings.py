@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import tzinfo
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from textual.content import Content
 
@@ -97,7 +97,7 @@ class Findings(DiagnosisView):
 
     view_name = "findings"
     THINGS = "findings"
-    COLUMNS: ClassVar[Sequence[Column]] = (
+    COLUMNS = (
         Column("severity"),
         Column("what", least=SENTENCE),
         Column("about", least=14, rank=4),
@@ -106,7 +106,7 @@ class Findings(DiagnosisView):
         Column("last", rank=3),
         Column("rule", rank=5),
     )
-    DETAILS: ClassVar[Sequence[Sequence[Column]]] = (EVIDENCE,)
+    DETAILS = (EVIDENCE,)
 
     def rows(self, fold: FindingsFold, access: Access) -> Sequence[Row]:
         found = self.result(fold, access)

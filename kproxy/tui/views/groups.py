@@ -91,7 +91,7 @@ class Groups(PacedView["GroupFold"]):
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(Place.GROUPS)]
 
-    COLUMNS: ClassVar[Sequence[Column]] = (
+    COLUMNS = (
         Column("group", least=20),
         Column("kind"),
         Column("protocol", least=8, rank=5),
@@ -105,7 +105,7 @@ class Groups(PacedView["GroupFold"]):
         Column("errors", least=12, rank=1),
         Column("last", rank=2),
     )
-    DETAILS: ClassVar[Sequence[Sequence[Column]]] = (
+    DETAILS = (
         (
             Column("gen", right=True),
             Column("time"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import ClassVar
 
 from captures.analysis.groups.vocabulary import Certainty
 from captures.analysis.incidents.model import Incident, IncidentKind
@@ -33,7 +32,7 @@ class Incidents(DiagnosisView):
 
     view_name = "incidents"
     THINGS = "incidents"
-    COLUMNS: ClassVar[Sequence[Column]] = (
+    COLUMNS = (
         Column("begin"),
         Column("lasted", right=True),
         Column("when", least=_AXIS, rank=3),
@@ -42,7 +41,7 @@ class Incidents(DiagnosisView):
         Column("effects", right=True, rank=1),
         Column("certainty", rank=2),
     )
-    DETAILS: ClassVar[Sequence[Sequence[Column]]] = (
+    DETAILS = (
         (
             Column("time"),
             Column("effect"),

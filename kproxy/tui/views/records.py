@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 from captures.analysis.records import CapturedRecord, RecordListing, RecordSelection
 from captures.exchanges import Exchange
@@ -97,7 +97,7 @@ class Records(TableView[RecordsFold]):
     }
     """
 
-    COLUMNS: ClassVar[Sequence[Column]] = (
+    COLUMNS = (
         Column("record", least=16),
         Column("time", rank=2),
         Column("seen", rank=3),
@@ -106,7 +106,7 @@ class Records(TableView[RecordsFold]):
         Column("headers", least=8, rank=4),
         Column("remarks", least=8, rank=1),
     )
-    DETAILS: ClassVar[Sequence[Sequence[Column]]] = ()
+    DETAILS = ()
 
     def __init__(self, session: Session) -> None:
         super().__init__(session)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 from captures.analysis.conditions import of_client
 from captures.analysis.positions import Position
@@ -50,7 +50,7 @@ class Topics(TableView[TopicsFold]):
 
     view_name = "topics"
     THINGS = "topics"
-    COLUMNS: ClassVar[Sequence[Column]] = (
+    COLUMNS = (
         Column("topic", least=20),
         Column("count", right=True, rank=6),
         Column("produced", right=True),
@@ -69,7 +69,7 @@ class Topics(TableView[TopicsFold]):
         Column("fetchers", least=8, rank=11),
         Column("errors", least=16),
     )
-    DETAILS: ClassVar[Sequence[Sequence[Column]]] = (
+    DETAILS = (
         (
             Column("who", least=12),
             Column("does"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 from captures.analysis.conditions import of_client, of_topic
 from captures.analysis.decision_columns import DecisionColumns
@@ -61,17 +61,17 @@ class _AbortedRead:
 class AbortedDataRead(Rule):
     """Matches abort markers with records that the same consumer got before them."""
 
-    name: ClassVar[str] = "aborted_data_read"
+    name = "aborted_data_read"
     needs = Lack.RECORDS
-    title: ClassVar[str] = "Aborted records read"
-    about: ClassVar[str] = (
+    title = "Aborted records read"
+    about = (
         "A consumer with isolation.level=read_uncommitted, which is the default of the Java client, gets the records "
         "of transactions that were aborted like any other (KIP-98). If the producer sent them again after the abort, "
         "the consumer gets them twice. Detected by the abort markers in its Fetch responses. A read_committed "
         "consumer gets these records too, but with a list of the ones to skip."
     )
-    key: ClassVar[Key] = Key.CLIENT
-    apis: ClassVar[frozenset[int] | None] = frozenset({ApiKey.FETCH})
+    key = Key.CLIENT
+    apis = frozenset({ApiKey.FETCH})
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import ClassVar
 
 from captures.analysis.advertised_addresses import (
     APIS,
@@ -30,16 +29,16 @@ _FILTER = "api in {Metadata, FindCoordinator, DescribeCluster}"
 class AdvertisedListeners(Rule):
     """Finds advertised addresses that clients cannot use."""
 
-    name: ClassVar[str] = "advertised_listeners"
-    title: ClassVar[str] = "Advertised addresses that clients cannot reach, or that lead elsewhere"
-    about: ClassVar[str] = (
+    name = "advertised_listeners"
+    title = "Advertised addresses that clients cannot reach, or that lead elsewhere"
+    about = (
         "A client uses bootstrap.servers only for its first request. After that it connects to the addresses in "
         "Metadata, FindCoordinator and DescribeCluster responses: the brokers' advertised.listeners (KIP-103). If "
         "these have no meaning where the client runs (localhost, a container name, an internal address), it reaches "
         "the first broker and no other. Behind a proxy or a port mapping, they may lead the client past it."
     )
-    severity: ClassVar[Severity] = Severity.HIGH
-    apis: ClassVar[frozenset[int] | None] = APIS
+    severity = Severity.HIGH
+    apis = APIS
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)

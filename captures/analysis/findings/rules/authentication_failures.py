@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 from captures.analysis.attempts import ended, ended_by_broker
 from captures.analysis.client_identity import Introduction, client_name, connection_key
@@ -58,19 +57,17 @@ class _Refusals:
 class AuthenticationFailures(Rule):
     """Finds connections whose SASL authentication did not succeed."""
 
-    name: ClassVar[str] = "authentication_failures"
-    title: ClassVar[str] = "Authentication that fails"
-    about: ClassVar[str] = (
+    name = "authentication_failures"
+    title = "Authentication that fails"
+    about = (
         "SASL is refused by SASL_AUTHENTICATION_FAILED or UNSUPPORTED_SASL_MECHANISM; brokers before 1.0, and all after"
         " a SaslHandshake v0, just close the connection (KIP-43, KIP-152). Or the client leaves because the broker "
         "could not prove that it knows the password too (SCRAM, RFC 5802). Many clients retry immediately and for ever."
     )
-    severity: ClassVar[Severity] = Severity.HIGH
-    key: ClassVar[Key] = Key.BROKER
-    apis: ClassVar[frozenset[int] | None] = None
-    thresholds: ClassVar[tuple[Threshold, ...]] = (
-        Threshold("loop", 5, Unit.COUNT, "failed connections of one client that count as a loop"),
-    )
+    severity = Severity.HIGH
+    key = Key.BROKER
+    apis = None
+    thresholds = (Threshold("loop", 5, Unit.COUNT, "failed connections of one client that count as a loop"),)
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)

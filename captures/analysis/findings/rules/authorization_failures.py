@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 from captures.analysis.client_identity import client_name, connection_key
 from captures.analysis.conditions import of_client
@@ -59,15 +58,15 @@ class _Denials:
 class AuthorizationFailures(Rule):
     """Finds requests that were denied."""
 
-    name: ClassVar[str] = "authorization_failures"
-    title: ClassVar[str] = "Missing authorization"
-    about: ClassVar[str] = (
+    name = "authorization_failures"
+    title = "Missing authorization"
+    about = (
         "The broker's authorizer denied an operation on a topic, a group, the cluster or a transactional ID (KIP-11,"
         " AclAuthorizer and StandardAuthorizer). To a client that may not describe a topic, the topic seems not to "
         "exist, and some clients ask for it endlessly."
     )
-    severity: ClassVar[Severity] = Severity.MEDIUM
-    apis: ClassVar[frozenset[int] | None] = None
+    severity = Severity.MEDIUM
+    apis = None
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import ClassVar
 
 import numpy as np
 
@@ -19,15 +18,15 @@ _SHOWN = 20
 class CaptureLosses(Rule):
     """Finds packets and bytes that were on the wire and are not in the capture."""
 
-    name: ClassVar[str] = "capture_losses"
+    name = "capture_losses"
     needs = Lack.PACKETS
-    title: ClassVar[str] = "Losses in the capture itself"
-    about: ClassVar[str] = (
+    title = "Losses in the capture itself"
+    about = (
         "The capturing machine was too slow or kept only the beginning of packets, or the file is damaged. Bytes that "
         "hosts acknowledged did arrive: they are missing only from the capture. So unanswered requests, gaps between "
         "heartbeats and the like may be artefacts."
     )
-    severity: ClassVar[Severity] = Severity.LOW
+    severity = Severity.LOW
 
     def findings(self) -> Iterator[Finding]:
         yield from self._lost()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar
 
 from captures.analysis.conditions import of_client
 from captures.analysis.decision_columns import DecisionColumns
@@ -22,18 +21,18 @@ from dissectors.units import MS
 class ClientsThatDoNotRefresh(Rule):
     """Finds clients that keep asking the wrong broker and never request metadata."""
 
-    name: ClassVar[str] = "clients_that_do_not_refresh"
+    name = "clients_that_do_not_refresh"
     effect_of = EffectOf.BROKERS
-    title: ClassVar[str] = "Clients that do not refresh their metadata"
-    about: ClassVar[str] = (
+    title = "Clients that do not refresh their metadata"
+    about = (
         "After an error for outdated metadata, a client has to refresh its metadata before it retries "
         "(NetworkClient.java, DefaultMetadataUpdater). A client that repeats the request to the same broker instead "
         "makes no progress and burdens the broker."
     )
-    severity: ClassVar[Severity] = Severity.HIGH
-    key: ClassVar[Key] = Key.CLIENT
-    apis: ClassVar[frozenset[int] | None] = APIS
-    thresholds: ClassVar[tuple[Threshold, ...]] = (
+    severity = Severity.HIGH
+    key = Key.CLIENT
+    apis = APIS
+    thresholds = (
         Threshold(
             "errors", 5, Unit.COUNT, "errors in a row without a Metadata request of the client in between"
         ),

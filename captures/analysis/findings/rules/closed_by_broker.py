@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 from captures.analysis.broker_disconnects import BrokerDisconnect, Reason
 from captures.analysis.decision_columns import DecisionColumns
@@ -113,19 +113,19 @@ class _Closures:
 class ClosedByBroker(Rule):
     """Finds connections that the broker closed first."""
 
-    name: ClassVar[str] = "closed_by_broker"
+    name = "closed_by_broker"
     needs = Lack.PACKETS
     effect_of = EffectOf.BROKERS
-    title: ClassVar[str] = "Connections that the broker closed, and the request before"
-    about: ClassVar[str] = (
+    title = "Connections that the broker closed, and the request before"
+    about = (
         "Brokers close a connection without an answer if a request is too large, malformed, or sent before "
         "authentication, and after a Produce with acks=0 that failed (SocketServer.scala, KafkaApis.scala). They also "
         "close connections that are idle for connections.max.idle.ms, and all connections when they stop. The reason "
         "is inferred from the first request without an answer."
     )
-    severity: ClassVar[Severity] = Severity.MEDIUM
-    key: ClassVar[Key] = Key.BROKER
-    apis: ClassVar[frozenset[int] | None] = None
+    severity = Severity.MEDIUM
+    key = Key.BROKER
+    apis = None
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)

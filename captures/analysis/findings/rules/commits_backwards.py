@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -88,9 +88,9 @@ class _Back:
 class CommitsBackwards(Rule):
     """Compares every commit with the previous one."""
 
-    name: ClassVar[str] = "commits_backwards"
-    title: ClassVar[str] = "Commits that go backwards"
-    about: ClassVar[str] = (
+    name = "commits_backwards"
+    title = "Commits that go backwards"
+    about = (
         "A group commits an offset lower than the one before: a consumer that starts there, after the next rebalance "
         "or restart, processes records again. Possible reasons: a late commit from a member that has lost the "
         "partition, an asynchronous commit retried after a later one, a seek back, or a topic that was deleted and "
@@ -98,8 +98,8 @@ class CommitsBackwards(Rule):
         "outside the group are reported separately: that is how offsets are reset (kafka-consumer-groups.sh "
         "--reset-offsets). Commits in transactions are left out, because whether they count is decided later."
     )
-    key: ClassVar[Key] = Key.GROUP
-    apis: ClassVar[frozenset[int] | None] = frozenset({ApiKey.OFFSET_COMMIT, ApiKey.OFFSET_FETCH})
+    key = Key.GROUP
+    apis = frozenset({ApiKey.OFFSET_COMMIT, ApiKey.OFFSET_FETCH})
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)

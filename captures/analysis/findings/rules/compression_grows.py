@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client, of_topic
@@ -43,18 +42,18 @@ class _BatchSample:
 class CompressionGrows(Rule):
     """Decompresses a sample of the produced batches, and compares sizes."""
 
-    name: ClassVar[str] = "compression_grows"
+    name = "compression_grows"
     needs = Lack.RECORDS
-    title: ClassVar[str] = "Compression that makes data larger"
-    about: ClassVar[str] = (
+    title = "Compression that makes data larger"
+    about = (
         "A producer compresses batches and makes them larger: they are too small, or hold compressed or encrypted "
         "data. Client, broker and consumers spend time on it and save nothing. Measured on a sample: the first 16 "
         "compressed batches of a client and topic, then ever fewer."
     )
-    severity: ClassVar[Severity] = Severity.LOW
-    key: ClassVar[Key] = Key.CLIENT
-    apis: ClassVar[frozenset[int] | None] = frozenset({ApiKey.PRODUCE})
-    thresholds: ClassVar[tuple[Threshold, ...]] = (
+    severity = Severity.LOW
+    key = Key.CLIENT
+    apis = frozenset({ApiKey.PRODUCE})
+    thresholds = (
         Threshold(
             "batches", 16, Unit.COUNT, "compressed batches of a client and topic that are needed to judge"
         ),

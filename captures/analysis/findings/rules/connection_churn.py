@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar
 
 import numpy as np
 
@@ -26,19 +25,19 @@ _SHOWN = 20
 class ConnectionChurn(Rule):
     """Finds hosts that open many short connections to a broker, which are accepted and used."""
 
-    name: ClassVar[str] = "connection_churn"
+    name = "connection_churn"
     effect_of = EffectOf.BROKERS
-    title: ClassVar[str] = "Connections opened all the time"
-    about: ClassVar[str] = (
+    title = "Connections opened all the time"
+    about = (
         "Clients keep one or two connections to a broker for as long as they run. A host that opens many short ones "
         "creates a new client for each piece of work, or keeps losing its connections. Each connection costs a TCP "
         "handshake, plus TLS and SASL, ApiVersions and Metadata, and counts towards max.connection.creation.rate "
         "(KIP-612)."
     )
-    severity: ClassVar[Severity] = Severity.MEDIUM
-    key: ClassVar[Key] = Key.BROKER
-    apis: ClassVar[frozenset[int] | None] = None
-    thresholds: ClassVar[tuple[Threshold, ...]] = (
+    severity = Severity.MEDIUM
+    key = Key.BROKER
+    apis = None
+    thresholds = (
         Threshold(
             "opened", 60, Unit.COUNT, "connections of a client host to a broker opened within a minute"
         ),

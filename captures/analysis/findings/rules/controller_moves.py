@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.decision_columns import DecisionColumns
@@ -21,16 +20,16 @@ from dissectors.error_codes import ErrorCode
 class ControllerMoves(Rule):
     """Finds brokers that clients mistake for the controller."""
 
-    name: ClassVar[str] = "controller_moves"
+    name = "controller_moves"
     effect_of = EffectOf.CONTROLLERS
-    title: ClassVar[str] = "Requests to a broker that is no longer the controller"
-    about: ClassVar[str] = (
+    title = "Requests to a broker that is no longer the controller"
+    about = (
         "NOT_CONTROLLER: another broker or controller has been elected. Brokers and admin clients look it up and "
         "retry. In a KRaft cluster clients never see this error, because brokers forward requests (KIP-590)."
     )
-    severity: ClassVar[Severity] = Severity.LOW
-    key: ClassVar[Key] = Key.BROKER
-    apis: ClassVar[frozenset[int] | None] = None
+    severity = Severity.LOW
+    key = Key.BROKER
+    apis = None
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)

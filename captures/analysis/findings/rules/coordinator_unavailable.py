@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.decision_columns import DecisionColumns
@@ -66,19 +65,19 @@ class _Outage:
 class CoordinatorUnavailable(Rule):
     """Finds groups and transactional IDs that were without a coordinator for long."""
 
-    name: ClassVar[str] = "coordinator_unavailable"
+    name = "coordinator_unavailable"
     effect_of = EffectOf.BROKERS
-    title: ClassVar[str] = "No coordinator"
-    about: ClassVar[str] = (
+    title = "No coordinator"
+    about = (
         "Groups and transactions are led by the broker that leads a partition of __consumer_offsets or"
         " __transaction_state. While that partition has no leader, is being created or is being loaded, members cannot"
         " join, commit or heartbeat: COORDINATOR_NOT_AVAILABLE, COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR. A few "
         "seconds are normal when a cluster starts or a broker stops. It lasts for ever if those topics cannot be "
         "created, mostly because there are fewer brokers than offsets.topic.replication.factor requires."
     )
-    severity: ClassVar[Severity] = Severity.MEDIUM
-    apis: ClassVar[frozenset[int] | None] = _APIS
-    thresholds: ClassVar[tuple[Threshold, ...]] = (
+    severity = Severity.MEDIUM
+    apis = _APIS
+    thresholds = (
         Threshold("longest", 5_000, Unit.MILLISECONDS, "without a coordinator; what is shorter is low"),
         Threshold(
             "for_ever",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client, of_topic
@@ -48,19 +48,19 @@ class _Damage:
 class CrcFailures(Rule):
     """Computes the checksum of every completely captured batch."""
 
-    name: ClassVar[str] = "crc_failures"
+    name = "crc_failures"
     needs = Lack.RECORDS
-    title: ClassVar[str] = "Damaged record batches"
-    about: ClassVar[str] = (
+    title = "Damaged record batches"
+    about = (
         "The checksum of a record batch (CRC-32C, of messages of magic 0 and 1 CRC-32) does not match its bytes. "
         "Brokers refuse such a batch with CORRUPT_MESSAGE (LogValidator.java). If a consumer gets a damaged batch, "
         "the damage happened on the broker's disk or after it, and the consumer stops there. TCP's own checksum "
         "rarely misses such damage, so first suspect memory, disks, and programs in between that change bytes. "
         "Batches with bytes missing from the capture are left out."
     )
-    severity: ClassVar[Severity] = Severity.HIGH
-    key: ClassVar[Key] = Key.CLIENT
-    apis: ClassVar[frozenset[int] | None] = frozenset({ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.SHARE_FETCH})
+    severity = Severity.HIGH
+    key = Key.CLIENT
+    apis = frozenset({ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.SHARE_FETCH})
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)

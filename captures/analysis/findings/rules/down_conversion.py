@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client, of_topic
@@ -50,10 +50,10 @@ class _Old:
 class DownConversion(Rule):
     """Compares the formats that old clients get with those in the log."""
 
-    name: ClassVar[str] = "down_conversion"
+    name = "down_conversion"
     needs = Lack.RECORDS
-    title: ClassVar[str] = "Down-conversion"
-    about: ClassVar[str] = (
+    title = "Down-conversion"
+    about = (
         "A client that fetches with a version before v4 cannot read the record batches that are in the log (magic 2), "
         "so the broker decompresses, rewrites and compresses them for every such Fetch: this costs CPU and heap, "
         "sends nothing by sendfile, and drops record headers (KafkaApis.scala, KIP-283). The format in the log is "
@@ -62,8 +62,8 @@ class DownConversion(Rule):
         "UNKNOWN_SERVER_ERROR, zstd needs Fetch v10 (UNSUPPORTED_COMPRESSION_TYPE), and Kafka 4 has no "
         "down-conversion any more (KIP-896)."
     )
-    severity: ClassVar[Severity] = Severity.LOW
-    apis: ClassVar[frozenset[int] | None] = frozenset({ApiKey.PRODUCE, ApiKey.FETCH})
+    severity = Severity.LOW
+    apis = frozenset({ApiKey.PRODUCE, ApiKey.FETCH})
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)

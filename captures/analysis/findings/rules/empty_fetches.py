@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -57,18 +57,18 @@ class _FetchCounts:
 class EmptyFetches(Rule):
     """Counts responses without records, and checks how long they waited."""
 
-    name: ClassVar[str] = "empty_fetches"
-    title: ClassVar[str] = "Fetches that return empty, or wait in vain"
-    about: ClassVar[str] = (
+    name = "empty_fetches"
+    title = "Fetches that return empty, or wait in vain"
+    about = (
         "A Fetch may wait at the broker until min_bytes are available or max_wait_ms is over (fetch.min.bytes, "
         "fetch.max.wait.ms; DelayedFetch.scala). With a short wait, or min_bytes 0, an idle consumer asks over and "
         "over: requests that cost client and broker and return nothing. With large min_bytes on a topic with little "
         "traffic, every record waits until max_wait_ms is over."
     )
-    severity: ClassVar[Severity] = Severity.LOW
-    key: ClassVar[Key] = Key.CLIENT
-    apis: ClassVar[frozenset[int] | None] = frozenset({ApiKey.FETCH})
-    thresholds: ClassVar[tuple[Threshold, ...]] = (
+    severity = Severity.LOW
+    key = Key.CLIENT
+    apis = frozenset({ApiKey.FETCH})
+    thresholds = (
         Threshold(
             "count", 100, Unit.COUNT, "empty answers on a connection within 10 s that are needed to judge"
         ),

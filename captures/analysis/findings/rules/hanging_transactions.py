@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_topic
@@ -91,9 +90,9 @@ class _AbortedTransactions:
 class HangingTransactions(Rule):
     """Looks for transactions that stay open, in requests and responses of producers, coordinators and leaders."""
 
-    name: ClassVar[str] = "hanging_transactions"
-    title: ClassVar[str] = "Transactions that hang"
-    about: ClassVar[str] = (
+    name = "hanging_transactions"
+    title = "Transactions that hang"
+    about = (
         "An open transaction holds up every read_committed consumer of its partitions: they read only up to the last "
         "stable offset, the first offset of an open transaction (KIP-98). The coordinator aborts "
         "transactions that are open longer than transaction.timeout.ms, and then answers EndTxn with "
@@ -103,8 +102,8 @@ class HangingTransactions(Rule):
         "abort transactions open for too long, last stable offsets that do not move while there are records beyond "
         "them, and DescribeTransactions responses."
     )
-    apis: ClassVar[frozenset[int] | None] = TRANSACTION_APIS | {ApiKey.FETCH, ApiKey.DESCRIBE_TRANSACTIONS}
-    thresholds: ClassVar[tuple[Threshold, ...]] = (
+    apis = TRANSACTION_APIS | {ApiKey.FETCH, ApiKey.DESCRIBE_TRANSACTIONS}
+    thresholds = (
         Threshold(
             "open",
             60_000,

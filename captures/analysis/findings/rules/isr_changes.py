@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 from captures.analysis.findings.common import on_topics, one_of, whole_ids
 from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
@@ -45,23 +44,23 @@ class _Replica:
 class IsrChanges(Rule):
     """Finds brokers whose replicas are out of sync."""
 
-    name: ClassVar[str] = "isr_changes"
+    name = "isr_changes"
     effect_of = EffectOf.BROKERS
-    title: ClassVar[str] = "Replicas out of sync"
-    about: ClassVar[str] = (
+    title = "Replicas out of sync"
+    about = (
         "A replica that has not caught up with its leader for replica.lag.time.max.ms (30 s), or whose broker is fenced"
         " or stopped, leaves the in-sync replicas (ISR). Leaders inform the controller with AlterPartition (KIP-497), "
         "controllers of ZooKeeper clusters inform brokers with LeaderAndIsr and UpdateMetadata, and clients see it in "
         "Metadata. While the replica is out, the data has fewer copies, and with fewer than min.insync.replicas "
         "nothing can be written with acks=all."
     )
-    severity: ClassVar[Severity] = Severity.MEDIUM
-    apis: ClassVar[frozenset[int] | None] = frozenset({
+    severity = Severity.MEDIUM
+    apis = frozenset({
         ApiKey.METADATA, ApiKey.LEADER_AND_ISR, ApiKey.UPDATE_METADATA, ApiKey.ALTER_PARTITION,
         ApiKey.DESCRIBE_TOPIC_PARTITIONS,
     })  # fmt: skip
 
-    thresholds: ClassVar[tuple[Threshold, ...]] = (
+    thresholds = (
         Threshold(
             "out",
             10_000,

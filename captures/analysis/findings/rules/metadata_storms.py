@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client
@@ -54,19 +53,19 @@ class _MetadataRequests:
 class MetadataStorms(Rule):
     """Finds clients that request metadata much more often than it changes."""
 
-    name: ClassVar[str] = "metadata_storms"
+    name = "metadata_storms"
     effect_of = EffectOf.BROKERS
-    title: ClassVar[str] = "Too many metadata requests"
-    about: ClassVar[str] = (
+    title = "Too many metadata requests"
+    about = (
         "Clients ask for metadata when they start, when a leader has moved, and every metadata.max.age.ms (5 min). A "
         "client that asks all the time has too short an expiry, is stuck, or asks again for each piece of work. In a "
         "large cluster such a response has megabytes. Failing requests belong to request_storms, and clients that are "
         "constantly recreated to connection_churn; neither counts here."
     )
-    severity: ClassVar[Severity] = Severity.MEDIUM
-    key: ClassVar[Key] = Key.CLIENT
-    apis: ClassVar[frozenset[int] | None] = frozenset({ApiKey.METADATA, ApiKey.DESCRIBE_TOPIC_PARTITIONS})
-    thresholds: ClassVar[tuple[Threshold, ...]] = (
+    severity = Severity.MEDIUM
+    key = Key.CLIENT
+    apis = frozenset({ApiKey.METADATA, ApiKey.DESCRIBE_TOPIC_PARTITIONS})
+    thresholds = (
         Threshold("rate", 5, Unit.A_SECOND, "metadata requests of a client on average over ten seconds"),
     )
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client, of_topic
@@ -44,19 +43,19 @@ class _Plain:
 class NoCompression(Rule):
     """Adds up uncompressed data, and compresses a sample of it to estimate the saving."""
 
-    name: ClassVar[str] = "no_compression"
+    name = "no_compression"
     needs = Lack.RECORDS
-    title: ClassVar[str] = "Data without compression"
-    about: ClassVar[str] = (
+    title = "Data without compression"
+    about = (
         "A producer sends much data uncompressed that would compress well. Compression saves network on the way to the "
         "leader, to every follower and to every consumer, and disk on all replicas; brokers store batches as they "
         "arrive (compression.type=producer). The saving is measured with zstd on a sample: the first 16 requests of a "
         "client and topic, then ever fewer. lz4 saves somewhat less, and costs less."
     )
-    severity: ClassVar[Severity] = Severity.LOW
-    key: ClassVar[Key] = Key.CLIENT
-    apis: ClassVar[frozenset[int] | None] = frozenset({ApiKey.PRODUCE})
-    thresholds: ClassVar[tuple[Threshold, ...]] = (
+    severity = Severity.LOW
+    key = Key.CLIENT
+    apis = frozenset({ApiKey.PRODUCE})
+    thresholds = (
         Threshold(
             "size",
             1 << 20,

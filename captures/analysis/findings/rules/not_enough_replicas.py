@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.decision_columns import DecisionColumns
@@ -47,17 +46,17 @@ class _TopicRefusals:
 class NotEnoughReplicas(Rule):
     """Finds topics that cannot be written to with ``acks=all``."""
 
-    name: ClassVar[str] = "not_enough_replicas"
+    name = "not_enough_replicas"
     effect_of = EffectOf.BROKERS
-    title: ClassVar[str] = "Too few replicas in sync to write"
-    about: ClassVar[str] = (
+    title = "Too few replicas in sync to write"
+    about = (
         "With acks=all a leader takes records only while at least min.insync.replicas replicas are in sync"
         " (Partition.appendRecordsToLeader). NOT_ENOUGH_REPLICAS means that nothing was written. "
         "NOT_ENOUGH_REPLICAS_AFTER_APPEND means that the batch was written, but too few replicas had it in time: the "
         "producer sends it again, and without idempotence the records are duplicated."
     )
-    severity: ClassVar[Severity] = Severity.HIGH
-    apis: ClassVar[frozenset[int] | None] = frozenset({ApiKey.PRODUCE})
+    severity = Severity.HIGH
+    apis = frozenset({ApiKey.PRODUCE})
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.decision_columns import DecisionColumns
@@ -53,17 +53,17 @@ class _Old:
 class OldMessageFormats(Rule):
     """Looks for messages of magic 0 and 1."""
 
-    name: ClassVar[str] = "old_message_formats"
+    name = "old_message_formats"
     needs = Lack.RECORDS
-    title: ClassVar[str] = "Old message formats"
-    about: ClassVar[str] = (
+    title = "Old message formats"
+    about = (
         "Messages of magic 0 (before 0.10) and magic 1 (0.10) know neither record headers nor idempotence nor "
         "transactions, magic 0 not even timestamps. Producers that speak Produce before v3 send them, consumers that "
         "speak Fetch before v4 get them. Kafka 4 neither accepts nor creates them (KIP-724, KIP-896), but returns "
         "those that are still in its logs."
     )
-    severity: ClassVar[Severity] = Severity.LOW
-    apis: ClassVar[frozenset[int] | None] = frozenset({ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.API_VERSIONS})
+    severity = Severity.LOW
+    apis = frozenset({ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.API_VERSIONS})
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)

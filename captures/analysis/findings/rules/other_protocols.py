@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar
 
 from captures.analysis.findings.common import Alike
 from captures.analysis.findings.finding import Finding, Severity
@@ -17,14 +16,14 @@ _SHOWN = 20
 class OtherProtocols(Rule):
     """Finds connections with other protocols than Kafka."""
 
-    name: ClassVar[str] = "other_protocols"
+    name = "other_protocols"
     needs = Lack.PACKETS
-    title: ClassVar[str] = "Connections that are not Kafka"
-    about: ClassVar[str] = (
+    title = "Connections that are not Kafka"
+    about = (
         "Something speaks HTTP, or another protocol, to a broker's port: health checks, monitoring or scanners. Brokers"
         " read the first four bytes as the size of a request and close the connection."
     )
-    severity: ClassVar[Severity] = Severity.LOW
+    severity = Severity.LOW
 
     def findings(self) -> Iterator[Finding]:
         capture = self.scene.capture

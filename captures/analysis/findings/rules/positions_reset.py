@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar
 
 from captures.analysis.conditions import of_client, of_group, of_topic
 from captures.analysis.decision_columns import DecisionColumns
@@ -81,17 +80,17 @@ class _ResetGroup:
 class PositionsReset(Rule):
     """Follows consumers from a missing offset to the one at which they continue."""
 
-    name: ClassVar[str] = "positions_reset"
-    title: ClassVar[str] = "Positions reset backward or forward"
-    about: ClassVar[str] = (
+    name = "positions_reset"
+    title = "Positions reset backward or forward"
+    about = (
         "A consumer without a usable position asks ListOffsets for one, as auto.offset.reset says, and continues "
         "there: after OFFSET_OUT_OF_RANGE (its offset was removed by retention, or lies beyond the end), or because "
         "its group has no committed offset (OffsetFetch answers -1: a new group, a new partition, or offsets that "
         "expired by offsets.retention.minutes). latest skips records, earliest reads processed records again. "
         "Reported only if the consumer then fetches from there."
     )
-    severity: ClassVar[Severity] = Severity.HIGH
-    apis: ClassVar[frozenset[int] | None] = frozenset(
+    severity = Severity.HIGH
+    apis = frozenset(
         {ApiKey.FETCH, ApiKey.LIST_OFFSETS, ApiKey.METADATA, ApiKey.OFFSET_COMMIT, ApiKey.OFFSET_FETCH}
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client
@@ -55,9 +55,9 @@ class _Shut:
 class ProducerFenced(Rule):
     """Looks for producers whose epoch is no longer valid."""
 
-    name: ClassVar[str] = "producer_fenced"
-    title: ClassVar[str] = "Fenced producers"
-    about: ClassVar[str] = (
+    name = "producer_fenced"
+    title = "Fenced producers"
+    about = (
         "Brokers refuse requests of a producer with an old epoch: PRODUCER_FENCED (90, KIP-588), "
         "INVALID_PRODUCER_EPOCH (47). The epoch rises when another producer starts with the same transactional.id "
         "(InitProducerId), which is how a restarted instance shuts out the one it replaces (KIP-98), and when the "
@@ -65,7 +65,7 @@ class ProducerFenced(Rule):
         "that fence each other in turn are a configuration error. INVALID_PRODUCER_ID_MAPPING (49) means that the "
         "coordinator has forgotten the ID (transactional.id.expiration.ms)."
     )
-    apis: ClassVar[frozenset[int] | None] = TRANSACTION_APIS
+    apis = TRANSACTION_APIS
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client, of_topic
@@ -46,18 +45,18 @@ class _TopicRefusals:
 class RecordTooLarge(Rule):
     """Looks for Produce requests that were refused for their size."""
 
-    name: ClassVar[str] = "record_too_large"
-    title: ClassVar[str] = "Records that are too large for the broker"
-    about: ClassVar[str] = (
+    name = "record_too_large"
+    title = "Records that are too large for the broker"
+    about = (
         "The broker answered a Produce with MESSAGE_TOO_LARGE (10): a batch is larger than max.message.bytes of the "
         "topic (message.max.bytes of the broker), counted compressed. The Java producer splits such a batch and sends "
         "its parts (Sender.java, KIP-126), other clients fail all its records. A single record cannot be split: it is "
         "not written, and the application gets RecordTooLargeException. RECORD_LIST_TOO_LARGE (18) says that a batch "
         "is larger than segment.bytes."
     )
-    severity: ClassVar[Severity] = Severity.HIGH
-    key: ClassVar[Key] = Key.CLIENT
-    apis: ClassVar[frozenset[int] | None] = frozenset({ApiKey.PRODUCE})
+    severity = Severity.HIGH
+    key = Key.CLIENT
+    apis = frozenset({ApiKey.PRODUCE})
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)

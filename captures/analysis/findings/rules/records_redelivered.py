@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_group
@@ -137,18 +137,18 @@ class _Redeliveries:
 class RecordsRedelivered(Rule):
     """Follows which member acquires which records of share groups."""
 
-    name: ClassVar[str] = "records_redelivered"
-    title: ClassVar[str] = "Records that a share group delivers again"
-    about: ClassVar[str] = (
+    name = "records_redelivered"
+    title = "Records that a share group delivers again"
+    about = (
         "A member of a share group (KIP-932) gets records under an acquisition lock. The broker delivers them to "
         "another member if the lock runs out before they are acknowledged (group.share.record.lock.duration.ms), if "
         "the member releases them, or if its connection ends. The response says how often records were delivered "
         "(delivery_count), and the broker refuses an acknowledgment that comes too late with INVALID_RECORD_STATE. "
         "Such records are processed twice if the first member processed them, only later."
     )
-    apis: ClassVar[frozenset[int] | None] = _SHARES
-    effect_of: ClassVar[EffectOf | None] = EffectOf.MEMBERS
-    of_groups: ClassVar[bool] = True
+    apis = _SHARES
+    effect_of = EffectOf.MEMBERS
+    of_groups = True
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client
@@ -35,16 +34,16 @@ class _Old:
 class RefusedByKafka4(Rule):
     """Finds clients that use versions which Kafka 4.0 brokers no longer support."""
 
-    name: ClassVar[str] = "refused_by_kafka_4"
-    title: ClassVar[str] = "Clients that Kafka 4 refuses"
-    about: ClassVar[str] = (
+    name = "refused_by_kafka_4"
+    title = "Clients that Kafka 4 refuses"
+    about = (
         "Brokers of Kafka 4.0 and later do not know versions from before Kafka 2.1 (KIP-896): Produce before 3, Fetch "
         "before 4 and so on. For the sake of old librdkafka clients they announce Produce from 0 on, but close the "
         "connection on versions before 3. The finding shows what clients use now. Clients that ask for the broker's "
         "versions, and are offered nothing newer, are reported as info."
     )
-    severity: ClassVar[Severity] = Severity.LOW
-    apis: ClassVar[frozenset[int] | None] = None
+    severity = Severity.LOW
+    apis = None
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client, of_topic
@@ -55,17 +55,17 @@ class _Refusal(NamedTuple):
 class RejectedRecords(Rule):
     """Looks for Produce requests whose records the broker refuses."""
 
-    name: ClassVar[str] = "rejected_records"
-    title: ClassVar[str] = "Records that the broker refuses"
-    about: ClassVar[str] = (
+    name = "rejected_records"
+    title = "Records that the broker refuses"
+    about = (
         "The broker answered a Produce with an error that a retry cannot fix: INVALID_RECORD (87), "
         "INVALID_TIMESTAMP (32), CORRUPT_MESSAGE (2) with a correct checksum, UNSUPPORTED_COMPRESSION_TYPE (76), "
         "UNSUPPORTED_FOR_MESSAGE_FORMAT (43). Since KIP-467 the response names the records. The whole batch was "
         "rejected."
     )
-    severity: ClassVar[Severity] = Severity.HIGH
-    key: ClassVar[Key] = Key.CLIENT
-    apis: ClassVar[frozenset[int] | None] = frozenset({ApiKey.PRODUCE})
+    severity = Severity.HIGH
+    key = Key.CLIENT
+    apis = frozenset({ApiKey.PRODUCE})
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)

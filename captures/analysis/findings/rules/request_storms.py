@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client
@@ -68,20 +67,20 @@ class _Repetition:
 class RequestStorms(Rule):
     """Finds clients that repeat a request that fails, or finds nothing, as fast as they get responses."""
 
-    name: ClassVar[str] = "request_storms"
+    name = "request_storms"
     effect_of = EffectOf.BROKERS
-    title: ClassVar[str] = "Requests repeated without a pause"
-    about: ClassVar[str] = (
+    title = "Requests repeated without a pause"
+    about = (
         "A client sends a request, gets an error or nothing, and asks again at once. Known cases: the Java consumer "
         "that fetches from a deleted topic; librdkafka that requests metadata for an invalid topic name; Java's admin "
         "client that asks for a topic it may not describe; consumers that get empty answers at once, from a leader "
         "whose follower has just died, or from a broker that ignores fetch.max.wait.ms; and a 0.11 broker that cannot "
         "down-convert records with headers. Each can keep a broker core busy."
     )
-    severity: ClassVar[Severity] = Severity.HIGH
-    key: ClassVar[Key] = Key.CLIENT
-    apis: ClassVar[frozenset[int] | None] = None
-    thresholds: ClassVar[tuple[Threshold, ...]] = (
+    severity = Severity.HIGH
+    key = Key.CLIENT
+    apis = None
+    thresholds = (
         Threshold(
             "rate", 30, Unit.A_SECOND, "requests of one API without effect within one second on a connection"
         ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client, of_topic
@@ -70,16 +70,16 @@ class _SequenceErrors:
 class SequenceGaps(Rule):
     """Looks for batches that the broker refused because of their sequence number."""
 
-    name: ClassVar[str] = "sequence_gaps"
+    name = "sequence_gaps"
     needs = Lack.RECORDS
-    title: ClassVar[str] = "Sequence numbers out of order"
-    about: ClassVar[str] = (
+    title = "Sequence numbers out of order"
+    about = (
         "Idempotent producers number their batches per partition; the broker accepts them only in order (KIP-98, "
         "ProducerAppendInfo.java). OUT_OF_ORDER_SEQUENCE_NUMBER (45) means that batches in between are missing, "
         "DUPLICATE_SEQUENCE_NUMBER (46) that it already has the batch, UNKNOWN_PRODUCER_ID (59) that it has forgotten "
         "the producer."
     )
-    apis: ClassVar[frozenset[int] | None] = frozenset({ApiKey.PRODUCE})
+    apis = frozenset({ApiKey.PRODUCE})
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)

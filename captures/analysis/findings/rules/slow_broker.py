@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
@@ -39,20 +38,20 @@ class _Answers:
 class SlowBroker(Rule):
     """Finds brokers with many slow responses, without designed waits."""
 
-    name: ClassVar[str] = "slow_broker"
+    name = "slow_broker"
     effect_of = EffectOf.BROKERS
-    title: ClassVar[str] = "Slow responses"
-    about: ClassVar[str] = (
+    title = "Slow responses"
+    about = (
         "The time from the end of a request to the beginning of its response, minus waits that the protocol intends: "
         "long polls and requests queued after them on the same connection, members that wait for each other, "
         "throttling and the pauses after it. The rest is the broker's work, its queues, and the network; for a "
         "Produce with acks=all it includes the followers' time, because that wait is not on the wire. The first "
         "requests after a start are slow in every broker."
     )
-    severity: ClassVar[Severity] = Severity.MEDIUM
-    key: ClassVar[Key] = Key.BROKER
-    apis: ClassVar[frozenset[int] | None] = None
-    thresholds: ClassVar[tuple[Threshold, ...]] = (
+    severity = Severity.MEDIUM
+    key = Key.BROKER
+    apis = None
+    thresholds = (
         Threshold("latency", 500, Unit.MILLISECONDS, "longest time for a response, without designed waits"),
         Threshold("share", 5, Unit.PERCENT, "share of a broker's responses of one API that took longer"),
         Threshold("answers", 5, Unit.COUNT, "least number of responses that took longer"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.common import on_topics, replica_of
@@ -67,18 +67,18 @@ class _Follower:
 class SlowFollowers(Rule):
     """Finds followers that fetch late."""
 
-    name: ClassVar[str] = "slow_followers"
+    name = "slow_followers"
     effect_of = EffectOf.BROKERS
-    title: ClassVar[str] = "Followers that lag behind"
-    about: ClassVar[str] = (
+    title = "Followers that lag behind"
+    about = (
         "A follower fetches from its leader, starting at the offset it has reached. The time for which it has not "
         "reached the end is its lag, as the leader computes it (Replica.updateFetchStateOrThrow); after "
         "replica.lag.time.max.ms (30 s) it leaves the in-sync replicas. Until then every Produce with acks=all waits "
         "for it. The end of a partition is taken from responses, so the true lag may be larger."
     )
-    severity: ClassVar[Severity] = Severity.MEDIUM
-    apis: ClassVar[frozenset[int] | None] = frozenset({ApiKey.PRODUCE, ApiKey.FETCH})
-    thresholds: ClassVar[tuple[Threshold, ...]] = (
+    severity = Severity.MEDIUM
+    apis = frozenset({ApiKey.PRODUCE, ApiKey.FETCH})
+    thresholds = (
         Threshold(
             "lag",
             10_000,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 import numpy as np
 
@@ -43,20 +42,20 @@ class _BatchSizes:
 class SmallBatches(Rule):
     """Counts the records of batches, and the requests."""
 
-    name: ClassVar[str] = "small_batches"
+    name = "small_batches"
     needs = Lack.RECORDS
-    title: ClassVar[str] = "Tiny batches"
-    about: ClassVar[str] = (
+    title = "Tiny batches"
+    about = (
         "At its peak a producer sends many requests a second, with hardly more than one record in each batch. Every "
         "batch costs a header of 61 bytes, a request and a response, an append on the leader and on each follower, "
         "and leaves little to compress. linger.ms sets how long the producer waits for more records (0 by default "
         "before Kafka "
         "4.0, 5 since, KIP-1030)."
     )
-    severity: ClassVar[Severity] = Severity.LOW
-    key: ClassVar[Key] = Key.CLIENT
-    apis: ClassVar[frozenset[int] | None] = frozenset({ApiKey.PRODUCE})
-    thresholds: ClassVar[tuple[Threshold, ...]] = (
+    severity = Severity.LOW
+    key = Key.CLIENT
+    apis = frozenset({ApiKey.PRODUCE})
+    thresholds = (
         Threshold(
             "requests", 200, Unit.COUNT, "Produce requests of a client within 10 s that are needed to judge"
         ),

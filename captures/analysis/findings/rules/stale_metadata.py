@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.common import (
@@ -64,18 +63,18 @@ class _EpisodeGroup:
 class StaleMetadata(Rule):
     """Finds leaders that moved, and how long clients took to find the new ones."""
 
-    name: ClassVar[str] = "stale_metadata"
+    name = "stale_metadata"
     effect_of = EffectOf.BROKERS
-    title: ClassVar[str] = "Metadata out of date: wrong broker, refresh, retry"
-    about: ClassVar[str] = (
+    title = "Metadata out of date: wrong broker, refresh, retry"
+    about = (
         "A leader moved or a topic was deleted, and a client found out by an error: NOT_LEADER_OR_FOLLOWER,"
         " UNKNOWN_TOPIC_OR_PARTITION, FENCED_LEADER_EPOCH, UNKNOWN_TOPIC_ID and the like. It refreshes its metadata "
         "and retries (Errors.java: InvalidMetadataException; since KIP-951 the response itself names the new leader). "
         "That is how Kafka works; it is a problem only if it takes long or keeps happening."
     )
-    severity: ClassVar[Severity] = Severity.MEDIUM
-    apis: ClassVar[frozenset[int] | None] = APIS
-    thresholds: ClassVar[tuple[Threshold, ...]] = (
+    severity = Severity.MEDIUM
+    apis = APIS
+    thresholds = (
         Threshold(
             "longest",
             5_000,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client, of_group, of_topic
@@ -96,9 +96,9 @@ def _stuck_position(
 class StuckPosition(Rule):
     """Looks for positions that do not move while the partition grows."""
 
-    name: ClassVar[str] = "stuck_position"
-    title: ClassVar[str] = "Stuck positions"
-    about: ClassVar[str] = (
+    name = "stuck_position"
+    title = "Stuck positions"
+    about = (
         "A consumer keeps fetching from the same offset although more and more records follow it, or keeps committing "
         "the same offset while the partition grows. It may be waiting for a transaction to end (read_committed), get "
         "messages that are too large for it, fail on a record it cannot read, or be stuck in its work. A partition "
@@ -106,9 +106,9 @@ class StuckPosition(Rule):
         "on earlier records. Commits alone show less, because a consumer that works on large batches commits the same "
         "offset for a while."
     )
-    apis: ClassVar[frozenset[int] | None] = frozenset({ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.OFFSET_COMMIT})
+    apis = frozenset({ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.OFFSET_COMMIT})
     effect_of = EffectOf.MEMBERS
-    thresholds: ClassVar[tuple[Threshold, ...]] = (
+    thresholds = (
         Threshold(
             "fetched",
             30_000,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 import numpy as np
 
@@ -57,17 +56,17 @@ class _Path:
 class TcpTrouble(Rule):
     """Finds paths between a client's host and a broker with TCP problems."""
 
-    name: ClassVar[str] = "tcp_trouble"
+    name = "tcp_trouble"
     needs = Lack.PACKETS
     effect_of = EffectOf.BROKERS
-    title: ClassVar[str] = "Network trouble, not Kafka"
-    about: ClassVar[str] = (
+    title = "Network trouble, not Kafka"
+    about = (
         "A seemingly slow broker may be a slow network. Retransmitted segments cost at least a round trip, mostly 200 "
         "ms and more (RFC 6298). A zero window means that the receiver does not read its data. A long round trip is "
         "part of every response. A segment lost before the place of capture shows up as late. A few of each are normal."
     )
-    severity: ClassVar[Severity] = Severity.MEDIUM
-    thresholds: ClassVar[tuple[Threshold, ...]] = (
+    severity = Severity.MEDIUM
+    thresholds = (
         Threshold("lost", 1, Unit.PERCENT, "retransmitted or late segments, of all packets of a direction"),
         Threshold("segments", 20, Unit.COUNT, "least number of them"),
         Threshold("zero_windows", 20, Unit.COUNT, "packets of one side that announce a zero window"),

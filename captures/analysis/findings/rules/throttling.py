@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client
@@ -27,17 +26,17 @@ _GRACE = 10 * MS
 class ThrottledClients(Rule):
     """Finds clients whose responses have a throttle time."""
 
-    name: ClassVar[str] = "throttling"
-    title: ClassVar[str] = "Clients slowed down by quotas"
-    about: ClassVar[str] = (
+    name = "throttling"
+    title = "Clients slowed down by quotas"
+    about = (
         "A client exceeded its quota, and the broker makes it wait: producer_byte_rate, consumer_byte_rate or"
         " request_percentage (KIP-13, KIP-124), controller_mutation_rate (KIP-599). Brokers before 2.0 delay the "
         "response. Later brokers respond at once (a Fetch without records), and then read nothing from the connection "
         "until the time is over (KIP-219), so all requests on it wait."
     )
-    severity: ClassVar[Severity] = Severity.MEDIUM
-    apis: ClassVar[frozenset[int] | None] = None
-    thresholds: ClassVar[tuple[Threshold, ...]] = (
+    severity = Severity.MEDIUM
+    apis = None
+    thresholds = (
         Threshold("longest", 1_000, Unit.MILLISECONDS, "longest throttle time; below it the severity is low"),
     )
 

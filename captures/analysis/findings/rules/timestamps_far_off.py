@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client, of_topic
@@ -44,10 +43,10 @@ class _Apart:
 class TimestampsFarOff(Rule):
     """Compares CreateTime with the clock of the capture."""
 
-    name: ClassVar[str] = "timestamps_far_off"
+    name = "timestamps_far_off"
     needs = Lack.RECORDS
-    title: ClassVar[str] = "Timestamps far off"
-    about: ClassVar[str] = (
+    title = "Timestamps far off"
+    about = (
         "Records carry timestamps (CreateTime) that are far from the time at which they were captured. Retention by "
         "time, segment rolling, offset lookups by time and windows of Kafka Streams depend on them: records from the "
         "past may be removed at once, and a record from the future keeps its segment from being removed. This is fine "
@@ -55,10 +54,10 @@ class TimestampsFarOff(Rule):
         "(KIP-937: message.timestamp.before.max.ms and message.timestamp.after.max.ms; Kafka 4 accepts at most an "
         "hour into the future)."
     )
-    severity: ClassVar[Severity] = Severity.LOW
-    key: ClassVar[Key] = Key.CLIENT
-    apis: ClassVar[frozenset[int] | None] = frozenset({ApiKey.PRODUCE})
-    thresholds: ClassVar[tuple[Threshold, ...]] = (
+    severity = Severity.LOW
+    key = Key.CLIENT
+    apis = frozenset({ApiKey.PRODUCE})
+    thresholds = (
         Threshold(
             "past",
             7 * 86_400_000,

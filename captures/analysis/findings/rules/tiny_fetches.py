@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -54,19 +54,19 @@ class _FetchSizes:
 class TinyFetches(Rule):
     """Compares the sizes of batches with those that fetches request."""
 
-    name: ClassVar[str] = "tiny_fetches"
+    name = "tiny_fetches"
     needs = Lack.RECORDS
-    title: ClassVar[str] = "Fetch sizes too small for the batches"
-    about: ClassVar[str] = (
+    title = "Fetch sizes too small for the batches"
+    about = (
         "A consumer asks for fewer bytes of a partition (max.partition.fetch.bytes) than its batches have. Since "
         "Fetch v3 the broker still returns the first batch (KIP-74), but only one per Fetch, so reading is slow. "
         "Older brokers return only the beginning of the message, which the consumer cannot use, so it is stuck there "
         "for ever (RecordTooLargeException)."
     )
-    severity: ClassVar[Severity] = Severity.LOW
-    key: ClassVar[Key] = Key.CLIENT
-    apis: ClassVar[frozenset[int] | None] = frozenset({ApiKey.FETCH})
-    thresholds: ClassVar[tuple[Threshold, ...]] = (
+    severity = Severity.LOW
+    key = Key.CLIENT
+    apis = frozenset({ApiKey.FETCH})
+    thresholds = (
         Threshold(
             "count",
             10,

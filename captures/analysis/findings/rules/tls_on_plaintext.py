@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar
 
 from captures.analysis.attempts import ended
 from captures.analysis.findings.common import Alike
@@ -19,15 +18,15 @@ _SHOWN = 20
 class TlsOnPlaintext(Rule):
     """Finds clients and listeners of which only one uses TLS."""
 
-    name: ClassVar[str] = "tls_on_plaintext"
+    name = "tls_on_plaintext"
     needs = Lack.PACKETS
-    title: ClassVar[str] = "TLS on a plaintext port, or plaintext on a TLS port"
-    about: ClassVar[str] = (
+    title = "TLS on a plaintext port, or plaintext on a TLS port"
+    about = (
         "A listener without TLS reads a ClientHello as the size of a request of some 369 MB, and closes the "
         "connection (NetworkReceive.java). A listener with TLS answers a Kafka request with an alert, or not at all. "
         "Either way the client only sees that the connection ends, and retries for ever."
     )
-    severity: ClassVar[Severity] = Severity.HIGH
+    severity = Severity.HIGH
 
     def findings(self) -> Iterator[Finding]:
         capture = self.scene.capture

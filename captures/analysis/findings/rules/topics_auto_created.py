@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_topic
@@ -40,17 +40,17 @@ class _CreatedTopics(NamedTuple):
 class TopicsAutoCreated(Rule):
     """Looks for topics that are missing in a Metadata response and later exist without a CreateTopics."""
 
-    name: ClassVar[str] = "topics_auto_created"
-    title: ClassVar[str] = "Topics created by a Metadata request"
-    about: ClassVar[str] = (
+    name = "topics_auto_created"
+    title = "Topics created by a Metadata request"
+    about = (
         "A client requested metadata for a topic that did not exist, and with auto.create.topics.enable (on by "
         "default) the broker created it, with the broker's num.partitions and default.replication.factor: often one "
         "partition and one replica. A misspelt name creates a topic like any other. Producers ask this way, and "
         "consumers with allow.auto.create.topics (KIP-361). Inferred if the first response was LEADER_NOT_AVAILABLE; "
         "if it was UNKNOWN_TOPIC_OR_PARTITION, it may have been created outside of the capture."
     )
-    severity: ClassVar[Severity] = Severity.LOW
-    apis: ClassVar[frozenset[int] | None] = frozenset({ApiKey.METADATA, ApiKey.CREATE_TOPICS})
+    severity = Severity.LOW
+    apis = frozenset({ApiKey.METADATA, ApiKey.CREATE_TOPICS})
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)

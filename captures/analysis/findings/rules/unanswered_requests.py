@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -60,20 +60,20 @@ class _Silence:
 class UnansweredRequests(Rule):
     """Finds requests without a response."""
 
-    name: ClassVar[str] = "unanswered_requests"
+    name = "unanswered_requests"
     needs = Lack.SILENCE
     effect_of = EffectOf.BROKERS
-    title: ClassVar[str] = "Requests without an answer"
-    about: ClassVar[str] = (
+    title = "Requests without an answer"
+    about = (
         "Every request but a Produce with acks=0 gets a response. If one does not although the connection stays open, "
         "the broker hangs, is paused or does not know the API (0.9 does not respond), or the network lost it. Java "
         "clients give up after request.timeout.ms (30 s) and close the connection. Requests that a client abandons "
         "when it leaves do not count, nor those on connections that the broker closed (closed_by_broker)."
     )
-    severity: ClassVar[Severity] = Severity.HIGH
-    key: ClassVar[Key] = Key.BROKER
-    apis: ClassVar[frozenset[int] | None] = None
-    thresholds: ClassVar[tuple[Threshold, ...]] = (
+    severity = Severity.HIGH
+    key = Key.BROKER
+    apis = None
+    thresholds = (
         Threshold(
             "longest",
             5_000,

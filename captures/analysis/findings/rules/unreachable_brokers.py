@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 import numpy as np
 
@@ -38,18 +37,18 @@ class _Attempts:
 class UnreachableBrokers(Rule):
     """Finds addresses that do not answer, or answer with RST."""
 
-    name: ClassVar[str] = "unreachable_brokers"
+    name = "unreachable_brokers"
     needs = Lack.PACKETS
     effect_of = EffectOf.BROKERS
-    title: ClassVar[str] = "Brokers that cannot be reached"
-    about: ClassVar[str] = (
+    title = "Brokers that cannot be reached"
+    about = (
         "If a SYN is answered by RST, nothing listens on the port: the broker is down, or the port is wrong. If it is "
         "never answered, the address is wrong, the host is down, or a firewall drops it. Clients retry after"
         " reconnect.backoff.ms, up to reconnect.backoff.max.ms (NetworkClient.java)."
     )
-    severity: ClassVar[Severity] = Severity.HIGH
-    apis: ClassVar[frozenset[int] | None] = APIS
-    thresholds: ClassVar[tuple[Threshold, ...]] = (
+    severity = Severity.HIGH
+    apis = APIS
+    thresholds = (
         Threshold(
             "lasting",
             5_000,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 from captures.analysis.broker_disconnects import BrokerDisconnect, Reason
 from captures.analysis.client_identity import client_name
@@ -38,17 +37,17 @@ class _VersionRefusals:
 class UnsupportedVersions(Rule):
     """Finds requests that were refused because of their version: with an error, or by closing the connection."""
 
-    name: ClassVar[str] = "unsupported_versions"
-    title: ClassVar[str] = "Requests in versions that the broker does not know"
-    about: ClassVar[str] = (
+    name = "unsupported_versions"
+    title = "Requests in versions that the broker does not know"
+    about = (
         "Clients learn from ApiVersions (KIP-35) which versions a broker knows, and use those. A client that does not "
         "ask, or is configured for another version, gets UNSUPPORTED_VERSION, or its connection is closed without a "
         "response (SocketServer.scala); 0.9 brokers keep the connection open and never respond. It is normal, and not "
         "a finding, that ApiVersions itself gets this error and is retried in a lower version (KIP-511)."
     )
-    severity: ClassVar[Severity] = Severity.HIGH
-    key: ClassVar[Key] = Key.BROKER
-    apis: ClassVar[frozenset[int] | None] = None
+    severity = Severity.HIGH
+    key = Key.BROKER
+    apis = None
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)

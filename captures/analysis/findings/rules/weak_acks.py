@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -33,17 +33,17 @@ class _Flow(NamedTuple):
 class WeakAcks(Rule):
     """Compares the acks of producers with the replicas of topics."""
 
-    name: ClassVar[str] = "weak_acks"
-    title: ClassVar[str] = "Writes that do not wait for replicas"
-    about: ClassVar[str] = (
+    name = "weak_acks"
+    title = "Writes that do not wait for replicas"
+    about = (
         "A producer writes with acks=0 or 1 to a topic with several replicas. With acks=1 the leader responds before "
         "followers have the records: if it fails then, acknowledged records are lost. With acks=0 the producer never "
         "learns of errors. min.insync.replicas applies only to acks=all (Kafka's topic configuration), so a topic "
         "with a higher value promises more than such a producer gets. Java producers use acks=all by default since "
         "3.0 (KIP-679), librdkafka always has."
     )
-    severity: ClassVar[Severity] = Severity.LOW
-    apis: ClassVar[frozenset[int] | None] = frozenset({
+    severity = Severity.LOW
+    apis = frozenset({
         ApiKey.PRODUCE, ApiKey.METADATA, ApiKey.CREATE_TOPICS, ApiKey.DESCRIBE_CONFIGS, ApiKey.ALTER_CONFIGS,
         ApiKey.INCREMENTAL_ALTER_CONFIGS, ApiKey.DESCRIBE_TOPIC_PARTITIONS,
     })  # fmt: skip
