@@ -182,7 +182,24 @@ class _Connections:
                 reset = int(self._capture.connections.streams.reset_time[first]) == end
                 answered = reset or self._answered(first)
                 found.append(Closing(end - silence.since, client_closed <= broker_closed, reset, answered))
-        return sorted(found), still_open
+        found.sort()
+        if found and found[0].by_client and silence.alone:
+            found = [*self._broker_closings(silence, silence.since + found[0].after), *found]
+        return found, still_open
+
+    def _broker_closings(self, silence: Silence, time: int) -> Iterator[Closing]:
+        """Yield the connections of the process that its broker ended up to a second before it closed one at `time`.
+
+        A client that loses one connection to a broker may then close the others itself, as librdkafka does.
+        """
+        of_process = self._activity.connections_of(silence.client, silence.host)
+        for broker in {self._capture.endpoints(connection)[1] for connection in silence.connections}:
+            near = self._activity.closed_by(broker).within(time - _MARGIN, time)
+            for connection in near[np.isin(near, of_process)].tolist():
+                stream = self._capture.client_stream(connection) ^ 1
+                end = int(self._activity.closed[stream])
+                reset = int(self._capture.connections.streams.reset_time[stream]) == end
+                yield Closing(end - silence.since, by_client=False, reset=reset)
 
     def _answered(self, stream: int) -> bool:
         """Return whether the receiver of a FIN closed its side within a second or acknowledged it; True if unknown."""
@@ -200,6 +217,8 @@ class _Connections:
         time, capture = silence.since + closings[0].after, self._capture
         brokers = {capture.endpoints(connection)[1] for connection in silence.connections}
         own = np.array(silence.connections, np.int64)
+        if silence.alone:
+            own = np.append(own, self._activity.connections_of(silence.client, silence.host))
         begun = capture.connections.first_time < time
         ended, answered_on = 0, False
         for broker in brokers:

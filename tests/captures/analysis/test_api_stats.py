@@ -103,7 +103,9 @@ def table() -> ExchangeTable:
 
 
 def columns(table: ExchangeTable, rows: NDArray[np.int64]) -> ExchangeColumns:
-    capture = SimpleNamespace(table=table, endpoints=lambda connection: ("10.0.0.7:5000", "10.0.0.1:9092"))
+    capture = SimpleNamespace(
+        table=table, cache=None, endpoints=lambda connection: ("10.0.0.7:5000", "10.0.0.1:9092")
+    )
     return ExchangeColumns(cast("Capture", capture), rows)
 
 

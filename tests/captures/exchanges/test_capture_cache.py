@@ -22,6 +22,12 @@ from tests.captures.recorded import CAPTURES, FOLDER
 
 VERSION = "1.0"
 ORDINARY = "32_k0102_java_snappy.pcap"
+PATHS = (
+    "request.group_id",
+    "request.topics.partitions.partition_index",
+    "response.throttle_time_ms",
+    "response.topics.name",
+)
 PLAIN = sorted(each for each in CAPTURES if each.endswith((".pcap", ".pcapng")))
 
 
@@ -80,6 +86,14 @@ def columns_of(capture: Capture) -> dict[str, list[Any]]:
         values = columns[name]
         rows = [each.tolist() for each in values] if isinstance(values, RaggedArray) else values.tolist()
         found[name] = [rows, list(columns.texts(name)) if kind.coded else []]
+    for path in PATHS:
+        values = columns.path(path)
+        numbers, others = values.column("numbers"), values.column("values")
+        found[path] = [
+            [*map(np.ndarray.tolist, numbers)],
+            [*map(np.ndarray.tolist, others)],
+            list(values.texts),
+        ]
     return found
 
 

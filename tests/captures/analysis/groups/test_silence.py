@@ -161,6 +161,21 @@ def test_a_broker_that_closes_first_is_what_went(tmp_path: Path) -> None:
     assert cause(written(tmp_path, member)) is TimeoutCause.BROKER_GONE
 
 
+def test_a_client_that_loses_one_connection_closes_the_others_itself(tmp_path: Path) -> None:
+    """As librdkafka does: its connection with the coordinator ends a moment after the broker closed another one."""
+    coordinator, fetching = Member(), Member(Conversation(client=(CLIENT[0], 40001)))
+    coordinator.beats(1, 2, 3)
+    fetching.beats(1.1, 2.1, 3.1)
+    fetching.closes(3.7, from_client=False)
+    coordinator.closes(3.7003)
+    capture = written(tmp_path, coordinator, fetching)
+    (alone,) = Silences(capture).ends([replace(silence(0), alone=True)])
+    assert alone.cause is TimeoutCause.BROKER_GONE
+    assert alone.evidence == ("the broker closed its connection first, 700 ms after its last sign of life",)
+    # where another process has the same client ID, it may be that one whose connection the broker closed
+    assert cause(capture, 0) is TimeoutCause.PROCESS_DIED
+
+
 def test_a_broker_that_answers_others_is_not_gone(tmp_path: Path) -> None:
     member, other = Member(), Member(Conversation(client=("10.0.0.9", 40001)))
     member.beats(1, 2, 3)
