@@ -78,7 +78,7 @@ _TAIL = {
     "unreadable": Meaning("bytes", "no batch can be read from here on"),
 }
 _UNKNOWN = Meaning("bytes", "")
-_PART = Meaning("bytes", "the beginning of a batch; consumers ask again for what is cut")
+_PART = Meaning("bytes", "the beginning of a batch; consumers fetch the rest again")
 
 TIMESTAMPS = frozenset({"base_timestamp", "max_timestamp", "timestamp"})
 

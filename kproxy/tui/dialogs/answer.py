@@ -43,7 +43,7 @@ class AnswerDialog(Dialog[int | None]):
         with Vertical(classes="box") as box:
             box.border_title = printable(self._title)
             box.border_subtitle = "enter: the exchange of the line, q: close"
-            table = RowTable([Column("")], empty="There is nothing to show.")
+            table = RowTable([Column("")], empty="Nothing to show.")
             table.set_rows(
                 [Row(place, (line,), leads_to=line.number) for place, line in enumerate(self._lines)]
             )

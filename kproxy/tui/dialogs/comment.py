@@ -45,9 +45,9 @@ class CommentDialog(Dialog[str | None]):
     def compose(self) -> ComposeResult:
         with Vertical(classes="box") as box:
             box.border_title = f"comment on exchange {self._number:,}"
-            box.border_subtitle = "F2 or ctrl+s: keep   escape: cancel"
+            box.border_subtitle = "F2 or ctrl+s: save   escape: cancel"
             yield TextArea(self._text, soft_wrap=True, compact=True, tab_behavior="focus")
-            yield Static("Comments are written to pcapng files, as comments of packets.", id="hint")
+            yield Static("Comments are saved in pcapng files, as packet comments.", id="hint")
 
     def on_mount(self) -> None:
         area = self.query_one(TextArea)

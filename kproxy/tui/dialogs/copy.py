@@ -100,7 +100,7 @@ class CopyDialog(Dialog[str | None]):
             self._show_problem(str(error))
             return
         except Exception as error:
-            self._show_problem(fault_of("reading what is to be copied", error))
+            self._show_problem(fault_of("reading the exchanges", error))
             return
         self._formats = [*self._first, *formats]
         options.add_options(Option(each.title, id=each.name) for each in self._formats)

@@ -116,7 +116,9 @@ class EditHeld(Dialog[bytes | None]):
         self._over = held is None
         left = self.query_one("#left", Static)
         if held is None:
-            left.update(Content.styled("✗ It is not held any more: there is nothing to edit.", "$text-error"))
+            left.update(
+                Content.styled("✗ The message is no longer held, so it cannot be edited.", "$text-error")
+            )
             return
         behind = f"   {held.waiting_behind:,} wait behind it" if held.waiting_behind else ""
         left.update(Content(f"released automatically in {left_words(held, time_ns())}{behind}"))
@@ -255,9 +257,7 @@ class EditHeld(Dialog[bytes | None]):
         if edited is None:
             outcome.update(Content.assemble(("✗ cannot be sent: ", "$text-error"), lines(problem)))
         elif not edited.changes:
-            outcome.update(
-                Content.styled("= nothing is changed; ctrl+s lets it go on as it is", "$text-muted")
-            )
+            outcome.update(Content.styled("= nothing changed; ctrl+s sends it as it is", "$text-muted"))
         else:
             shown = [_difference(*differences_text(change)) for change in edited.changes[:_MOST_SHOWN]]
             more = len(edited.changes) - len(shown)

@@ -73,7 +73,7 @@ class EventsDialog(Dialog[None]):
 
     def _text(self) -> Content:
         if not self._events:
-            return Content("There are no notices so far.")
+            return Content("No notices so far.")
         return Content("\n").join(self._line(event) for event in self._events)
 
     def _line(self, event: Event) -> Content:

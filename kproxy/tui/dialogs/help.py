@@ -87,12 +87,12 @@ class HelpDialog(Dialog[None]):
     def compose(self) -> ComposeResult:
         with Vertical(classes="box") as box:
             box.border_title = "help"
-            box.border_subtitle = "tab: next part   /: search   q: close"
+            box.border_subtitle = "tab: next page   /: search   q: close"
             with TabbedContent(initial="keys"):
                 for name, title in TABS.items():
                     with TabPane(title, id=name), VerticalScroll(can_focus=False):
                         yield Static(classes="text")
-            yield Input(id="search", placeholder="words that a line has to have", compact=True)
+            yield Input(id="search", placeholder="words to find", compact=True)
 
     def on_mount(self) -> None:
         self.query_one(Tabs).can_focus = False

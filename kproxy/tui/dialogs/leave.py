@@ -57,7 +57,7 @@ class Leave(Dialog[Leaving | None]):
         super().__init__()
         self._connections = connections
         self._held = held
-        again = f" (kproxy attach --run {run} shows it again)" if run else ""
+        again = f" (kproxy attach --run {run} reopens it)" if run else ""
         self._answers: list[tuple[Leaving | None, str]] = [
             ("end", "end the proxy: requests in flight get their answers, then connections are closed"),
             ("background", f"leave it running in the background{again}"),

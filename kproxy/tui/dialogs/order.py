@@ -59,7 +59,7 @@ class OrderDialog(ListDialog[Order | None]):
         with Vertical(classes="box") as box:
             box.border_title = "order by"
             box.styles.max_height = len(self._columns) + 2
-            box.border_subtitle = "enter: smallest first, again: turn   v: largest first   +: field"
+            box.border_subtitle = "enter: sort, twice: reverse   v: largest first   +: a field"
             yield OptionList(*(Option(plain(self._label(each))) for each in self._columns), compact=True)
 
     def on_mount(self) -> None:

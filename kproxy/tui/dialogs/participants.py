@@ -40,8 +40,8 @@ class ParticipantsDialog(Dialog[frozenset[Participant]]):
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="box") as box:
-            box.border_title = "who is shown"
-            box.border_subtitle = "space ticks, a all, enter shows"
+            box.border_title = "participants"
+            box.border_subtitle = "space: select   a: all   enter: show"
             yield Ticks[Participant](
                 *(Selection(plain(_label(each)), each, each in self._chosen) for each in self._participants)
             )

@@ -38,10 +38,10 @@ class QuickFilterDialog(ListDialog[tuple[QuickFilter, Use] | None]):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("o,enter", "use('ONLY')", "only", tooltip="Show only what fits it."),
-        Binding("h,exclamation_mark", "use('HIDE')", "hide", tooltip="Hide what fits it."),
-        Binding("a", "use('ALSO')", "also", tooltip="Show what fits it, beside what is shown now."),
-        Binding("r", "use('REPLACE')", "replace", tooltip="Put it in the place of the present filter."),
+        Binding("o,enter", "use('ONLY')", "only", tooltip="Show only what matches."),
+        Binding("h,exclamation_mark", "use('HIDE')", "hide", tooltip="Hide what matches."),
+        Binding("a", "use('ALSO')", "also", tooltip="Show what matches as well as what is shown now."),
+        Binding("r", "use('REPLACE')", "replace", tooltip="Replace the current filter."),
     ]
 
     def __init__(
@@ -68,7 +68,7 @@ class QuickFilterDialog(ListDialog[tuple[QuickFilter, Use] | None]):
         if self._offers:
             self.query_one(OptionList).highlighted = 0
         else:
-            self.query_one("#result", Static).update(Content("there is nothing to make a filter of here"))
+            self.query_one("#result", Static).update(Content("no filter can be made from this"))
 
     @property
     def _highlighted(self) -> QuickFilter | None:

@@ -100,7 +100,9 @@ class ReplayDialog(Dialog[str]):
                     yield Static(id="about")
                     yield Static("Brokers to send to, host:port,...")
                     yield Input(self._brokers, "localhost:9092", id="brokers", compact=True)
-                    yield Static("Speed: 1 as recorded, 10 ten times as fast, max as fast as answers come")
+                    yield Static(
+                        "Speed: 1 as recorded, 10 ten times as fast, max as fast as responses arrive"
+                    )
                     yield Input("max", id="speed", compact=True)
                     yield Static("Kafka client properties for TLS and SASL: a file, or nothing")
                     yield Input("", "client.properties", id="config", compact=True)
@@ -112,7 +114,7 @@ class ReplayDialog(Dialog[str]):
                     yield Static(id="plan-text")
                 with Vertical(id=RESULTS):
                     yield ProgressBar(show_eta=False)
-                    yield RowTable(_RESULTS, empty="No answers yet.", id="results-table")
+                    yield RowTable(_RESULTS, empty="No responses yet.", id="results-table")
                     yield Static(id="results-text")
             yield Static(id="problem")
 
@@ -143,16 +145,19 @@ class ReplayDialog(Dialog[str]):
             self._show_problem(str(error))
             return
         except Exception as error:
-            self._show_problem(fault_of("reading what is to be sent", error))
+            self._show_problem(fault_of("reading the requests", error))
             return
         writing = self._collected.writing
         self.query_one("#writes").display = bool(writing)
         apis = ", ".join(f"{api} x{count:,}" if count > 1 else api for api, count in writing.items())
         self.query_one("#writing", Static).update(
-            f"These change something, and are sent if you name them, or write all: {apis}"
+            f"These change the cluster; to send them, type their names, or all: {apis}"
         )
         count = len(self._collected.exchanges)
-        text = f"{words.counted(count, 'request')} to be sent again; only what reads is sent unless you say otherwise."
+        text = (
+            f"{words.counted(count, 'request')} to send again. Requests that only read are sent; "
+            "the others are not unless you choose them."
+        )
         self.query_one("#about", Static).update(text)
 
     @on(Input.Submitted)

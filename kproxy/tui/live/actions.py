@@ -150,7 +150,7 @@ class LiveActions:
                 await link.set_hold(wanted, side)
             self._report("Holding is on again.", "information")
         else:
-            self._report("There is no hold filter yet.", "warning")
+            self._report("No hold filter yet: i sets one.", "warning")
 
     @_on_proxy
     async def release(self, link: Link) -> None:
@@ -160,7 +160,7 @@ class LiveActions:
 
     async def _release(self, link: Link, number: int) -> None:
         if not await link.release(number):
-            self._report("It was already released.", "information")
+            self._report("The message was already released.", "information")
 
     @_on_proxy
     async def release_all(self, link: Link) -> None:
@@ -282,7 +282,7 @@ class LiveActions:
         ):
             return
         number = await link.add_rule(text, force=force)
-        self._report(f"Rule {number} holds from now on: {text}", "information")
+        self._report(f"Rule {number} added: {text}", "information")
 
     @_on_proxy
     async def rule_remove(self, link: Link, number: int | None) -> None:
@@ -294,7 +294,7 @@ class LiveActions:
             self._report("Select a fault rule first.", "warning")
             return
         await link.call("remove_rule", number=number)
-        self._report(f"Rule {number} is removed.", "information")
+        self._report(f"Rule {number} removed.", "information")
 
     # ------------------------------------------------------------ brokers
     async def show_brokers(self) -> None:

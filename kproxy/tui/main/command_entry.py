@@ -94,7 +94,7 @@ class CommandEntry(Part):
             return
         target = self.target_of(command)
         if target is None:
-            self.report(f"{command.title} is a command of the {command.place}, which is not here")
+            self.report(f"{command.title} works only in the {command.place}")
             return
         action: Callable[..., Any] = getattr(target, f"action_{command.action}")
         outcome = action(argument) if argument and command.argument else action()

@@ -98,7 +98,7 @@ class ExchangeCommands(Part):
             return
         number = self.number
         if number is None:
-            self.report("there is no exchange to copy")
+            self.report("no exchange to copy")
             return
         if not form:
             done = await self.screen.app.push_screen_wait(
@@ -141,4 +141,4 @@ class ExchangeCommands(Part):
         except OSError as error:
             self.report(f"{error.filename or path} cannot be written: {error.strerror}")
         else:
-            self.report(f"the screen is in {written}")
+            self.report(f"the screen was written to {written}")

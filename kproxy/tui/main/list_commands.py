@@ -73,7 +73,7 @@ class ListCommands(Part):
             text = with_saved_filters(text, self.kproxy.settings.filters)
             wanted = compile_typed(text, self.session.zone) if text.strip() else None
         except FilterError as error:
-            self.report(f"the filter is not understood: {error}")
+            self.report(f"invalid filter: {error}")
             return
         self._choose(wanted)
 
@@ -130,7 +130,7 @@ class ListCommands(Part):
         status = self.session.status
         if status.filtering is not None and status.filter is not None:
             self.set_filter(None, status.filter.text)
-            self.report("the filter is cancelled: t starts it again")
+            self.report("filter cancelled: t starts it again")
             return True
         return False
 
@@ -145,14 +145,14 @@ class ListCommands(Part):
             text, self.filter_off = self.filter_off, ""
             await self.session.set_filter(compile_typed(text, self.session.zone))
         else:
-            self.report("there is no filter: f types one")
+            self.report("no filter: press f to type one")
 
     @work("settings", asks=True)
     async def action_filter_save(self, name: str = "") -> None:
         """Save the filter under a name."""
         settings, text = self.kproxy.settings, self.filter_text
         if not text:
-            self.report("there is no filter to save: f types one")
+            self.report("no filter to save: press f to type one")
             return
         if not name:
             answer = await self.screen.app.push_screen_wait(
@@ -169,14 +169,14 @@ class ListCommands(Part):
             self.report(str(error))
             return
         self.screen.query_one(FilterBar).saved = settings.filters
-        self.report(f"saved: @{name} stands for it, here and in commands")
+        self.report(f"saved as @{name}, for the UI and for commands")
 
     @work("filter", exclusive=True, asks=True)
     async def action_filter_quick(self) -> None:
         """Offer filters made from the selected field or exchange."""
         number = self.number
         if number is None:
-            self.report("there is no exchange to make a filter of")
+            self.report("no exchange to make a filter from")
             return
         details = self.exchanges.details
         focused = self.screen.focused
@@ -208,7 +208,7 @@ class ListCommands(Part):
         try:
             await self.session.set_order(order)
         except (FilterError, LookupError) as error:
-            self.report(f"the list cannot be ordered by that: {error}")
+            self.report(f"the list cannot be sorted: {error}")
 
     def sort(self, message: ExchangeList.SortBy) -> None:
         """Sort by a column, then descending, then by number again."""
@@ -229,7 +229,7 @@ class ListCommands(Part):
         if column:
             known = COLUMNS.get(column)
             if known is not None and not known.order:
-                self.report(f"the list cannot be ordered by {column}")
+                self.report(f"the list cannot be sorted by {column}")
             else:
                 self.set_order(Order(column if known is None else known.order))
             return
@@ -285,14 +285,14 @@ class ListCommands(Part):
             else:
                 kept = replace(self.exchanges.list.profile, name=name)
                 await asyncio.to_thread(settings.keep_profile, kept)
-                self.report(f"these columns are saved as {name}")
+                self.report(f"columns saved as {name}")
         except SettingsError as error:
             self.report(str(error))
 
     def add_column(self, message: FieldTree.AddColumn) -> None:
         """Add a field as a column."""
         self.exchanges.list.profile = self.exchanges.list.profile.with_column(message.field)
-        self.report(f"{message.field} is a column of the list; C chooses columns")
+        self.report(f"{message.field} is now a column of the list; C edits columns")
 
     def step(self, message: FieldTree.StepExchange) -> None:
         """Move to the next or the previous exchange."""

@@ -132,7 +132,7 @@ class LiveCommands(Part):
         number = self.number
         numbers = self.session.marked or ([] if number is None else [number])
         if not numbers:
-            self.report("there is no exchange to send again")
+            self.report("no exchange to send again")
             return
         self.screen.app.push_screen(
             ReplayDialog(self.session, numbers, brokers or self._brokers), self._keep_brokers

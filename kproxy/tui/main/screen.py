@@ -370,7 +370,7 @@ class MainScreen(Screen[None]):
     def action_layout_cycle(self) -> None:
         """Switch to the next arrangement of list, fields and bytes."""
         if not isinstance(self.view, Exchanges):
-            self.report("only the exchanges have panes to arrange")
+            self.report("only the view of exchanges has panes to arrange")
             return
         arrangements = list(Arrangement)
         at = arrangements.index(self.exchanges.arrangement)

@@ -73,7 +73,7 @@ class Searches(Part):
     async def _look(self, *, forward: bool) -> None:
         search, screen = self._search, self.screen
         if search is None:
-            self.report("nothing was searched for yet: / does")
+            self.report("no search yet: / starts one")
             return
         before = screen.place
         await self._go_to_match(search, forward=forward)
@@ -120,7 +120,7 @@ class Searches(Part):
             return
         self.exchanges.list.go_to(found.number)
         if found.wrapped:
-            self.report(f"searched on from the {'beginning' if forward else 'end'}")
+            self.report(f"the search continued from the {'beginning' if forward else 'end'}")
 
     def cancel(self) -> bool:
         """Cancel a running search; return whether there was one."""

@@ -110,7 +110,7 @@ class Clients(TableView[ClientsFold]):
         names, zone = access.capture.names, self.session.zone
         old = _old(known)
         text = facts(
-            ("software", *(known.software or ("not told",))),
+            ("software", *(known.software or ("unknown",))),
             ("principal", *known.principals),
             ("hosts", *map(names.shown_host, row.hosts)),
             ("brokers", *map(names.shown, row.brokers)),

@@ -60,7 +60,7 @@ class ConversationView(View):
         """Number of the exchange that the cursor is to go to when it has been read."""
 
     def compose(self) -> ComposeResult:
-        diagram = SequenceDiagram(self.session.zone, empty="No exchange is shown.")
+        diagram = SequenceDiagram(self.session.zone, empty="No exchanges to show.")
         diagram.following = self.session.live
         yield diagram
 

@@ -196,10 +196,10 @@ def state_content(state: LiveState) -> Content:
     if state.listeners:
         parts.append(printable(f"listening on {state.listeners[0]}"))
     if not state.controls:
-        parts.append(Content.styled("only looking (kproxy attach --control may do more)", "$text-muted"))
+        parts.append(Content.styled("read-only (kproxy attach --control allows changes)", "$text-muted"))
     lines = [Content("   ").join(map(_content, parts))]
     for side, wanted in state.hold_filters.items():
-        lines.append(Content.assemble(f"{side}s are held that match: ", (printable(wanted), "bold")))
+        lines.append(Content.assemble(f"holding {side}s that match: ", (printable(wanted), "bold")))
     if state.passed:
         lines.append(
             Content(

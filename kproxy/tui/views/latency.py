@@ -70,7 +70,7 @@ class LatencyView(View):
         self._counted: _LatencyCounts | None = None
 
     def compose(self) -> ComposeResult:
-        yield RowTable(_columns(self._dimension, ""), empty="No exchange with a latency is shown.")
+        yield RowTable(_columns(self._dimension, ""), empty="None of the exchanges shown has a latency.")
         yield LatencyMap(self.session.zone)
 
     @property
@@ -150,7 +150,7 @@ class LatencyView(View):
         if condition:
             self.post_message(self.Narrow(condition))
         else:
-            self.notify("There is no filter for these: choose one of the other lines.")
+            self.notify("This row has no filter: choose another one.")
 
     @on(LatencyMap.Entered)
     def _enter_range(self, event: LatencyMap.Entered) -> None:

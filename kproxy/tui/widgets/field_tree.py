@@ -309,7 +309,7 @@ class FieldTree(SelectableLines, CursorLines, can_focus=True):
         node = self.selected
         field = None if node is None else filter_field(node)
         if field is None:
-            self.notify("This is no field that a column can show.", severity="warning")
+            self.notify("This field cannot be a column.", severity="warning")
         else:
             self.post_message(self.AddColumn(field))
 

@@ -68,4 +68,4 @@ async def test_nothing_was_told() -> None:
     app = EventsApp([])
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.pause()
-        assert "There are no notices so far." in text(app)
+        assert "No notices so far." in text(app)

@@ -79,7 +79,7 @@ async def test_a_hold_filter_is_asked_for_and_checked_while_it_is_typed(tmp_path
 async def test_holding_is_switched_off_and_on_again(tmp_path: Path) -> None:
     async with acting(tmp_path) as (_, link, app, _):
         await app.done(app.actions.hold_toggle())
-        assert app.told == ["There is no hold filter yet."]
+        assert app.told == ["No hold filter yet: i sets one."]
         await app.done(app.actions.hold_filter("api == Heartbeat"))
         await app.done(app.actions.hold_filter("response: api == Fetch"))
         before = dict(link.state.hold_filters)
@@ -172,7 +172,7 @@ async def test_what_has_gone_on_is_told(tmp_path: Path) -> None:
             await until(lambda: link.state.held)
             proxy.plane.inspection.holds.release(1)
             await app.done(app.actions.release())
-            assert app.told[-1] in ("It was already released.", "Nothing is held.")
+            assert app.told[-1] in ("The message was already released.", "Nothing is held.")
 
 
 @pytest.mark.slow

@@ -160,7 +160,7 @@ async def test_filters_hold() -> None:
         assert app.drawn[0].startswith(" 16 exchanges")
         await app.session.set_filter(compile_filter("api == Vote"))
         await app.view.refresh_data()
-        assert app.drawn[3] == " No exchange is shown."
+        assert app.drawn[3] == " No exchanges to show."
         await press(pilot, "enter", "u", "s", "down", "G", "g")
         assert app.met == []
 

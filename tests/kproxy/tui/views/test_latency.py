@@ -155,7 +155,7 @@ async def test_filters_hold() -> None:
         await app.session.idle()
         await app.view.refresh_data()
         assert app.table.rows == []
-        assert app.drawn[1] == " No exchange with a latency is shown."
+        assert app.drawn[1] == " None of the exchanges shown has a latency."
 
 
 async def test_search_goes_to_a_name() -> None:

@@ -115,9 +115,7 @@ async def test_what_is_no_column_is_said() -> None:
         await pilot.press("g", "plus")
         await pilot.pause()
         assert not app.told
-        assert [notice.message for notice in app._notifications] == [
-            "This is no field that a column can show."
-        ]
+        assert [notice.message for notice in app._notifications] == ["This field cannot be a column."]
 
 
 async def test_the_cursor_stays_on_the_field_from_exchange_to_exchange() -> None:

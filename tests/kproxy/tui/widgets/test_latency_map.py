@@ -173,7 +173,7 @@ async def test_nothing_says_so() -> None:
     async with app.run_test(size=(80, 10)):
         assert app.drawn[0] == " Counting …"
         app.map.show(empty)
-        assert app.drawn[1] == " No exchange with a latency is shown."
+        assert app.drawn[1] == " None of the exchanges shown has a latency."
         app.map.move(1, 1)
         app.map.enter()
     assert app.entered == []

@@ -46,7 +46,7 @@ class DiagramApp(App[None]):
         self.entered: list[Line] = []
 
     def compose(self) -> ComposeResult:
-        yield SequenceDiagram(UTC, empty="No exchange is shown.")
+        yield SequenceDiagram(UTC, empty="No exchanges to show.")
 
     def on_mount(self) -> None:
         self.show(self.steps)
@@ -238,7 +238,7 @@ async def click(pilot: Pilot[None], line: int, times: int) -> None:
 async def test_nothing_says_so() -> None:
     app, running = run(())
     async with running:
-        assert app.drawn[SequenceDiagram.HEADER] == " No exchange is shown."
+        assert app.drawn[SequenceDiagram.HEADER] == " No exchanges to show."
         app.diagram.move(1)
         app.diagram.enter()
         assert app.diagram.current is None
