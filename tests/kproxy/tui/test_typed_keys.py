@@ -28,14 +28,14 @@ LINES = (
 DIALOGS = (
     ("\x07188\r/Heartbeat v4\r", "Heartbeat v4"),
     (f"J{TEXT}\r", f"'{TEXT}' is not a record"),
-    (f"fapi == Heartbeat\r:save\r{TEXT}\r", f"@{TEXT} stands for it"),
+    (f"fapi == Heartbeat\r:save\r{TEXT}\r", f"saved as @{TEXT}"),
     (f";{TEXT}\x13!\r:filter comment == {TEXT}\r", f"filter: comment == {TEXT}"),
     (f"c:diff {TEXT}\r", f"there is no file {TEXT}"),
 )
 LIVE = (
     (f"234567801f{TEXT}\x15api == Produce\r", "filter: api == Produce"),
     (f"i{TEXT}\x15api == Heartbeat\r", "Holding requests that match: api == Heartbeat"),
-    (f"9+{TEXT}\x15api == Fetch => delay 1ms\r", "holds from now on"),
+    (f"9+{TEXT}\x15api == Fetch => delay 1ms\r", " added: "),
 )
 
 
@@ -105,4 +105,4 @@ async def test_what_was_typed_for_a_dialog_that_does_not_come_does_nothing() -> 
         await settled(pilot)
         assert main_of(pilot).view.view_name == "exchanges"
         assert len(app.screen_stack) == 1
-        assert any("there is no exchange" in line for line in shown_lines(pilot))
+        assert any("no exchange" in line for line in shown_lines(pilot))

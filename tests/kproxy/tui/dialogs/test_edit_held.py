@@ -59,7 +59,7 @@ async def until(pilot: Pilot[None], ready: Callable[[], bool]) -> None:
 
 
 async def begun(pilot: Pilot[None], app: EditApp) -> None:
-    await until(pilot, lambda: shown(app, EditHeld)() and "nothing is changed" in app.outcome)
+    await until(pilot, lambda: shown(app, EditHeld)() and "nothing changed" in app.outcome)
 
 
 async def test_a_field_is_changed_and_the_difference_shown_before_it_is_sent() -> None:
@@ -149,7 +149,7 @@ async def test_what_has_gone_on_cannot_be_sent() -> None:
     async with app.run_test(size=(100, 30)) as pilot:
         await begun(pilot, app)
         app.held = None
-        await until(pilot, lambda: "not held any more" in str(app.dialog.query_one("#left", Static).visual))
+        await until(pilot, lambda: "no longer held" in str(app.dialog.query_one("#left", Static).visual))
         await pilot.press("ctrl+s")
         await pilot.pause()
         assert not app.done

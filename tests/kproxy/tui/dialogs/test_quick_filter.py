@@ -82,7 +82,7 @@ async def test_nothing_to_offer_is_said() -> None:
         await pilot.press("enter", "h")
         await pilot.pause()
         assert app.result == "nothing yet"
-        assert "nothing to make a filter of" in str(app.screen.query_one("#result", Static).render())
+        assert "no filter can be made" in str(app.screen.query_one("#result", Static).render())
 
 
 @pytest.mark.slow

@@ -47,7 +47,7 @@ async def replayed(
     async with FakeBroker(cluster_id="recorded") as broker, recorded(folder, broker) as session:
         app = ReplayApp(session, list(numbers), f"{broker.host}:{broker.port}")
         async with app.run_test(size=size) as pilot:
-            await until(lambda: "be sent again" in str(app.dialog.query_one("#about", Static).visual))
+            await until(lambda: "to send again" in str(app.dialog.query_one("#about", Static).visual))
             yield broker, app, pilot
 
 

@@ -118,7 +118,7 @@ async def test_held_messages_are_let_go_edited_and_killed(tmp_path: Path) -> Non
             app.selected = 3
             app.do(app.actions.edit())
             await until(lambda: shown(app, EditHeld)() and app.screen is not dialog)
-            await until(lambda: "nothing is changed" in str(app.screen.query_one("#outcome", Static).visual))
+            await until(lambda: "nothing changed" in str(app.screen.query_one("#outcome", Static).visual))
             await pilot.press("ctrl+s")
             await client.frame()
             await until(lambda: len(link.state.held) == 1)

@@ -199,7 +199,7 @@ async def test_it_says_what_is_not_as_usual() -> None:
     for state, said in (
         (LiveState(gone="the proxy cannot be reached any more: it has ended"), "it has ended"),
         (LiveState(forwarding=False), "forwarding is off"),
-        (LiveState(controls=False), "only looking"),
+        (LiveState(controls=False), "read-only"),
         (LiveState(passed=4), "4 matched and were not held"),
         (LiveState(hold_failures=4), "4 were forwarded because the filter failed"),
     ):
