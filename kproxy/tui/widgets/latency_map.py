@@ -234,7 +234,9 @@ class LatencyMap(Widget, can_focus=True):
         if y == 0:
             return Strip([Segment(fit(self._title(), width), self._style("title"))])
         if self._layout is None:
-            text = " None of the exchanges shown has a latency." if y == 1 and self._picture is not None else ""
+            text = (
+                " None of the exchanges shown has a latency." if y == 1 and self._picture is not None else ""
+            )
             return Strip([Segment(fit(text, width), self._style("muted"))])
         row = self._row_on_line(y)
         if row is not None:
