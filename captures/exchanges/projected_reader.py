@@ -183,11 +183,8 @@ def paths_of(needs: frozenset[str], key: int, version: int, side: Side) -> froze
     return frozenset(wanted)
 
 
-def _own_paths(needs: frozenset[str], key: int, version: int, side: Side, layout: wire.Struct) -> set[str]:
-    """Return the numbers of a body that are read for each message; of needs that are paths, the integers."""
-    own = {path for need in needs for find in OWN.get(need, ()) for path in find(key, version, side)}
-    paths = (need.removeprefix(f"{side}.") for need in needs if need.startswith(f"{side}."))
-    return own | {path for path in paths if _is_integer(layout, path)}
+def _own_paths(needs: frozenset[str], key: int, version: int, side: Side) -> set[str]:
+    return {path for need in needs for find in OWN.get(need, ()) for path in find(key, version, side)}
 
 
 def _is_integer(con: wire.WireType | None, path: str) -> bool:
@@ -285,11 +282,15 @@ class ProjectedReader:
     """Reads chosen fields of many exchanges.
 
     :param needs: API key -> needs: keys of :data:`NEEDS`, or paths with their side
+    :param own_path: whether the need is one path, whose integers are own numbers (:attr:`Part.own`)
     """
 
-    def __init__(self, capture: Capture, needs: Callable[[int], frozenset[str]]) -> None:
+    def __init__(
+        self, capture: Capture, needs: Callable[[int], frozenset[str]], *, own_path: bool = False
+    ) -> None:
         self._capture = capture
         self._needs = needs
+        self._own_path = own_path
         self._plans: dict[tuple[int, int, Side], _Plan] = {}
         self._room = bytearray()
 
@@ -451,7 +452,7 @@ class ProjectedReader:
         plan = self._plans.get((key, version, side))
         if plan is None:
             needs = self._needs(key)
-            plan = self._plans[key, version, side] = _Plan(needs, key, version, side)
+            plan = self._plans[key, version, side] = _Plan(needs, key, version, side, own_path=self._own_path)
         return plan
 
     def _in_full(self, row: int, plan: _Plan) -> Part:
@@ -498,7 +499,9 @@ class _Plan:
     :ivar shapes: shapes by which many are read together, None if they are not
     """
 
-    def __init__(self, needs: frozenset[str], key: int, asked: int, side: Side) -> None:
+    def __init__(
+        self, needs: frozenset[str], key: int, asked: int, side: Side, *, own_path: bool = False
+    ) -> None:
         self.key = key
         self.asked = asked
         self.side = side
@@ -523,9 +526,13 @@ class _Plan:
         # only its content shows the version of an ApiVersions response (KIP-511)
         self._told = version == asked and (key, side) != (ApiKey.API_VERSIONS, "response")
         if self._told and key != ApiKey.API_VERSIONS:
-            varied = known_fields(message[version].struct, tree(inserted_paths(key, side)))
             struct = message[version].struct
-            own = known_fields(struct, tree(_own_paths(needs, key, version, side, struct)))
+            varied = known_fields(struct, tree(inserted_paths(key, side)))
+            own_paths = _own_paths(needs, key, version, side)
+            if own_path:
+                paths = (need.removeprefix(f"{side}.") for need in needs if need.startswith(f"{side}."))
+                own_paths |= {path for path in paths if _is_integer(struct, path)}
+            own = known_fields(struct, tree(own_paths))
             summaries = "summaries" in needs
             self.shapes = Shapes(
                 message[version],

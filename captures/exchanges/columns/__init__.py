@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from math import ceil
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -312,8 +313,13 @@ class ExchangeColumns:
         if any(maker.need in _BY_NAME for maker in makers):
             makers = [*makers, self._maker("topic names")]
         behind = {maker.need: maker for maker in makers if maker.filled < len(self)}
-        for start in {maker.filled for maker in behind.values()}:
-            yield from self._pass([maker for maker in behind.values() if maker.filled == start], start)
+        # in a pass with others, these would get numbers that are read for each message from a shared example
+        alone = {need for need in behind if need.startswith(_PATHS)}
+        for start in {maker.filled for need, maker in behind.items() if need not in alone}:
+            together = [m for need, m in behind.items() if m.filled == start and need not in alone]
+            yield from self._pass(together, start)
+        for need in alone:
+            yield from self._pass([behind[need]], behind[need].filled)
 
     def _pass(self, makers: list[Builder], start: int) -> Iterator[int]:
         """Fill some columns from a row on, all in one pass; yields between blocks of rows."""
@@ -337,9 +343,10 @@ class ExchangeColumns:
     def _decode(self, makers: list[Builder], start: int) -> Iterator[int]:
         """Fill some columns from the messages."""
         wanted = _ColumnDemand(makers)
-        reader = ProjectedReader(self._capture, wanted.needs)
+        of_path = any(isinstance(maker, PathValues) for maker in makers)
+        reader = ProjectedReader(self._capture, wanted.needs, own_path=of_path)
         done, count = start, len(self)
-        jobs = jobs_for(self._capture, -((start - count) // _LEAST_SHARE))
+        jobs = jobs_for(self._capture, ceil((count - start) / _LEAST_SHARE))
         if jobs < 2:
             while done < count:
                 block = reader.next_block(self.rows[done:count])
@@ -347,7 +354,7 @@ class ExchangeColumns:
                 done += len(block)
                 yield done
             return
-        size = max(_LEAST_SHARE, min(BLOCK_ROWS, -((start - count) // (jobs * _SHARES_EACH))))
+        size = max(_LEAST_SHARE, min(BLOCK_ROWS, ceil((count - start) / (jobs * _SHARES_EACH))))
         blocks = [self.rows[begin : begin + size] for begin in range(start, count, size)]
 
         def filled(block: Int64s) -> Iterator[list[Any]]:

@@ -63,6 +63,13 @@ PATHS = (
     "request.topics.partitions.committed_offset > 10 or response.responses.partitions.high_watermark in {3..9}",
     "response.topics.topic_id ~ A or request.topics[1].partitions.fetch_offset > 0",
     "request.acks exists and not request.acks == -1",
+    # several needs of fields with one name, or of one field
+    "response.error_code != 0 or response.topics.partitions.error_code == 0",
+    "response.responses.partitions.error_code == 0 and response.error_code == 0",
+    "response.responses.partitions[1].high_watermark > 10 and response.responses.partitions.high_watermark > 0",
+    "request.topics[0].partitions[1].committed_offset > 5 and request.topics.partitions.committed_offset > 0",
+    "not error or response.error_code == 27",
+    "throttle == 0 and response.throttle_time_ms == 0",
 )
 PROJECTED_ONLY = (
     "error.message",
