@@ -178,16 +178,21 @@ def _incident_of(capture: Capture, outage: _Outage) -> Incident:
     if len(vain) > refused:
         effects.append(f"did not answer {words.counted(len(vain) - refused, 'attempt')} to connect")
     possible = not vain or (not refused and not gone)
-    was, went = ("may have been", "may have gone") if possible else ("was", "went")
-    state = f"{went} down and was not seen again" if back is None else f"{was} down for {span(back - begin)}"
-    how = f": it {' and '.join(effects)}" if effects else ""
+    doubted, certain, state = (
+        ("may have gone", "went", "down and was not seen again")
+        if back is None
+        else ("may have been", "was", f"down for {span(back - begin)}")
+    )
+    if effects:
+        state += f": it {' and '.join(effects)}"
     return broker_incident(
         IncidentKind.BROKER_OUTAGE,
         capture,
         begin,
         back,
         brokers,
-        f"{state}{how}",
+        f"{doubted if possible else certain} {state}",
+        certainly=f"{certain} {state}",
         certainty=Certainty.POSSIBLE if possible else Certainty.INFERRED,
         alternatives=(_CUT if vain else _CLOSED,) if possible else (),
         connections=tuple([*gone, *(attempt.connection for attempt in vain)][:_SHOWN]),

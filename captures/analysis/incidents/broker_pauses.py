@@ -24,6 +24,7 @@ _ALONE = 3 * SECOND
 """Shortest pause in ns that a single connection shows: disks and followers often delay Produce by less."""
 _CUT = "the network between it and its clients was cut"
 _WORK = "one of these requests took long, and the others waited for it"
+_WRITES = "a slow disk, or a follower that acks=all waits for, held up these writes"
 _SHOWN = 20
 _END = attrgetter("end")
 
@@ -48,7 +49,7 @@ def broker_pauses(
     for answer in sorted(slow, key=_END):
         late.setdefault(nodes.get(answer.broker, answer.broker), []).append(answer)
     found: list[Incident] = []
-    possible: list[Incident] = []
+    possible: list[tuple[int, int, list[SlowAnswer]]] = []
     for mine, times in zip(late.values(), _answered(capture, late, nodes), strict=True):
         place = 0
         while place < len(mine):
@@ -59,11 +60,11 @@ def broker_pauses(
             if not alone and end - begin >= LEAST and any(each.key in AT_ONCE for each in together):
                 found.append(_incident(capture, begin, end, together))
             elif alone and end - begin >= _ALONE and len(together) > 1 and not _throttled(together):
-                possible.append(_possible_incident(capture, begin, end, together))
+                possible.append((begin, end, together))
             place = until
-    for each in sorted(possible, key=lambda each: each.lasts(0), reverse=True):
-        if not any(other.overlaps(each.begin, each.begin + each.lasts(0)) for other in (*outages, *found)):
-            found.append(each)
+    for begin, end, together in sorted(possible, key=lambda each: each[0] - each[1]):
+        if not any(other.overlaps(begin, end) for other in (*outages, *found)):
+            found.append(_incident(capture, begin, end, together))
     yield from found
 
 
@@ -98,39 +99,24 @@ def _throttled(late: Sequence[SlowAnswer]) -> bool:
 
 
 def _incident(capture: Capture, begin: int, end: int, late: Sequence[SlowAnswer]) -> Incident:
-    connections = list(dict.fromkeys(each.connection for each in late))
-    resent = any(_resent(capture, connection) for connection in connections)
+    connections = tuple(dict.fromkeys(each.connection for each in late))
+    alternatives, cut = [], any(_resent(capture, connection) for connection in connections)
+    if len(connections) == 1:
+        alternatives.append(_WRITES if any(each.key == ApiKey.PRODUCE for each in late) else _WORK)
+    if cut:
+        alternatives.append(_CUT)
+    paused = "paused" if len(connections) > 1 else "may have paused"
     return broker_incident(
         IncidentKind.PROCESS_PAUSE,
         capture,
         begin,
         end,
         list(dict.fromkeys(each.broker for each in late)),
-        f"paused for {span(end - begin)}: it answered nothing, and then "
+        f"{paused} for {span(end - begin)}: it answered nothing, and then "
         f"{words.counted(len(late), 'request')} on {words.counted(len(connections), 'connection')} at once",
-        certainty=Certainty.POSSIBLE if resent else Certainty.INFERRED,
-        alternatives=(_CUT,) if resent else (),
-        cut=tuple(connections) if resent else (),
-        evidence=tuple(sorted(each.number for each in late))[:_SHOWN],
-    )
-
-
-def _possible_incident(capture: Capture, begin: int, end: int, late: Sequence[SlowAnswer]) -> Incident:
-    connection = late[0].connection
-    resent = _resent(capture, connection)
-    writes = any(each.key == ApiKey.PRODUCE for each in late)
-    work = "a slow disk, or a follower that acks=all waits for, held up these writes" if writes else _WORK
-    return broker_incident(
-        IncidentKind.PROCESS_PAUSE,
-        capture,
-        begin,
-        end,
-        [late[0].broker],
-        f"may have paused for {span(end - begin)}: it answered nothing, and then {len(late):,} requests at once, "
-        "all on one connection",
-        certainty=Certainty.POSSIBLE,
-        alternatives=(work, *([_CUT] if resent else ())),
-        cut=(connection,) if resent else (),
+        certainty=Certainty.POSSIBLE if alternatives else Certainty.INFERRED,
+        alternatives=tuple(alternatives),
+        cut=connections if cut else (),
         evidence=tuple(sorted(each.number for each in late))[:_SHOWN],
     )
 

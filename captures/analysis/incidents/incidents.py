@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
@@ -10,7 +9,7 @@ from operator import attrgetter
 from captures.analysis.groups.calls import GroupCalls
 from captures.analysis.groups.context import PartitionCounts
 from captures.analysis.groups.labels import Labels, partitions, step
-from captures.analysis.groups.model import Because, Cause, GroupTimeline, Rebalance, Stop, TopicPartition
+from captures.analysis.groups.model import Because, GroupTimeline, Rebalance, Stop, TopicPartition
 from captures.analysis.groups.vocabulary import Trigger
 from captures.analysis.incidents.broker_outages import broker_outages
 from captures.analysis.incidents.broker_pauses import broker_pauses
@@ -219,15 +218,15 @@ def _of_group(
 
 def _triggers(rebalance: Rebalance, labels: Labels) -> str:
     """Return the triggers of a rebalance in words, without the reasons, which are those of the incident."""
-    by_trigger: dict[Trigger, list[Cause]] = {}
+    members: dict[Trigger, list[str]] = {}
     for cause in rebalance.causes:
-        by_trigger.setdefault(cause.trigger, []).append(cause)
-    parts = []
-    for trigger, causes in by_trigger.items():
-        who = words.several(name for cause in causes if (name := labels.of(cause.member, cause.client)))
-        several = f"{trigger.phrase} ({who})" if who else trigger.phrase
-        parts.append(several if len(causes) > 1 else re.split("; | \\(it says: ", causes[0].sentence)[0])
-    return "; ".join(parts)
+        names = members.setdefault(cause.trigger, [])
+        if name := labels.of(cause.member, cause.client):
+            names.append(name)
+    return "; ".join(
+        f"{trigger.phrase} ({words.several(names)})" if names else trigger.phrase
+        for trigger, names in members.items()
+    )
 
 
 def _lagged(group: str, behind: Mapping[TopicPartition, int], stops: Sequence[Stop]) -> Consequence:

@@ -144,6 +144,7 @@ class Incident:
     :ivar who: brokers as ``host:port``, members and groups by their labels
     :ivar alternatives: what else it could have been, in words; empty unless it is ``possible``
     :ivar sentence: in words, without the cost
+    :ivar certain_sentence: the same without doubt, for when a message settles it; empty if there is none
     :ivar evidence: numbers of exchanges that show it
     :ivar connections: IDs of connections that show it
     :ivar consequences: consequences in the order of time
@@ -179,6 +180,7 @@ class Incident:
     pauses: dict[str, list[Stop]] = field(default_factory=dict)
     moves: list[Consequence] = field(default_factory=list)
     in_order: bool = False
+    certain_sentence: str = ""
 
     @property
     def advice(self) -> str:
@@ -201,6 +203,7 @@ def broker_incident(
     brokers: Sequence[str],
     what: str,
     *,
+    certainly: str = "",
     node: int = -1,
     **more: Any,
 ) -> Incident:
@@ -208,14 +211,22 @@ def broker_incident(
 
     :param brokers: its addresses as in the capture, one for each listener
     :param what: the rest of the sentence, without a full stop
+    :param certainly: the same without doubt
     :param node: its node ID; only needed if no address is known
     :param more: other attributes
     """
     who = tuple(map(capture.names.shown, brokers)) or (f"node {node}",)
     also = f" (also {words.several(who[1:])})" if len(who) > 1 else ""
-    sentence = f"Broker {who[0]}{also} {what}."
+    subject = f"Broker {who[0]}{also}"
     return Incident(
-        kind=kind, begin=begin, end=end, who=who, brokers=tuple(brokers), sentence=sentence, **more
+        kind=kind,
+        begin=begin,
+        end=end,
+        who=who,
+        brokers=tuple(brokers),
+        sentence=f"{subject} {what}.",
+        certain_sentence=f"{subject} {certainly}." if certainly else "",
+        **more,
     )
 
 

@@ -204,7 +204,7 @@ def _addresses(node: int, nodes: Mapping[str, frozenset[int]]) -> list[str]:
 
 def _complete(outage: Incident, fact: str, shown: int) -> None:
     """Add a fact that a message states to an outage."""
-    sentence = outage.sentence.replace(" may have been ", " was ", 1).replace(" may have gone ", " went ", 1)
-    outage.sentence = f"{sentence.removesuffix('.')}; {fact}."
+    sentence = outage.certain_sentence or outage.sentence
+    outage.sentence = outage.certain_sentence = f"{sentence.removesuffix('.')}; {fact}."
     outage.evidence = tuple(dict.fromkeys((*outage.evidence, shown)))
     outage.certainty, outage.alternatives = Certainty.INFERRED, ()

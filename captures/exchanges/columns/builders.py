@@ -346,7 +346,7 @@ class Records(ColumnBuilder):
 class PathValues(ColumnBuilder):
     """The values of any field, by its path: integers, and codes of all other values.
 
-    :param need: the path with its side, such as ``response.topics[0].error_code``; None in the place of a value is none
+    :param need: the path with its side, such as ``response.topics[0].error_code``; null has no value
     """
 
     lists: ClassVar = {"values": np.int32}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable
 from typing import Any, Generic, TypeVar
 
@@ -14,7 +15,7 @@ from kproxy.tui.views.table_view import TableView
 T = TypeVar("T")
 
 
-class PacedFold(Generic[T]):
+class PacedFold(ABC, Generic[T]):
     """A fold with a result as of some time.
 
     :param nothing: the result before the first computation
@@ -31,13 +32,13 @@ class PacedFold(Generic[T]):
         self.added += 1
         self.end = max(self.end, exchange.end)
 
+    @abstractmethod
     def compute(self, now: int, pending: Iterable[Exchange], *, live: bool) -> T:
         """Return the result as of now.
 
         :param pending: open requests of group members
         :param live: whether time continues even without new exchanges
         """
-        raise NotImplementedError
 
 
 P = TypeVar("P", bound=PacedFold[Any])

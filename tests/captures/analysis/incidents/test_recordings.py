@@ -144,7 +144,10 @@ def test_a_rebalance_is_a_sentence_without_the_reason_that_its_incident_has() ->
     (outage,) = incidents("46_k430_broker_killed")
     first, second, *_ = (each.sentence for each in outage.consequences if each.kind == "rebalance")
     assert first.endswith("(generation 3 → 4): sessions timed out (m3 m-8981, m1 m-8902, m2 m-fd71).")
-    assert second == "Group g-broker_killed rebalanced for 19 ms (generation 4 → 5): m1 m-598e joined."
+    assert (
+        second
+        == "Group g-broker_killed rebalanced for 19 ms (generation 4 → 5): new members joined (m1 m-598e)."
+    )
 
 
 def test_partitions_stand_still_and_lag_because_of_a_broker_without_a_rebalance() -> None:
