@@ -26,7 +26,7 @@ import numpy as np
 from captures.analysis.exchange_groups import RowGroups, api_names
 from captures.analysis.percentiles import Percentiles, Times
 from captures.analysis.round_trips import RoundTrips
-from captures.analysis.throttling import Throttle, Throttles, throttles
+from captures.analysis.throttling import Throttle, throttles
 from captures.arrays import Int64s
 from captures.exchanges import Capture, Exchange, ExchangeReader
 from captures.exchanges.columns import NO_VALUE, ExchangeColumns
@@ -119,25 +119,9 @@ class TimeShares:
         self._names = names
         self._sums: dict[str, _Sums] = {}
         self._columns = {name: GrowingArray(np.int64) for name in _MEASURED}
-        self._throttles = Throttles()
         self._followers: dict[TopicPartition, deque[tuple[int, int]]] = {}
         """Partition -> times and offsets of followers' fetches."""
         self._waiting: deque[_ReplicatedProduce] = deque()
-
-    def add(self, exchange: Exchange) -> None:
-        """Add one exchange."""
-        sums = self._of(exchange.api)
-        throttle = self._throttles.of(exchange)
-        sums.note(throttle)
-        latency = -1 if exchange.latency is None else max(exchange.latency, 0)
-        code, end = list(self._sums).index(exchange.api), exchange.answered_at
-        place = self._append(
-            *([code], [exchange.connection], [exchange.time], [-1 if end is None else end], [latency]),
-            *([exchange.wait], [throttle.paused], [0]),
-        )
-        if exchange.wait and latency >= 0:
-            sums.wait_reasons[exchange.wait_reason] += exchange.wait
-        self._look_into(exchange, place)
 
     def add_columns(self, columns: ExchangeColumns, reader: ExchangeReader, indexes: Int64s) -> None:
         """Add exchanges; only those that involve followers or kproxy are decoded.
@@ -151,7 +135,8 @@ class TimeShares:
             in_full |= columns.flat("api_key") == ApiKey.PRODUCE
         api, apis = api_names(columns)
         sums = [self._of(name) for name in apis]
-        codes = np.array([list(self._sums).index(name) for name in apis], np.int64)
+        code_of = {name: code for code, name in enumerate(self._sums)}
+        codes = np.array([code_of[name] for name in apis], np.int64)
         paused = np.zeros(len(columns), np.int64)
         for row, throttle in throttles(columns).items():
             sums[api[row]].note(throttle)

@@ -14,6 +14,7 @@ from captures.exchanges import Capture, Exchange, ExchangeReader, open_capture
 from captures.exchanges.columns import ExchangeColumns
 from captures.json_objects import to_json
 from tests.captures.analysis.kit import MS, exchange, unanswered
+from tests.captures.analysis.row_shares import RowShares
 from tests.captures.packets.kit import Conversation, pcap
 from tests.conftest import DATA
 
@@ -53,7 +54,7 @@ def read(*paths: Path) -> Capture:
     return found
 
 
-def told(shares: TimeShares, *exchanges: Exchange) -> dict[str, ShareRow]:
+def told(shares: RowShares, *exchanges: Exchange) -> dict[str, ShareRow]:
     for each in exchanges:
         shares.add(each)
     return {row.api: row for row in shares.result()}
@@ -69,7 +70,7 @@ def test_a_latency_is_taken_apart(capture: Capture) -> None:
     slow = exchange(
         12, 4, latency=20 * MS, wait=12 * MS, wait_reason="a reason", response={"throttle_time_ms": 0}
     )
-    found = told(TimeShares(capture, lambda _: None), slow)["Heartbeat"]
+    found = told(RowShares(capture, lambda _: None), slow)["Heartbeat"]
     assert only(found.latency) == 20 * MS
     assert only(found.waited) == 12 * MS
     assert found.wait_reasons == {"a reason": 12 * MS}
@@ -80,11 +81,11 @@ def test_a_latency_is_taken_apart(capture: Capture) -> None:
 
 def test_who_only_waited_tells_nothing_of_the_broker(capture: Capture) -> None:
     poll = exchange(1, 11, latency=500 * MS, wait=500 * MS, wait_reason="long poll", response={})
-    assert told(TimeShares(capture, lambda _: None), poll)["Fetch"].broker is None
+    assert told(RowShares(capture, lambda _: None), poll)["Fetch"].broker is None
 
 
 def test_a_response_that_is_quicker_than_the_network_is_not_less_than_nothing(capture: Capture) -> None:
-    found = told(TimeShares(capture, lambda _: None), exchange(12, 4, latency=100_000, response={}))[
+    found = told(RowShares(capture, lambda _: None), exchange(12, 4, latency=100_000, response={}))[
         "Heartbeat"
     ]
     assert only(found.network) == 100_000
@@ -94,14 +95,14 @@ def test_a_response_that_is_quicker_than_the_network_is_not_less_than_nothing(ca
 def test_quotas(capture: Capture) -> None:
     first = exchange(1, 11, number=1, time=0, latency=2 * MS, response={"throttle_time_ms": 50})
     second = exchange(1, 11, number=2, time=12 * MS, latency=43 * MS, response={"throttle_time_ms": 0})
-    found = told(TimeShares(capture, lambda _: None), first, second)["Fetch"]
+    found = told(RowShares(capture, lambda _: None), first, second)["Fetch"]
     assert only(found.throttled) == 50 * MS
     assert only(found.paused) == 40 * MS, "the connection was paused up to 52 ms"
 
 
 def test_the_client_is_measured_where_it_has_nothing_under_way(capture: Capture) -> None:
     found = told(
-        TimeShares(capture, lambda _: None),
+        RowShares(capture, lambda _: None),
         exchange(12, 4, number=1, time=0, latency=10 * MS, response={}),
         exchange(3, 9, number=2, time=30 * MS, latency=10 * MS, response={}),
         exchange(3, 9, number=3, time=35 * MS, latency=10 * MS, response={}),  # sent before the answer
@@ -134,7 +135,7 @@ def fetch(time: int, replica: int, offset: int) -> Exchange:
 
 def test_a_produce_waits_for_its_followers(capture: Capture) -> None:
     found = told(
-        TimeShares(capture, lambda _: None),
+        RowShares(capture, lambda _: None),
         fetch(0, 2, 100),
         fetch(1 * MS, 3, 100),
         produce(2 * MS, 20 * MS),
@@ -149,7 +150,7 @@ def test_a_produce_waits_for_its_followers(capture: Capture) -> None:
 @pytest.mark.parametrize("acks", [0, 1])
 def test_a_produce_that_asks_for_none_does_not(capture: Capture, acks: int) -> None:
     found = told(
-        TimeShares(capture, lambda _: None),
+        RowShares(capture, lambda _: None),
         fetch(0, 2, 100),
         produce(2 * MS, 20 * MS, acks),
         fetch(8 * MS, 2, 110),
@@ -159,7 +160,7 @@ def test_a_produce_that_asks_for_none_does_not(capture: Capture, acks: int) -> N
 
 def test_consumers_are_no_followers(capture: Capture) -> None:
     found = told(
-        TimeShares(capture, lambda _: None),
+        RowShares(capture, lambda _: None),
         fetch(0, -1, 100),
         produce(2 * MS, 20 * MS),
         fetch(8 * MS, -1, 110),
@@ -170,7 +171,7 @@ def test_consumers_are_no_followers(capture: Capture) -> None:
 def test_a_real_cluster() -> None:
     capture = read(*(CLEAN / f"26_k430_steady_{side}.pcap.zst" for side in ("clients", "interbroker")))
     reader = ExchangeReader(capture, annotate=False, summary=False)
-    found = told(TimeShares(capture, reader.knowledge.topic_name), *reader)
+    found = told(RowShares(capture, reader.knowledge.topic_name), *reader)
     produced = found["Produce"]
     assert produced.followers is not None
     assert produced.latency is not None
@@ -183,7 +184,7 @@ def test_a_real_cluster() -> None:
 
 def test_asking_twice_gives_the_same() -> None:
     capture = read(SAMPLES / "rebalance.pcap")
-    shares = TimeShares(capture, lambda _: None)
+    shares = RowShares(capture, lambda _: None)
     for each in ExchangeReader(capture, annotate=False, summary=False):
         shares.add(each)
     assert to_json(shares.result()) == to_json(shares.result())
@@ -204,7 +205,7 @@ def test_columns_give_what_exchanges_give(path: Path) -> None:
     reader = ExchangeReader(capture, annotate=False, summary=False)
     reader.learn(len(reader))
     indexes = np.arange(len(reader))
-    by_columns, one_by_one = (TimeShares(capture, reader.knowledge.topic_name) for _ in range(2))
+    by_columns, one_by_one = (kind(capture, reader.knowledge.topic_name) for kind in (TimeShares, RowShares))
     by_columns.add_columns(ExchangeColumns(capture, reader.rows), reader, indexes)
     for each in reader.several(indexes.tolist()):
         one_by_one.add(each)

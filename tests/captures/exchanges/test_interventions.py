@@ -215,8 +215,9 @@ def test_findings_errors_and_shares_are_the_clusters(tmp_path: Path) -> None:
     names = reader.knowledge.topic_name
     diagnosis, errors, shares = Diagnosis(capture, names), ErrorStats(), TimeShares(capture, names)
     for exchange in reader:
-        for analysis in (diagnosis, errors, shares):
+        for analysis in (diagnosis, errors):
             analysis.add(exchange)
+    shares.add_columns(ExchangeColumns(capture, reader.rows), reader, np.arange(len(reader)))
     (denied,) = [each for each in diagnosis.findings() if each.rule == "authorization_failures"]
     assert denied.evidence == (4,)
     assert diagnosis.intervened == 3

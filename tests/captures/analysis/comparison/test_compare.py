@@ -15,7 +15,9 @@ from captures.analysis.comparison.side import ErrorKind, Side, Window
 from captures.analysis.exchange_groups import ExchangeGroup
 from captures.exchanges import Capture, Exchange, ExchangeReader, Flag, open_capture
 from captures.json_objects import to_json
+from captures.meaning import Names
 from tests.captures.analysis.kit import MS, error, exchange, unanswered
+from tests.captures.analysis.row_shares import RowShares
 
 DATA = Path(__file__).parents[3] / "data"
 SECOND = 1_000 * MS
@@ -60,8 +62,9 @@ class SideByHand(Side):
         for learner in (self._negotiation, self._clients, self._settings, self._diagnosis, self._time_shares):
             learner.add(exchange)
 
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
+    def __init__(self, label: str, capture: Capture, names: Names, window: Window | None = None) -> None:
+        super().__init__(label, capture, names, window)
+        self._time_shares: RowShares = RowShares(capture, names)
         self.busy: dict[str, list[tuple[int, int]]] = {}
 
 
