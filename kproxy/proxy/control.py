@@ -63,7 +63,7 @@ def command(function: Callable[..., Any]) -> Command:
     """Return the command that `function` carries out; its arguments are the command's parameters.
 
     It raises CommandError if parameters are missing, unknown or of another type, and for the user's mistakes: the
-    LookupErrors and ValueErrors of `function`.
+    LookupErrors and ValueErrors of `function`. Its KeyErrors and IndexErrors are those of a bug, and stay what they are.
     """
     fields = [
         (each.name, each.annotation, *([] if each.default is each.empty else [each.default]))
@@ -74,6 +74,8 @@ def command(function: Callable[..., Any]) -> Command:
     def run(values: dict[str, Any]) -> Any:
         try:
             return function(**msgspec.structs.asdict(msgspec.convert(values, shape)))
+        except (KeyError, IndexError):  # LookupErrors, too, but of a bug
+            raise
         except (msgspec.ValidationError, LookupError, ValueError) as error:
             # a FilterError renders its position; importing the class would import all code for rules
             render = getattr(error, "render", None)

@@ -19,7 +19,7 @@ import pytest
 import uvloop
 
 from kproxy.proxy import control
-from kproxy.proxy.control import ClosedError, CommandError, ControlClient
+from kproxy.proxy.control import ClosedError, CommandError, ControlClient, command
 from tests.kproxy.proxy.fake_plane import FakePlane, serving
 
 
@@ -64,6 +64,24 @@ def test_commands_are_answered(plane: Plane) -> None:
         with pytest.raises(CommandError, match="failed: ZeroDivisionError"):
             client.call("fail")
         assert client.call("status") == {"ok": True}
+
+
+@pytest.mark.parametrize(
+    ("raised", "expected"),
+    [
+        (LookupError("no rule 9"), CommandError),
+        (ValueError("no number"), CommandError),
+        (KeyError("x"), KeyError),
+    ],
+)
+def test_mistakes_of_the_user_are_distinguished_from_bugs(
+    raised: Exception, expected: type[Exception]
+) -> None:
+    def fail() -> None:
+        raise raised
+
+    with pytest.raises(expected, match=str(raised)):
+        command(fail)({})
 
 
 def test_only_a_controller_changes_something(plane: Plane) -> None:
