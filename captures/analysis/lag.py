@@ -60,7 +60,7 @@ Group = str
 def needed(api_keys: Int64s) -> Bools:
     """Return a mask of the exchanges of a whole capture that affect lag, or name topics of others.
 
-    None does if no exchange names a group.
+    If no exchange names a group, there is no lag, and all are False.
     """
     grouped = np.isin(api_keys, list(MEMBER_APIS)).any()
     found: Bools = np.isin(api_keys, [*NEEDED, *TOPIC_NAMES] if grouped else [])

@@ -63,7 +63,7 @@ def command(function: Callable[..., Any]) -> Command:
     """Return the command that `function` carries out; its arguments are the command's parameters.
 
     It raises CommandError if parameters are missing, unknown or of another type, and for the user's mistakes: the
-    LookupErrors and ValueErrors of `function`. Its KeyErrors and IndexErrors are those of a bug, and stay what they are.
+    LookupErrors and ValueErrors of `function`. Its KeyErrors and IndexErrors are bugs, and pass.
     """
     fields = [
         (each.name, each.annotation, *([] if each.default is each.empty else [each.default]))
