@@ -111,6 +111,7 @@ class RowTable(SelectableLines, CursorLines, can_focus=True, inherit_bindings=Fa
         self._widths: dict[int, int] = {}
         self._everything = False
         self._moved = False
+        self._returning: int | None = None
         self._selected: Hashable | None = None
 
     # ------------------------------------------------------------ rows
@@ -150,7 +151,18 @@ class RowTable(SelectableLines, CursorLines, can_focus=True, inherit_bindings=Fa
     def come_back(self, place: TablePlace) -> None:
         """Restore cursor and scroll position, if the row exists."""
         if self.select(place.key):
-            self.scroll_to(y=place.top, animate=False, force=True)
+            self._returning = place.top
+            self._scroll_back()
+
+    def _scroll_back(self) -> None:
+        """Scroll to where the user comes back to, and again when a table of more rows has grown."""
+        if self._returning is None:
+            return
+        top = self._returning
+        self.scroll_to(y=top, animate=False, force=True)
+        if top <= self.cursor < top + self.page:
+            self._returning = None
+        else:
             self.show_cursor()
 
     def sort_by(self, column: int | None, *, descending: bool = False) -> None:
@@ -223,10 +235,11 @@ class RowTable(SelectableLines, CursorLines, can_focus=True, inherit_bindings=Fa
         """Lay out the columns for the new width."""
         self._lay_out()
         self.show_cursor()
+        self._scroll_back()
         self.refresh()
 
     def move_to(self, line: int) -> None:
-        self._moved = True
+        self._moved, self._returning = True, None
         self.put_cursor(line)
         self._post_selection()
 

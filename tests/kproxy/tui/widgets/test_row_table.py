@@ -178,6 +178,31 @@ async def test_the_line_of_the_screen_stays_when_rows_come_above(opened: Callabl
         assert lines(pilot.app, 12)[at].startswith(f"▌{key}")
 
 
+async def test_a_table_that_grows_after_the_user_came_back_shows_the_same_lines(
+    opened: Callable[..., Any],
+) -> None:
+    rows = [topic(f"t{number:03}", number + 1) for number in range(16)]
+    async with opened(rows) as pilot:
+        table = pilot.app.table
+        table.styles.height = 10
+        await pilot.pause()
+        await pilot.press(*["down"] * 11, *["up"] * 3)
+        before, place = lines(pilot.app, 10), table.place
+        table.styles.height = 4
+        table.set_rows(rows[:1])
+        await pilot.pause()
+        table.set_rows(rows)
+        table.come_back(place)
+        await pilot.pause()
+        table.styles.height = 10
+        await pilot.pause()
+        assert lines(pilot.app, 10) == before
+        await pilot.press("down")
+        table.styles.height = 9
+        await pilot.pause()
+        assert lines(pilot.app, 10) != before
+
+
 @pytest.mark.parametrize(
     ("order", "expected"),
     [
