@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from captures.arrays import Bools, Int64s
-from captures.exchanges.bulk import BulkPairing, Handover
+from captures.exchanges.bulk import Handover
 from captures.exchanges.capture_cache import CaptureCache, ReadCapture
 from captures.exchanges.checkpoints import (
     CONNECTION_COLUMNS,
@@ -23,11 +23,11 @@ from captures.exchanges.conflicts import Conflicts
 from captures.exchanges.decrypt import Decryption
 from captures.exchanges.fair_lock import FairLock
 from captures.exchanges.notes import Notes
-from captures.exchanges.pieces import UnreadSegments
+from captures.exchanges.pairing import ExchangePairing
 from captures.exchanges.reorder_barrier import ReorderBarrier
 from captures.exchanges.samples import Samples
-from captures.exchanges.single import SingleConnection, Skip
-from captures.exchanges.table import COLUMNS, ExchangeTable, Flag
+from captures.exchanges.single import Skip
+from captures.exchanges.table import COLUMNS, ExchangeTable
 from captures.faults import TOLD, Faults
 from captures.names import Names
 from captures.packets import (
@@ -48,14 +48,8 @@ from captures.packets.reader import BLOCK_SIZE
 from captures.packets.source import KEPT
 from captures.packets.spool import DEFAULT_SPOOL
 from captures.packets.tls import KeyLog
-from dissectors.apis import version_limits
 from dissectors.headers import SIZE_BYTES
 from dissectors.sides import Side
-
-# socket.request.max.bytes is 100 MiB by default; responses have no limit. The first bytes of TLS, read as a size, are
-# 320 MiB or more. Larger frames are left to the slow path
-MAX_FRAME = 1 << 28
-
 
 _LATE = 1_000_000_000
 
@@ -120,14 +114,8 @@ class Capture:
     :ivar connections: the TCP connections
     :ivar assembler: reassembles their streams
     :ivar in_step: holds back segments that are ahead of the other direction
-    :ivar bulk: the fast path
-    :ivar single_connections: the slow path, by connection
-    :ivar limits: API key -> (lowest, highest) request version
-    :ivar ordinary: mask of the connections on the fast path; connections newer than the last packet are missing
-    :ivar statistics: statistics of the packet reader
-    :ivar skipped: ranges of streams that belong to no frame, and why
-    :ivar foreign: connections that are not Kafka, and the protocol they resemble
     :ivar decryption: the TLS connections
+    :ivar pairing: pairs the exchanges of their streams
     :ivar notes: marks and comments of exchanges
     :ivar differing: bytes that were captured again with other content, whose exchanges are not complete yet
     :ivar samples: the kernel's TCP statistics of the connections, if a proxy has recorded them
@@ -157,24 +145,15 @@ class Capture:
         self.in_step = ReorderBarrier()
         self._keylog = KeyLog() if keylog is None else keylog
         self.decryption = Decryption(source, self.index, self.assembler.connections, self._keylog)
-        self.limits = version_limits()
-        self.bulk = BulkPairing(self.table, self.limits, MAX_FRAME)
-        self.single_connections: dict[int, SingleConnection] = {}
-        self.ordinary = np.zeros(0, np.bool_)
-        self._left: set[int] = set()
-        """Connections that are not read further because of an internal error."""
-        self._swapped: set[int] = set()
-        """Closed connections whose direction 1 is the client's."""
+        self.pairing = ExchangePairing(self.table, self.connections, self.decryption, self._note_unread)
         self._secrets = 0
         self._endpoints: dict[int, tuple[str, str]] = {}
         self._seen = 0
         self._unfinished: Int64s = np.empty(0, np.int64)
-        self.skipped: list[Skip] = []
-        self.foreign: dict[int, str] = {}
-        self.notes = Notes(self.table, self.client_stream)
+        self.notes = Notes(self.table, self.pairing.client_stream)
         self.table.intervened = lambda: self.notes.intervened()
         self.table.broker_logs = self.notes.broker_logs
-        self.differing = Conflicts(self.table, self.client_stream)
+        self.differing = Conflicts(self.table, self.pairing.client_stream)
         self.samples = Samples(self.connections)
         self.names = Names()
         self.latest = 0
@@ -187,6 +166,16 @@ class Capture:
     def connections(self) -> Connections:
         """The TCP connections seen so far."""
         return self.assembler.connections
+
+    @property
+    def skipped(self) -> list[Skip]:
+        """Ranges of streams that belong to no frame, and why."""
+        return self.pairing.skipped
+
+    @property
+    def foreign(self) -> dict[int, str]:
+        """Connections that are not Kafka, and the protocol they resemble."""
+        return self.pairing.foreign
 
     @property
     def addresses(self) -> AddressBook:
@@ -215,8 +204,7 @@ class Capture:
             if progress is not None:
                 progress(self._packets.done, self.source.expected)
         self.end()
-        if self.cache is not None:
-            self.cache.store(self)
+        self._store()
 
     def updates(self) -> Iterator[Int64s]:
         """Continue to read, block by block, and yield the rows of the table that each block completed.
@@ -237,8 +225,8 @@ class Capture:
             if not restored:
                 self.end()
             yield self.table.in_order(self.unfinished_rows())
-            if self.cache is not None and not restored:
-                self.cache.store(self)
+            if not restored:
+                self._store()
 
     def note_fault(self, error: Exception, doing: str, row: int) -> None:
         """Record an internal error about the exchange in `row` of the table.
@@ -262,7 +250,7 @@ class Capture:
         # no more responses arrive on a closed connection; late packets get some time
         gone = owing[self.connections.closed_before(owing, now - _LATE)]
         if len(gone):
-            self.close(gone.tolist())
+            self.pairing.close(gone.tolist())
             rows = self.unfinished_rows()
             done = self.table.is_complete(rows) | np.isin(self.table.column("connection")[rows], gone)
         self._seen = len(self.table)
@@ -287,16 +275,13 @@ class Capture:
         renumbered = table.keep(kept)
         self._unfinished = renumbered[self._unfinished]
         self._seen = int(np.count_nonzero(kept[: self._seen]))
-        self.bulk.renumber(renumbered)
+        self.pairing.renumber(renumbered)
         self.notes.renumber(renumbered)
         self.notes.forget(before)
         self.notes.broker_logs.forget(
             int(table.column("packet").min()) if len(table) else self.statistics.packets
         )
-        for single in self.single_connections.values():
-            single.renumber(renumbered)
-        singles = np.array(list(self.single_connections), np.int64)
-        self.close(singles[self.connections.closed_before(singles, before)].tolist())
+        self.pairing.close_before(before)
         self.index.forget(before)
         self.decryption.forget(before)
         return renumbered
@@ -314,163 +299,29 @@ class Capture:
             self._keylog.add(self._packets.secrets[self._secrets])
             self._secrets += 1
         in_step = self.in_step.feed(segments, self.assembler.waiting)
-        self._feed(self.decryption.feed(in_step))
+        self._pair(self.decryption.feed(in_step))
         self._mark_conflicts(in_step.stream)
 
     def end(self) -> None:
         """Finish: no more packets arrive."""
         last = self.in_step.feed(self.assembler.finish(), {})
-        self._feed(self.decryption.feed(last))
-        self._feed(self.decryption.finish(last))
-        self._finish()
+        self._pair(self.decryption.feed(last))
+        self._pair(self.decryption.finish(last))
+        self.pairing.finish()
         self._mark_conflicts(np.arange(len(self.connections.streams)))
+
+    def _pair(self, block: SegmentBlock) -> None:
+        self.notes.place(block)
+        self.pairing.feed(block)
+
+    def _note_unread(self, connection: int, error: Exception) -> None:
+        client, broker = self.endpoints(connection)
+        self.faults.note(error, f"reading the connection {client} > {broker} on")
 
     def _mark_conflicts(self, went_on: Int64s) -> None:
         conflicts, self.assembler.conflicts = self.assembler.conflicts, []
         tls = self.decryption.tls  # positions there count decrypted bytes
         self.differing.mark((each for each in conflicts if each.stream >> 1 not in tls), went_on)
-
-    # ------------------------------------------------------------ the two paths
-    def _feed(self, block: SegmentBlock) -> None:
-        self._grow()
-        if not len(block) and not len(block.gaps):
-            return
-        self.notes.place(block)
-        connection = block.stream >> 1
-        self._admit(block, connection)
-        rest = UnreadSegments(block)
-        given_up: set[int] = set()
-        while rest:
-            self._feed_singles(rest, given_up)
-            self._feed_bulk(rest, given_up)
-
-    def _grow(self) -> None:
-        """Make room for new connections."""
-        self.ordinary = np.append(
-            self.ordinary, np.zeros(len(self.connections) - len(self.ordinary), np.bool_)
-        )
-
-    def _is_ordinary(self, connection: int) -> bool:
-        return connection < len(self.ordinary) and bool(self.ordinary[connection])
-
-    def _feed_singles(self, rest: UnreadSegments, given_up: set[int]) -> None:
-        """Feed connections on the slow path; those that have become ordinary return to the fast path.
-
-        :param given_up: connections that the fast path gave up in this block; it does not get them again
-        """
-        connections = rest.connections()
-        handovers = []
-        for connection in connections[~self.ordinary[connections]].tolist():
-            if connection in self._left:
-                rest.take(connection)
-                continue
-            single = self._single(connection)
-            try:
-                handover = single.feed(rest, to_the_end=connection in given_up)
-            except Exception as error:
-                self._leave(connection, error)
-                continue
-            if handover is not None:
-                handovers.append((handover, single.client_direction))
-                self.ordinary[connection] = True
-        self.bulk.take_over(handovers)
-
-    def _feed_bulk(self, rest: UnreadSegments, given_up: set[int]) -> None:
-        """Feed the ordinary connections, each up to its next gap; those no longer ordinary are handed over."""
-        rows = rest.before_gaps() & self.ordinary[rest.connection]
-        if rows.any():
-            handovers = self.bulk.feed(rest.block, rest.memory, rest.places, rows)
-            given_up.update(handover.connection for handover in handovers)
-            rest.rows &= ~rows
-            for handover in handovers:
-                self._take_over(handover)
-                rest.rows |= rows & (rest.connection == handover.connection)
-        gaps = rest.with_gaps()
-        for handover in self.bulk.hand_over(set(gaps[self.ordinary[gaps]].tolist())):
-            self._take_over(handover)
-
-    def _admit(self, block: SegmentBlock, connection: np.ndarray[tuple[int], np.dtype[np.int64]]) -> None:
-        """Put connections on the fast path that start in this block with both handshakes and a request."""
-        connections, distinct = self.connections, np.unique(connection)
-        distinct = distinct[~self.ordinary[distinct]]
-        whole = connections.client_known[distinct] & connections.streams.syn_seen.reshape(-1, 2)[
-            distinct
-        ].all(axis=1)
-        for new, is_whole in zip(distinct.tolist(), whole.tolist(), strict=True):
-            if new in self.single_connections:
-                continue
-            if is_whole:
-                self.ordinary[new] = True
-                self.bulk.admit(new)
-            else:
-                self._single(new)
-
-    def _single(self, connection: int) -> SingleConnection:
-        single = self.single_connections.get(connection)
-        if single is None:
-            single = self.single_connections[connection] = SingleConnection(
-                connection,
-                self.table,
-                self.decryption.index_of(connection),
-                self.limits,
-                client_known=bool(self.connections.client_known[connection]),
-                whole=bool(self.connections.streams.syn_seen[2 * connection : 2 * connection + 2].all()),
-            )
-        return single
-
-    def _take_over(self, handover: Handover) -> None:
-        self.ordinary[handover.connection] = False
-        try:
-            self._single(handover.connection).adopt(handover)
-        except Exception as error:
-            self._leave(handover.connection, error)
-
-    def _leave(self, connection: int, error: Exception) -> None:
-        """Stop reading a connection that triggered an internal error; what was read of it stays."""
-        client, broker = self.endpoints(connection)
-        self.faults.note(error, f"reading the connection {client} > {broker} on")
-        self._left.add(connection)
-
-    def _finish(self) -> None:
-        rows, handovers = self.bulk.finish()
-        self.table.mark(rows, Flag.UNANSWERED)
-        for handover in handovers:
-            self._take_over(handover)
-        for single in self.single_connections.values():
-            self._finish_single(single)
-        with_exchanges = set(self.table.column("connection").tolist())
-        for connection in self.decryption.tls:
-            inside = self.foreign.get(connection)
-            summary = self.decryption.summary(connection)
-            if inside is not None:
-                self.foreign[connection] = f"{summary}, inside: {inside}"
-            elif connection not in with_exchanges:
-                self.foreign[connection] = str(summary)
-
-    def close(self, connections: list[int]) -> None:
-        """Finish connections that receive no more data; those that have sent nothing are ignored."""
-        for handover in self.bulk.hand_over(set(filter(self._is_ordinary, connections))):
-            self._take_over(handover)
-        for connection in connections:
-            single = self.single_connections.pop(connection, None)
-            if single is not None:
-                self._finish_single(single)
-                if single.client_direction:
-                    self._swapped.add(connection)
-
-    def _finish_single(self, single: SingleConnection) -> None:
-        if single.is_open and single.connection not in self._left:
-            try:
-                single.finish(self._ended_by(single.connection))
-            except Exception as error:
-                self._leave(single.connection, error)
-        self.skipped.extend(single.skipped)
-        if single.foreign:
-            self.foreign[single.connection] = single.foreign
-
-    def _ended_by(self, connection: int) -> str:
-        closed = self.connections[connection].closed
-        return "the capture ended" if closed == "open" else f"the connection was {closed.split()[0]}"
 
     # ------------------------------------------------------------ state of connections, out and in
     def can_freeze(self) -> Bools:
@@ -480,8 +331,8 @@ class Capture:
         """
         streams = self.connections.streams
         still: Bools = np.all(((streams.end == 0) & (streams.isn >= 0)).reshape(-1, 2), axis=1)
-        still[list(self.single_connections)] = False
-        still[: len(self.ordinary)] |= self.ordinary
+        still[list(self.pairing.single_connections)] = False
+        still[: len(self.pairing.ordinary)] |= self.pairing.ordinary
         still[[stream >> 1 for stream in (*self.assembler.disordered, *self.in_step.holding)]] = False
         still[list(self.decryption.tls)] = False
         return still
@@ -492,8 +343,8 @@ class Capture:
         For connections that :meth:`can_freeze` excludes, the state has only the columns.
         """
         connections, table, book = self.connections, self.table, self.addresses
-        paired = self.bulk.handover(connection) if self._is_ordinary(connection) else None
-        single = self.single_connections.get(connection)
+        paired = self.pairing.handover(connection)
+        single = self.pairing.single_connections.get(connection)
         one, other = (self._freeze_stream(2 * connection + side, paired) for side in (0, 1))
         a, b = (
             (book.address(end), book.port(end)) for end in connections.values(connection, ("a", "b")).values()
@@ -552,7 +403,7 @@ class Capture:
         self.connections.set(new, {name: getattr(state, name) for name in CONNECTION_COLUMNS})
         for stream, one in enumerate(state.streams, 2 * new):
             self.connections.streams.set(stream, {name: getattr(one, name) for name in STREAM_COLUMNS})
-        self._grow()
+        self.pairing.grow()
         return new, self._thaw_frames(new, state) if state.framed else []
 
     def _thaw_frames(self, new: int, state: ConnectionState) -> list[int]:
@@ -561,10 +412,6 @@ class Capture:
             self.index.put(stream, one.places)
             self.notes.take_over(stream, one.notes)
             self.differing.take_over(stream, one.conflicts)
-        single = self.single_connections[new] = SingleConnection(
-            new, self.table, self.index, self.limits, client_known=False, whole=state.whole
-        )
-        single.stand_by(state.client_direction)
         rows: dict[int, int] = {}
         for row in (*state.silent, *state.latest, *state.waiting):
             if row is not None and row["request_position"] not in rows:
@@ -580,17 +427,12 @@ class Capture:
             (request, answered),
             [self.table.number_of_text(text) for text in state.client_ids],
         )
-        self.bulk.take_over([(paired, state.client_direction)])
-        self.ordinary[new] = True
+        self.pairing.resume(paired, state)
         return [row for row in rows.values() if row not in paired.waiting]
 
     def withdraw(self, connection: int) -> list[int]:
         """Stop reading a connection that another capture continues. Return the rows in flight."""
-        waiting: list[int] = []
-        if self._is_ordinary(connection):
-            (paired,) = self.bulk.hand_over({connection})
-            self.ordinary[connection] = False
-            waiting = paired.waiting
+        waiting = self.pairing.withdraw(connection)
         # the end of the capture then finds no missing bytes
         self.connections.streams.ack[2 * connection : 2 * connection + 2] = -1
         return waiting
@@ -621,6 +463,11 @@ class Capture:
             samples=list(self.samples),
         )
 
+    def _store(self) -> None:
+        """Cache the finished reading, unless some of its data exist only in this process."""
+        if self.cache is not None and not (self.faults or self.decryption.tls or self.source.beside):
+            self.cache.store(self.content())
+
     def _restored(self) -> bool:
         """Restore the cached result of an earlier reading; return whether there was one."""
         found = None if self.cache is None else self.cache.capture()
@@ -636,8 +483,8 @@ class Capture:
         self.index.restore(found.runs, found.chunks)
         self.notes.restore(found.notes)
         self.samples.restore(found.samples)
-        self.skipped, self.foreign, self.latest = found.skipped, found.foreign, found.latest
-        self._swapped = set(found.swapped)
+        self.pairing.restore(found.swapped, found.skipped, found.foreign)
+        self.latest = found.latest
         if isinstance(self.source, JoinedSource):
             self.source.copies, self.source.clocks = found.copies, []
         return True
@@ -649,8 +496,7 @@ class Capture:
 
     def client_stream(self, connection: int) -> int:
         """Return the stream that carries the requests of a connection."""
-        single = self.single_connections.get(connection)
-        return 2 * connection + (connection in self._swapped if single is None else single.client_direction)
+        return self.pairing.client_stream(connection)
 
     def endpoints(self, connection: int) -> tuple[str, str]:
         """Return client and broker of a connection as ``host:port``."""

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 from time import time_ns
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -36,9 +36,6 @@ from captures.exchanges.table import ROW_BYTES
 from captures.packets import Source, Statistics
 from dissectors.budget import IN_FORCE
 from dissectors.units import SECOND
-
-if TYPE_CHECKING:
-    from captures.exchanges.capture import Capture
 
 MOST_BYTES = 1 << 30
 """Size limit of the folder; the least recently used parts are removed."""
@@ -111,13 +108,11 @@ class CaptureCache:
         self._exchanges = 0 if found is None else len(found.table["flags"])
         return found
 
-    def store(self, capture: Capture) -> None:
-        """Cache a capture that was read to its end, unless some of its data exist only in this process."""
-        if capture.faults or capture.decryption.tls or self._source.beside:
-            return
-        self._exchanges = len(capture.table)
+    def store(self, capture: ReadCapture) -> None:
+        """Cache a capture that was read to its end."""
+        self._exchanges = len(capture.table["flags"])
         if self._exchanges * ROW_BYTES <= MOST_BYTES // 2:
-            self._store("table", capture.content())
+            self._store("table", capture)
 
     # ------------------------------------------------------------ columns
     def column(self, need: str, rows: Int64s) -> Any:

@@ -179,7 +179,7 @@ class CheckpointStitcher(Stitcher):
         gone = ids[capture.connections.closed_before(ids, latest - _LATE)] if len(ids) else ids
         followed = [each for each in self._whole_of if each not in live]
         over = [*followed, *gone.tolist()]
-        capture.close(over)
+        capture.pairing.close(over)
         for each in gone.tolist():
             del self._chains[live.pop(each)]
         still = capture.can_freeze()

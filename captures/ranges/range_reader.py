@@ -219,7 +219,7 @@ class RangeReader:
         streams = capture.connections.streams
         sure = self._wanted & capture.can_freeze()
         answered = np.zeros(len(sure), np.bool_)
-        answered[[each for each in capture.bulk.has_answered().tolist() if each < len(sure)]] = True
+        answered[[each for each in capture.pairing.bulk.has_answered().tolist() if each < len(sure)]] = True
         sure &= answered
         open_yet = (streams.ack >= 0) & (streams.fin_time < 0) & (streams.reset_time < 0)
         sure &= np.all(open_yet.reshape(-1, 2), axis=1)
@@ -297,7 +297,7 @@ class RangeReader:
             [
                 row
                 for each in np.flatnonzero(crossing).tolist()
-                for row in capture.bulk.waiting(each).tolist()
+                for row in capture.pairing.bulk.waiting(each).tolist()
             ],
             np.int64,
         )
@@ -336,7 +336,7 @@ class RangeReader:
         if not self._in_place:
             state.streams = state.streams[0].needed_only(), state.streams[1].needed_only()
         sure = self._sure.get(connection)
-        single = self.capture.single_connections.get(connection)
+        single = self.capture.pairing.single_connections.get(connection)
         return SplitConnection(
             pair=pairs[pair_of(state.a, state.b)],
             local=connection,
@@ -496,7 +496,7 @@ def _counters(capture: Capture, connection: int) -> tuple[tuple[int, ...], tuple
 
 
 def _sure(capture: Capture, connection: int, packet: int) -> _Sure:
-    streams, standing = capture.connections.streams, capture.bulk.handover(connection)
+    streams, standing = capture.connections.streams, capture.pairing.bulk.handover(connection)
     both = slice(2 * connection, 2 * connection + 2)
     seq, ends = streams.next_seq[both].tolist(), streams.end[both].tolist()
     snapshot = Snapshot(

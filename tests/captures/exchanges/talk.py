@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from captures.exchanges import Capture, Flag
+from captures.exchanges.pairing import ExchangePairing
 from captures.exchanges.single import SingleConnection
 from captures.packets import SegmentBlock, open_source
 from captures.packets.reader import BLOCK_SIZE
@@ -174,8 +175,8 @@ def capture_of(
     return capture
 
 
-class Thorough(Capture):
-    """Takes every connection through the thorough way, from its first byte to its last."""
+class SlowPairing(ExchangePairing):
+    """Takes every connection through the slow path, from its first byte to its last."""
 
     def _admit(self, block: SegmentBlock, connection: np.ndarray[Any, Any]) -> None:
         for new in np.unique(connection).tolist():
@@ -185,6 +186,14 @@ class Thorough(Capture):
         single = super()._single(connection)
         single._hand_back = lambda: None  # type: ignore[method-assign]  # it is never ordinary
         return single
+
+
+class Thorough(Capture):
+    """A capture without the fast path."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.pairing.__class__ = SlowPairing
 
 
 # ------------------------------------------------------------ what came of it

@@ -40,11 +40,11 @@ def taken(folder: Path, talk: Talk, block_size: int = 1 << 22) -> list[int]:
     given_up: list[int] = []
 
     class WatchedCapture(Capture):
-        def _feed(self, block: SegmentBlock) -> None:
-            before = self.ordinary.copy()
-            super()._feed(block)
-            given_up.extend(np.flatnonzero(before & ~self.ordinary[: len(before)]).tolist())
-            new = self.ordinary[len(before) :]
+        def _pair(self, block: SegmentBlock) -> None:
+            before = self.pairing.ordinary.copy()
+            super()._pair(block)
+            given_up.extend(np.flatnonzero(before & ~self.pairing.ordinary[: len(before)]).tolist())
+            new = self.pairing.ordinary[len(before) :]
             given_up.extend((len(before) + np.flatnonzero(~new)).tolist())
 
     capture = capture_of(folder, packets(talk, Random(1)), block_size, WatchedCapture)

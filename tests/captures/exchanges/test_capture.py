@@ -47,7 +47,7 @@ def test_both_ways_give_the_same(seed: int, count: int, block_size: int) -> None
             each._replace(connection=by_client[talk.number]) for talk in talks for each in talk.exchanges
         ]
         assert exchanges(fast) == sorted(expected, key=lambda each: each.connection)
-        assert not fast.single_connections or any(talk.in_flight for talk in talks)
+        assert not fast.pairing.single_connections or any(talk.in_flight for talk in talks)
 
 
 # ------------------------------------------------------------ from one way to the other and back
@@ -66,9 +66,9 @@ def ways(folder: Path, talk: Talk, block_size: int, **options: bool) -> list[boo
     seen: list[bool] = []
 
     class WatchedCapture(Capture):
-        def _feed(self, block: SegmentBlock) -> None:
-            super()._feed(block)
-            seen.append(bool(self.ordinary[:1].any()))
+        def _pair(self, block: SegmentBlock) -> None:
+            super()._pair(block)
+            seen.append(bool(self.pairing.ordinary[:1].any()))
 
     capture_of(folder, packets(talk, Random(7), most=200, **options), block_size, WatchedCapture)
     return seen
@@ -101,7 +101,7 @@ def test_capture_that_begins_inside_the_connection(tmp_path: Path) -> None:
     capture = capture_of(tmp_path, records, 1 << 17)
     assert exchanges(capture) == talk.exchanges
     assert outcome(capture) == outcome(capture_of(tmp_path, records))
-    assert capture.ordinary[0]
+    assert capture.pairing.ordinary[0]
 
 
 def test_repeated_correlation_ids_are_paired_in_order(tmp_path: Path) -> None:
@@ -171,7 +171,7 @@ def test_a_lost_packet(tmp_path: Path, lost: int) -> None:
     for block_size in BLOCKS[:-1]:
         assert outcome(capture_of(tmp_path, records, block_size)) == outcome(first)
     assert outcome(capture_of(tmp_path, records, BLOCKS[0], Thorough)) == outcome(first)
-    assert first.ordinary[0]
+    assert first.pairing.ordinary[0]
 
 
 @pytest.mark.slow
