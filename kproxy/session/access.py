@@ -7,10 +7,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 import numpy as np
 
 from captures.arrays import Int64s
-from captures.exchanges import Capture, Exchange, ExchangeReader
+from captures.exchanges import Capture, Exchange
 from captures.exchanges.columns import ExchangeColumns
 from dissectors.apis import NAMES
 from kproxy.session.engine import Steps
+from kproxy.session.listed import ListedExchanges
 
 _SAMPLED = 20_000
 """Exchanges that are searched for completions."""
@@ -29,17 +30,15 @@ class Access:
     def __init__(
         self,
         capture: Capture,
-        reader: ExchangeReader,
-        plain: ExchangeReader,
+        listed: ListedExchanges,
         shown: Callable[[], Int64s],
-        open_: Callable[[], Int64s],
         columns: Callable[[Iterable[str]], Steps[ExchangeColumns]],
     ) -> None:
         self.capture = capture
-        self.reader = reader
-        self.plain = plain
+        self.reader = listed.reader
+        self.plain = listed.plain
+        self._listed = listed
         self._shown = shown
-        self._open = open_
         self.columns = columns
 
     def shown(self) -> Int64s:
@@ -48,7 +47,7 @@ class Access:
 
     def pending(self, keys: Collection[int]) -> Iterator[Exchange]:
         """Yield the exchanges of some APIs that may still be answered, decoded for counting."""
-        numbers = self._open()
+        numbers = np.flatnonzero(~self._listed.complete.array) + self._listed.first
         if len(numbers):
             asked = self.capture.table.column("api_key")[self.rows(numbers)]
             numbers = numbers[np.isin(asked, list(keys))]

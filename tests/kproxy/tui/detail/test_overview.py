@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from captures.exchanges import ExchangeReader
 from captures.exchanges.columns import ExchangeColumns
 from kproxy.session.access import Access
 from kproxy.session.engine import Steps
+from kproxy.session.listed import ListedExchanges
 from kproxy.tui.detail.overview import overview
 from tests.kproxy.tui.detail.details import capture_of
 
@@ -17,15 +17,16 @@ REBALANCE = "../../../captures/samples/rebalance.pcap"
 def said_of(name: str, number: int) -> tuple[str, str]:
     """Return what is said of an exchange of a recorded capture."""
     capture = capture_of(name)
-    reader = ExchangeReader(capture)
-    none = np.empty(0, np.int64)
+    listed = ListedExchanges(capture, show_secrets=False, payload="full")
+    listed.extend(fits=True)
+    listed.settle(listed.reader.rows)
+    listed.sort()
 
     def no_columns(_: object) -> Steps[ExchangeColumns]:
         raise AssertionError("columns are not needed for one exchange")
 
-    return overview(
-        reader.exchange(number - 1), Access(capture, reader, reader, lambda: none, lambda: none, no_columns)
-    )
+    access = Access(capture, listed, lambda: np.empty(0, np.int64), no_columns)
+    return overview(access.exchange(number), access)
 
 
 def test_a_long_poll_is_told_apart_from_what_came_on_top() -> None:
