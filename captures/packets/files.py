@@ -22,12 +22,12 @@ import numpy as np
 from captures.packets import remote
 from captures.packets.clock_offsets import ClockOffset
 from captures.packets.errors import CaptureError, NotACapture
-from captures.packets.feeds import LEAST_HEADER, REQUEST_LOG
 from captures.packets.pcap_over_ip import is_pcap_over_ip
 from captures.packets.reader import PacketReader, recognise
 from captures.packets.source import Source, open_logs, open_source
 from captures.packets.spool import Quota
 from captures.packets.table import PADDING, Statistics
+from captures.packets.wrappings import LEAST_HEADER, REQUEST_LOG
 
 STANDARD_INPUT = "-"
 

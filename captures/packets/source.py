@@ -25,21 +25,17 @@ from typing import BinaryIO, Self
 
 from captures.packets import remote
 from captures.packets.errors import CaptureError, SpoolDropped
-from captures.packets.feeds import (
+from captures.packets.feeds import Feed, FileFeed, GrowingFileFeed, PipeFeed, Stop
+from captures.packets.pcap_over_ip import PcapOverIpFeed, is_pcap_over_ip
+from captures.packets.spool import DEFAULT_SPOOL, Quota, Spool, spool_directory
+from captures.packets.stores import LocalFile, SpooledFeed, Store
+from captures.packets.wrappings import (
     HEAD_SIZE,
-    Feed,
-    FileFeed,
-    GrowingFileFeed,
-    PipeFeed,
-    Stop,
     decompressed,
     is_read_in_place,
     logs_as_packets,
     may_become_a_log,
 )
-from captures.packets.pcap_over_ip import PcapOverIpFeed, is_pcap_over_ip
-from captures.packets.spool import DEFAULT_SPOOL, Quota, Spool, spool_directory
-from captures.packets.stores import LocalFile, SpooledFeed, Store
 
 KEPT = 1 << 62
 """Offsets from here up address the bytes stored by :meth:`Source.keep`."""

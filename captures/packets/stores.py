@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from typing import Protocol
 
-from captures.packets.feeds import Feed, GrowingFileFeed, unwrapped
+from captures.packets.feeds import Feed, GrowingFileFeed
 from captures.packets.spool import Spool, fill
+from captures.packets.wrappings import unwrapped
 
 _AT_ONCE = 4 << 20
 """Maximum number of bytes read at once, so that a stop takes effect before the end of a large file."""

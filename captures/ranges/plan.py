@@ -13,12 +13,12 @@ from dataclasses import dataclass, field, replace
 
 from captures.packets import CaptureError, JoinedSource
 from captures.packets.clock import ClockState
-from captures.packets.feeds import MAGIC_SIZE, compression
 from captures.packets.files import CaptureFile, FoundFiles, find_files
 from captures.packets.pcap import is_pcap
 from captures.packets.remote import absolute
 from captures.packets.source import open_source
 from captures.packets.spool import DEFAULT_SPOOL, Quota
+from captures.packets.wrappings import MAGIC_SIZE, compression
 
 COMPRESSED = "compressed"
 RANGE_BYTES = 64 << 20

@@ -1,6 +1,6 @@
 """The lines of a request log: which line is an entry, and when it was written.
 
-An entry begins with :data:`~captures.packets.feeds.REQUEST_LOG_MARK`, whatever the layout puts around it: a time of
+An entry begins with :data:`REQUEST_LOG_MARK`, whatever the layout puts around it: a time of
 log4j's ``%d`` with or without a zone, a level. It may be wrapped: as the message of a JSON layout (log4j 2, logstash,
 Elastic's), as the ``log`` of Docker's json-file, after the time of Kubernetes' CRI. Containers cut long lines into
 parts, which are joined again.
@@ -14,8 +14,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from captures.packets.feeds import REQUEST_LOG_MARK
 from dissectors.budget import limit, shown
+
+REQUEST_LOG_MARK = b"Completed request:"
+"""Start of an entry of a broker's request log (``core/.../network/RequestChannel.scala``)."""
 
 _TIME = re.compile(rb"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))?\s?(Z|UTC|[+-]\d\d:?\d\d)?")
 _CRI = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[0-9.]*(?:Z|[+-]\d\d:\d\d)) (?:stdout|stderr) ([FP])\S* ")

@@ -51,10 +51,10 @@ from captures.filters import FilterError, compile_filter
 from captures.filters.errors import did_you_mean
 from captures.filters.lexer import quoted
 from captures.packets.errors import CaptureError
-from captures.packets.feeds import LEAST_HEADER
 from captures.packets.files import CaptureFile, FileStatus, expanded, head_of
 from captures.packets.remote import absolute
 from captures.packets.tls import KeyLog
+from captures.packets.wrappings import LEAST_HEADER
 from captures.ranges.edges import pack, unpack
 from captures.ranges.jobs import EDGES, MARK, Input, RangeOutput, read_here, read_part
 from captures.ranges.plan import RANGE_BYTES, Plan, Range, make_plan

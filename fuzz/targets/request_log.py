@@ -19,8 +19,9 @@ from zlib import crc32
 
 from captures.exchanges import ExchangeReader, open_capture
 from captures.packets import CaptureError
-from captures.packets.feeds import REQUEST_LOG_MARK, FileFeed
+from captures.packets.feeds import FileFeed
 from captures.request_log.feed import RequestLogFeed
+from captures.request_log.lines import REQUEST_LOG_MARK
 from dissectors.budget import changed
 from fuzz.mutate import havoc
 from fuzz.target import check
