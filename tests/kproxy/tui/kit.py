@@ -81,16 +81,26 @@ async def until(condition: Callable[[], Any]) -> None:
 
 
 async def settled(pilot: Pilot[Any]) -> None:
-    """Wait until the UI has nothing left to do, or waits for its user, and has drawn it."""
+    """Wait until the UI has nothing left to do, or waits for its user, and has drawn it.
+
+    Looks only sleep: :meth:`Pilot.pause` sends a message to each widget, and without a delay it waits until the process
+    takes little processor time, which depends on the machine.
+    """
     app: Any = pilot.app
     quiet = looks = 0
-    await pilot.pause()  # what was sent is received
+    await pilot.pause(0)  # messages sent before are handled
     while quiet < _QUIET:
         looks += 1
         assert looks <= _LOOKS, "the UI does not come to rest"
-        await pilot.pause(_LOOK)
+        await asyncio.sleep(_LOOK)
         # a worker of a screen below has asked something, and goes on when that is answered
         working = any(not each.is_finished and each.node.screen is app.screen for each in app.workers)
         current = app.main.up_to_date if hasattr(app, "main") else True
-        quiet = quiet + 1 if app.session.at_rest and current and not working else 0
-    await pilot.pause()
+        idle = app.session.at_rest and current and not working and not _has_messages(app)
+        quiet = quiet + 1 if idle else 0
+    await pilot.pause(0)
+
+
+def _has_messages(app: Any) -> bool:
+    """Return whether messages wait for the app, its screen or a widget on it."""
+    return any(each.message_queue_size for each in (app, *app.screen.walk_children(with_self=True)))
