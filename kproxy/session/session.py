@@ -93,6 +93,8 @@ class Session:
             capture, show_secrets=show_secrets, payload=payload, live=True, knowledge=knowledge
         )
         self._plain = ExchangeReader(capture, annotate=False, summary=False, live=True, knowledge=knowledge)
+        self._facts = knowledge.facts
+        """What was known of other exchanges when the summaries were last outdated."""
         self._access = Access(
             capture, self._reader, self._plain, lambda: self.shown.all(), self._open, self._columns
         )
@@ -289,7 +291,10 @@ class Session:
             for _ in access.reader.learn_from(rows):
                 pass
             yield
-        self.summaries.clear()
+        facts = access.reader.knowledge.facts
+        if facts != self._facts:
+            self._facts = facts
+            self.summaries.clear()
         self._publish()
 
     def _list(self, rows: Int64s) -> None:
