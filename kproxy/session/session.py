@@ -86,6 +86,8 @@ class Session:
         self._capture = capture
         self._kept = kept
         self._listed = ListedExchanges(capture, show_secrets=show_secrets, payload=payload)
+        self._facts = self._listed.reader.knowledge.facts
+        """What was known of other exchanges when the summaries were last outdated."""
         self._notes = SessionNotes(capture.notes, self._listed)
         self._matcher = ExchangeMatcher(capture, self._listed, self._notes)
         self._access = Access(capture, self._listed, lambda: self.shown.all(), self._matcher.columns)
@@ -267,7 +269,10 @@ class Session:
             for _ in access.reader.learn_from(rows):
                 pass
             yield
-        self.summaries.clear()
+        facts = access.reader.knowledge.facts
+        if facts != self._facts:
+            self._facts = facts
+            self.summaries.clear()
         self._publish()
 
     def _finish(self) -> None:
