@@ -15,9 +15,9 @@ group takes at most :data:`MOST_SLICES` of them.
 from __future__ import annotations
 
 import heapq
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 
@@ -25,9 +25,9 @@ from captures.analysis.client_identity import client_name
 from captures.analysis.fetch_sessions import MOST_SESSIONS, FetchSeen, FetchSession, FetchSessions
 from captures.analysis.position_columns import COLUMN_APIS, ExchangePositions, PositionColumns
 from captures.analysis.positions import (
+    COMMITTED,
     LEARNED_FROM,
     Position,
-    PositionKind,
     Positions,
     PositionUpdate,
     lag_behind,
@@ -177,33 +177,42 @@ class _Series:
         return LagOverTime(begin // width * width, width, highest)
 
 
-class _FetchPosition(NamedTuple):
-    """The position at which a group fetches a partition."""
-
-    offset: int
-    client: str
-
-
 @dataclass(slots=True)
-class _PartitionLag:
-    """What is kept about one group in one partition."""
+class _GroupLag:
+    """What is kept about one group in one partition.
+
+    :ivar position: offset of its last fetch; None if it did not fetch
+    :ivar client: the client that fetched last; empty if none did
+    :ivar committed: offset up to which it has committed; None if unknown
+    :ivar committed_at: when that was first reported, ns since the epoch
+    """
 
     series: _Series = field(default_factory=_Series)
-    fetching: _FetchPosition | None = None
+    position: int | None = None
+    client: str = ""
     committed: int | None = None
     committed_at: int | None = None
 
+    def lag(self, end: int | None) -> int | None:
+        offset = self.position if self.committed is None else self.committed
+        return None if offset is None else lag_behind(end, offset)
 
-@dataclass(slots=True)
-class _MeasuredEnd:
-    """The end by which the groups of a partition were last measured.
 
-    :ivar end: None if unknown
-    :ivar known: whether the lag of any group was known
+@dataclass(slots=True, eq=False)
+class _PartitionLag:
+    """What is kept about one partition.
+
+    :ivar position: what responses have reported; None if nothing yet
+    :ivar end: the end by which the groups are measured; None if unknown
+    :ivar measured: whether the lag of any group is known by this end
+    :ivar reported: the end reported last, and when, ns since the epoch; None if unknown
     """
 
+    groups: defaultdict[Group, _GroupLag] = field(default_factory=lambda: defaultdict(_GroupLag))
+    position: Position | None = None
     end: int | None = None
-    known: bool = False
+    measured: bool = False
+    reported: tuple[int, int] | None = None
 
 
 class LagStats:
@@ -221,9 +230,7 @@ class LagStats:
         self._sessions = FetchSessions(names)
         self._inference = GroupInference(names)
         self._waiting: list[tuple[int, int, bool, Exchange | list[PositionUpdate]]] = []
-        self._kept: dict[TopicPartition, dict[Group, _PartitionLag]] = {}
-        self._measured: dict[TopicPartition, _MeasuredEnd] = {}
-        self._ends: dict[TopicPartition, tuple[int, int]] = {}
+        self._partitions: defaultdict[TopicPartition, _PartitionLag] = defaultdict(_PartitionLag)
         self._answered: dict[int, tuple[FetchSession, int]] = {}
         self._width = LEAST_SLICE
         self._begin: int | None = None
@@ -309,10 +316,11 @@ class LagStats:
         named: dict[tuple[Group, TopicPartition], LagRow] = {}
         positions = self._positions.result()
         # entries by ID, from before the name was known, are older than those by name
-        for place, by_group in sorted(self._kept.items(), key=lambda item: bool(self._names(item[0][0]))):
+        for place, kept in sorted(self._partitions.items(), key=lambda item: bool(self._names(item[0][0]))):
             shown = place._replace(topic=self._names(place.topic) or place.topic)
-            for group, kept in by_group.items():
-                named.setdefault((group, shown), self._row(group, shown, place, kept, positions))
+            known = positions.get(shown, Position())
+            for group, of_group in kept.groups.items():
+                named.setdefault((group, shown), self._row(group, shown, known, kept, of_group))
         return [named[key] for key in sorted(named)]
 
     def _confirm_ends(self) -> None:
@@ -322,9 +330,9 @@ class LagStats:
 
     def _confirm(self, session: FetchSession, time: int) -> None:
         for place in session.partitions:
-            known = self._ends.get(place)
-            if known is not None and known[1] < time:
-                self._ends[place] = known[0], time
+            kept = self._partitions.get(place)
+            if kept is not None and kept.reported is not None and kept.reported[1] < time:
+                kept.reported = kept.reported[0], time
 
     # ------------------------------------------------------------ processing
     def _learn_until(self, until: int | None) -> None:
@@ -332,36 +340,34 @@ class LagStats:
         while self._waiting and (until is None or self._waiting[0][0] <= until):
             time, _, knows_ends, source = heapq.heappop(self._waiting)
             updates = self._positions.updates(source) if isinstance(source, Exchange) else source
-            touched: dict[TopicPartition, list[_PartitionLag]] = {}
-            for update in updates:
-                self._positions.take(update)
-                committed = touched.setdefault(update.place, [])
-                if update.what is PositionKind.COMMITTED:
-                    kept = self._kept.setdefault(update.place, {}).setdefault(update.who, _PartitionLag())
-                    if kept.committed != update.value:
-                        kept.committed, kept.committed_at = update.value, time
-                    committed.append(kept)
-            for place, committed in touched.items():
-                self._learn(place, time, committed, knows_ends=knows_ends)
+            touched: dict[_PartitionLag, list[_GroupLag]] = {}
+            for place, what, who, value in updates:
+                kept = self._partitions[place]
+                if kept.position is None:
+                    kept.position = self._positions.of(place)
+                kept.position.take(what, who, value)
+                committed = touched.setdefault(kept, [])
+                if what is COMMITTED:
+                    group = kept.groups[who]
+                    if group.committed != value:
+                        group.committed, group.committed_at = value, time
+                    committed.append(group)
+            for kept, committed in touched.items():
+                self._learn(kept, time, committed, knows_ends=knows_ends)
 
-    def _learn(
-        self, place: TopicPartition, time: int, committed: list[_PartitionLag], *, knows_ends: bool
-    ) -> None:
+    def _learn(self, kept: _PartitionLag, time: int, committed: list[_GroupLag], *, knows_ends: bool) -> None:
         """Measure affected groups: all if the end has changed, else those that have committed."""
-        known = self._positions.of(place)
+        known = kept.position
         assert known is not None, "it was updated"
         if known.end is not None and knows_ends:
-            self._ends[place] = known.end, time
-        by_group = self._kept.get(place)
-        if by_group is None:
-            return
-        measured = self._measured.setdefault(place, _MeasuredEnd())
+            kept.reported = known.end, time
         end = known.known_end
-        if end != measured.end:
-            measured.end, measured.known = end, False
-            committed = list(by_group.values())
-        self._measure(committed, measured, time)
-        if measured.known:
+        if end != kept.end:
+            kept.end, kept.measured = end, False
+            self._measure(kept, kept.groups.values(), time)
+        else:
+            self._measure(kept, committed, time)
+        if kept.measured:
             self._cover(time)
 
     def _fetched(
@@ -385,23 +391,23 @@ class LagStats:
         for place, offset in seen.asked:
             if offset < 0:
                 continue
-            kept = self._kept.setdefault(place, {}).setdefault(group, _PartitionLag())
-            kept.fetching = _FetchPosition(offset, client)
-            known = self._positions.of(place)
-            if known is not None:
-                measured = self._measured.setdefault(place, _MeasuredEnd(known.known_end))
-                self._measure((kept,), measured, time)
+            kept = self._partitions[place]
+            of_group = kept.groups[group]
+            of_group.position, of_group.client = offset, client
+            self._measure(kept, (of_group,), time)
 
-    def _measure(self, every: Iterable[_PartitionLag], measured: _MeasuredEnd, time: int) -> None:
-        for kept in every:
-            lag = _lag(kept, measured.end)
+    def _measure(self, kept: _PartitionLag, groups: Iterable[_GroupLag], time: int) -> None:
+        for group in groups:
+            lag = group.lag(kept.end)
             if lag is not None:
                 self._cover(time)
-                measured.known = True
-                kept.series.add(time, self._width, lag)
+                kept.measured = True
+                group.series.add(time, self._width, lag)
 
     def _cover(self, time: int) -> None:
         """Extend the covered time; widen the slices if there would be too many."""
+        if self._begin is not None and self._begin <= time <= self._end:
+            return
         self._begin = time if self._begin is None else min(self._begin, time)
         self._end = max(self._end, time)
         factor = 1
@@ -409,49 +415,33 @@ class LagStats:
             factor *= 2
         if factor > 1:
             self._width *= factor
-            for series in self._every():
-                series.widen(factor)
-
-    def _every(self) -> Iterator[_Series]:
-        for by_group in self._kept.values():
-            for kept in by_group.values():
-                yield kept.series
+            for kept in self._partitions.values():
+                for group in kept.groups.values():
+                    group.series.widen(factor)
 
     # ------------------------------------------------------------ results
     def _row(
-        self,
-        group: Group,
-        shown: TopicPartition,
-        place: TopicPartition,
-        kept: _PartitionLag,
-        positions: dict[TopicPartition, Position],
+        self, group: Group, shown: TopicPartition, known: Position, kept: _PartitionLag, of_group: _GroupLag
     ) -> LagRow:
-        known = positions.get(shown, Position())
-        fetching = kept.fetching
-        end = self._ends.get(place)
+        end, end_at = kept.reported or (None, None)
         begin = self._begin if self._begin is not None else 0
+        series = of_group.series
         return LagRow(
             group=group,
-            topic=shown[0],
-            partition=shown[1],
-            committed=kept.committed,
-            committed_at=kept.committed_at,
-            position=fetching.offset if fetching is not None else None,
-            client=fetching.client if fetching is not None else "",
-            end=end[0] if end is not None else None,
-            end_at=end[1] if end is not None else None,
-            lag=_lag(kept, known.known_end),
-            behind=known.lag(fetching.offset) if fetching is not None else None,
-            highest=kept.series.highest,
-            highest_at=kept.series.highest_at,
-            over_time=kept.series.over_time(self._width, begin, max(self._end, begin)),
+            topic=shown.topic,
+            partition=shown.partition,
+            committed=of_group.committed,
+            committed_at=of_group.committed_at,
+            position=of_group.position,
+            client=of_group.client,
+            end=end,
+            end_at=end_at,
+            lag=of_group.lag(known.known_end),
+            behind=None if of_group.position is None else known.lag(of_group.position),
+            highest=series.highest,
+            highest_at=series.highest_at,
+            over_time=series.over_time(self._width, begin, max(self._end, begin)),
         )
-
-
-def _lag(kept: _PartitionLag, end: int | None) -> int | None:
-    if kept.committed is not None:
-        return lag_behind(end, kept.committed)
-    return None if kept.fetching is None else lag_behind(end, kept.fetching.offset)
 
 
 def total(rows: Iterable[LagRow]) -> tuple[int, int]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from captures.analysis.exchange_groups import RowGroups, client_names
 from captures.analysis.fetch_sessions import FetchStep
-from captures.analysis.positions import ALL, PositionKind, PositionUpdate
+from captures.analysis.positions import ALL, COMMITTED, END, EXISTS, FETCHED, REACHED, PositionUpdate
 from captures.arrays import Bools, Int64s
 from captures.exchanges.columns import NO_VALUE, ExchangeColumns
 from captures.filters.groups import ClientOfHost
@@ -40,7 +40,7 @@ class ExchangePositions(NamedTuple):
     :ivar step: its session fields; None if it is no Fetch, or its request is unknown
     :ivar answers: partition, offset, error and end of its records for each partition in the response, as in the columns
         ``answered_offsets``, ``answered_errors``, ``answered_reached``
-    :ivar updates: updates for :meth:`Positions.take`, except starts of partitions
+    :ivar updates: updates for :meth:`Position.take`, except starts of partitions
     """
 
     key: int
@@ -172,30 +172,24 @@ class PositionColumns:
 def _produced(asked: list[Any], answers: list[Any]) -> list[PositionUpdate]:
     behind = dict(asked)
     return [
-        PositionUpdate(place, PositionKind.REACHED, "", base + behind[place])
+        PositionUpdate(place, REACHED, "", base + behind[place])
         for place, base, error, _ in answers
         if error == 0 and base >= 0 and behind.get(place, -1) >= 0
     ]
 
 
 def _fetched(asked: Collection[Any], answers: list[Any], client: str) -> list[PositionUpdate]:
-    updates = [
-        PositionUpdate(place, PositionKind.FETCHED, client, offset) for place, offset in asked if offset >= 0
-    ]
+    updates = [PositionUpdate(place, FETCHED, client, offset) for place, offset in asked if offset >= 0]
     for place, end, error, _ in answers:
         if error in _ANSWERED:
-            updates.append(
-                PositionUpdate(place, PositionKind.END, "", end)
-                if end >= 0
-                else PositionUpdate(place, PositionKind.EXISTS)
-            )
+            updates.append(PositionUpdate(place, END, "", end) if end >= 0 else PositionUpdate(place, EXISTS))
     return updates
 
 
 def _committed(asked: list[Any], answers: list[Any], group: str) -> list[PositionUpdate]:
     errors = {place: error for place, _, error, _ in answers}
     return [
-        PositionUpdate(place, PositionKind.COMMITTED, group, offset)
+        PositionUpdate(place, COMMITTED, group, offset)
         for place, offset in asked
         if offset >= 0 and errors.get(place) == 0
     ]

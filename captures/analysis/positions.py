@@ -8,6 +8,7 @@ transaction (TxnOffsetCommit) count once EndTxn has committed it.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -39,6 +40,10 @@ class PositionKind(Enum):
     LEADER = "leader"
     COMMITTED = "committed"
     FETCHED = "fetched"
+
+
+# Python 3.11 looks up members of an Enum by a function call, which takes several times as long as a global
+EXISTS, END, REACHED, BEGIN, LEADER, COMMITTED, FETCHED = PositionKind
 
 
 @dataclass(slots=True)
@@ -83,22 +88,21 @@ class Position:
 
         :param who: the group that has committed, or the client that fetches
         """
-        match what:
-            case PositionKind.END:
-                self.end = value
-            case PositionKind.REACHED:
-                self.end = max(self.end or 0, value)
-            case PositionKind.BEGIN:
-                self.begin = value
-            case PositionKind.LEADER:
-                self.leader = value
-            case PositionKind.COMMITTED | PositionKind.FETCHED:
-                offsets = self.committed if what is PositionKind.COMMITTED else self.fetched
-                before, offsets[who] = offsets.get(who), value
-                if value >= self.furthest:
-                    self.furthest = value
-                elif before == self.furthest:
-                    self._find_furthest()
+        if what is END:
+            self.end = value
+        elif what is COMMITTED or what is FETCHED:
+            offsets = self.committed if what is COMMITTED else self.fetched
+            before, offsets[who] = offsets.get(who), value
+            if value >= self.furthest:
+                self.furthest = value
+            elif before == self.furthest:
+                self._find_furthest()
+        elif what is REACHED:
+            self.end = max(self.end or 0, value)
+        elif what is BEGIN:
+            self.begin = value
+        elif what is LEADER:
+            self.leader = value
 
     def _find_furthest(self) -> None:
         self.furthest = max((*self.committed.values(), *self.fetched.values(), 0))
@@ -129,7 +133,7 @@ class Positions:
 
     def __init__(self, names: Names) -> None:
         self._names = names
-        self._positions: dict[TopicPartition, Position] = {}
+        self._positions: defaultdict[TopicPartition, Position] = defaultdict(Position)
         self._undecided: dict[str, dict[tuple[str, TopicPartition], int]] = {}
         """Transactional ID -> group and partition -> offset."""
         self.nodes: dict[int, str] = {}
@@ -137,27 +141,18 @@ class Positions:
 
     def add(self, exchange: Exchange) -> None:
         """Learn from one exchange."""
-        for update in self.updates(exchange):
-            self.take(update)
+        for place, what, who, value in self.updates(exchange):
+            self.of(place).take(what, who, value)
 
     def updates(self, exchange: Exchange) -> Iterator[PositionUpdate]:
-        """Yield an exchange's updates for :meth:`take`; exchanges must be in order, each once."""
+        """Yield an exchange's updates for :meth:`Position.take`; exchanges must be in order, each once."""
         learn = _LEARN.get(-1 if exchange.api_key is None else exchange.api_key)
         if learn is not None:
             yield from learn(self, client_name(exchange), exchange.request_body, exchange.response_body)
 
-    def take(self, update: PositionUpdate) -> Position:
-        """Apply an update; return the new state of the partition."""
-        place, what, who, value = update
-        known = self._positions.get(place)
-        if known is None:
-            known = self._positions[place] = Position()
-        known.take(what, who, value)
-        return known
-
-    def of(self, place: TopicPartition) -> Position | None:
-        """Return the current state of a partition; None if nothing is known."""
-        return self._positions.get(place)
+    def of(self, place: TopicPartition) -> Position:
+        """Return the state of a partition, which is kept from now on."""
+        return self._positions[place]
 
     def result(self) -> dict[TopicPartition, Position]:
         """Return the positions by topic (its name, if any message revealed it) and partition."""
@@ -187,33 +182,33 @@ class Positions:
             base = number(row, "base_offset")
             # producers number records from 0; in message sets of magic 0 and 1 they may not
             if row.get("error_code") == 0 and base >= 0 and batches and batches[-1].magic >= _COUNTED_FROM_0:
-                yield PositionUpdate(place, PositionKind.REACHED, "", base + batches[-1].last_offset + 1)
+                yield PositionUpdate(place, REACHED, "", base + batches[-1].last_offset + 1)
 
     def _fetch(self, client: str, request: Body, response: Body) -> Iterator[PositionUpdate]:
         replica = replica_of(request)
         for place, row in self._places(request, "topics"):
             if replica < 0 and number(row, "fetch_offset") >= 0:
-                yield PositionUpdate(place, PositionKind.FETCHED, client, row["fetch_offset"])
+                yield PositionUpdate(place, FETCHED, client, row["fetch_offset"])
         for place, row in self._places(response, "responses"):
             if row.get("error_code"):
                 continue
-            yield PositionUpdate(place, PositionKind.EXISTS)
+            yield PositionUpdate(place, EXISTS)
             if number(row, "high_watermark") >= 0:
-                yield PositionUpdate(place, PositionKind.END, "", row["high_watermark"])
+                yield PositionUpdate(place, END, "", row["high_watermark"])
             if number(row, "log_start_offset") >= 0:
-                yield PositionUpdate(place, PositionKind.BEGIN, "", row["log_start_offset"])
+                yield PositionUpdate(place, BEGIN, "", row["log_start_offset"])
 
     def _list_offsets(self, _: str, request: Body, response: Body) -> Iterator[PositionUpdate]:
         asked = {place: number(row, "timestamp", 0) for place, row in self._places(request, "topics")}
         for place, row in self._places(response, "topics"):
             found = row.get("old_style_offsets") or (number(row, "offset"),)
             if asked.get(place) == _LATEST and not row.get("error_code") and found[0] >= 0:
-                yield PositionUpdate(place, PositionKind.END, "", found[0])
+                yield PositionUpdate(place, END, "", found[0])
 
     def _commit(self, _: str, request: Body, response: Body) -> Iterator[PositionUpdate]:
         for place, offset, error in commits_of(request, response, self._names):
             if error == 0:
-                yield PositionUpdate(place, PositionKind.COMMITTED, text(request, "group_id"), offset)
+                yield PositionUpdate(place, COMMITTED, text(request, "group_id"), offset)
 
     def _txn_commit(self, _: str, request: Body, response: Body) -> Iterator[PositionUpdate]:
         undecided = self._undecided.setdefault(text(request, "transactional_id"), {})
@@ -228,7 +223,7 @@ class Positions:
         decided = self._undecided.pop(text(request, "transactional_id"), {})
         if request.get("committed"):
             for (group, place), offset in decided.items():
-                yield PositionUpdate(place, PositionKind.COMMITTED, group, offset)
+                yield PositionUpdate(place, COMMITTED, group, offset)
 
     def _init_producer_id(self, _: str, request: Body, response: Body) -> Iterator[PositionUpdate]:
         # aborts open transactions of the former producer with the same ID
@@ -241,9 +236,7 @@ class Positions:
         for holder in rows(response, "groups") or [{**response, "group_id": request.get("group_id")}]:
             for place, row in self._places(holder, "topics"):
                 if number(row, "committed_offset") >= 0 and not row.get("error_code"):
-                    yield PositionUpdate(
-                        place, PositionKind.COMMITTED, text(holder, "group_id"), row["committed_offset"]
-                    )
+                    yield PositionUpdate(place, COMMITTED, text(holder, "group_id"), row["committed_offset"])
 
     def _metadata(self, _: str, request: Body, response: Body) -> Iterator[PositionUpdate]:
         for broker in rows(response, "brokers"):
@@ -251,7 +244,7 @@ class Positions:
                 self.nodes[broker["node_id"]] = f"{text(broker, 'host', '?')}:{broker.get('port', '?')}"
         for place, row in self._places(response, "topics"):
             if row.get("leader_id") is not None:
-                yield PositionUpdate(place, PositionKind.LEADER, "", row["leader_id"])
+                yield PositionUpdate(place, LEADER, "", row["leader_id"])
 
 
 _LEARN: dict[int, Callable[..., Iterator[PositionUpdate]]] = {

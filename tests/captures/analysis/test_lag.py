@@ -234,7 +234,7 @@ def test_memory_does_not_grow_with_time() -> None:
         ]
         stats = learned(joined(), commit(0.5, 100), *every)
         return sum(
-            len(kept.series.slices) for by_group in stats._kept.values() for kept in by_group.values()
+            len(group.series.slices) for kept in stats._partitions.values() for group in kept.groups.values()
         ) + len(stats._waiting)
 
     assert size(4000) <= max(size(1000), MOST_SLICES + 1)

@@ -163,14 +163,11 @@ def test_records_that_may_be_lost_yet_do_not() -> None:
 
 def test_an_exchange_says_of_which_partitions_it_tells() -> None:
     stats = Positions({}.get)
-    assert stats.of(("orders", 3)) is None
     stats.add(exchange(3, 12))
     assert {update.place for update in stats.updates(fetch(10, 12))} == {("orders", 3)}
-    assert stats.of(("orders", 3)) is None
+    assert stats.result() == {}
     stats.add(fetch(10, 12))
-    known = stats.of(("orders", 3))
-    assert known is not None
-    assert known.end == 12
+    assert stats.result()["orders", 3].end == 12
 
 
 def in_transaction(offset: int, *, code: int = 0, producer: str = "eos") -> Exchange:
