@@ -7,7 +7,7 @@ not say which embedded protocol its assignments use, a SaslAuthenticate does not
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping, Set
 from typing import Any, NamedTuple
 
 from dissectors.api_keys import ApiKey
@@ -17,6 +17,7 @@ from dissectors.wire import ZERO_UUID
 OBSERVED_APIS = frozenset({
     ApiKey.METADATA, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.DESCRIBE_GROUPS, ApiKey.SASL_HANDSHAKE,
     ApiKey.CREATE_TOPICS, ApiKey.DELETE_TOPICS, ApiKey.CONSUMER_GROUP_DESCRIBE, ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+    ApiKey.DESCRIBE_CLUSTER,
 })  # fmt: skip
 
 _NAMED = ("topic_id", "topic_name")
@@ -37,6 +38,9 @@ TOPIC_NAMES: dict[int, frozenset[str]] = {
 # org.apache.kafka.common.Uuid.METADATA_TOPIC_ID: all zero except the last bit
 CLUSTER_METADATA_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 
+_MOST_NODES = 10_000
+"""Most addresses of brokers that are kept."""
+
 
 class SessionFacts(NamedTuple):
     """Facts to be passed to another context.
@@ -44,11 +48,23 @@ class SessionFacts(NamedTuple):
     :ivar topics: topic ID -> name
     :ivar groups: group -> protocol type and chosen protocol name
     :ivar mechanisms: connection -> SASL mechanism
+    :ivar clusters: connection -> cluster ID in a response on it
+    :ivar nodes: host and port of a broker -> IDs of the clusters that list it
     """
 
     topics: dict[str, str]
     groups: dict[str, tuple[str, str | None]]
     mechanisms: dict[Hashable, str]
+    clusters: dict[Hashable, str]
+    nodes: Mapping[tuple[str, int], Set[str]]
+
+    def renamed(self, ids: Mapping[int, int]) -> SessionFacts:
+        """Return the facts with connections replaced by those in `ids`; connections that are not in it are dropped."""
+
+        def of_new(known: Mapping[Hashable, str]) -> dict[Hashable, str]:
+            return {new: known[old] for old, new in ids.items() if old in known}
+
+        return self._replace(mechanisms=of_new(self.mechanisms), clusters=of_new(self.clusters))
 
 
 class SessionContext:
@@ -61,17 +77,25 @@ class SessionContext:
         self._topics: dict[str, str] = {CLUSTER_METADATA_ID: "__cluster_metadata"}
         self._groups: dict[str, tuple[str, str | None]] = {}
         self._mechanisms: dict[Hashable, str] = {}
+        self._clusters: dict[Hashable, str] = {}
+        self._nodes: dict[tuple[str, int], set[str]] = {}
 
     @property
     def facts(self) -> SessionFacts:
         """A copy of all facts learned so far."""
-        return SessionFacts(dict(self._topics), dict(self._groups), dict(self._mechanisms))
+        nodes = {address: frozenset(clusters) for address, clusters in self._nodes.items()}
+        return SessionFacts(
+            dict(self._topics), dict(self._groups), dict(self._mechanisms), dict(self._clusters), nodes
+        )
 
     def add(self, facts: SessionFacts) -> None:
         """Add the facts of another context, replacing known values."""
         self._topics |= facts.topics
         self._groups |= facts.groups
         self._mechanisms |= facts.mechanisms
+        self._clusters |= facts.clusters
+        for address, clusters in facts.nodes.items():
+            self._nodes.setdefault(address, set()).update(clusters)
 
     def topic_name(self, topic_id: str) -> str | None:
         """Return the name that a response gave this topic ID."""
@@ -90,6 +114,11 @@ class SessionContext:
         """Return the SASL mechanism requested by a connection's handshake."""
         return self._mechanisms.get(connection)
 
+    def repeat(self, connection: Hashable, first: Hashable) -> None:
+        """Observe a response that repeats one on another connection, `first`."""
+        if first in self._clusters:
+            self._clusters[connection] = self._clusters[first]
+
     def observe(
         self,
         connection: Hashable,
@@ -98,6 +127,8 @@ class SessionContext:
         response: dict[str, Any] | None,
     ) -> None:
         """Learn from one exchange; ``request`` and ``response`` are decoded bodies, partial ones included."""
+        if key in (ApiKey.METADATA, ApiKey.DESCRIBE_CLUSTER) and response and response.get("cluster_id"):
+            self._learn_cluster(connection, response["cluster_id"], response.get("brokers") or ())
         if key in (ApiKey.METADATA, ApiKey.CREATE_TOPICS, ApiKey.DESCRIBE_TOPIC_PARTITIONS):
             self._learn_topics((response or {}).get("topics"))
         elif key == ApiKey.DELETE_TOPICS:
@@ -113,6 +144,15 @@ class SessionContext:
                 self._learn_protocol(
                     group.get("group_id"), group.get("protocol_type"), group.get("protocol_data")
                 )
+
+    def _learn_cluster(
+        self, connection: Hashable, cluster: str, brokers: Iterable[Mapping[str, Any]]
+    ) -> None:
+        self._clusters[connection] = cluster
+        for broker in brokers:
+            address = broker.get("host") or "", broker.get("port") or 0
+            if address in self._nodes or len(self._nodes) < _MOST_NODES:
+                self._nodes.setdefault(address, set()).add(cluster)
 
     def _learn_topics(self, topics: Iterable[dict[str, Any]] | None) -> None:
         for topic in topics or ():

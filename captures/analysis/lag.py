@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
+from msgspec import UNSET, UnsetType
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.fetch_sessions import MOST_SESSIONS, FetchSeen, FetchSession, FetchSessions
@@ -112,11 +113,13 @@ class LagRow:
     :ivar highest_at: time of the highest lag, ns since the epoch
     :ivar because_of: ID of the incident during which the lag grew to its highest (:mod:`captures.analysis.incidents`);
         empty if there is none
+    :ivar cluster: cluster of the group (:mod:`captures.analysis.clusters`), if the capture shows several
     """
 
     JSON = (
         "group topic partition committed committed_time=committed_at position client end end_time=end_at "
-        "lag position_lag=behind highest_lag=highest highest_time=highest_at over_time because_of"
+        "lag position_lag=behind highest_lag=highest highest_time=highest_at over_time because_of "
+        "cluster_id=cluster"
     )
 
     group: Group
@@ -134,6 +137,7 @@ class LagRow:
     highest_at: Time | None
     over_time: LagOverTime
     because_of: OrNull[str] = ""
+    cluster: str | UnsetType = UNSET
 
 
 def _moment(time: int | None) -> str | None:

@@ -39,7 +39,7 @@ from dissectors.units import SECOND
 
 MOST_BYTES = 1 << 30
 """Size limit of the folder; the least recently used parts are removed."""
-_FORMAT = 1
+_FORMAT = 2
 """Version of the part format; to be increased with any change of the content."""
 _AT_REST = 2 * SECOND
 """ns since the last change of a file after which another change certainly gets another timestamp."""

@@ -267,7 +267,7 @@ class ExchangeReader:
         self._order = array("q", () if live else capture.table.order().tolist())
         self._ahead = FramePrefetch(capture)
         self._learned = 0
-        self._naming: set[tuple[int, int, bytes]] = set()
+        self._naming: dict[tuple[int, int, bytes], int] = {}
         """API key, version and content of responses that named topics."""
 
     def __len__(self) -> int:
@@ -362,24 +362,27 @@ class ExchangeReader:
     def _learn_row(self, at: int, number: int) -> None:
         try:
             row, request, response = self._ahead[at]
-            if response is None or not self._repeats(row, response):
+            first = None if response is None else self._repeats(row, response)
+            if first is not None:
+                self.knowledge.repeat(row["connection"], first)
+            else:
                 made = self._bare(at, row, number)
                 self._decode(made, request, response)
                 self._observe(made)
         except Exception as error:
             self.capture.faults.note(error, LEARNING, number)
 
-    def _repeats(self, row: dict[str, Any], response: FrameBytes) -> bool:
-        """Return whether a response names the same topics as an earlier one: clients ask whenever they connect."""
+    def _repeats(self, row: dict[str, Any], response: FrameBytes) -> int | None:
+        """Return the connection of an equal response, if there was one: clients ask whenever they connect."""
         if row["api_key"] not in TOPIC_NAMES:
-            return False
+            return None
         content = row["api_key"], row["version"], response.payload[_BEHIND_ID:]
-        if content in self._naming:
-            return True
-        if len(self._naming) == _MOST_NAMING:
-            self._naming.clear()
-        self._naming.add(content)
-        return False
+        first = self._naming.get(content)
+        if first is None:
+            if len(self._naming) == _MOST_NAMING:
+                self._naming.clear()
+            self._naming[content] = row["connection"]
+        return first
 
     def pass_over(self, rows: Iterable[int]) -> None:
         """Number rows as :meth:`take` does, but only learn from them."""

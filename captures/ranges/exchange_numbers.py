@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -195,16 +195,8 @@ def _all_facts(
 ) -> SessionFacts:
     known = SessionContext()
     for each, context in zip(facts, contexts, strict=False):
-        known.add(_renamed(each, {local.local: local.connection for local in context.locals}))
+        known.add(each.renamed({local.local: local.connection for local in context.locals}))
     for made, numbers in zip(together, ids, strict=True):
         if made.facts is not None:
-            known.add(_renamed(made.facts, dict(enumerate(numbers.tolist()))))
+            known.add(made.facts.renamed(dict(enumerate(numbers.tolist()))))
     return known.facts
-
-
-def _renamed(facts: SessionFacts, ids: dict[int, int]) -> SessionFacts:
-    """Return facts with the connection ids replaced by those in `ids`; connections that are not in it are dropped."""
-    mechanisms: dict[Hashable, str] = {
-        new: facts.mechanisms[old] for old, new in ids.items() if old in facts.mechanisms
-    }
-    return facts._replace(mechanisms=mechanisms)

@@ -159,7 +159,7 @@ class RangeExchanges:
             local: named[each] for local, each in enumerate(self._order.connections.tolist()) if each in named
         }
         known = SessionContext()
-        known.add(self._facts._replace(mechanisms=mechanisms))
+        known.add(self._facts._replace(mechanisms=mechanisms, clusters={}))
         reader = _Reader(self.capture, self._order.numbers, knowledge=known, **options)
         reader.extend(self._order.rows)
         return reader

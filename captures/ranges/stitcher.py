@@ -8,7 +8,7 @@ so from its first packet to its last. The result is thus that of one reading of 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -31,7 +31,6 @@ from captures.ranges.range_reader import facts_of, packets_between
 from captures.ranges.whole_connections import Piece, StitchedConnections, StitchedExchange, WholeConnection
 from dissectors.conversation.client import MAX_CLIENT_IDS
 from dissectors.conversation.pairing import MAX_SILENT
-from dissectors.session_context import SessionFacts
 from dissectors.sides import SIDES
 
 _ROWS_AT_ONCE = 1 << 16
@@ -501,13 +500,7 @@ class Stitcher:
             made[self._whole_of[sample.connection]].samples.append(sample)
         column = capture.table.column("connection")
         self._made.exchanges = [self._stitched(row, int(column[row])) for row in rows.tolist()]
-        topics, groups, mechanisms = facts_of(capture, rows)
-        by_whole: dict[Hashable, str] = {
-            whole: mechanisms[connection]
-            for connection, whole in self._whole_of.items()
-            if connection in mechanisms
-        }
-        self._made.facts = SessionFacts(topics, groups, by_whole)
+        self._made.facts = facts_of(capture, rows).renamed(self._whole_of)
 
     def _take_reading(self, connection: int, whole: int) -> None:
         """Add the counters of the reading to a connection."""

@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from captures.analysis.clusters import Clusters
 from captures.analysis.decision_columns import TAKEN, DecisionColumns
 from captures.analysis.exchange_groups import COUNTED, ExchangeGroup, exchange_groups, undecoded
 from captures.analysis.findings.keys import buckets
 from captures.analysis.groups.components import Components, links
 from captures.analysis.groups.history import HISTORIES
-from captures.analysis.incidents.history import NEEDED, IncidentHistories
+from captures.analysis.incidents.history import NEEDED, ClusterHistories, IncidentHistories
 from captures.arrays import Bools, Int64s
 from captures.exchanges import Exchange
 from captures.exchanges.columns import ExchangeColumns
 from captures.faults import Faults
 from captures.filters.context import Context as FilterContext
 from captures.filters.groups import INFERRING
-from captures.meaning import Names as TopicNames
 from captures.names import Names
 from captures.ranges.edges import pack, unpack
 from captures.ranges.exchange_numbers import Context
@@ -272,7 +272,7 @@ _FACTS = "fact string, one string, other string"
 class _PartialResults(NamedTuple):
     """Results of other tasks for a share: arguments of :meth:`WholeTables.merge`."""
 
-    histories: IncidentHistories | None
+    histories: Mapping[str, IncidentHistories] | None
     counted: Sequence[ExchangeGroup]
     faults: Faults
 
@@ -296,7 +296,7 @@ class AnalysisSettings:
     def tables(self, share: Share, capture: Any) -> WholeTables | _Collector:
         """Return the table builder, or the collector, of a share."""
         if share.collects:
-            return _Collector(capture, self.task.knowledge().topic_name)
+            return _Collector(capture, self.task)
         return WholeTables(
             capture,
             self.task.knowledge().topic_name,
@@ -307,6 +307,7 @@ class AnalysisSettings:
             has=share.has,
             follow=not self.collects,
             count=self.task.filter is not None,
+            clusters=Clusters(capture, self.task.facts),
         )
 
     def deciding(self, part: RangeExchanges, elsewhere: Mapping[str, bool]) -> DecisionColumns:
@@ -335,9 +336,10 @@ class AnalysisSettings:
 class _Collector:
     """Collects the histories of groups, in place of :class:`~captures.tables.whole_rows.WholeTables`."""
 
-    def __init__(self, capture: Any, names: TopicNames) -> None:
+    def __init__(self, capture: Any, task: Task) -> None:
         self.faults: Faults = capture.faults
-        self.groups = IncidentHistories(names)
+        clusters = Clusters(capture, task.facts)
+        self.groups = ClusterHistories(task.knowledge().topic_name, clusters=clusters)
         self.add = self.faults.guarded(self.groups.add, HISTORIES)
 
     def wanted(self, rows: DecisionColumns) -> Bools:
@@ -549,7 +551,7 @@ class HistoryCollector(TableBuilder):
             first = next(rows)
             for _, made in self.built(chain((first,), rows)):
                 assert isinstance(made, _Collector)
-                row = _first_row(histories, results=_PartialResults(made.groups, (), made.faults))
+                row = _first_row(histories, results=_PartialResults(made.groups.of, (), made.faults))
                 yield pa.RecordBatch.from_arrays(row.columns, schema=first.schema)  # Spark's nullability
 
 

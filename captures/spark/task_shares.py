@@ -65,7 +65,7 @@ def shares_of(tables: Sequence[str], rules: Sequence[type[Rule]], processors: in
 def _divided(tables: Sequence[str], rules: Sequence[type[Rule]], count: int) -> Iterator[Share]:
     """Yield shares, including some without work."""
     groups = tuple(rule for rule in rules if rule.of_groups)
-    together = tuple(rule for rule in rules if rule.key is Key.CLUSTER and rule not in groups)
+    together = tuple(rule for rule in rules if rule.key in (Key.CLUSTER, Key.CAPTURE) and rule not in groups)
     records = tuple(rule for rule in together if rule.apis and rule.apis & _RECORDS)
     others = tuple(rule for rule in together if rule not in records)
     of_groups = tuple(name for name in tables if name in OF_GROUPS)

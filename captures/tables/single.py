@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from captures.analysis.clusters import Clusters
 from captures.analysis.exchange_groups import undecoded
 from captures.analysis.findings.all import RULES
 from captures.analysis.findings.rule import Rule
@@ -150,7 +151,17 @@ class CaptureTables:
         rows = ExchangeTables(
             wanted.tables, names=names, run=run, columns=wanted.columns, faults=capture.faults
         )
-        whole = WholeTables(capture, names, wanted.tables, run=run, rules=wanted.rules, limits=wanted.limits)
+        # first all session facts, so that rows do not depend on the order of exchanges
+        reader.learn(len(reader))
+        whole = WholeTables(
+            capture,
+            names,
+            wanted.tables,
+            run=run,
+            rules=wanted.rules,
+            limits=wanted.limits,
+            clusters=Clusters(capture, reader.knowledge.facts),
+        )
         keys = needs(wanted.tables, wanted.rules)
         if wanted.filter is None and rows.needs is Needs.HEADER and keys is not None:
             yield from _headers(reader, run, wanted, progress)
@@ -159,8 +170,6 @@ class CaptureTables:
                 self.exchanges = len(reader)
                 return
             rows = ExchangeTables((), names=names, run=run)
-        # first all session facts, so that rows do not depend on the order of exchanges
-        reader.learn(len(reader))
         for exchange in _exchanges(reader, wanted.filter, keys if not rows.tables else None):
             rows.add(exchange)
             whole.add(exchange)

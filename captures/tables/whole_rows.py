@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from captures.analysis.clients.libraries import stated_library
+from captures.analysis.clusters import ONE_CLUSTER, Clusters
 from captures.analysis.connection_stats import ConnectionStats
 from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.exchange_groups import ExchangeGroup
 from captures.analysis.findings.all import RULES
 from captures.analysis.findings.diagnosis import Diagnosis
+from captures.analysis.findings.finding import Finding
 from captures.analysis.findings.rule import Rule
 from captures.analysis.groups.calls import (
     OF_MEMBERS,
@@ -113,6 +115,7 @@ class WholeTables:
     :param has: returns whether a connection has rows in the tables :data:`BY_CONNECTION`
     :param follow: whether :meth:`add` follows groups; otherwise their histories arrive by :meth:`merge`
     :param count: whether :meth:`add` counts the versions in use; otherwise the counts arrive by :meth:`merge`
+    :param clusters: clusters of the connections; by default all are of one cluster
     :ivar faults: internal errors, those of the capture
     """
 
@@ -128,6 +131,7 @@ class WholeTables:
         has: Callable[[int], bool] = lambda _: True,
         follow: bool = True,
         count: bool = True,
+        clusters: Clusters = ONE_CLUSTER,
     ) -> None:
         wanted = set(chosen)
         self.tables = tuple(name for name in OF_THE_WHOLE if name in wanted)
@@ -136,7 +140,10 @@ class WholeTables:
         self._has = has
         asked = rules if "findings" in wanted else ()
         followed = follow and (bool(wanted & OF_GROUPS) or any(rule.of_groups for rule in asked))
-        self._diagnosis = Diagnosis(capture, names, limits=limits, rules=asked, with_groups=followed)
+        self._clusters = clusters
+        self._diagnosis = Diagnosis(
+            capture, names, limits=limits, rules=asked, with_groups=followed, clusters=clusters
+        )
         self._connections = ConnectionStats(capture)
         self._versions = _Versions(capture)
         self.faults = capture.faults
@@ -162,11 +169,14 @@ class WholeTables:
                 self.faults.note(error, what, exchange.number)
 
     def merge(
-        self, histories: IncidentHistories | None, counted: Sequence[ExchangeGroup], faults: Faults
+        self,
+        histories: Mapping[str, IncidentHistories] | None,
+        counted: Sequence[ExchangeGroup],
+        faults: Faults,
     ) -> None:
         """Add what others have collected.
 
-        :param histories: histories of some groups
+        :param histories: histories of some groups, by member of :attr:`Clusters.parts`
         :param counted: the exchanges that follow those of earlier calls, before any of them is added
         :param faults: internal errors that occurred meanwhile
         """
@@ -202,14 +212,16 @@ class WholeTables:
     def _rows(self, table: str) -> Iterator[Row]:
         match table:
             case "group_events":
-                calls = self._diagnosis.groups.calls
-                return (row for name in sorted(calls) for row in _group_events(calls[name]))
+                every = self._diagnosis.groups.calls
+                return (row for calls in every for row in _group_events(calls, self._id_of_connection))
             case "rebalances":
                 timelines = self._diagnosis.groups.result()
-                return (_rebalance(rebalance) for timeline in timelines for rebalance in timeline.rebalances)
+                rebalances = (each for timeline in timelines for each in timeline.rebalances)
+                return (_rebalance(each) | self._cluster_id(each) for each in rebalances)
             case "incidents":
                 self._diagnosis.groups.result()
-                return map(_incident, self._diagnosis.groups.incidents)
+                incidents = self._diagnosis.groups.incidents
+                return (_incident(each) | self._cluster_id(each) for each in incidents)
             case "client_versions":
                 return self._versions.rows()
             case "connections":
@@ -218,6 +230,12 @@ class WholeTables:
                 return self._findings()
             case _:
                 return self._tcp_health()
+
+    def _id_of_connection(self, connection: int) -> str | None:
+        return self._clusters.id_of(self._clusters.part_of(connection))
+
+    def _cluster_id(self, of: Rebalance | Incident | Finding) -> Row:
+        return {"cluster_id": self._clusters.id_of(of.cluster)}
 
     # ------------------------------------------------------------ findings
     def _findings(self) -> Iterator[Row]:
@@ -230,6 +248,7 @@ class WholeTables:
             yield shape | {
                 **_moment("time", finding.first),
                 **_moment("last", finding.last),
+                **self._cluster_id(finding),
                 "thresholds": list(finding.thresholds.items()),
             }
 
@@ -248,6 +267,7 @@ class WholeTables:
                 "unanswered": list(row.unanswered.items()),
                 "skipped_bytes": skipped.get(connection, 0),
                 "file": self._file_of(connection),
+                "cluster_id": self._id_of_connection(connection),
             }
 
     def _file_of(self, connection: int) -> str | None:
@@ -302,7 +322,7 @@ def _seen(time: int) -> int | None:
 
 
 # ---------------------------------------------------------------- groups
-def _group_events(group: GroupCalls) -> Iterator[Row]:
+def _group_events(group: GroupCalls, cluster_of: Callable[[int], str | None]) -> Iterator[Row]:
     newer = [kind for kind in group.kinds if kind is not Kind.CLASSIC]
     for call in group.ordered():
         run = call if isinstance(call, Run) else None
@@ -332,6 +352,7 @@ def _group_events(group: GroupCalls) -> Iterator[Row]:
             **_moment("last", call.time if run is None else run.last),
             "last_number": call.number if run is None else run.last_number,
             "longest_gap_ns": 0 if run is None else run.longest,
+            "cluster_id": cluster_of(call.connection),
             **_details(call),
         }
 

@@ -4,6 +4,13 @@ from __future__ import annotations
 
 from captures.tables.columns import API, CONNECTION, END_NAMES, ENDS, PLACES, RUN, Column, Table, moment
 
+_CLUSTER_ID = Column(
+    "cluster_id",
+    "string",
+    "ID of the Kafka cluster (docs/groups.md#several-clusters); null if it is not known",
+    nullable=True,
+)
+
 GROUP_EVENTS = Table(
     "group_events",
     "One row for each thing that a member says to its coordinator. Heartbeats and commits that say nothing new are put "
@@ -46,6 +53,7 @@ GROUP_EVENTS = Table(
                                            "remove",
                nullable=True),
         Column("transactional", "boolean", "commit: within a transaction", nullable=True),
+        _CLUSTER_ID,
     ),
     per_exchange=False,
 )  # fmt: skip
@@ -124,6 +132,7 @@ REBALANCES = Table(
         Column("tasks", f"map<string,struct<active:{PLACES},standby:{PLACES},warmup:{PLACES}>>",
                "of Kafka Streams, member ID to its tasks after it"),
         Column("status", "array<string>", "of a streams group, what the coordinator says keeps it from running"),
+        _CLUSTER_ID,
     ),
     per_exchange=False,
 )  # fmt: skip
@@ -147,6 +156,7 @@ INCIDENTS = Table(
         Column("evidence", "array<bigint>", "numbers of exchanges that show it"),
         Column("connections", "array<int>", "connections that show it"),
         Column("consequences", f"array<{_CONSEQUENCE}>", "what followed from it, in the order of time"),
+        _CLUSTER_ID,
     ),
     per_exchange=False,
 )  # fmt: skip
@@ -233,6 +243,7 @@ CONNECTIONS = Table(
                " `closed by kproxy`, `reset by kproxy` or `open`"),
         Column("then_reset_by", "string", "who reset it after it was closed: `client` or `broker`", nullable=True),
         _FILE,
+        _CLUSTER_ID,
     ),
     per_exchange=False,
 )  # fmt: skip
@@ -255,6 +266,7 @@ FINDINGS = Table(
         Column("filter", "string", "a filter that shows them: docs/filters.md", nullable=True),
         Column("connections", "array<int>", "connections it is about, where that tells more than exchanges"),
         Column("thresholds", "map<string,string>", "those it depends on, as they were set, with units"),
+        _CLUSTER_ID,
     ),
     per_exchange=False,
 )  # fmt: skip

@@ -28,8 +28,10 @@ from kproxy.output import echo, echo_json, echo_lines, flush, terminal_width, us
 from kproxy.signals import ended_by_signals
 
 if TYPE_CHECKING:
+    from captures.analysis.clusters import Clusters
     from captures.analysis.findings.diagnosis import Diagnosis
     from captures.analysis.groups.history import GroupHistories
+    from captures.analysis.incidents.history import ClusterHistories
     from captures.analysis.negotiation import VersionLearner
     from captures.arrays import Bools, Int64s
     from captures.exchanges import Capture, Exchange, ExchangeReader
@@ -157,7 +159,7 @@ class CaptureInput:
         deque(with_progress(filled, lambda done: done, len(rows), label), maxlen=0)
         return columns
 
-    def follow_groups(self, histories: GroupHistories, reader: ExchangeReader) -> None:
+    def follow_groups(self, histories: GroupHistories | ClusterHistories, reader: ExchangeReader) -> None:
         """Add the exchanges of a fully read capture to the histories of its groups; count all exchanges."""
         from captures.analysis.groups.history import TAKEN
         from captures.analysis.incidents.history import needed
@@ -177,7 +179,7 @@ class CaptureInput:
 
     @staticmethod
     def follow(
-        histories: GroupHistories,
+        histories: GroupHistories | ClusterHistories,
         reader: ExchangeReader,
         indexes: Int64s,
         columns: ExchangeColumns,
@@ -196,6 +198,14 @@ class CaptureInput:
             reader.several(shown.tolist()), lambda each: each.number, len(reader), label
         )
         deque(map(reader.capture.faults.guarded(histories.add, HISTORIES), exchanges), maxlen=0)
+
+    @staticmethod
+    def clusters(reader: ExchangeReader) -> Clusters:
+        """Return the clusters of a capture that was read to its end."""
+        from captures.analysis.clusters import Clusters
+
+        reader.learn(len(reader))
+        return Clusters(reader.capture, reader.knowledge.facts)
 
     def learn_versions(self, learner: VersionLearner, capture: Capture) -> None:
         """Have versions learned from a capture that was read to its end."""

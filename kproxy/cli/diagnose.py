@@ -136,7 +136,13 @@ class DiagnoseRun(
 
         read_all(capture)
         reader = self.reading.reader(capture)
-        diagnosis = Diagnosis(capture, reader.knowledge.topic_name, limits=self.limits, rules=self.rules)
+        diagnosis = Diagnosis(
+            capture,
+            reader.knowledge.topic_name,
+            limits=self.limits,
+            rules=self.rules,
+            clusters=self.reading.clusters(reader),
+        )
         indexes = self.selecting.indexes(capture, reader)
         self.reading.diagnose(diagnosis, reader, indexes, "judging")
         return diagnosis

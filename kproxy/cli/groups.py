@@ -94,11 +94,12 @@ class GroupsRun(CaptureRun[GroupsOptions], short_help="Show why groups rebalance
 
     # ------------------------------------------------------------ reading
     def _timelines(self, capture: Capture) -> list[GroupTimeline]:
-        from captures.analysis.incidents.history import IncidentHistories
+        from captures.analysis.incidents.history import ClusterHistories
 
         read_all(capture)
         reader = self.reading.reader(capture)
-        histories = IncidentHistories(reader.knowledge.topic_name, capture)
+        names, clusters = reader.knowledge.topic_name, self.reading.clusters(reader)
+        histories = ClusterHistories(names, capture, clusters)
         self.reading.follow_groups(histories, reader)
         timelines = histories.result()
         self.incidents = histories.incidents

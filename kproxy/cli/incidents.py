@@ -100,7 +100,8 @@ class IncidentsRun(
 
         read_all(capture)
         reader = self.reading.reader(capture)
-        diagnosis = Diagnosis(capture, reader.knowledge.topic_name)
+        clusters = self.reading.clusters(reader)
+        diagnosis = Diagnosis(capture, reader.knowledge.topic_name, clusters=clusters)
         everything = ExchangeSelection().indexes(capture, reader)
         self.reading.diagnose(diagnosis, reader, everything, "looking for incidents")
         diagnosis.findings()

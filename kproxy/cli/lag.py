@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from kproxy.cli.capture_run import CaptureRun
@@ -16,12 +18,14 @@ from kproxy.cli.selection import chosen
 from kproxy.output import terminal_width
 
 if TYPE_CHECKING:
+    from captures.analysis.clusters import Clusters
     from captures.analysis.incidents.model import Incident
     from captures.analysis.lag import LagRow
     from captures.exchanges import Capture, ExchangeReader
     from kproxy.text.blocks import Block
 
 _ROWS = 40
+_GROUP = attrgetter("group", "cluster")
 
 
 @options
@@ -50,50 +54,53 @@ class LagRun(CaptureRun[LagOptions], short_help="Show how far groups are behind,
 
         capture = self.reading.capture()
         reader, tally = self.reading.reader(capture), self.reading.tally
-        stats = LagStats(reader.knowledge.topic_name)
         wanted = needed(capture.table.column("api_key")[reader.rows])
         indexes, columns = self.reading.counted_apart(reader, wanted, TAKEN, FOLLOWING)
-        steps = stats.add_all(reader, columns, indexes)
-        deque(with_progress(steps, lambda number: number, len(reader), FOLLOWING), maxlen=0)
-        nothing: list[LagRow] = []
-        rows = capture.faults.contained(
-            partial(stats.result, tally.last), "telling how far groups are behind", nothing
-        )
+        clusters = self.reading.clusters(reader)
+        rows: list[LagRow] = []
+        connections = columns.flat("connection")
+        for cluster, here in clusters.rows_of(connections):
+            stats = LagStats(reader.knowledge.topic_name)
+            if clusters.several:
+                columns = self.reading.filled(capture, reader.rows[indexes[here]], TAKEN, FOLLOWING)
+            steps = stats.add_all(reader, columns, indexes[here])
+            deque(with_progress(steps, lambda number: number, len(reader), FOLLOWING), maxlen=0)
+            nothing: list[LagRow] = []
+            found = capture.faults.contained(
+                partial(stats.result, tally.last), "telling how far groups are behind", nothing
+            )
+            rows += [replace(row, cluster=cluster) for row in found] if clusters.several else found
         incidents: list[Incident] = []
         if any(row.highest for row in rows):
             from captures.analysis.incidents.lag import explain_lag
 
-            incidents = self._incidents(capture, reader)
+            incidents = self._incidents(capture, reader, clusters)
             rows = list(explain_lag(rows, incidents, tally.last))
         self.conclude(capture)
         shown = chosen(sorted({row.group for row in rows}), self.options.groups)
-        groups = {
-            group: list(rows_of_group)
-            for group, rows_of_group in groupby(
-                (row for row in rows if row.group in shown), lambda row: row.group
-            )
-        }
+        rows = sorted((row for row in rows if row.group in shown), key=_GROUP)
+        groups = [list(rows_of_group) for _, rows_of_group in groupby(rows, key=_GROUP)]
         result = LagResult(
             self.reading.files,
             tally.first,
             tally.last,
-            [GroupLag(group, *total(rows_of_group)) for group, rows_of_group in groups.items()],
-            [row for rows_of_group in groups.values() for row in rows_of_group],
+            [GroupLag(each[0].group, *total(each), cluster_id=each[0].cluster) for each in groups],
+            rows,
         )
         because = {row.because_of for row in result.partitions}
         roots = [each for each in incidents if each.id in because]
-        self.answer(result, blocks=spaced(self._blocks(groups.values(), roots, tally.last)))
+        self.answer(result, blocks=spaced(self._blocks(groups, roots, tally.last)))
 
-    def _incidents(self, capture: Capture, reader: ExchangeReader) -> list[Incident]:
+    def _incidents(self, capture: Capture, reader: ExchangeReader, clusters: Clusters) -> list[Incident]:
         """Return what happened; nothing is looked for where no member came or went and no broker was away."""
         import numpy as np
 
         from captures.analysis.groups.history import TAKEN
-        from captures.analysis.incidents.history import IncidentHistories, eventless, needed
+        from captures.analysis.incidents.history import ClusterHistories, eventless, needed
 
         if eventless(capture, reader.rows):
             return []
-        histories = IncidentHistories(reader.knowledge.topic_name, capture)
+        histories = ClusterHistories(reader.knowledge.topic_name, capture, clusters)
         label, indexes = "looking for incidents", np.flatnonzero(needed(capture.table, reader.rows))
         columns = self.reading.filled(capture, reader.rows[indexes], TAKEN, label)
         self.reading.follow(histories, reader, indexes, columns, label)

@@ -158,11 +158,15 @@ class JourneysResult:
 
 
 class GroupLag(NamedTuple):
-    """The lag of a group over all partitions whose lag is known."""
+    """The lag of a group over all partitions whose lag is known.
+
+    :ivar cluster_id: its cluster (:mod:`captures.analysis.clusters`), if the capture shows several
+    """
 
     group: str
     lag: int
     unknown_partitions: int
+    cluster_id: str | UnsetType = UNSET
 
 
 class LagResult(NamedTuple):

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import tzinfo
 from typing import TYPE_CHECKING
 
+from captures.analysis.clusters import beside
 from captures.analysis.findings.finding import MOST_EVIDENCE, Finding, Severity
 from captures.analysis.findings.rule import Rule, times
 from captures.analysis.groups.vocabulary import Certainty
@@ -76,7 +77,7 @@ class FindingsText:
     def _about(self, finding: Finding) -> str:
         how_sure = "" if finding.certainty is Certainty.OBSERVED else f", {finding.certainty}"
         because = f", because of {finding.because_of}" if finding.because_of else ""
-        return f"{finding.subject}  [{finding.rule}{how_sure}{because}]"
+        return f"{beside(finding.subject, finding.cluster)}  [{finding.rule}{how_sure}{because}]"
 
     def _seen(self, finding: Finding) -> str:
         numbers = [f"#{number}" for number in finding.evidence]

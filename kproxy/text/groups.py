@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import tzinfo
 
+from captures.analysis.clusters import beside
 from captures.analysis.groups.facts import (
     SHOWN,
     Tone,
@@ -90,12 +91,14 @@ class GroupText:
 
     def story(self, timeline: GroupTimeline, rebalance: Rebalance) -> Iterator[Block]:
         """Yield one rebalance on its own, after the name of its group."""
-        yield Heading([style(words.line(timeline.group), bold=True)])
+        yield Heading([style(beside(words.line(timeline.group), timeline.cluster), bold=True)])
         yield from self._rebalance(rebalance, timeline, Labels(timeline))
 
     # ------------------------------------------------------------ the group
     def _header(self, timeline: GroupTimeline, rebalances: Sequence[Rebalance]) -> Iterator[Block]:
-        yield Heading([style(words.line(timeline.group), bold=True), in_brief(timeline)])
+        yield Heading(
+            [style(beside(words.line(timeline.group), timeline.cluster), bold=True), in_brief(timeline)]
+        )
         yield from _facts(about(timeline, self._names, self._clock))
         zone = zone_name(timeline.first, self._zone)
         when = f"{self._clock(timeline.first)} to {self._clock(timeline.last)} {zone}"
@@ -105,7 +108,7 @@ class GroupText:
             text = f"{len(rebalances):,}" + (f", {span(spent)} in all" if spent else "")
             yield Fact("rebalances", text)
         for incident in self._incidents:
-            if timeline.group in incident.groups:
+            if timeline.group in incident.groups and timeline.cluster == incident.cluster:
                 yield Fact("happened", in_line(incident, self._clock), color=_ODD)
 
     def _members(self, timeline: GroupTimeline, labels: Labels) -> Iterator[Block]:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import tzinfo
 
+from captures.analysis.clusters import beside
 from captures.analysis.groups.vocabulary import Certainty
 from captures.analysis.incidents.model import Incident, in_line
 from captures.meaning import words
@@ -50,7 +51,7 @@ class IncidentText:
     def story(self, incident: Incident) -> Iterator[Block]:
         """Yield one incident with its consequences."""
         certainty = "" if incident.certainty is Certainty.OBSERVED else str(incident.certainty)
-        parts = (self._when(incident), words.line(incident.id), certainty)
+        parts = (self._when(incident), beside(words.line(incident.id), incident.cluster), certainty)
         number = incident.evidence[0] if incident.evidence else None
         yield Heading(
             [style(each, fg="yellow", bold=True) for each in parts if each], 3, (2, 4), number=number

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import tzinfo
 
+from captures.analysis.clusters import beside
 from captures.analysis.lag import LagRow, total
 from captures.meaning import places, words
 from captures.time_format import clock, span, zone_name
@@ -31,7 +32,7 @@ def lag_table(rows: list[LagRow], now: int, zone: tzinfo | None, *, picture: boo
     ordered.sort(key=lambda row: row.lag is None)
     because = (Column("because of", rank=5), lambda row: row.because_of)
     return Table.of(
-        words.line(rows[0].group),
+        beside(words.line(rows[0].group), rows[0].cluster),
         ordered,
         [
             (Column("partition", least=16), lambda row: places.one(words.line(row.topic), [row.partition])),

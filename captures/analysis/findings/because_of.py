@@ -20,14 +20,18 @@ def explain(incidents: Sequence[Incident], found: Iterable[Finding], now: int) -
 
     A finding is the effect of an incident if its rule looks for such effects, and it was seen only during the incident
     or soon after; effects on members must also concern the incident's group. If several incidents match, it is the
-    effect of the one with evidence in common.
+    effect of the one with evidence in common. A finding about a cluster is the effect of one in that cluster.
     """
     for each in incidents:  # of an earlier diagnosis
         each.consequences = [effect for effect in each.consequences if not effect.rule]
-    causes = _Causes(incidents, now)
+    found = list(found)
+    causes = {
+        cluster: _Causes((each for each in incidents if not cluster or each.cluster == cluster), now)
+        for cluster in {finding.cluster for finding in found}
+    }
     out = []
     for finding in found:
-        cause = causes.of(finding)
+        cause = causes[finding.cluster].of(finding)
         if cause is not None:
             finding = replace(finding, because_of=cause.id)
             effect = (

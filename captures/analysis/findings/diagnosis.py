@@ -13,16 +13,19 @@ from typing import NamedTuple
 
 import numpy as np
 
+from captures.analysis.clusters import ONE_CLUSTER, Clusters
 from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.exchange_groups import RowGroups
 from captures.analysis.findings.all import RULES
 from captures.analysis.findings.because_of import explain
 from captures.analysis.findings.finding import Finding
+from captures.analysis.findings.keys import Key
 from captures.analysis.findings.rule import Rule, Scene, times
+from captures.analysis.findings.rule_by_cluster import RuleByCluster
 from captures.analysis.groups.history import HISTORIES
 from captures.analysis.groups.model import GroupTimeline
 from captures.analysis.groups.vocabulary import Trigger
-from captures.analysis.incidents.history import IncidentHistories
+from captures.analysis.incidents.history import ClusterHistories
 from captures.analysis.incidents.model import Incident
 from captures.arrays import Bools, Int64s
 from captures.exchanges import Capture, Exchange, ExchangeReader
@@ -63,6 +66,7 @@ class Diagnosis:
     :param limits: thresholds that differ from their defaults: ``rule.name`` -> value
     :param rules: the rules; all by default
     :param with_groups: whether groups are followed; otherwise rules about groups find nothing
+    :param clusters: clusters of the connections, each of which is judged by itself; by default there is only one
     :ivar groups: histories of the groups
     :ivar intervened: number of exchanges in which kproxy intervened. Rules see those in which the cluster acted on its
         own, but not those that it did not get as they were sent, or did not answer itself
@@ -76,25 +80,34 @@ class Diagnosis:
         limits: Mapping[str, float] | None = None,
         rules: Sequence[type[Rule]] = RULES,
         with_groups: bool = True,
+        clusters: Clusters = ONE_CLUSTER,
     ) -> None:
-        self.groups = IncidentHistories(names, capture)
+        self.groups = ClusterHistories(names, capture, clusters)
         self._capture = capture
         self.intervened = 0
         self._with_groups = with_groups
         self._timelines: list[GroupTimeline] | None = None
-        scene = Scene(
-            capture=capture,
-            names=names,
-            timelines=self._group_timelines,
-            limits=limits or {},
-            traffic=self.groups.traffic,
-        )
+        scenes = {
+            part: Scene(
+                capture=capture,
+                names=names,
+                timelines=partial(self._group_timelines, part),
+                limits=limits or {},
+                traffic=histories.traffic,
+            )
+            for part, histories in self.groups.of.items()
+        }
         self._faults = capture.faults
-        self._rules = [rule(scene) for rule in rules]
-        self._always = [rule for rule in self._rules if rule.apis is None]
+        self._rules = [
+            RuleByCluster(rule, scenes, clusters)
+            if clusters.several and rule.key is not Key.CAPTURE
+            else rule(next(iter(scenes.values())))
+            for rule in rules
+        ]
+        self._always = [rule for rule in self._rules if rule.kind.apis is None]
         self._by_key = {
-            key: [rule for rule in self._rules if rule.apis is None or key in rule.apis]
-            for key in {key for rule in self._rules for key in rule.apis or ()}
+            key: [rule for rule in self._rules if rule.kind.apis is None or key in rule.kind.apis]
+            for key in {key for rule in rules for key in rule.apis or ()}
         }
 
     def add(self, exchange: Exchange) -> None:
@@ -130,8 +143,8 @@ class Diagnosis:
         wanted = np.zeros((len(self._rules) + 1, len(rows.columns)), np.bool_)
         intervened = rows.columns.flat("intervened") > 0
         for mask, rule in zip(wanted, self._rules, strict=False):
-            mask[:] = True if rule.apis is None else rows.of_api(rule.apis)
-            deciding = self._faults.contained(partial(rule.deciding, rows), _doing(type(rule)), None)
+            mask[:] = True if rule.kind.apis is None else rows.of_api(rule.kind.apis)
+            deciding = self._faults.contained(partial(rule.deciding, rows), _doing(rule.kind), None)
             if deciding is not None:
                 mask &= deciding | intervened
         if self._with_groups:
@@ -152,13 +165,13 @@ class Diagnosis:
             try:
                 (rule.intervened if hidden else rule.add)(exchange)
             except Exception as error:
-                self._faults.note(error, _doing(type(rule)), exchange.number)
+                self._faults.note(error, _doing(rule.kind), exchange.number)
 
     def findings(self, *, now: int | None = None, pending: Iterable[Exchange] = ()) -> list[Finding]:
         """Return the findings so far, sorted by descending severity, then by first occurrence.
 
-        :param now: as for :meth:`IncidentHistories.result`
-        :param pending: as for :meth:`IncidentHistories.result`
+        :param now: as for :meth:`ClusterHistories.result`
+        :param pending: as for :meth:`ClusterHistories.result`
         """
         self._timelines = self.groups.result(now=now, pending=pending)
         excused = {number for timeline in self._timelines for number in _excused(timeline)}
@@ -191,22 +204,22 @@ class Diagnosis:
         """Return the rules that could not judge, or not everything."""
         found = []
         for rule in self._rules:
-            reason = rule.lacking() or self._faults.contained(rule.blind, _doing(type(rule)), "")
-            why = "; ".join(filter(None, (self._failed(type(rule)), reason)))
+            reason = rule.lacking() or self._faults.contained(rule.blind, _doing(rule.kind), "")
+            why = "; ".join(filter(None, (self._failed(rule.kind), reason)))
             if why:
-                found.append(Blind(type(rule), why))
+                found.append(Blind(rule.kind, why))
         return found
 
     def _found(self, rule: Rule) -> Iterator[Finding]:
         """Yield the findings of a rule, up to an internal error."""
-        return self._faults.contained_items(rule.findings(), _doing(type(rule)))
+        return self._faults.contained_items(rule.findings(), _doing(rule.kind))
 
     def _failed(self, rule: type[Rule]) -> str:
         """Return a text that a rule has failed; empty if it has not."""
         count = self._faults.of(_doing(rule))
         return f"it failed {times(count)}, because of an internal error in kproxy" if count else ""
 
-    def _group_timelines(self) -> list[GroupTimeline]:
+    def _group_timelines(self, part: str) -> list[GroupTimeline]:
         if self._timelines is None:
             self._timelines = self.groups.result()
-        return self._timelines
+        return [each for each in self._timelines if (each.cluster or "") == part]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 
 import numpy as np
+from msgspec import UNSET, UnsetType
 
 from captures.analysis.groups.vocabulary import Certainty
 from captures.arrays import Int64s
@@ -64,11 +65,13 @@ class Finding:
     :ivar because_of: ID of the incident that explains it (:mod:`captures.analysis.incidents`); empty if none is known
     :ivar effect_of: kind of incidents that may explain it; None if none may
     :ivar group: ID of the group that it concerns; empty if it concerns none
+    :ivar cluster: its cluster (:mod:`captures.analysis.clusters`), if the capture shows several and its rule examines
+        each by itself
     """
 
     JSON = (
         "rule severity certainty subject sentence advice count first last evidence filter "
-        "connections thresholds because_of"
+        "connections thresholds because_of cluster_id=cluster"
     )
 
     rule: str
@@ -87,6 +90,7 @@ class Finding:
     because_of: OrNull[str] = ""
     effect_of: EffectOf | None = None
     group: str = ""
+    cluster: str | UnsetType = UNSET
 
     @property
     def key(self) -> tuple[str, str]:

@@ -28,7 +28,9 @@ class Key(Enum):
     GROUP = "group"
     """Groups that request or response name; an exchange that names none has the value ``""``."""
     CLUSTER = "cluster"
-    """All exchanges are judged together."""
+    """All exchanges of a cluster are judged together."""
+    CAPTURE = "capture"
+    """All exchanges are judged together: state or findings are about connections that may lack exchanges."""
 
     def values(self, exchange: Exchange) -> list[str]:
         """Return the values of an exchange."""

@@ -132,6 +132,11 @@ class Rule:
             for threshold in self.thresholds
         }
 
+    @property
+    def kind(self) -> type[Rule]:
+        """The class with the facts about the rule."""
+        return type(self)
+
     def deciding(self, rows: DecisionColumns) -> Bools | None:
         """Return a mask of the deciding exchanges of a whole capture, among those of its APIs; None for all.
 

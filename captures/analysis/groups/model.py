@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple
 
+from msgspec import UNSET, UnsetType
+
 from captures.analysis.groups.vocabulary import (
     CONNECT,
     Certainty,
@@ -266,6 +268,7 @@ class Rebalance:
     :ivar held_up: in the newer kinds, the member for whose partitions others waited longest; None if for none
     :ivar storm: size of the storm that it belongs to; 0 if it belongs to none
     :ivar because_of: the incident that caused it; None if none is known
+    :ivar cluster: as in :class:`GroupTimeline`
     """
 
     JSON = (
@@ -274,7 +277,7 @@ class Rebalance:
         "timeout_cause=cause.timeout_cause certainty alternatives sentence evidence members size joined "
         "gone leader protocol cooperative moved assigned waits slowest=slowest.member awaited stopped "
         "consumed_on duplicates=refetched commit_failures storm because_of=incident unknown_owners delay_ns=delay "
-        "unassigned tasks status"
+        "unassigned tasks status cluster_id=cluster"
     )
 
     group: str
@@ -313,6 +316,7 @@ class Rebalance:
     held_up: HeldUp | None = None
     storm: OrNull[int] = 0
     because_of: Because | None = None
+    cluster: str | UnsetType = UNSET
 
     @property
     def incident(self) -> OrNull[str]:
@@ -531,6 +535,7 @@ class GroupTimeline:
     :ivar complete: whether requests of every member of the latest generation were seen
     :ivar first: time of the first exchange
     :ivar last: time of the last exchange
+    :ivar cluster: its cluster (:mod:`captures.analysis.clusters`), if the capture shows several
     """
 
     group: str
@@ -548,6 +553,7 @@ class GroupTimeline:
     complete: bool = True
     first: int = 0
     last: int = 0
+    cluster: str | UnsetType = UNSET
     _caused: tuple[int, dict[str, list[int]]] = field(
         default_factory=lambda: (0, {}), init=False, repr=False, compare=False
     )

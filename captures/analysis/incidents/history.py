@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Self
 
 import numpy as np
 
 from captures.analysis.attempts import Outcome, attempts, ended_by_brokers
+from captures.analysis.clusters import ONE_CLUSTER, Clusters
 from captures.analysis.decision_columns import DecisionColumns
-from captures.analysis.groups.calls import OF_MEMBERS
+from captures.analysis.groups.calls import OF_MEMBERS, GroupCalls
 from captures.analysis.groups.context import OF_TOPICS
 from captures.analysis.groups.history import NEEDED as BY_GROUPS
 from captures.analysis.groups.history import GroupHistories
@@ -18,7 +19,7 @@ from captures.analysis.groups.history import needed as of_groups
 from captures.analysis.groups.model import GroupTimeline
 from captures.analysis.incidents.controllers import NEEDED as OF_CONTROLLERS
 from captures.analysis.incidents.controllers import Controllers
-from captures.analysis.incidents.incidents import find_incidents
+from captures.analysis.incidents.incidents import find_incidents, in_order
 from captures.analysis.incidents.model import Incident
 from captures.analysis.incidents.registrations import NEEDED as OF_BROKERS
 from captures.analysis.slow_answers import NEEDED as BY_SLOW_ANSWERS
@@ -58,11 +59,18 @@ def eventless(capture: Capture, rows: Int64s) -> bool:
 class IncidentHistories(GroupHistories):
     """Collects the calls between members and coordinators, and makes timelines and incidents of them.
 
+    :param has_broker: as for :func:`~captures.analysis.incidents.incidents.find_incidents`
     :ivar incidents: incidents, as of the latest :meth:`result` that was not ``live``
     """
 
-    def __init__(self, names: Names, capture: Capture | None = None) -> None:
+    def __init__(
+        self,
+        names: Names,
+        capture: Capture | None = None,
+        has_broker: Callable[[str], bool] | None = None,
+    ) -> None:
         super().__init__(names, capture)
+        self._has_broker = has_broker
         self._explained: list[GroupTimeline] | None = None
         self._controllers = Controllers()
         self._slow = SlowAnswers()
@@ -94,8 +102,69 @@ class IncidentHistories(GroupHistories):
         """
         timelines = super().result(now=now, pending=pending, live=live)
         if not live and timelines is not self._explained:
-            seen = self.calls, self._controllers, self._slow.found, self.partition_counts
+            seen = self.calls, self._controllers, self._slow.found, self.partition_counts, self._has_broker
             find = partial(find_incidents, self._capture, timelines, *seen)
             self.incidents = self._faults.contained(find, "finding incidents", [])
             self._explained = timelines
         return timelines
+
+
+class ClusterHistories:
+    """The histories of the groups of each cluster of a capture.
+
+    Its methods are those of :class:`IncidentHistories`.
+
+    :param clusters: clusters of the connections; by default all are of one cluster
+    :ivar of: the histories by member of :attr:`Clusters.parts`
+    """
+
+    def __init__(
+        self, names: Names, capture: Capture | None = None, clusters: Clusters = ONE_CLUSTER
+    ) -> None:
+        self._clusters = clusters
+        self.of = {
+            part: IncidentHistories(names, capture, partial(clusters.has, part) if part and capture else None)
+            for part in clusters.parts
+        }
+
+    def choose(self, rows: DecisionColumns) -> Bools:
+        """Return a mask of the exchanges that have to be added: of several clusters, all that matter."""
+        if self._clusters.several:
+            return rows.of_api(NEEDED)
+        return self.of[""].choose(rows)
+
+    def add(self, exchange: Exchange) -> None:
+        self.of[self._clusters.part_of(exchange.connection)].add(exchange)
+
+    def merge(self, of: Mapping[str, IncidentHistories]) -> None:
+        for part, histories in of.items():
+            self.of[part].merge(histories)
+
+    @property
+    def calls(self) -> Iterator[GroupCalls]:
+        """The calls to each group so far, sorted by the name of the group."""
+        every = [calls for histories in self.of.values() for calls in histories.calls.values()]
+        return iter(sorted(every, key=lambda calls: calls.group))
+
+    def result(
+        self, *, now: int | None = None, pending: Iterable[Exchange] = (), live: bool = False
+    ) -> list[GroupTimeline]:
+        if not self._clusters.several:
+            return self.of[""].result(now=now, pending=pending, live=live)
+        timelines: list[GroupTimeline] = []
+        for part, histories in self.of.items():
+            for timeline in histories.result(now=now, pending=pending, live=live):
+                timeline.cluster = part
+                for rebalance in timeline.rebalances:
+                    rebalance.cluster = part
+                timelines.append(timeline)
+            for incident in histories.incidents:
+                incident.cluster = part
+        return sorted(timelines, key=lambda each: each.group)
+
+    @property
+    def incidents(self) -> list[Incident]:
+        """The incidents of all clusters, as of the latest :meth:`result` that was not ``live``."""
+        if not self._clusters.several:
+            return self.of[""].incidents
+        return in_order(each for histories in self.of.values() for each in histories.incidents)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 
 from captures.analysis.groups.calls import GroupCalls
@@ -38,12 +38,14 @@ def find_incidents(
     controllers: Controllers,
     slow: Sequence[SlowAnswer],
     counts: PartitionCounts,
+    has_broker: Callable[[str], bool] | None = None,
 ) -> list[Incident]:
     """Return the incidents of a capture, and mark the rebalances that follow from each (``because_of``).
 
     :param capture: its connections are examined; without it, no outages of brokers are found
     :param slow: slow answers
     :param counts: partition counts of topics
+    :param has_broker: returns whether the cluster to examine has the broker at an address; by default there is only one
     """
     for timeline in timelines:
         for rebalance in timeline.rebalances:
@@ -55,8 +57,8 @@ def find_incidents(
         nodes = controllers.nodes.of(capture)
         outages = broker_outages(capture, nodes)
         outages += controllers.registrations.restarts(capture, outages, nodes)
-        outages.sort(key=_BEGIN)
-        found = [*outages, *broker_pauses(capture, slow, outages, nodes)]
+        outages = sorted(_of_brokers(outages, has_broker), key=_BEGIN)
+        found = [*outages, *_of_brokers(broker_pauses(capture, slow, outages, nodes), has_broker)]
         found = sorted([*found, *controllers.registrations.pauses(capture, found, nodes)], key=_BEGIN)
     found += controllers.incidents(found, nodes)
     by_broker: dict[str, list[Incident]] = {}
@@ -68,22 +70,35 @@ def find_incidents(
     found += topic_changes(counts, timelines)
     found = _without_twins(capture, explained_by_workers(found, timelines))
     _give_pauses(found, timelines)
-    found.sort(key=lambda each: (each.begin, each.kind, each.who))
-    counted: dict[IncidentKind, int] = {}
-    for incident in found:
-        counted[incident.kind] = counted.get(incident.kind, 0) + 1
-        incident.id = f"{incident.kind}-{counted[incident.kind]}"
+    found = in_order(found)
     waited = _waited(found, slow)
     labels = {
         timeline.group: Labels(timeline) for timeline in timelines if timeline.rebalances or timeline.pauses
     }
     for incident in found:
-        for rebalance in incident.rebalances:
-            rebalance.because_of = Because(incident.id, incident.sentence)
         incident.consequences = sorted(
             _consequences(incident, labels, waited.get(incident.id, ())), key=lambda each: each.time
         )
     return found
+
+
+def in_order(found: Iterable[Incident]) -> list[Incident]:
+    """Return incidents in the order of time, with their IDs, which are given to their rebalances, too."""
+    ordered = sorted(found, key=lambda each: (each.begin, each.kind, each.who))
+    counted = Counter[IncidentKind]()
+    for incident in ordered:
+        counted[incident.kind] += 1
+        incident.id = f"{incident.kind}-{counted[incident.kind]}"
+        for rebalance in incident.rebalances:
+            rebalance.because_of = Because(incident.id, incident.sentence)
+    return ordered
+
+
+def _of_brokers(found: Iterable[Incident], has_broker: Callable[[str], bool] | None) -> Iterable[Incident]:
+    """Return the incidents without those of brokers of other clusters."""
+    if has_broker is None:
+        return found
+    return [each for each in found if not each.brokers or any(map(has_broker, each.brokers))]
 
 
 # ---------------------------------------------------------------- consequences

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from msgspec import UnsetType
+
 from captures.analysis.incidents.model import Incident
 from captures.analysis.incidents.periods import Period, Periods
 from captures.analysis.lag import LagRow
@@ -21,14 +23,15 @@ def explain_lag(rows: Iterable[LagRow], incidents: Sequence[Incident], now: int)
 
     :param now: end of an incident whose end was not seen
     """
-    periods: dict[str, list[Period[Incident]]] = {}
+    periods: dict[tuple[str, str | UnsetType], list[Period[Incident]]] = {}
     for each in incidents:
         over = (now if each.end is None else each.end) + _CATCHES_UP
         for group in each.groups or ([""] if each.brokers else ()):
-            periods.setdefault(group, []).append(Period(each.begin, over, each))
-    away = {group: Periods(found) for group, found in periods.items()}
+            periods.setdefault((group, each.cluster), []).append(Period(each.begin, over, each))
+    away = {key: Periods(found) for key, found in periods.items()}
     for row in rows:
-        found = (_root(row, away[group]) for group in (row.group, "") if group in away)
+        keys = (row.group, row.cluster), ("", row.cluster)
+        found = (_root(row, away[key]) for key in keys if key in away)
         root = next((each for each in found if each is not None), None)
         yield row if root is None else replace(row, because_of=root.id)
 

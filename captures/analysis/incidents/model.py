@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Self
 
+from msgspec import UNSET, UnsetType
+
 from captures.analysis.groups.model import Rebalance, Stop
 from captures.analysis.groups.vocabulary import Certainty
 from captures.exchanges import Capture
@@ -157,9 +159,13 @@ class Incident:
     :ivar pauses: pauses in the consumption of groups without a rebalance, by group
     :ivar in_order: whether the broker had asked to shut down, or the member came back and may not have crashed
     :ivar moves: moves of coordinators and the controller that follow from it
+    :ivar cluster: its cluster (:mod:`captures.analysis.clusters`), if the capture shows several
     """
 
-    JSON = "id kind begin end who certainty alternatives sentence advice evidence connections consequences"
+    JSON = (
+        "id kind begin end who certainty alternatives sentence advice evidence connections consequences "
+        "cluster_id=cluster"
+    )
 
     kind: IncidentKind
     begin: Time
@@ -181,6 +187,7 @@ class Incident:
     moves: list[Consequence] = field(default_factory=list)
     in_order: bool = False
     certain_sentence: str = ""
+    cluster: str | UnsetType = UNSET
 
     @property
     def advice(self) -> str:

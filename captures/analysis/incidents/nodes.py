@@ -41,12 +41,17 @@ class NodeAddresses:
         found: dict[str, frozenset[int]] = {}
         if self._nodes:
             for broker in {capture.endpoints(each)[1] for each in range(len(capture.connections))}:
-                host, port = split(broker)
-                names = host, *capture.names.of(broker), *(["localhost"] if is_local(host) else [])
-                nodes = frozenset().union(*(self._nodes.get((name, port), ()) for name in names))
+                nodes = frozenset().union(*(self._nodes.get(each, ()) for each in listed_as(capture, broker)))
                 if nodes:
                     found[broker] = nodes
         return found
+
+
+def listed_as(capture: Capture, broker: str) -> list[tuple[str, int]]:
+    """Return the hosts and ports as which messages may list a broker address of a capture."""
+    host, port = split(broker)
+    names = host, *capture.names.of(broker), *(["localhost"] if is_local(host) else [])
+    return [(name, port) for name in names]
 
 
 def concerns(incident: Incident, node: int, nodes: Mapping[str, frozenset[int]]) -> bool:

@@ -31,7 +31,7 @@ from captures.meaning import designed_wait_ns, errors_in, expected_errors, group
 from captures.meaning.exchange import Names, number, replica_of, rows, text
 from captures.meaning.payload import record_fields, record_paths, tally
 from dissectors.api_keys import ASKED_BY_REPLICAS, ApiKey
-from dissectors.session_context import TOPIC_NAMES, SessionContext, SessionFacts
+from dissectors.session_context import TOPIC_NAMES, SessionContext
 from dissectors.sides import SIDES, Side
 from dissectors.wire import ZERO_UUID
 
@@ -537,11 +537,12 @@ class TopicNames(Builder):
         self._knowledge.observe(None, parts.key, None, response)
 
     def content(self) -> Any:
-        return self.filled, self._knowledge.facts
+        return self.filled, self._knowledge.facts.topics
 
     def extend(self, content: Any) -> None:
-        count, facts = content
-        self._knowledge.add(SessionFacts(*facts))
+        count, topics = content
+        for topic_id, name in topics.items():
+            self._knowledge.learn_topic(topic_id, name)
         self.filled += count
 
 

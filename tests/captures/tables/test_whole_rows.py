@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from captures.analysis.clusters import Clusters
 from captures.analysis.connection_stats import ConnectionStats
 from captures.analysis.findings.all import RULES
 from captures.analysis.findings.diagnosis import Diagnosis
@@ -50,7 +51,10 @@ def made(
     :param least: show only those exchanges that have to be shown
     """
     exchanges, reader = exchanges_of(path)
-    tables = WholeTables(capture_of(path), reader.knowledge.topic_name, chosen, run=2, **how)
+    clusters = Clusters(capture_of(path), reader.knowledge.facts)
+    tables = WholeTables(
+        capture_of(path), reader.knowledge.topic_name, chosen, run=2, clusters=clusters, **how
+    )
     keys = needs(chosen, how.get("rules", RULES)) if least else None
     for exchange in exchanges:
         if keys is None or exchange.api_key in keys:
@@ -61,6 +65,12 @@ def made(
 @cache
 def whole(path: Path) -> dict[str, pa.RecordBatch]:
     return made(path)
+
+
+def cluster_of(path: Path) -> str | None:
+    """The only cluster ID in a capture; None without one."""
+    (found,) = {*exchanges_of(path)[1].knowledge.facts.clusters.values()} or {None}
+    return found
 
 
 def table(path: Path, name: str) -> list[dict[str, Any]]:
@@ -90,7 +100,10 @@ def times_as_text(row: dict[str, Any]) -> dict[str, Any]:
 def test_rows_come_in_pieces_of_bounded_size(monkeypatch: pytest.MonkeyPatch) -> None:
     path = VARIED[0]
     exchanges, reader = exchanges_of(path)
-    tables = WholeTables(capture_of(path), reader.knowledge.topic_name, OF_THE_WHOLE, run=2)
+    clusters = Clusters(capture_of(path), reader.knowledge.facts)
+    tables = WholeTables(
+        capture_of(path), reader.knowledge.topic_name, OF_THE_WHOLE, run=2, clusters=clusters
+    )
     for exchange in exchanges:
         tables.add(exchange)
     expected = {name: rows(batch) for name, batch in whole(path).items()}
@@ -120,6 +133,7 @@ def test_findings(path: Path) -> None:
         row["thresholds"] = dict(row["thresholds"])
         row["first"] = row.pop("time")
         assert row.pop("run") == 2
+        assert row.pop("cluster_id") == cluster_of(path)
     assert mine == theirs
 
 
@@ -138,6 +152,7 @@ def test_rebalances(path: Path) -> None:
         for name in ("assigned", "tasks"):
             row[name] = dict(row[name])
         del row["run"]
+        assert row.pop("cluster_id") == cluster_of(path)
     assert mine == theirs
 
 
@@ -151,6 +166,7 @@ def test_incidents(path: Path) -> None:
     mine = [times_as_text(row) for row in table(path, "incidents")]
     for row, incident in zip(mine, histories.incidents, strict=True):
         assert row.pop("run") == 2
+        assert row.pop("cluster_id") == cluster_of(path)
         assert row.pop("groups") == list(incident.groups)
         row["begin"], row["end"] = row.pop("time"), row.pop("ended")
         theirs = plain(to_json(incident))
@@ -177,6 +193,7 @@ def test_connections(path: Path) -> None:
             assert both == shape.pop(name)
         told = times_as_text(row)
         told["first"] = told.pop("time")
+        assert told.pop("cluster_id") == cluster_of(path)
         assert told.pop("file") == health[row["connection"], "client"]["file"] == str(path)
         told["versions"], told["unanswered"] = dict(row["versions"]), dict(row["unanswered"])
         told["fallback"] = {str(asked): answered for asked, answered in row["fallback"]}

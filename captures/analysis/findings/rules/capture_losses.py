@@ -8,6 +8,7 @@ import numpy as np
 
 from captures.analysis.findings.common import captured_twice
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
+from captures.analysis.findings.keys import Key
 from captures.analysis.findings.rule import Rule
 from captures.exchanges.broker_logs import Lack
 from captures.meaning import words
@@ -27,6 +28,7 @@ class CaptureLosses(Rule):
         "heartbeats and the like may be artefacts."
     )
     severity = Severity.LOW
+    key = Key.CAPTURE
 
     def findings(self) -> Iterator[Finding]:
         yield from self._lost()

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from captures.analysis.findings.common import Alike
 from captures.analysis.findings.finding import Finding, Severity
+from captures.analysis.findings.keys import Key
 from captures.analysis.findings.rule import Rule, times
 from captures.exchanges.broker_logs import Lack
 from captures.meaning import words
@@ -24,6 +25,7 @@ class OtherProtocols(Rule):
         " read the first four bytes as the size of a request and close the connection."
     )
     severity = Severity.LOW
+    key = Key.CAPTURE
 
     def findings(self) -> Iterator[Finding]:
         capture = self.scene.capture

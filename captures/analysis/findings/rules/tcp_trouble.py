@@ -9,6 +9,7 @@ import numpy as np
 
 from captures.analysis.findings.common import captured_twice
 from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
+from captures.analysis.findings.keys import Key
 from captures.analysis.findings.rule import Rule, Threshold, Unit
 from captures.exchanges import Capture
 from captures.exchanges.broker_logs import Lack
@@ -66,6 +67,7 @@ class TcpTrouble(Rule):
         "part of every response. A segment lost before the place of capture shows up as late. A few of each are normal."
     )
     severity = Severity.MEDIUM
+    key = Key.CAPTURE
     thresholds = (
         Threshold("lost", 1, Unit.PERCENT, "retransmitted or late segments, of all packets of a direction"),
         Threshold("segments", 20, Unit.COUNT, "least number of them"),

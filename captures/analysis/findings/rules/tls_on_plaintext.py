@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from captures.analysis.attempts import ended
 from captures.analysis.findings.common import Alike
 from captures.analysis.findings.finding import Finding, Severity
+from captures.analysis.findings.keys import Key
 from captures.analysis.findings.rule import Rule, times
 from captures.analysis.groups.vocabulary import Certainty
 from captures.exchanges import Capture
@@ -27,6 +28,7 @@ class TlsOnPlaintext(Rule):
         "Either way the client only sees that the connection ends, and retries for ever."
     )
     severity = Severity.HIGH
+    key = Key.CAPTURE
 
     def findings(self) -> Iterator[Finding]:
         capture = self.scene.capture

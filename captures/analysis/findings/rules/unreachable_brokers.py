@@ -11,6 +11,7 @@ from captures.analysis.advertised_addresses import APIS, Address
 from captures.analysis.attempts import Outcome, attempts
 from captures.analysis.findings.common import some_of
 from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
+from captures.analysis.findings.keys import Key
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
 from captures.analysis.groups.vocabulary import Certainty
 from captures.exchanges import Exchange
@@ -47,6 +48,7 @@ class UnreachableBrokers(Rule):
         " reconnect.backoff.ms, up to reconnect.backoff.max.ms (NetworkClient.java)."
     )
     severity = Severity.HIGH
+    key = Key.CAPTURE
     apis = APIS
     thresholds = (
         Threshold(

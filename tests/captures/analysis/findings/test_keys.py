@@ -20,7 +20,7 @@ from captures.exchanges.columns import ExchangeColumns
 from tests.captures.export.files import DATA, SAMPLE
 from tests.captures.tables.kit import capture_of, exchanges_of
 
-KEYS = [key for key in Key if key is not Key.CLUSTER]
+KEYS = [key for key in Key if key not in (Key.CLUSTER, Key.CAPTURE)]
 RECORDINGS = sorted(path for folder in (DATA, DATA.parent / "findings") for path in folder.glob("*.pcap*"))
 
 

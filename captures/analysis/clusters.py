@@ -1,0 +1,123 @@
+"""The cluster of each connection, for captures that show several: their groups and topics may share names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from msgspec import UnsetType
+
+from captures.analysis.incidents.nodes import listed_as
+from captures.arrays import Int64s
+from captures.exchanges import Capture
+from captures.names.names import canonical
+from dissectors.session_context import SessionContext, SessionFacts
+
+UNKNOWN = "unknown"
+"""Stands for the ID of the cluster of connections that show none, if a capture shows several clusters."""
+_SHORT = 8
+
+
+class Clusters:
+    """Maps connections and brokers of a completely read capture to clusters.
+
+    A connection belongs to the cluster whose ID a response on it contains (Metadata, DescribeCluster); else to that of
+    other connections to the same broker, in the same file or else in any; else to the cluster that lists its broker.
+    Where these differ, as at a proxy of several clusters, its cluster is unknown. If all responses contain the same ID,
+    or none, everything belongs to one cluster.
+
+    :param capture: only needed for several clusters
+    :param facts: session facts of all exchanges
+    :ivar parts: the clusters to be examined separately: their IDs and :data:`UNKNOWN`, or ``""`` for the only one
+    """
+
+    def __init__(self, capture: Capture | None, facts: SessionFacts) -> None:
+        self._capture: Any = capture
+        self._facts = facts
+        ids = sorted({*self._facts.clusters.values()})
+        self._only = ids[0] if len(ids) == 1 else None
+        self.parts: tuple[str, ...] = (*ids, UNKNOWN) if len(ids) > 1 else ("",)
+
+    @property
+    def several(self) -> bool:
+        """Whether the capture shows several clusters."""
+        return len(self.parts) > 1
+
+    def part_of(self, connection: int) -> str:
+        """Return the member of :attr:`parts` that a connection belongs to."""
+        return self._of_connections[connection] if self.several else ""
+
+    def rows_of(self, connections: Int64s) -> Iterator[tuple[str, Int64s]]:
+        """Yield :attr:`parts`, each with the indexes of its elements in an array of connections."""
+        if not self.several:
+            yield "", np.arange(len(connections))
+            return
+        places = np.array([self.parts.index(part) for part in self._of_connections], np.int64)
+        for place, part in enumerate(self.parts):
+            yield part, np.flatnonzero(places[connections] == place)
+
+    def has(self, part: str, broker: str) -> bool:
+        """Return whether a member of :attr:`parts` has the broker at an address, as in the capture."""
+        return self._part_of_broker(broker) == part
+
+    def id_of(self, part: str | UnsetType) -> str | None:
+        """Return the cluster ID of a member of :attr:`parts`; None if unknown."""
+        return None if part == UNKNOWN else part or self._only
+
+    @cached_property
+    def _seen(self) -> dict[tuple[str, int | None], set[str]]:
+        """Broker and file, or None for all files, -> IDs of clusters in responses."""
+        found: dict[tuple[str, int | None], set[str]] = {}
+        files = self._capture.connections.last_file
+        for connection, cluster in self._facts.clusters.items():
+            assert isinstance(connection, int)
+            broker = self._capture.endpoints(connection)[1]
+            for file in (int(files[connection]), None):
+                found.setdefault((broker, file), set()).add(cluster)
+        return found
+
+    def _part_of_broker(self, broker: str) -> str:
+        return _agreed(self._seen.get((broker, None), ())) or self._listed(broker)
+
+    @cached_property
+    def _of_connections(self) -> list[str]:
+        files = self._capture.connections.last_file.tolist()
+        return [self._resolved(connection, file) for connection, file in enumerate(files)]
+
+    def _resolved(self, connection: int, file: int) -> str:
+        own = self._facts.clusters.get(connection)
+        if own is not None:
+            return own
+        broker = self._capture.endpoints(connection)[1]
+        return _agreed(self._seen.get((broker, file), ())) or self._part_of_broker(broker)
+
+    @cached_property
+    def _nodes(self) -> dict[tuple[str, int], set[str]]:
+        found: dict[tuple[str, int], set[str]] = {}
+        for (host, port), clusters in self._facts.nodes.items():
+            with suppress(ValueError):
+                host = canonical(host)
+            found.setdefault((host, port), set()).update(clusters)
+        return found
+
+    def _listed(self, broker: str) -> str:
+        listed = (self._nodes.get(each, ()) for each in listed_as(self._capture, broker))
+        return _agreed({cluster for clusters in listed for cluster in clusters}) or UNKNOWN
+
+
+ONE_CLUSTER = Clusters(None, SessionContext().facts)
+"""A single cluster, whose ID is unknown."""
+
+
+def _agreed(clusters: Iterable[str]) -> str:
+    """Return the only ID, :data:`UNKNOWN` if there are several, or ``""`` if there is none."""
+    found = list(clusters)
+    return found[0] if len(found) == 1 else UNKNOWN if found else ""
+
+
+def beside(name: str, part: str | UnsetType) -> str:
+    """Return the name of a group or topic, with its cluster if the capture shows several."""
+    return f"{name} (cluster {part[:_SHORT]})" if part else name
