@@ -197,8 +197,6 @@ class Requests(Half):
 
     def decided(self, data: bytes, verdict: Verdict, due: TrackedRequest | None) -> bytes:
         """Return the bytes to send to the broker; an answer of kproxy's own is queued for the client."""
-        if verdict.hold is not None:
-            return data
         if verdict.answer is None:
             data = super().decided(data, verdict, due)
             if data:

@@ -349,6 +349,9 @@ class Half(asyncio.Protocol):
             item.data = self.decided(item.data, verdict, item.due)
             self._waiting_bytes += len(item.data)
             item.verdict = replace(verdict, comments=[*item.verdict.comments, *verdict.comments])
+            if verdict.hold is not None:  # released by the user, and now for a script to decide
+                self._hold(item)
+                return
             if verdict.delay:
                 self.plane.loop.call_later(verdict.delay / 1e9, self._release, item, None)
                 return

@@ -217,6 +217,7 @@ class Plane:
             tasks.append(self.loop.create_task(self._hold_back()))
         await self._ending.wait()
         await self._drain()
+        await self.inspection.close()
         for task in tasks:
             task.cancel()
         await self._save_brokers()

@@ -8,9 +8,11 @@ Offsets and lengths count from the first byte of the frame, its size field inclu
 
 from __future__ import annotations
 
+import ast
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path as FilePath
 from random import Random
 from typing import ClassVar, NamedTuple, Self
 
@@ -27,7 +29,7 @@ from dissectors.headers import (
     response_body_start,
     response_header_version,
 )
-from dissectors.sides import Side
+from dissectors.sides import SIDES, Side
 from kproxy.proxy.rules import edits
 from kproxy.proxy.rules.answers import error_response, with_error
 from kproxy.proxy.rules.arguments import Argument, bytes_text, duration_text
@@ -43,7 +45,7 @@ from kproxy.proxy.rules.distributions import (
 )
 from kproxy.proxy.rules.errors import AnswerError, EditError
 from kproxy.proxy.rules.record_edits import rule_budget
-from kproxy.proxy.verdicts import Ending, Frame, Verdict
+from kproxy.proxy.verdicts import Ending, Frame, Hold, Verdict
 
 _CORRELATION_ID_END = {"request": 12, "response": 8}
 _INT16 = range(-(1 << 15), 1 << 15)
@@ -71,6 +73,7 @@ class Action(ABC):
     :cvar forms: examples of arguments -> what happens to the frame
     :ivar side: whether it applies to requests or to responses; None if the filter decides
     :ivar apis: keys of the APIs whose messages it can be applied to; None for all
+    :ivar script: file of the script that decides about the frame while it is held; None if the action itself decides
     """
 
     __slots__ = ()
@@ -83,6 +86,10 @@ class Action(ABC):
 
     @property
     def apis(self) -> frozenset[int] | None:
+        return None
+
+    @property
+    def script(self) -> FilePath | None:
         return None
 
     def __init_subclass__(cls) -> None:
@@ -278,6 +285,63 @@ def _assignment(argument: Argument) -> tuple[Path, str, str]:
         message = "fields of a protocol inside bytes cannot be set"
         raise argument.part(0, len(text)).error(message, "set the bytes as base64:... or 0x...")
     return path, text, value.strip()
+
+
+# ---------------------------------------------------------------- scripts
+_SIDES: frozenset[Side] = frozenset(SIDES)
+
+
+@dataclass(frozen=True, slots=True)
+class Script(Action):
+    """The frame waits for a function of a Python file, which may change, delay or answer it.
+
+    :ivar file: as written
+    :ivar functions: sides of messages for which the file has a function
+    """
+
+    file: str
+    functions: frozenset[Side] = field(default=_SIDES, compare=False)
+    name = "script"
+    forms: ClassVar[Mapping[str, str]] = {
+        "edit.py": "`request(exchange)` or `response(exchange)` of this Python file may change, delay or answer it"
+    }
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.file}"
+
+    @classmethod
+    def read(cls, argument: Argument) -> Self:
+        if not argument.text:
+            raise argument.error(
+                "the file is missing after script", f"such as {cls.name} {next(iter(cls.forms))}"
+            )
+        path = FilePath(argument.text).expanduser().absolute()
+        try:
+            statements = ast.parse(path.read_bytes()).body
+        except OSError as error:
+            raise argument.error(f"{path} cannot be read: {error.strerror}") from None
+        except (SyntaxError, ValueError) as error:
+            raise argument.error(f"{path} is not a Python file: {error}") from None
+        names = {each.name for each in statements if isinstance(each, ast.FunctionDef)}
+        functions = frozenset(side for side in SIDES if side in names)
+        if not functions:
+            raise argument.error(f"{path} has neither a function request nor a function response")
+        return cls(argument.text, functions)
+
+    @classmethod
+    def offers(cls) -> Mapping[str, str]:
+        return {path.name: "a script in this folder" for path in sorted(FilePath().glob("*.py"))}
+
+    @property
+    def side(self) -> Side | None:
+        return next(iter(self.functions)) if len(self.functions) == 1 else None
+
+    @property
+    def script(self) -> FilePath:
+        return FilePath(self.file).expanduser().absolute()
+
+    def apply(self, frame: Frame, chance: Random) -> ActionResult:
+        return ActionResult(Verdict(hold=Hold(0, frame, 0)), f"given to {self.script.name}")
 
 
 # ---------------------------------------------------------------- the connection

@@ -22,9 +22,9 @@ from captures.interventions import Change
 from dissectors import wire
 from dissectors.budget import Budget, LimitReached
 from dissectors.frames import Body, decode_request, decode_response
-from dissectors.headers import SIZE_BYTES
+from dissectors.headers import SIZE_BYTES, framed
+from dissectors.message_version import MessageVersion
 from dissectors.visitor import replaced
-from kproxy.proxy.rules.answers import rebuilt
 from kproxy.proxy.rules.errors import EditError
 from kproxy.proxy.rules.field_texts import InvalidError, payload_of, value_of
 from kproxy.proxy.rules.record_edits import batches_of, records_field
@@ -131,16 +131,25 @@ def differences(frame: Frame, data: bytes) -> tuple[Change, ...]:
 def _built(frame: Frame, body: Body, value: Mapping[str, Any]) -> tuple[bytes, tuple[Change, ...]]:
     layout = body.message(response=frame.side == "response")
     assert layout is not None, "what has a value was read with a layout"
+    data = framed(frame.data[SIZE_BYTES : body.start] + encoded(layout, value, body.value))
+    after = decoded(replace(frame, data=data))
+    return data, _differences(body.value, after.value, layout.struct)
+
+
+def encoded(layout: MessageVersion, value: Any, before: Any = None) -> bytes:
+    """Return the bytes of a body.
+
+    :param before: the body that it replaces, if any
+    :raises EditError: if `value` is not a body of that API and version
+    """
     try:
-        binary = _buildable(layout.struct, value, body.value)
-        data = rebuilt(frame.data, body, binary, response=frame.side == "response")
+        data: bytes = layout.build(_buildable(layout.struct, value, before))
     except construct.ConstructError as error:
         # construct puts the path in front, in its own notation
         raise EditError(str(error).replace("(parsing)", "").replace("(building)", "").strip()) from error
     except (TypeError, ValueError, KeyError, AttributeError) as error:
         raise EditError(f"this is not a {layout.message.name} v{layout.version}: {error}") from error
-    after = decoded(replace(frame, data=data))
-    return data, _differences(body.value, after.value, layout.struct)
+    return data
 
 
 # ---------------------------------------------------------------- values

@@ -12,18 +12,20 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 from random import Random
 from time import time_ns
 from typing import TYPE_CHECKING, Any
 
-from captures.interventions import Intervention, as_comment
+from captures.interventions import Change, Intervention, as_comment
 from dissectors.apis import NAMES
 from dissectors.budget import LimitReached
 from dissectors.sides import Side
 from kproxy.proxy.rules.errors import AnswerError, ForceNeededError
 from kproxy.proxy.rules.outages import FOREVER, Outage
+from kproxy.proxy.rules.scripts import ScriptReply, Scripts
 from kproxy.proxy.rules.topic_names import TopicNames
-from kproxy.proxy.verdicts import UNCHANGED, UNKNOWN_API, Frame, Verdict
+from kproxy.proxy.verdicts import UNCHANGED, UNKNOWN_API, Frame, Hold, Verdict
 
 if TYPE_CHECKING:
     from kproxy.proxy.rules.matcher import Matcher
@@ -126,6 +128,7 @@ class Rules:
     :param chance: decides on probabilities, delays and corrupted bytes
     :param changed: called when rules were added, have ended or were removed
     :param notify: called with sentences for the user
+    :ivar scripts: their processes
     :ivar outages: rules in force that take brokers down, by node ID
     """
 
@@ -149,6 +152,7 @@ class Rules:
         self._next_end: int | None = None
         self._numbers = 0
         self.active = False
+        self.scripts = Scripts()
         self.outages: dict[int, OutageRule] = {}
 
     # ------------------------------------------------------------ changing them
@@ -296,6 +300,8 @@ class Rules:
         )
         self._next_end = min((rule.until for rule in unended), default=None)
         self.active = bool(live)
+        paths = (rule.rule.action.script for rule in live)
+        self.scripts.keep({path for path in paths if path is not None})
         self._changed()
 
     # ------------------------------------------------------------ reports
@@ -358,21 +364,46 @@ class Rules:
         if rule.probability < 1 and self._chance.random() >= rule.probability:
             return None
         verdict, words, changed = rule.action.apply(frame, self._chance)
-        intervention = Intervention(
-            changed=changed,
-            rule=rule.text,
-            action=words,
-            not_forwarded=frame.side == "request" and verdict.data == b"",
-            altered=verdict.data not in (None, b"", frame.data),
-            ended=verdict.ending.value,
-        )
-        verdict.comments.append(as_comment(intervention))
+        if verdict.hold is not None and rule.action.script is not None:
+            self.scripts.ask(rule.action.script, frame, partial(self._finish, active, verdict.hold))
+        else:
+            verdict.comments.append(_comment(rule, frame, verdict, words, changed))
         active.hits += 1
         active.last_hit = frame.time
         if active.hits == rule.count:
             active.ended = "count"
             self._update()
         return verdict
+
+    def _finish(self, active: FrameRule, hold: Hold, reply: ScriptReply) -> None:
+        """Let a frame continue as its script has decided."""
+        if reply.printed:
+            self._notify(f"{active.rule.action}: {reply.printed}")
+        if reply.failure:
+            active.failed(AnswerError(reply.failure))
+            self._notify(f"rule {active.number} failed, the frame was forwarded: {reply.failure}")
+        if hold.gone:
+            return
+        verdict = Verdict(reply.data, reply.answer, ending=reply.ending)
+        words = reply.words or f"failed: {reply.failure}"
+        verdict.comments.append(_comment(active.rule, hold.frame, verdict, words, reply.changed))
+        hold.release(verdict)
+
+
+def _comment(rule: Rule, frame: Frame, verdict: Verdict, words: str, changed: tuple[Change, ...]) -> str:
+    """Return the packet comment about what a rule did to a frame.
+
+    :param words: the same in words
+    """
+    intervention = Intervention(
+        changed=changed,
+        rule=rule.text,
+        action=words,
+        not_forwarded=frame.side == "request" and verdict.data == b"",
+        altered=verdict.data not in (None, b"", frame.data),
+        ended=verdict.ending.value,
+    )
+    return as_comment(intervention)
 
 
 def known_api(api_key: int) -> int:

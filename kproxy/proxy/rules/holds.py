@@ -263,7 +263,7 @@ class Holds:
         intervention = Intervention(changed=changed, released_by=by, altered=data is not None)
         comments = [self._comment(hold, intervention), *verdict.comments]
         data = data if verdict.data is None else verdict.data
-        hold.release(replace(verdict, data=data, hold=None, comments=comments))
+        hold.release(replace(verdict, data=data, comments=comments))
 
     def _comment(self, hold: Hold, intervention: Intervention) -> str:
         held = max(self._clock() - hold.frame.time, 0)

@@ -80,6 +80,7 @@ class Inspection:
         :param now: ns since the epoch
         """
         self.rules.expire(now)
+        self.rules.scripts.refresh()
         self.holds.release_due(now)
 
     def clock_set(self, step: int) -> None:
@@ -94,6 +95,10 @@ class Inspection:
         """Remove hold filters and release all frames, because the last controller has left."""
         self.holds.clear_filter()
         self.holds.release_all("detached")
+
+    async def close(self) -> None:
+        """End the processes of scripts."""
+        await self.rules.scripts.close()
 
     @property
     def undecided(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from random import Random
 from typing import ClassVar
 
@@ -21,7 +22,11 @@ def texts(rule: str) -> list[str]:
     return [one.text for one in complete_rule(rule)]
 
 
-def test_every_action_can_be_read_as_its_documentation_writes_it() -> None:
+def test_every_action_can_be_read_as_its_documentation_writes_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "edit.py").write_text("def request(exchange): ...")
     for name, action in ACTIONS.items():
         assert action.forms
         for example in action.forms:
