@@ -236,10 +236,7 @@ def proxy(options: ProxyOptions) -> None:
 
     It listens on 127.0.0.1 by default: every client that can connect has the rights of kproxy's address at the brokers.
     """
-    _refuse_contradictions(options)
-    settings = _settings(options)
-    _check_rules(options)
-
+    settings = settings_of(options)
     background = None
     if options.detach and _watches(options):
         from kproxy.cli.background import continue_in_background
@@ -264,11 +261,13 @@ def _watches(options: ProxyOptions) -> bool:
     return _prints(options) or options.keep is not None or options.metrics is not None
 
 
-def _settings(options: ProxyOptions) -> Settings:
+def settings_of(options: ProxyOptions) -> Settings:
     """Return the settings of the data plane; its run folder is set later.
 
     :raises click.UsageError: if the options ask for something impossible
     """
+    _refuse_contradictions(options)
+    _check_rules(options)
     from kproxy.proxy.address_map import AddressMap, MapError
     from kproxy.proxy.broker_policy import AllowedError, BrokerPolicy
     from kproxy.proxy.brokers import Ports, PortsError

@@ -9,17 +9,14 @@ from __future__ import annotations
 import errno
 import os
 import signal
-import subprocess
 import sys
 import time
-from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
 import click
-import msgspec
 from msgspec.structs import replace
 
 from captures.exchanges import Exchange
@@ -34,6 +31,7 @@ from kproxy.cli.ui import opens_ui, pages_beside, run_ui
 from kproxy.output import notice
 from kproxy.proxy.control import CommandError, ControlClient
 from kproxy.proxy.modes import MODES
+from kproxy.proxy.plane_process import END_SECONDS, PlaneProcess
 from kproxy.proxy.run_folder import RunFolder, leftovers
 from kproxy.proxy.tls.differences import what_differs
 from kproxy.signals import ended_by_signals
@@ -46,91 +44,8 @@ if TYPE_CHECKING:
     from kproxy.proxy.metrics import Metrics
     from kproxy.proxy.settings import Settings
 
-_END_SECONDS = 30.0
-"""Seconds for the data plane to end, in addition to those for requests in flight."""
 _STATUS_SECONDS = 2.0
 _LOOK = 0.1
-_ALLOCATION = {
-    "MALLOC_TOP_PAD_": str(4 << 20),
-    "MALLOC_TRIM_THRESHOLD_": str(64 << 20),
-    "MALLOC_MMAP_THRESHOLD_": str(4 << 20),
-}
-"""For glibc (mallopt(3)): buffers are freed a moment after reading, and the next read allocates the same size again;
-returning the memory to the kernel in between costs a third of the throughput."""
-
-
-class PlaneProcess:
-    """The data plane, seen from outside.
-
-    :param settings: of the data plane
-    :param on_event: called with each event, from a thread
-    :param unheard: whether standard error is a terminal that the command will leave
-    :ivar failure: why it could not start, or ended unexpectedly
-    """
-
-    def __init__(
-        self, settings: Settings, on_event: Callable[[dict[str, Any]], None], *, unheard: bool = False
-    ) -> None:
-        self._on_event = on_event
-        self.failure = ""
-        self._ready = Event()
-        # a session of its own: Ctrl-C in the terminal is for this process, which then stops the data plane
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "kproxy.proxy.plane"],
-            env={**_ALLOCATION, **os.environ},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL if settings.detached or unheard else None,
-            start_new_session=True,
-        )
-        assert self._process.stdin is not None
-        try:
-            self._process.stdin.write(msgspec.json.encode(settings) + b"\n")
-            self._process.stdin.flush()
-        except BrokenPipeError:
-            self.failure = "the data plane ended at once"
-        self._reader = Thread(target=self._read, name="plane events", daemon=True)
-        self._reader.start()
-
-    def _read(self) -> None:
-        assert self._process.stdout is not None
-        clean = False
-        for line in self._process.stdout:
-            event = msgspec.json.decode(line, type=dict[str, Any])
-            clean = clean or event["event"] == "ended"
-            if event["event"] == "failed":
-                self.failure = event["text"]
-            elif event["event"] == "ready":
-                self._ready.set()
-            with suppress(BrokenPipeError):  # standard error was closed
-                self._on_event(event)
-        code = self._process.wait()
-        if not clean and not self.failure:
-            self.failure = f"forwarding ended unexpectedly ({_ending(code)})"
-        self._ready.set()
-
-    def wait_until_ready(self) -> bool:
-        """Wait until it listens or has failed; return whether it listens."""
-        self._ready.wait()
-        return not self.failure
-
-    def stop(self) -> None:
-        """Ask it to end; a second call does not wait for requests in flight."""
-        if self._process.poll() is None:
-            self._process.terminate()
-
-    def join(self, seconds: float | None = None) -> bool:
-        """Wait for its end, for `seconds` at most; return whether it has ended."""
-        self._reader.join(seconds)
-        return not self._reader.is_alive()
-
-    def kill(self) -> None:
-        self._process.kill()
-        self._reader.join(_END_SECONDS)
-
-
-def _ending(code: int) -> str:
-    return f"signal {-code}" if code < 0 else f"exit code {code}"
 
 
 class ProxyRun:
@@ -243,7 +158,7 @@ class ProxyRun:
     def _end(plane: PlaneProcess, settings: Settings) -> None:
         if not plane.join(0):
             plane.stop()
-            if not plane.join(settings.drain + _END_SECONDS):
+            if not plane.join(settings.drain + END_SECONDS):
                 plane.kill()
 
     @staticmethod

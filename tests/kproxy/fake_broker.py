@@ -18,8 +18,9 @@ import asyncio
 import inspect
 import ssl
 import struct
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from hashlib import md5
 from typing import Any, NamedTuple, Self
@@ -33,6 +34,7 @@ PRODUCE, FETCH, LIST_OFFSETS, METADATA, FIND_COORDINATOR = 0, 1, 2, 3, 10
 API_VERSIONS, DESCRIBE_CLUSTER = 18, 60
 UNKNOWN_TOPIC_OR_PARTITION, UNSUPPORTED_VERSION, UNKNOWN_TOPIC_ID = 3, 35, 100
 LATEST = -1
+PATIENCE = 120.0  # seconds that anything may take
 
 CLOSE = object()
 """What an answer returns to have the connection closed."""
@@ -392,3 +394,18 @@ async def cluster(*brokers: FakeBroker) -> list[FakeBroker]:
         broker.advertised = [(each.node_id, each.host, each.port) for each in brokers]
         broker.controller_id = first.node_id
     return list(brokers)
+
+
+@contextmanager
+def running_in_thread() -> Iterator[FakeBroker]:
+    """Run a broker in a thread of its own."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    fake = FakeBroker()
+    asyncio.run_coroutine_threadsafe(fake.start(), loop).result(PATIENCE)
+    yield fake
+    asyncio.run_coroutine_threadsafe(fake.stop(), loop).result(PATIENCE)
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join(PATIENCE)
+    loop.close()

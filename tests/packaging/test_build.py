@@ -85,6 +85,10 @@ def test_the_wheel_says_what_it_is(wheel: Path) -> None:
             "kproxy",
             "=",
             "kproxy.cli:main",
+            "[pytest11]",
+            "kproxy",
+            "=",
+            "kproxy.testing.plugin",
         ]
     assert said["Name"] == "kproxy"
     assert said["License-Expression"] == "MIT"

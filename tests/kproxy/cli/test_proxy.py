@@ -25,7 +25,7 @@ from click.testing import CliRunner
 from dissectors.error_codes import ErrorCode
 from kproxy.cli import main
 from kproxy.proxy.run_folder import leftovers, running
-from tests.kproxy.fake_broker import METADATA, FakeBroker
+from tests.kproxy.fake_broker import METADATA, FakeBroker, running_in_thread
 from tests.kproxy.frames import request_frame
 
 HEARTBEAT = 12
@@ -44,17 +44,8 @@ def _own_folders(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[FakeBroker]:
-    """A broker in a thread of its own."""
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever, daemon=True)
-    thread.start()
-    fake = FakeBroker()
-    asyncio.run_coroutine_threadsafe(fake.start(), loop).result(PATIENCE)
-    yield fake
-    asyncio.run_coroutine_threadsafe(fake.stop(), loop).result(PATIENCE)
-    loop.call_soon_threadsafe(loop.stop)
-    thread.join(PATIENCE)
-    loop.close()
+    with running_in_thread() as fake:
+        yield fake
 
 
 class Proxy:

@@ -14,7 +14,7 @@ from textual.widgets import Input
 
 from captures.filters import compile_filter
 from kproxy.cli.live_output import open_growing
-from kproxy.cli.proxy_run import PlaneProcess
+from kproxy.proxy.plane_process import PlaneProcess
 from kproxy.proxy.run_folder import RunFolder
 from kproxy.proxy.settings import Settings as PlaneSettings
 from kproxy.session import Session
