@@ -104,9 +104,10 @@ class Diagnosis:
             else rule(next(iter(scenes.values())))
             for rule in rules
         ]
-        self._always = [rule for rule in self._rules if rule.kind.apis is None]
+        kinds = list(zip(rules, self._rules, strict=True))
+        self._always = [rule for kind, rule in kinds if kind.apis is None]
         self._by_key = {
-            key: [rule for rule in self._rules if rule.kind.apis is None or key in rule.kind.apis]
+            key: [rule for kind, rule in kinds if kind.apis is None or key in kind.apis]
             for key in {key for rule in rules for key in rule.apis or ()}
         }
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
+from captures.analysis.clusters import Clusters
 from captures.analysis.findings.keys import Key
 from captures.analysis.findings.rules.slow_broker import SlowBroker
 from captures.filters import compile_filter
@@ -32,7 +33,9 @@ FINDINGS = sorted((DATA.parent / "findings").glob("*.pcap*"))
 def by_one(path: Path, wanted: str | None = None) -> Rows:
     """The tables of one process that is shown all exchanges."""
     exchanges, reader = exchanges_of(path)
-    tables = WholeTables(capture_of(path), reader.knowledge.topic_name, OF_THE_WHOLE, run=0)
+    capture = capture_of(path)
+    clusters = Clusters(capture, reader.knowledge.facts)
+    tables = WholeTables(capture, reader.knowledge.topic_name, OF_THE_WHOLE, run=0, clusters=clusters)
     chosen = exchanges if wanted is None else compile_filter(wanted).exchanges(reader)
     for exchange in chosen:
         tables.add(exchange)
