@@ -251,7 +251,7 @@ class Rebalance:
     :ivar moved: partitions that changed hands
     :ivar assigned: member ID -> partitions after it, for members whose assignment was seen
     :ivar tasks: for Kafka Streams, member ID -> its tasks after it, for members whose assignment was seen
-    :ivar status: for a streams group (KIP-1071), why it cannot run until the next rebalance, as the coordinator says
+    :ivar status: for a streams group (KIP-1071), what the coordinator reports until the next rebalance, and how long
     :ivar waits: waits of the members
     :ivar awaited: members that it still waits for, if it is running
     :ivar stopped: partitions that were not consumed for a while
@@ -556,6 +556,11 @@ class GroupTimeline:
     def of_workers(self) -> bool:
         """Whether the members are workers of Kafka Connect."""
         return self.protocol_type == CONNECT
+
+    @property
+    def may_be_static(self) -> bool:
+        """Whether members may have a group.instance.id (KIP-345)."""
+        return self.kind in (Kind.CLASSIC, Kind.CONSUMER) and not self.of_workers
 
     def caused_by(self, members: Iterable[str]) -> list[int]:
         """Return the indexes of the rebalances with a cause that concerns one of `members`, in the order of time."""

@@ -60,7 +60,7 @@ class IncidentKind(StrEnum):
         "quick_restart",
         "Crash and quick return",
         "A member died without leaving its group and was back before its session had ended: the group waits for it.",
-        "Let the process call close() when it ends, or give it a group.instance.id, so that it gets its place back.",
+        "Let the process call close() when it ends. A group.instance.id, where the protocol has one, keeps its place.",
     )
     MEMBER_ABSENCE = (
         "member_absence",

@@ -75,11 +75,11 @@ class HeartbeatGaps(Rule):
     effect_of = EffectOf.MEMBERS
     title = "Heartbeats that come close to the session timeout"
     about = (
-        "A coordinator removes a member that was silent for session.timeout.ms; every Heartbeat, JoinGroup, SyncGroup "
-        "and OffsetCommit of a classic member restarts that time (GroupCoordinator). Heartbeats are due every "
-        "heartbeat.interval.ms, a third of it by default. If a member comes close, a slightly longer pause the next "
-        "time causes a rebalance. The session timeout of the newer protocols (KIP-848, KIP-932, KIP-1071) is a broker "
-        "setting that is not on the wire."
+        "A coordinator removes a member that was silent for session.timeout.ms. Every Heartbeat, JoinGroup, "
+        "SyncGroup and OffsetCommit of a classic member restarts that time (GroupCoordinator). Heartbeats are due"
+        " every heartbeat.interval.ms, a third of it by default. If a member comes close, a slightly longer pause"
+        " causes a rebalance. The session timeout of the newer protocols (KIP-848, KIP-932, KIP-1071) is a broker"
+        " setting that is not on the wire."
     )
     severity = Severity.MEDIUM
     apis = frozenset({
@@ -192,7 +192,7 @@ class HeartbeatGaps(Rule):
                 f"group {group}",
                 f"{named(late.clients)} sent nothing to group {words.line(group)} for up to {span(late.longest)}, "
                 f"{late.share:.0f}% of the session timeout ({span(late.session)}), {times(late.seen.count)}.",
-                "Look for pauses of that process (garbage collection, CPU limits) and a slow network; keep "
+                "Look for pauses of that process (garbage collection, CPU limits) and a slow network. Keep "
                 "heartbeat.interval.ms at a third of session.timeout.ms or less, or raise session.timeout.ms.",
                 late.seen,
                 group=group,

@@ -24,9 +24,9 @@ class SkewedAssignment(AssignmentRule):
     effect_of = EffectOf.MEMBERS
     title = "Unevenly assigned partitions"
     about = (
-        "The range assignor assigns each topic separately, starting with the first member: with many topics of few "
-        "partitions, the first members get most of them. Round robin, sticky and cooperative sticky spread them over "
-        "all members; so does the uniform assignor of KIP-848."
+        "The range assignor assigns each topic separately, starting with the first member: with many topics of "
+        "few partitions, the first members get most of them. Round robin, sticky and cooperative sticky spread "
+        "them over all members, and so does the uniform assignor of KIP-848."
     )
     severity = Severity.LOW
     thresholds = (

@@ -31,6 +31,18 @@ def test_short_stops_are_none() -> None:
     assert of_timelines(LongStops, timeline(stopped(3, 9.9))) == []
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [("48_k430_share_slow", "group.share.session.timeout.ms"), ("48_k430_streams_standby", "standby replicas")],
+)
+def test_advice_fits_the_protocol_of_the_group(name: str, advice: str) -> None:
+    """Share groups and Streams choose no assignor of the consumer's."""
+    (found,) = of_recording(name, LongStops, **{"long_stops.longest": 1_000})
+    assert advice in found.advice
+    assert "assignor" not in found.advice
+
+
 def test_how_grave_long_stops_are() -> None:
     (found,) = of_timelines(LongStops, timeline(stopped(3, 12), stopped(20)))
     assert (found.severity, found.count) == (Severity.MEDIUM, 2)
