@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from captures.analysis.findings.finding import Severity
 from captures.analysis.findings.rules.long_stops import LongStops
 from captures.analysis.findings.rules.records_doubled import RecordsDoubled
@@ -34,11 +36,14 @@ def test_short_stops_are_none() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "advice"),
-    [("48_k430_share_slow", "group.share.session.timeout.ms"), ("48_k430_streams_standby", "standby replicas")],
+    [
+        ("48_k430_share_slow", "group.share.session.timeout.ms"),
+        ("48_k430_streams_standby", "standby replicas"),
+    ],
 )
 def test_advice_fits_the_protocol_of_the_group(name: str, advice: str) -> None:
     """Share groups and Streams choose no assignor of the consumer's."""
-    (found,) = of_recording(name, LongStops, **{"long_stops.longest": 1_000})
+    (found,) = of_recording(name, LongStops, longest=1_000)
     assert advice in found.advice
     assert "assignor" not in found.advice
 
