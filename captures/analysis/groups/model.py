@@ -20,6 +20,7 @@ from captures.analysis.groups.vocabulary import (
     Trigger,
 )
 from captures.json_objects import NotNegative, OrNull, Time
+from captures.meaning.assignments import STREAMS_ASSIGNOR
 from captures.meaning.assignments import Tasks as Tasks
 from captures.meaning.places import TopicPartition as TopicPartition
 
@@ -556,6 +557,11 @@ class GroupTimeline:
     def of_workers(self) -> bool:
         """Whether the members are workers of Kafka Connect."""
         return self.protocol_type == CONNECT
+
+    @property
+    def of_streams(self) -> bool:
+        """Whether its members are threads of Kafka Streams, in either protocol."""
+        return self.kind is Kind.STREAMS or self.protocol == STREAMS_ASSIGNOR
 
     @property
     def may_be_static(self) -> bool:

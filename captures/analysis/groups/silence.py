@@ -33,6 +33,7 @@ from captures.analysis.groups.vocabulary import Certainty, Kind, SessionEnd, Tim
 from captures.analysis.groups.words import elsewhere_in_words, timeout_in_words
 from captures.arrays import Bools, Int64s
 from captures.exchanges import Capture
+from captures.meaning.assignments import STREAMS_ASSIGNOR
 from captures.packets import ACK, FIN, RST, SYN, CaptureError
 from captures.packets.header_scan import Ends, Headers, headers_between
 from dissectors.units import SECOND
@@ -438,7 +439,7 @@ class _Timeout:
         """Why the member sends no LeaveGroup when it is closed; empty if it should send one."""
         if self.cause.instance is not None:
             return "a static member"
-        streams = self.timeline.kind is Kind.CLASSIC and self.timeline.protocol == "stream"
+        streams = self.timeline.kind is Kind.CLASSIC and self.timeline.protocol == STREAMS_ASSIGNOR
         return "Kafka Streams" if streams else ""
 
     @property

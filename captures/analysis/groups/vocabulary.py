@@ -11,8 +11,6 @@ from typing import Self
 
 CONNECT = "connect"
 """Protocol type of the workers of Kafka Connect."""
-STREAMS = "stream"
-"""Assignor of Kafka Streams in a classic group."""
 
 
 class Kind(StrEnum):

@@ -9,7 +9,7 @@ from captures.analysis.findings.of_groups import GroupRule, filter_of, subject_o
 from captures.analysis.findings.rule import Threshold, Unit
 from captures.analysis.groups.labels import Labels, partitions
 from captures.analysis.groups.model import GroupTimeline, Rebalance, Stop
-from captures.analysis.groups.vocabulary import STREAMS, Kind
+from captures.analysis.groups.vocabulary import Kind
 from captures.meaning import words
 from captures.time_format import span
 from dissectors.units import MS
@@ -91,8 +91,7 @@ class LongStops(GroupRule):
 def _advice(timeline: GroupTimeline) -> str:
     if timeline.of_workers:
         return _FOR_WORKERS
-    streams = any(each.protocol == STREAMS for each in timeline.rebalances)
-    return _BY_KIND[Kind.STREAMS if streams else timeline.kind]
+    return _BY_KIND[Kind.STREAMS if timeline.of_streams else timeline.kind]
 
 
 def _rebalances(count: int, worst: Rebalance) -> str:

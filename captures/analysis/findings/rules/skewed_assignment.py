@@ -15,6 +15,13 @@ from captures.meaning import words
 
 _LEAST_APART = 2
 """Partitions; a difference of one is unavoidable if they do not divide evenly."""
+_SPREAD = "Use an assignor that spreads the partitions of all topics, such as"
+_BY_KIND = {
+    Kind.CLASSIC: f"{_SPREAD} CooperativeStickyAssignor.",
+    Kind.CONSUMER: f"{_SPREAD} uniform (group.remote.assignor).",
+    Kind.STREAMS: "Kafka Streams leaves tasks where their state is. Check whether instances differ in "
+    "num.stream.threads, or have just started.",
+}
 
 
 class SkewedAssignment(AssignmentRule):
@@ -58,7 +65,7 @@ class SkewedAssignment(AssignmentRule):
             f"{words.counted(most, 'partition')}, others {'none' if not least else f'as few as {least}'}; {total} "
             f"among {len(counts)} members would be {even:.1f} "
             f"each{f' (assignor {words.line(rebalance.protocol)})' if rebalance.protocol else ''}.",
-            "Use an assignor that spreads the partitions of all topics, such as CooperativeStickyAssignor.",
+            _BY_KIND[Kind.STREAMS if timeline.of_streams else timeline.kind],
             seen_of([rebalance]),
             filter_text=filter_of(timeline, [rebalance]),
         )
