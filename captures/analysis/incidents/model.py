@@ -42,7 +42,7 @@ class IncidentKind(StrEnum):
         "network_outage",
         "Network outage",
         "Data between two hosts was retransmitted again and again, and never acknowledged.",
-        "Look at the network between the two (links, firewalls, NAT), and at the client's host.",
+        "Look at the network between the two (links, firewalls, NAT), and at both hosts.",
     )
     ROLLING_RESTART = (
         "rolling_restart",

@@ -174,7 +174,9 @@ class HeartbeatGaps(Rule):
             self._contacts.popitem(last=False)
 
     def _judge(self, key: tuple[str, str], contact: _LastContact, exchange: Exchange) -> None:
-        kind = HEARTBEATS[exchange.api_key] if exchange.api_key in HEARTBEATS else Kind.CLASSIC
+        kind = Kind.CLASSIC
+        if exchange.api_key in HEARTBEATS:
+            kind = HEARTBEATS[exchange.api_key]
         session = round(self.limit("session") * MS) if kind is not Kind.CLASSIC else contact.session
         gap = exchange.time - contact.time
         if session <= 0 or gap * 100 < session * self.limit("share") or gap > session * _MOST:
