@@ -60,23 +60,23 @@ sudo kproxy sniff -q --diagnose tcp port 9092       # the same in one command
 kproxy proxy -b kafka1:9092 -q --diagnose           # beside the proxy; in the UI it is a view (docs/ui.md)
 ```
 
-Each finding has a severity, one sentence, what it is about, since when and how often it was seen, what to do, the
-numbers of exchanges that show it (`kproxy read --exchange N`; with `--follow` those of `kproxy read --follow`), and a
-filter that shows them. Unless a message says so explicitly, the finding says how certain it is: `inferred` follows from
-the traffic; `possible` means that something else would look the same.
+A finding says what is wrong and for whom, how severe it is, since when and how often it was seen, and what to do. It
+names exchanges that show it (`kproxy read --exchange N`; with `--follow`, those of `kproxy read --follow`), and a
+filter that shows all of them. If no message says so, the finding is marked: `inferred` means that it follows from the
+traffic, `possible` that something else would look the same.
 
-Each finding is made by a rule. `--only RULE` and `--skip RULE` choose among them, `--threshold RULE.NAME=VALUE` sets a
-threshold, and `--list` prints this list. Severities:
+Rules make the findings. `--only RULE` and `--skip RULE` choose among them, `--threshold RULE.NAME=VALUE` sets a
+threshold, and `--list` prints the list below. Severities:
 
 - **high**: data is lost, duplicated or unavailable, or a client cannot work.
 - **medium**: something does not work as it should, and users may notice.
 - **low**: it costs resources, or may do so later.
 - **info**: good to know; nothing is wrong.
 
-The severity in the list is that of most findings of a rule; individual findings may differ. Times are set as `500ms`,
-`5s` or `2min`, sizes as `64KiB` or in bytes, shares in percent. At the end of a diagnosis, rules that could not judge
-say what the capture lacks. The shape of `--json` is in [json-diagnose.md](json-diagnose.md). Made by `python -m
-docs.generate`."""
+The list shows the severity of most findings of a rule; single findings may differ. Write thresholds that are times as
+`500ms`, `5s` or `2min`, sizes as `64KiB` or in bytes, shares in percent. A diagnosis ends with the rules that could not
+judge, and what the capture lacks for them. The shape of `--json` is in [json-diagnose.md](json-diagnose.md). Made by
+`python -m docs.generate`."""
 
 TABLES = """# Tables
 

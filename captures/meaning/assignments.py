@@ -10,8 +10,8 @@ from captures.meaning.places import TopicPartition
 from dissectors import embedded
 
 _CONNECT = "connect"
-_STREAMS = "stream"
-"""Name of the assignor of Kafka Streams in the classic protocol."""
+STREAMS_ASSIGNOR = "stream"
+"""Name of Kafka Streams' assignor in the classic protocol (``StreamsPartitionAssignor.java``)."""
 
 
 Partitions = frozenset[TopicPartition]
@@ -100,7 +100,7 @@ class Tasks(NamedTuple):
 
 def synced_tasks(data: Any, protocol_type: str, protocol: str) -> Tasks | None:
     """Return the tasks of an assignment in SyncGroup; None if it does not belong to Kafka Streams."""
-    if protocol != _STREAMS:
+    if protocol != STREAMS_ASSIGNOR:
         return None
     info = inner(embedded_value("group_assignment", data, protocol_type, protocol) or {}, "user_data")
     if "standby_tasks" not in info:

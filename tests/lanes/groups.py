@@ -90,9 +90,9 @@ def play(name: str, folder: Path, work: Path) -> None:
         listeners = {"QUIET": "PLAINTEXT", "CLIENT": "PLAINTEXT"}
         with ExitStack() as around:
 
-            def at_host(who: str, interface: str) -> AbstractContextManager[None]:
+            def at_host(who: str, interface: str, only: str) -> AbstractContextManager[None]:
                 path = folder / f"{name}-at-{who}.pcap"
-                return recorded(path, broker.ports["CLIENT"], interface=interface)
+                return recorded(path, broker.ports["CLIENT"], interface=interface, only=only)
 
             network = around.enter_context(Network(at_host)) if name in OF_NETWORKS else None
             broker = around.enter_context(

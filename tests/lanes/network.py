@@ -25,13 +25,13 @@ _NOBODY = "02:00:00:00:00:99"
 class Network:
     """A bridge and its hosts, as a context manager; it needs root.
 
-    :param watch: entered with the name of each new host and the interface that has what it sends, also in a cut, and
-        what reaches it
+    :param watch: entered with the name of each new host, the interface that has what it sends, also in a cut, and what
+        reaches it, and a filter for tcpdump: a bridge shows every host what it sends to nobody
     :ivar address: of the bridge, on which a broker can listen
     :ivar bridge: name of its interface, to be recorded
     """
 
-    def __init__(self, watch: Callable[[str, str], AbstractContextManager[None]]) -> None:
+    def __init__(self, watch: Callable[[str, str, str], AbstractContextManager[None]]) -> None:
         number = os.getpid() % 60_000
         self.bridge = f"kl{number}"
         self._prefix = f"10.{100 + number // 250 % 100}.{number % 250}"
@@ -76,7 +76,9 @@ class Network:
             run([*inside, "ip", "address", "add", f"{self._hosts[name]}/24", "dev", "eth0"])
             for interface in ("lo", "eth0"):
                 run([*inside, "ip", "link", "set", interface, "up"])
-            self._watched.enter_context(self._watch(name, outer))
+            lost = f"(ether dst {_NOBODY} and src host {self.address})"
+            own = f"host {self._hosts[name]} and not {lost}"
+            self._watched.enter_context(self._watch(name, outer, own))
         return inside
 
     @contextmanager

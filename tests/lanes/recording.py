@@ -17,13 +17,17 @@ _BUFFER_KIB = "65536"
 
 
 @contextmanager
-def recorded(path: Path, *ports: int, interface: str = "lo") -> Iterator[None]:
+def recorded(path: Path, *ports: int, interface: str = "lo", only: str = "") -> Iterator[None]:
     """Record ports of an interface into a pcap, while the block runs; of a bridge, what its own host sees.
+
+    :param only: filter for tcpdump, beside the ports
 
     :raises CannotRun: without tcpdump, or without the right to use it
     """
     need("tcpdump")
     wanted = " or ".join(f"tcp port {port}" for port in ports)
+    if only:
+        wanted = f"({wanted}) and {only}"
     command = [
         "tcpdump",
         "-i",

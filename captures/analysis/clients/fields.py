@@ -10,6 +10,7 @@ from captures.analysis.client_identity import client_name
 from captures.analysis.clients.settings import Setting, Value, Values
 from captures.analysis.negotiation import BETWEEN_BROKERS
 from captures.exchanges import Exchange
+from captures.meaning.assignments import STREAMS_ASSIGNOR
 from captures.meaning.exchange import Body, number, replica_of, rows, text
 from captures.meaning.payload import headers
 from dissectors.api_keys import GROUP_HEARTBEATS, ApiKey
@@ -20,8 +21,6 @@ _ISOLATION = {0: "read_uncommitted", 1: "read_committed"}
 _ACKS = {-1: "all"}
 _CLOSES = -1
 _MAGIC_2 = 2
-_STREAMS_ASSIGNOR = "stream"
-"""Name of Kafka Streams' assignor (``StreamsPartitionAssignor.java``)."""
 
 _NEEDED = {
     "Produce": ("acks", "timeout_ms", "transactional_id", "topic_data.partition_data.records"),
@@ -267,7 +266,7 @@ class Fields:
         names = [text(row, "name") for row in rows(sent.body, "protocols") if row.get("name")]
         if names and kind in (None, "consumer"):
             self._see("partition.assignment.strategy", ",".join(names), sent)
-            self.roles.streams_assignor |= names == [_STREAMS_ASSIGNOR]
+            self.roles.streams_assignor |= names == [STREAMS_ASSIGNOR]
 
     def _member(self, sent: SentRequest) -> None:
         protocol = self.roles.group_protocol

@@ -22,6 +22,7 @@ from captures.analysis.groups.vocabulary import (
     Trigger,
 )
 from captures.json_objects import NotNegative, OrNull, Time
+from captures.meaning.assignments import STREAMS_ASSIGNOR
 from captures.meaning.assignments import Tasks as Tasks
 from captures.meaning.places import TopicPartition as TopicPartition
 
@@ -253,7 +254,7 @@ class Rebalance:
     :ivar moved: partitions that changed hands
     :ivar assigned: member ID -> partitions after it, for members whose assignment was seen
     :ivar tasks: for Kafka Streams, member ID -> its tasks after it, for members whose assignment was seen
-    :ivar status: for a streams group (KIP-1071), why it cannot run until the next rebalance, as the coordinator says
+    :ivar status: for a streams group (KIP-1071), what the coordinator reports until the next rebalance, and how long
     :ivar waits: waits of the members
     :ivar awaited: members that it still waits for, if it is running
     :ivar stopped: partitions that were not consumed for a while
@@ -562,6 +563,16 @@ class GroupTimeline:
     def of_workers(self) -> bool:
         """Whether the members are workers of Kafka Connect."""
         return self.protocol_type == CONNECT
+
+    @property
+    def of_streams(self) -> bool:
+        """Whether its members are threads of Kafka Streams, in either protocol."""
+        return self.kind is Kind.STREAMS or self.protocol == STREAMS_ASSIGNOR
+
+    @property
+    def may_be_static(self) -> bool:
+        """Whether members may have a group.instance.id (KIP-345)."""
+        return self.kind in (Kind.CLASSIC, Kind.CONSUMER) and not self.of_workers
 
     def caused_by(self, members: Iterable[str]) -> list[int]:
         """Return the indexes of the rebalances with a cause that concerns one of `members`, in the order of time."""

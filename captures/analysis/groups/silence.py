@@ -31,8 +31,9 @@ from captures.analysis.groups.session_ends import (
 )
 from captures.analysis.groups.vocabulary import Certainty, Kind, SessionEnd, TimeoutCause, Trigger
 from captures.analysis.groups.words import elsewhere_in_words, timeout_in_words
-from captures.arrays import Bools, Int64s
+from captures.analysis.unacknowledged import ahead, sent_in_vain
 from captures.exchanges import Capture
+from captures.meaning.assignments import STREAMS_ASSIGNOR
 from captures.packets import ACK, FIN, RST, SYN, CaptureError
 from captures.packets.header_scan import Ends, Headers, headers_between
 from dissectors.units import SECOND
@@ -42,13 +43,6 @@ _MARGIN = SECOND
 _DELAYED_ACK = 200_000_000
 """ns; until then an acknowledgment may be for data that arrived while the process was alive (RFC 1122 4.2.3.2 allows
 500 ms, kernels take 40 to 200)."""
-_SENT_AGAIN = 10_000_000
-"""ns; data repeated sooner is the same packet, captured in two places: retransmission takes 200 ms, tail loss probes
-(RFC 8985) two round trips."""
-_SEQUENCE = 1 << 32
-_HALF = 1 << 31
-
-
 _MOST_CONNECTIONS = 200
 """Most connections of a process that are examined for one silence: it has one or two with each broker."""
 _MOST_OF_SEVERAL = 20
@@ -208,7 +202,7 @@ class _Connections:
             return bool(closed[other] - closed[stream] <= _MARGIN)
         streams = self._capture.connections.streams
         sent, acknowledged = int(streams.next_seq[stream]), int(streams.ack[other])
-        return min(sent, acknowledged) < 0 or int(_ahead(np.array([acknowledged]), sent)[0]) > 0
+        return min(sent, acknowledged) < 0 or int(ahead(np.array([acknowledged]), sent)[0]) > 0
 
     def _others(self, silence: Silence, closings: list[Closing]) -> tuple[int, bool]:
         """Return how many other connections a broker ended with the member's, and whether it answered on others."""
@@ -330,46 +324,13 @@ def _evidence(
     sent = packets.get((client, broker), Headers.none()).within(begin, end)
     came = packets.get((broker, client), Headers.none()).within(begin, end)
     for by_client, data, answers in ((False, came, sent), (True, sent, came)):
-        first = _sent_in_vain(data, answers, case.last)
+        first = sent_in_vain(data, answers, case.last)
         if first is not None:
             return UnacknowledgedData(by_client, other_side_arrived=bool(np.any(answers.time > first)))
     bare = (sent.length == 0) & (sent.flags & (SYN | FIN | RST) == 0) & (sent.flags & ACK != 0)
     if np.any(bare & (sent.time > case.last + _DELAYED_ACK)):
         return TimeoutCause.PROCESS_PAUSED
     return TimeoutCause.UNKNOWN
-
-
-def _sent_in_vain(sent: Headers, answered: Headers, since: int) -> int | None:
-    """Return the time after `since` from which data was retransmitted without an acknowledgment; None if there is none.
-
-    If only one direction is lost, packets of the other side still arrive: it retransmits its own data, and sends no
-    acknowledgments without data, because it receives nothing.
-    """
-    data = sent.length > 0
-    if not data.any():
-        return None
-    origin = int(sent.seq[data][0])
-    ends = _ahead(sent.seq[data] + sent.length[data], origin)
-    times = sent.time[data]
-    furthest = np.maximum.accumulate(ends)
-    resent: Bools = np.zeros(len(ends), np.bool_)
-    resent[1:] = ends[1:] <= furthest[:-1]
-    resent &= times > since
-    if not resent.any():
-        return None
-    first = int(times[np.flatnonzero(ends >= ends[resent][-1])[0]])
-    if int(times[resent][-1]) - first < _SENT_AGAIN:
-        return None
-    later = max(first, since)
-    reached = _ahead(answered.ack, origin) >= int(ends[resent][-1])
-    acknowledges = (answered.flags & ACK != 0) & (reached | (answered.length == 0))
-    return None if np.any(acknowledges & (answered.time > later)) else later
-
-
-def _ahead(sequence: Int64s, origin: int) -> Int64s:
-    """Return the distance of sequence numbers from `origin`, modulo 2^32, as signed numbers."""
-    distance: Int64s = (sequence - origin + _HALF) % _SEQUENCE - _HALF
-    return distance
 
 
 def _at_the_end(
@@ -383,7 +344,7 @@ def _at_the_end(
     acknowledged, reached = int(streams.ack[client]), int(streams.next_seq[client ^ 1])
     if acknowledged < 0 or reached < 0:
         return TimeoutCause.UNKNOWN
-    outstanding = int(_ahead(np.array([reached]), acknowledged)[0])
+    outstanding = int(ahead(np.array([reached]), acknowledged)[0])
     if outstanding > 0 and streams.retransmitted[client ^ 1] > 0:
         return UnacknowledgedData()
     if outstanding <= 0 and answered_late:
@@ -438,7 +399,7 @@ class _Timeout:
         """Why the member sends no LeaveGroup when it is closed; empty if it should send one."""
         if self.cause.instance is not None:
             return "a static member"
-        streams = self.timeline.kind is Kind.CLASSIC and self.timeline.protocol == "stream"
+        streams = self.timeline.kind is Kind.CLASSIC and self.timeline.protocol == STREAMS_ASSIGNOR
         return "Kafka Streams" if streams else ""
 
     @property

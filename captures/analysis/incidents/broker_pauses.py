@@ -1,4 +1,7 @@
-"""Brokers that paused: they answered nothing on any connection for a while, and then everything that waited."""
+"""Brokers that paused, or that clients could not reach: no answer for a while, and then all answers.
+
+The packets decide: the kernel of a paused broker still acknowledges data.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,12 @@ import numpy as np
 from captures.analysis.groups.vocabulary import Certainty
 from captures.analysis.incidents.model import Incident, IncidentKind, broker_incident
 from captures.analysis.slow_answers import AT_ONCE, LEAST, SlowAnswer
+from captures.analysis.unacknowledged import cut_off
 from captures.exchanges import Capture
 from captures.meaning import words
+from captures.names.names import split
+from captures.packets import CaptureError
+from captures.packets.header_scan import Headers, headers_between
 from captures.time_format import span
 from dissectors.api_keys import ApiKey
 from dissectors.units import SECOND
@@ -35,7 +42,7 @@ def broker_pauses(
     outages: Sequence[Incident],
     nodes: Mapping[str, frozenset[int]],
 ) -> Iterator[Incident]:
-    """Yield the times in which brokers paused, or may have paused.
+    """Yield the times in which clients could not reach brokers, and in which brokers paused or may have paused.
 
     Requests on a single connection may have waited for something else, such as a follower, so they show a pause only if
     no other incident of a broker explains it. Of several such brokers, the one that was silent longest may have paused,
@@ -45,8 +52,10 @@ def broker_pauses(
     :param outages: outages of brokers
     :param nodes: node IDs of broker addresses, as far as known: a broker pauses on all of its listeners
     """
+    cut = _cut_off(capture, slow)
+    yield from _network_outages(capture, cut, slow)
     late: dict[object, list[SlowAnswer]] = {}
-    for answer in sorted(slow, key=_END):
+    for answer in sorted((each for each in slow if each.connection not in cut), key=_END):
         late.setdefault(nodes.get(answer.broker, answer.broker), []).append(answer)
     found: list[Incident] = []
     possible: list[tuple[int, int, list[SlowAnswer]]] = []
@@ -119,6 +128,64 @@ def _incident(capture: Capture, begin: int, end: int, late: Sequence[SlowAnswer]
         cut=connections if cut else (),
         evidence=tuple(sorted(each.number for each in late))[:_SHOWN],
     )
+
+
+def _cut_off(capture: Capture, slow: Sequence[SlowAnswer]) -> dict[int, tuple[int, int]]:
+    """Return when connections with slow answers were cut off; none if their packets cannot be read again."""
+    ends: dict[int, tuple[int, int]] = {}
+    for each in slow:
+        if each.excess >= _ALONE and _resent(capture, each.connection):
+            begin, end = ends.get(each.connection, (each.time, each.end))
+            ends[each.connection] = min(begin, each.time), max(end, each.end)
+    if not ends or capture.source.growing:
+        return {}
+    pairs = [capture.endpoints(connection) for connection in ends]
+    begin = min(begin for begin, _ in ends.values()) - SECOND
+    both = [*pairs, *((broker, client) for client, broker in pairs)]
+    try:
+        packets = headers_between(capture.source, both, begin, max(end for _, end in ends.values()))
+    except CaptureError:
+        return {}
+    found = {}
+    for (connection, (begin, end)), (client, broker) in zip(ends.items(), pairs, strict=True):
+        sent, answered = (
+            packets.get(pair, Headers.none()).within(begin - SECOND, end)
+            for pair in ((client, broker), (broker, client))
+        )
+        since, until = cut_off(sent, answered)
+        if until - since >= _ALONE:
+            found[connection] = since, until
+    return found
+
+
+def _network_outages(
+    capture: Capture, cut: Mapping[int, tuple[int, int]], slow: Sequence[SlowAnswer]
+) -> Iterator[Incident]:
+    """Yield the times in which a client's host and a broker were cut off, from those of their connections `cut`."""
+    runs: dict[tuple[str, str], list[list[int]]] = {}
+    for connection, (begin, _) in sorted(cut.items(), key=lambda each: each[1]):
+        client, broker = capture.endpoints(connection)
+        known = runs.setdefault((split(client)[0], broker), [])
+        if known and begin <= max(cut[each][1] for each in known[-1]):
+            known[-1].append(connection)
+        else:
+            known.append([connection])
+    for (host, broker), known in runs.items():
+        for connections in known:
+            begin, end = cut[connections[0]][0], max(cut[each][1] for each in connections)
+            shown = capture.names.shown(broker)
+            yield Incident(
+                kind=IncidentKind.NETWORK_OUTAGE,
+                begin=begin,
+                end=end,
+                who=(shown, host),
+                sentence=f"{host} and broker {shown} were cut off from each other for {span(end - begin)}: data was "
+                "retransmitted again and again, and nothing was acknowledged.",
+                evidence=tuple(sorted(each.number for each in slow if each.connection in connections))[
+                    :_SHOWN
+                ],
+                cut=tuple(connections),
+            )
 
 
 def _resent(capture: Capture, connection: int) -> bool:

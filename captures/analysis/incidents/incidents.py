@@ -132,7 +132,7 @@ def _give_pauses(found: Sequence[Incident], timelines: Iterable[GroupTimeline]) 
 
 
 def _without_twins(capture: Capture | None, found: Sequence[Incident]) -> list[Incident]:
-    """Return the incidents without pauses of brokers that are outages of the network, as a member's silence shows.
+    """Return the incidents without those that are part of an outage of the network.
 
     Such an outage cuts all connections of its two hosts.
     """
@@ -143,6 +143,8 @@ def _without_twins(capture: Capture | None, found: Sequence[Incident]) -> list[I
         for client, broker in map(capture.endpoints, range(len(capture.connections)))
     ]
     outages = [each for each in found if each.kind is IncidentKind.NETWORK_OUTAGE]
+    # one that caused rebalances stays
+    outages.sort(key=lambda each: (not each.groups, -each.lasts(capture.latest)))
     for outage in outages:
         both = {hosts[connection] for connection in outage.cut}
         outage.cut = tuple(connection for connection, pair in enumerate(hosts) if pair in both)
@@ -150,7 +152,12 @@ def _without_twins(capture: Capture | None, found: Sequence[Incident]) -> list[I
     kept = []
     for each in found:
         root = away.first(each.begin, _over(each)) if each.brokers and each.cut else None
-        if root is None or not set(each.cut) <= set(root.cut):
+        twins = outages[: outages.index(each)] if each in outages else []
+        if root is not None and set(each.cut) <= set(root.cut):
+            continue
+        if not any(
+            set(each.cut) <= set(other.cut) and other.overlaps(each.begin, _over(each)) for other in twins
+        ):
             kept.append(each)
     return kept
 

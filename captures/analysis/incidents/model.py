@@ -44,7 +44,7 @@ class IncidentKind(StrEnum):
         "network_outage",
         "Network outage",
         "Data between two hosts was retransmitted again and again, and never acknowledged.",
-        "Look at the network between the two (links, firewalls, NAT), and at the client's host.",
+        "Look at the network between the two (links, firewalls, NAT), and at both hosts.",
     )
     ROLLING_RESTART = (
         "rolling_restart",
@@ -62,7 +62,7 @@ class IncidentKind(StrEnum):
         "quick_restart",
         "Crash and quick return",
         "A member died without leaving its group and was back before its session had ended: the group waits for it.",
-        "Let the process call close() when it ends, or give it a group.instance.id, so that it gets its place back.",
+        "Let the process call close() when it ends. A group.instance.id, where the protocol has one, keeps its place.",
     )
     MEMBER_ABSENCE = (
         "member_absence",

@@ -65,10 +65,10 @@ class AbortedDataRead(Rule):
     needs = Lack.RECORDS
     title = "Aborted records read"
     about = (
-        "A consumer with isolation.level=read_uncommitted, which is the default of the Java client, gets the records "
-        "of transactions that were aborted like any other (KIP-98). If the producer sent them again after the abort, "
-        "the consumer gets them twice. Detected by the abort markers in its Fetch responses. A read_committed "
-        "consumer gets these records too, but with a list of the ones to skip."
+        "A consumer with isolation.level=read_uncommitted, the default of the Java client, gets the records of "
+        "aborted transactions like any others (KIP-98). If the producer sends them again after the abort, the "
+        "consumer gets them twice. A read_committed consumer receives these records too, with a list of those to "
+        "skip. Detected by the abort markers in Fetch responses."
     )
     key = Key.CLIENT
     apis = frozenset({ApiKey.FETCH})
@@ -130,8 +130,8 @@ class AbortedDataRead(Rule):
                 f"Client {client} read {words.counted(read.records, 'record')} of "
                 f"{words.counted(read.seen.count, 'aborted transaction')} from {topic} "
                 f"({partitions_shown(read.partitions)}): it uses isolation.level=read_uncommitted.",
-                "Set isolation.level=read_committed on this consumer, unless it should see aborted records (as "
-                "monitoring and mirroring tools may).",
+                "Set isolation.level=read_committed on this consumer, unless it is meant to see aborted records, as "
+                "monitoring and mirroring tools may be.",
                 read.seen,
                 filter_text=f"api == Fetch and {of_client(client)} and {of_topic(topic)} and records > 0",
             )

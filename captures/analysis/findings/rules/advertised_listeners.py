@@ -32,10 +32,10 @@ class AdvertisedListeners(Rule):
     name = "advertised_listeners"
     title = "Advertised addresses that clients cannot reach, or that lead elsewhere"
     about = (
-        "A client uses bootstrap.servers only for its first request. After that it connects to the addresses in "
-        "Metadata, FindCoordinator and DescribeCluster responses: the brokers' advertised.listeners (KIP-103). If "
-        "these have no meaning where the client runs (localhost, a container name, an internal address), it reaches "
-        "the first broker and no other. Behind a proxy or a port mapping, they may lead the client past it."
+        "A client uses bootstrap.servers only for its first request. From then on it connects to the addresses in"
+        " Metadata, FindCoordinator and DescribeCluster responses: the brokers' advertised.listeners (KIP-103). "
+        "If these mean nothing where the client runs (localhost, a container name, an internal address), it "
+        "reaches the first broker and no other. Behind a proxy or a port mapping, they may lead clients past it."
     )
     severity = Severity.HIGH
     apis = APIS
@@ -71,9 +71,9 @@ class AdvertisedListeners(Rule):
         yield self.finding(
             f"address {address.shown}",
             f"{_brokers(source)} is advertised as {address.shown}, which means the client's own host:"
-            f" {some_of(names)} at {some_of(remote)} looks for it there.",
-            "Set advertised.listeners of the broker to a name or an address that clients can reach; with several"
-            " networks, make a listener for each.",
+            f" {some_of(names)} at {some_of(remote)} cannot reach it.",
+            "Set the broker's advertised.listeners to a name or an address that clients can reach. If clients are in "
+            "several networks, give each network a listener.",
             _seen(source.exchanges),
             filter_text=f"{_FILTER} and ({' or '.join(map(of_client, names))})",
         )
@@ -94,8 +94,8 @@ class AdvertisedListeners(Rule):
         yield self.finding(
             f"address {address.shown}",
             f"{_brokers(source)} is advertised as {address.shown}, and {tried} {was}.",
-            "Check that the broker is up and listens there, and that clients can reach that address; if not, set "
-            "advertised.listeners to an address that they can reach.",
+            "Check that the broker is up and listens there. If it does, clients cannot reach that address: set "
+            "advertised.listeners to one that they can reach.",
             _seen(source.exchanges),
             filter_text=_FILTER,
             # one or two refusals may come from a starting broker
@@ -122,9 +122,9 @@ class AdvertisedListeners(Rule):
             f" {some_of(address.shown for address in advertised)}, and the capture shows no connection to"
             f" {'any of these' if len(advertised) > 1 else 'that'}: they bypass the place of capture, or cannot"
             " reach it.",
-            "If clients should stay on the captured path (a proxy, a port mapping, a load balancer), the advertised "
-            "addresses have to lead there: set advertised.listeners, or let the proxy rewrite them. If these "
-            "connections are elsewhere, capture there too.",
+            "If clients should stay on the captured path (a proxy, a port mapping, a load balancer), set "
+            "advertised.listeners to its addresses, or let the proxy rewrite them. If these connections are "
+            "elsewhere, capture there too.",
             _seen(sorted({each for where in advertised.values() for each in where.exchanges})),
             filter_text=_FILTER,
             severity=Severity.LOW,

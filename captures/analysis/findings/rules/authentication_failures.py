@@ -60,9 +60,10 @@ class AuthenticationFailures(Rule):
     name = "authentication_failures"
     title = "Authentication that fails"
     about = (
-        "SASL is refused by SASL_AUTHENTICATION_FAILED or UNSUPPORTED_SASL_MECHANISM; brokers before 1.0, and all after"
-        " a SaslHandshake v0, just close the connection (KIP-43, KIP-152). Or the client leaves because the broker "
-        "could not prove that it knows the password too (SCRAM, RFC 5802). Many clients retry immediately and for ever."
+        "A broker refuses SASL with SASL_AUTHENTICATION_FAILED or UNSUPPORTED_SASL_MECHANISM. Brokers before 1.0,"
+        " and all brokers after a SaslHandshake v0, just close the connection (KIP-43, KIP-152). With SCRAM the "
+        "client may leave first, because the broker could not prove that it knows the password (RFC 5802). Many "
+        "clients retry at once and forever."
     )
     severity = Severity.HIGH
     key = Key.BROKER
@@ -163,21 +164,21 @@ def _for_good(refused: _Refusals) -> bool:
 def _advice(refused: _Refusals) -> str:
     if _ILLEGAL_STATE in refused.refusals:
         return (
-            "The listener does not expect SASL, or not at that point: set security.protocol of the client to "
-            "PLAINTEXT or SSL, or use the port of a SASL listener."
+            "The listener does not expect SASL at this point: set the client's security.protocol to PLAINTEXT or SSL,"
+            " or use the port of a SASL listener."
         )
     if "UNSUPPORTED_SASL_MECHANISM" in refused.refusals:
         return (
-            "Set sasl.mechanism to one that the broker's answer lists, or add it to sasl.enabled.mechanisms of the"
-            " listener."
+            "Set sasl.mechanism to one that the broker's response lists, or add it to sasl.enabled.mechanisms of the "
+            "listener."
         )
     if refused.announced or refused.by_broker:
         return (
-            "Check that user and password (token, ticket) are right and not expired, and that the broker knows the "
-            "user (kafka-configs --entity-type users for SCRAM). Brokers give the reason only in their log. A loop "
-            "costs the broker: connection.failed.authentication.delay.ms slows it."
+            "Check that user and password (or token, or ticket) are right and not expired, and that the broker knows "
+            "the user (kafka-configs --entity-type users for SCRAM). Only the broker's log has the reason. If clients"
+            " retry in a loop, connection.failed.authentication.delay.ms slows them down."
         )
     return (
-        "See the client's log: with SCRAM it leaves if the broker does not prove that it knows the password, because "
-        "the password is wrong or the broker implements SCRAM badly."
+        "Check the client's log. With SCRAM a client leaves if the broker does not prove that it knows the "
+        "password: the password is wrong, or the broker implements SCRAM badly."
     )

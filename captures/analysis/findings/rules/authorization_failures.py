@@ -61,9 +61,9 @@ class AuthorizationFailures(Rule):
     name = "authorization_failures"
     title = "Missing authorization"
     about = (
-        "The broker's authorizer denied an operation on a topic, a group, the cluster or a transactional ID (KIP-11,"
-        " AclAuthorizer and StandardAuthorizer). To a client that may not describe a topic, the topic seems not to "
-        "exist, and some clients ask for it endlessly."
+        "The broker's authorizer denied an operation on a topic, a group, the cluster or a transactional ID "
+        "(KIP-11, AclAuthorizer and StandardAuthorizer). A topic that a client may not describe seems not to "
+        "exist, and some clients ask for it forever."
     )
     severity = Severity.MEDIUM
     apis = None
@@ -128,8 +128,8 @@ class AuthorizationFailures(Rule):
             f"{who}, {what}",
             f"{who}{clients} was denied {some_of(denied.apis)} on {on} {times(denied.seen.count)}"
             f" ({error_names([code])}).",
-            f"Grant {needed} on {on} to the principal of {who} (kafka-acls --add), or take it out of the client's"
-            " configuration if it should not have it.",
+            f"Grant {needed} on {on} to the principal of {who} (kafka-acls --add). If it should have no"
+            " access, take it out of the client's configuration.",
             denied.seen,
             filter_text=f"{with_errors([code])} and ({' or '.join(map(of_client, denied.clients))})",
             severity=Severity.HIGH if works else self.severity,

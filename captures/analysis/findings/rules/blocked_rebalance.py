@@ -22,10 +22,10 @@ class BlockedRebalance(GroupRule):
     effect_of = EffectOf.MEMBERS
     title = "A rebalance that does not end"
     about = (
-        "In a rebalance of a classic group the coordinator answers no JoinGroup until all members have sent theirs or "
-        "the rebalance timeout (max.poll.interval.ms of the slowest) is over. A single member that does not poll "
-        "stops them all. In groups of the newer protocols, a moving partition waits until its owner confirms that it "
-        "gave the partition up."
+        "In a rebalance of a classic group, the coordinator answers no JoinGroup until all members have sent "
+        "theirs, or the rebalance timeout is over (max.poll.interval.ms of the slowest). One member that does not"
+        " poll stops all of them. In groups of the newer protocols, a partition that moves waits until its owner "
+        "has given it up."
     )
     severity = Severity.HIGH
     thresholds = (Threshold("longest", 10_000, Unit.MILLISECONDS, "how long a rebalance may run"),)
@@ -53,10 +53,10 @@ class BlockedRebalance(GroupRule):
             else ""
         )
         advice = (
-            f"Find out what {names} does instead of polling (take a thread dump), or end that process: the others "
+            f"Take a thread dump of {names} to see what it does instead of polling, or end that process: the others "
             f"continue as soon as it leaves or its session times out."
             if awaited
-            else "Find the member that does not take part: kproxy groups shows which do."
+            else "Find the member that does not take part: kproxy groups shows those that do."
         )
         return self.finding(
             subject_of(timeline),

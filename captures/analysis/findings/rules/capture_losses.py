@@ -23,8 +23,8 @@ class CaptureLosses(Rule):
     needs = Lack.PACKETS
     title = "Losses in the capture itself"
     about = (
-        "The capturing machine was too slow or kept only the beginning of packets, or the file is damaged. Bytes that "
-        "hosts acknowledged did arrive: they are missing only from the capture. So unanswered requests, gaps between "
+        "The capturing machine was too slow, or kept only the start of packets, or the file is damaged. Bytes "
+        "that hosts acknowledged did arrive; only the capture lacks them. So unanswered requests, gaps between "
         "heartbeats and the like may be artefacts."
     )
     severity = Severity.LOW
@@ -43,7 +43,7 @@ class CaptureLosses(Rule):
                 "captured twice",
                 f"{words.volume(retransmitted)} of {words.volume(size)} were captured more than once: "
                 "TCP figures on lost and repeated segments are unreliable.",
-                "If packets pass several interfaces, capture on one instead of all (tcpdump -i any).",
+                "If packets pass several interfaces, capture on one of them instead of all (tcpdump -i any).",
                 _when(self, range(len(self.scene.capture.connections))),
                 severity=Severity.INFO,
                 connections=range(min(len(self.scene.capture.connections), _SHOWN)),
@@ -60,7 +60,7 @@ class CaptureLosses(Rule):
                 "encrypted connections",
                 f"{words.counted(len(closed), 'connection')} spoke TLS and could not be decrypted"
                 f"{f' ({reason})' if reason else ''}: their contents are not known.",
-                "Supply the secrets (--keylog), which clients write with SSLKEYLOGFILE or an agent, or record with a "
+                "Supply the secrets (--keylog): clients write them with SSLKEYLOGFILE or an agent. Or record with a "
                 "proxy that terminates TLS.",
                 _when(self, closed),
                 severity=Severity.INFO,
@@ -87,9 +87,8 @@ class CaptureLosses(Rule):
         yield self.finding(
             "capture",
             f"{text[0].upper()}{text[1:]}: other findings about these connections may be wrong.",
-            "Capture with a larger buffer (tcpdump -B, kproxy sniff --buffer-size), with the whole packets (-s 0), to a"
-            " faster disk, and only the ports of the brokers. Record with kproxy proxy with a larger --queue, or with"
-            " --lossless.",
+            "Capture with a larger buffer (tcpdump -B, kproxy sniff --buffer-size), whole packets (-s 0), a faster "
+            "disk, and only the ports of the brokers. With kproxy proxy, use a larger --queue, or --lossless.",
             _when(self, concerned),
             filter_text="damaged" if lost or cut else "",
             connections=concerned,

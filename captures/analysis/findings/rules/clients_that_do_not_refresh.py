@@ -26,8 +26,8 @@ class ClientsThatDoNotRefresh(Rule):
     title = "Clients that do not refresh their metadata"
     about = (
         "After an error for outdated metadata, a client has to refresh its metadata before it retries "
-        "(NetworkClient.java, DefaultMetadataUpdater). A client that repeats the request to the same broker instead "
-        "makes no progress and burdens the broker."
+        "(NetworkClient.java, DefaultMetadataUpdater). One that repeats the request to the same broker instead "
+        "makes no progress and loads the broker."
     )
     severity = Severity.HIGH
     key = Key.CLIENT
@@ -62,8 +62,9 @@ class ClientsThatDoNotRefresh(Rule):
                 f"{client} got {episodes.stubborn_errors:,} errors in a row on {topic}"
                 f" ({error_names(episodes.codes)}) within {span(episodes.stubborn_time)}"
                 " and did not ask for metadata between them.",
-                "Check whether the client manages its own metadata (an old or custom client), whether it can reach "
-                "the brokers it would ask, and whether metadata.max.age.ms is too high. Restarting it helps for now.",
+                "Restart the client to get it going. Then check whether it manages its own metadata (an old or custom "
+                "client), whether it can reach the brokers that it would ask, and whether metadata.max.age.ms is too "
+                "high.",
                 episodes.seen,
                 filter_text=f"({with_errors(episodes.codes)}{on_topics([topic])} or api == Metadata)"
                 f" and {of_client(client)}",

@@ -37,48 +37,48 @@ _CASES = {
         Severity.HIGH,
         Certainty.POSSIBLE,
         "the client had not authenticated, as the listener may require (SASL)",
-        "See which listener the port belongs to and what it expects (listener.security.protocol.map), and set "
-        "security.protocol and sasl.mechanism of the clients accordingly.",
+        "Check what the listener of that port expects (listener.security.protocol.map), and set the clients' "
+        "security.protocol and sasl.mechanism accordingly.",
     ),
     Reason.TOO_LARGE: _Case(
         Severity.HIGH,
         Certainty.INFERRED,
         "a request was not complete, and may be larger than it accepts (socket.request.max.bytes)",
-        "Make requests smaller (max.request.size, batch.size), or socket.request.max.bytes of the broker larger.",
+        "Make requests smaller (max.request.size, batch.size), or raise socket.request.max.bytes of the broker.",
     ),
     Reason.ACKS_0: _Case(
         Severity.HIGH,
         Certainty.INFERRED,
         "a Produce with acks=0 came before: with acks=0 that is the only sign of an error",
-        "Records are lost without notice: produce with acks=all, at least until the error is known (size over"
-        " message.max.bytes, no authorization, unknown topic, wrong leader).",
+        "Records are lost without notice: produce with acks=all, at least until the error is known (size over "
+        "message.max.bytes, no authorization, unknown topic, wrong leader).",
     ),
     Reason.STOPPED: _Case(
         Severity.MEDIUM,
         Certainty.INFERRED,
         "it accepted no more connections, so it stopped",
-        "Check the broker's log to see whether it was stopped or killed, or crashed.",
+        "Check the broker's log for whether it was stopped or killed, or crashed.",
     ),
     Reason.UNANSWERED: _Case(
         Severity.MEDIUM,
         Certainty.OBSERVED,
         "a request stayed unanswered",
-        "See the broker's log at that time: it logs an exception when it closes a connection (unknown version, "
+        "Check the broker's log at that time: it logs an exception when it closes a connection (unknown version, "
         "malformed request, shutdown).",
     ),
     Reason.IDLE: _Case(
         Severity.INFO,
         Certainty.INFERRED,
         "the connection was idle",
-        "Brokers close connections that were idle for connections.max.idle.ms, and clients reconnect: no harm. Load "
-        "balancers in between may do the same.",
+        "Nothing to do: brokers close connections that were idle for connections.max.idle.ms, and clients "
+        "reconnect. Load balancers in between may do the same.",
     ),
     Reason.ANSWERED: _Case(
         Severity.INFO,
         Certainty.OBSERVED,
         "all requests were answered",
-        "A stop of the broker, a limit of connections (max.connections.per.ip) or the end of a SASL session"
-        " (connections.max.reauth.ms, KIP-368) look like this; see the broker's log.",
+        "Check the broker's log: a stop of the broker, a limit of connections (max.connections.per.ip) and the "
+        "end of a SASL session (connections.max.reauth.ms, KIP-368) all look like this.",
     ),
 }
 """Reasons that are found here; authentication_failures and unsupported_versions find the others."""
@@ -118,10 +118,10 @@ class ClosedByBroker(Rule):
     effect_of = EffectOf.BROKERS
     title = "Connections that the broker closed, and the request before"
     about = (
-        "Brokers close a connection without an answer if a request is too large, malformed, or sent before "
-        "authentication, and after a Produce with acks=0 that failed (SocketServer.scala, KafkaApis.scala). They also "
-        "close connections that are idle for connections.max.idle.ms, and all connections when they stop. The reason "
-        "is inferred from the first request without an answer."
+        "A broker closes a connection without a response if a request is too large, malformed, or sent before "
+        "authentication, and after a Produce with acks=0 that failed (SocketServer.scala, KafkaApis.scala). It "
+        "also closes connections that were idle for connections.max.idle.ms, and all of them when it stops. The "
+        "reason is inferred from the first request without a response."
     )
     severity = Severity.MEDIUM
     key = Key.BROKER

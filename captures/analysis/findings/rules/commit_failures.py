@@ -34,18 +34,19 @@ _OF_OTHER_RULES = COORDINATOR_AWAY | {
 }  # fmt: skip
 """Errors that authorization_failures and coordinator_unavailable find."""
 _ADVICE_PASSES = (
-    "Usually harmless: the client retries the commit in the new generation. Commit before partitions are revoked (in "
-    "onPartitionsRevoked), and find out why the group rebalances."
+    "Usually harmless: the client commits again in the new generation. Commit before partitions are revoked "
+    "(in onPartitionsRevoked), and find out why the group rebalances."
 )
 _ADVICE_AFTER_REBALANCE = (
-    "The member was no longer in the group when it committed, so other members process its records again. "
-    "Find out why it was removed (session_timeouts, slow_polls), and commit in smaller steps."
+    "The member had been removed from the group, so other members process its records again. Find out why it "
+    "was removed (findings session_timeouts, slow_polls), and commit in smaller steps."
 )
 _ADVICE_OUTSIDE = (
-    "Offsets of a group can be set from outside only while it has no members: stop these before (also before "
-    "kafka-consumer-groups --reset-offsets). An application that assigns partitions itself needs a group.id of its own."
+    "A client outside the group can set its offsets only while the group has no members: stop these first "
+    "(also before kafka-consumer-groups.sh --reset-offsets). An application that assigns partitions itself "
+    "needs a group.id of its own."
 )
-_OTHER_ADVICE = "See the broker's log about this group."
+_OTHER_ADVICE = "Check the broker's log for errors about this group."
 
 
 class _Key(NamedTuple):
@@ -72,11 +73,11 @@ class CommitFailures(Rule):
     effect_of = EffectOf.MEMBERS
     title = "Commits that failed"
     about = (
-        "OffsetCommit and TxnOffsetCommit fail with ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID if "
-        "the member was removed or replaced meanwhile, with REBALANCE_IN_PROGRESS between two generations. Records "
-        "that were processed and not committed are processed again. A client that is not a member, but commits for a "
-        "group that has members, gets UNKNOWN_MEMBER_ID too. Errors of a normal conversation, such as "
-        "STALE_MEMBER_EPOCH in a KIP-848 group when the client retries at once, do not count."
+        "OffsetCommit and TxnOffsetCommit fail with ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID "
+        "if the member has been removed or replaced, and with REBALANCE_IN_PROGRESS between two generations. "
+        "Records that were processed but not committed are processed again. A client that is no member, but "
+        "commits for a group with members, also gets UNKNOWN_MEMBER_ID. Errors of a normal conversation do not "
+        "count, such as STALE_MEMBER_EPOCH in a KIP-848 group when the client retries at once."
     )
     severity = Severity.MEDIUM
     apis = frozenset({ApiKey.OFFSET_COMMIT, ApiKey.TXN_OFFSET_COMMIT})

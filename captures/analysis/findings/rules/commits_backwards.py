@@ -91,12 +91,13 @@ class CommitsBackwards(Rule):
     name = "commits_backwards"
     title = "Commits that go backwards"
     about = (
-        "A group commits an offset lower than the one before: a consumer that starts there, after the next rebalance "
-        "or restart, processes records again. Possible reasons: a late commit from a member that has lost the "
-        "partition, an asynchronous commit retried after a later one, a seek back, or a topic that was deleted and "
-        "recreated. If a member goes back by itself and no consumer starts there, the severity is low. Commits from "
-        "outside the group are reported separately: that is how offsets are reset (kafka-consumer-groups.sh "
-        "--reset-offsets). Commits in transactions are left out, because whether they count is decided later."
+        "A group commits a lower offset than before: a consumer that starts there, after the next rebalance or "
+        "restart, processes records again. Possible causes: a late commit of a member that has lost the "
+        "partition, an asynchronous commit retried after a later one, a seek back, or a topic that was deleted "
+        "and created again. If a member goes back by itself and no consumer starts there, the severity is low. "
+        "Commits from outside the group are reported separately, because that is how offsets are reset "
+        "(kafka-consumer-groups.sh --reset-offsets). Commits in transactions are left out, because whether they "
+        "count is decided later."
     )
     key = Key.GROUP
     apis = frozenset({ApiKey.OFFSET_COMMIT, ApiKey.OFFSET_FETCH})
@@ -200,7 +201,7 @@ class CommitsBackwards(Rule):
                     f"group {group}, topic {topic}, reset",
                     f"A client that is not a member set the offsets of group {group} back by {offsets} in all: "
                     f"{back.example}.",
-                    "Fine if an admin reset them on purpose (kafka-consumer-groups.sh --reset-offsets).",
+                    "Nothing to do if an administrator reset them (kafka-consumer-groups.sh --reset-offsets).",
                     back.seen,
                     filter_text=shown,
                     severity=Severity.LOW,
@@ -215,9 +216,9 @@ class CommitsBackwards(Rule):
                 f"group {group}, topic {topic}" + (", other member" if kind is _Kind.OTHER else ""),
                 f"Group {group} committed {times(back.seen.count)} below an earlier commit "
                 f"({partitions_shown(back.partitions)} of {topic}, {offsets} in all): {back.example}. {then}",
-                "Commit in onPartitionsRevoked, and not after partitions were lost; do not send an older commitAsync "
-                "again after a later one; check whether two programs use this group.id, and whether the topic was "
-                "recreated.",
+                "Commit in onPartitionsRevoked, and not after partitions were lost. Do not send an older commitAsync "
+                "again after a later one. Check whether two programs use this group.id, and whether the topic was "
+                "created again.",
                 back.seen,
                 filter_text=shown,
                 severity=Severity.LOW if kind is _Kind.SELF and not back.given else None,

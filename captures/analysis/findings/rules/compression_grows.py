@@ -46,9 +46,9 @@ class CompressionGrows(Rule):
     needs = Lack.RECORDS
     title = "Compression that makes data larger"
     about = (
-        "A producer compresses batches and makes them larger: they are too small, or hold compressed or encrypted "
-        "data. Client, broker and consumers spend time on it and save nothing. Measured on a sample: the first 16 "
-        "compressed batches of a client and topic, then ever fewer."
+        "A producer's batches become larger by compression: they are too small, or their data is already "
+        "compressed or encrypted. Client, broker and consumers spend CPU on it and save nothing. Measured on a "
+        "sample: the first 16 compressed batches of a client and topic, then ever fewer."
     )
     severity = Severity.LOW
     key = Key.CLIENT
@@ -114,8 +114,8 @@ class CompressionGrows(Rule):
                 f"larger than without ({words.volume(sampled.plain // sampled.sampled)} become "
                 f"{words.volume(sampled.packed // sampled.sampled)} on average, {sampled.sampled} of "
                 f"{words.counted(sampled.batches, 'batch', 'batches')} sampled).",
-                "Let batches become larger (linger.ms, batch.size), so that there is something to compress, or set "
-                "compression.type=none for this topic if its values are compressed or encrypted already.",
+                "Set compression.type=none for this topic if its values are already compressed or encrypted. Otherwise "
+                "let batches become larger (linger.ms, batch.size), so that there is something to compress.",
                 sampled.seen,
                 filter_text=f"api == Produce and {of_client(flow.client)} and {of_topic(flow.topic)}"
                 f" and codec == {codec}",

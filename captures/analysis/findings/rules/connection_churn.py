@@ -29,10 +29,10 @@ class ConnectionChurn(Rule):
     effect_of = EffectOf.BROKERS
     title = "Connections opened all the time"
     about = (
-        "Clients keep one or two connections to a broker for as long as they run. A host that opens many short ones "
-        "creates a new client for each piece of work, or keeps losing its connections. Each connection costs a TCP "
-        "handshake, plus TLS and SASL, ApiVersions and Metadata, and counts towards max.connection.creation.rate "
-        "(KIP-612)."
+        "A client keeps one or two connections to a broker for as long as it runs. A host that opens many short "
+        "ones creates a client for each piece of work, or keeps losing its connections. Each connection costs a "
+        "TCP handshake, plus TLS and SASL, ApiVersions and Metadata, and counts towards "
+        "max.connection.creation.rate (KIP-612)."
     )
     severity = Severity.MEDIUM
     key = Key.BROKER
@@ -86,8 +86,8 @@ class ConnectionChurn(Rule):
             f"client {shown_host}, broker {shown}",
             f"{shown_host}{f' ({clients})' if clients else ''} opened {len(opened):,} connections to {shown}, up to"
             f" {most:,} within a minute; half of them lived no longer than {span(life)}.",
-            "Keep one producer or consumer for the life of the process (both may be shared or pooled), and see "
-            "closed_by_broker and authentication_failures if connections break.",
+            "Keep one producer or consumer for the life of the process. If connections break, see the findings "
+            "closed_by_broker and authentication_failures.",
             seen,
             filter_text=f"client.host == {quoted(host.strip('[]'))} and broker == {quoted(broker)}",
             connections=opened[:_SHOWN],

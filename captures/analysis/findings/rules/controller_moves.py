@@ -24,8 +24,9 @@ class ControllerMoves(Rule):
     effect_of = EffectOf.CONTROLLERS
     title = "Requests to a broker that is no longer the controller"
     about = (
-        "NOT_CONTROLLER: another broker or controller has been elected. Brokers and admin clients look it up and "
-        "retry. In a KRaft cluster clients never see this error, because brokers forward requests (KIP-590)."
+        "NOT_CONTROLLER: another broker or controller has been elected. Brokers and admin clients look up the new"
+        " one and retry. Clients of a KRaft cluster never get this error, because brokers forward their requests "
+        "(KIP-590)."
     )
     severity = Severity.LOW
     key = Key.BROKER
@@ -51,8 +52,8 @@ class ControllerMoves(Rule):
                 f"broker {shown}",
                 f"{shown} refused {words.counted(seen.count, 'request')} of {some_of(clients)} because it is not the "
                 "controller.",
-                "A single change of controller is no problem. If there are many, find out why: its log, garbage "
-                "collection, the disk of its metadata log, quorum timeouts.",
+                "Nothing to do for a single change of controller. If there are many, check the former controller's log "
+                "for the cause: garbage collection, a slow disk of its metadata log, quorum timeouts.",
                 seen,
                 filter_text=f"{with_errors([ErrorCode.NOT_CONTROLLER])} and broker == {quoted(broker)}",
             )

@@ -36,13 +36,14 @@ _SHARE = 2
 """Key type of FindCoordinator for the state of a share group's partition."""
 _SHARED = "the state of share group"
 _OF_GROUPS = (
-    "Check that __consumer_offsets (for transactions __transaction_state) exists and its partitions have leaders, and "
-    "that there are as many brokers as offsets.topic.replication.factor and transaction.state.log.replication.factor "
-    "require. Loading takes long if the topic is not compacted."
+    "Check that __consumer_offsets (for transactions __transaction_state) exists and its partitions have "
+    "leaders, and that there are as many brokers as offsets.topic.replication.factor and "
+    "transaction.state.log.replication.factor require. Loading takes long if the topic is not compacted."
 )
 _OF_SHARES = (
-    "Check that __share_group_state exists and its partitions have leaders, and that there are as many brokers as "
-    "share.coordinator.state.topic.replication.factor requires. Brokers ask for it, on behalf of share consumers."
+    "Check that __share_group_state exists and its partitions have leaders, and that there are as many "
+    "brokers as share.coordinator.state.topic.replication.factor requires. Brokers look up this coordinator "
+    "on behalf of share consumers."
 )
 
 
@@ -69,21 +70,22 @@ class CoordinatorUnavailable(Rule):
     effect_of = EffectOf.BROKERS
     title = "No coordinator"
     about = (
-        "Groups and transactions are led by the broker that leads a partition of __consumer_offsets or"
-        " __transaction_state. While that partition has no leader, is being created or is being loaded, members cannot"
-        " join, commit or heartbeat: COORDINATOR_NOT_AVAILABLE, COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR. A few "
-        "seconds are normal when a cluster starts or a broker stops. It lasts for ever if those topics cannot be "
-        "created, mostly because there are fewer brokers than offsets.topic.replication.factor requires."
+        "The coordinator of a group or transaction is the broker that leads a partition of __consumer_offsets or "
+        "__transaction_state. While that partition has no leader, is being created or is being loaded, members "
+        "cannot join, commit or send heartbeats: COORDINATOR_NOT_AVAILABLE, COORDINATOR_LOAD_IN_PROGRESS, "
+        "NOT_COORDINATOR. A few seconds are normal when a cluster starts or a broker stops. It never ends if "
+        "those topics cannot be created, usually because there are fewer brokers than "
+        "offsets.topic.replication.factor requires."
     )
     severity = Severity.MEDIUM
     apis = _APIS
     thresholds = (
-        Threshold("longest", 5_000, Unit.MILLISECONDS, "without a coordinator; what is shorter is low"),
+        Threshold("longest", 5_000, Unit.MILLISECONDS, "time without a coordinator; a shorter one is low"),
         Threshold(
             "for_ever",
             30_000,
             Unit.MILLISECONDS,
-            "without a coordinator until the capture ended; that is high",
+            "time without a coordinator up to the end of the capture, from which the severity is high",
         ),
     )
 

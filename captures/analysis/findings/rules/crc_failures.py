@@ -22,13 +22,13 @@ from captures.meaning import words
 from dissectors.api_keys import ApiKey
 
 _SENT = (
-    "The damage happened at the client or on the way to the place of capture: check the client's memory, its codec "
-    "library, and proxies in between. The broker refuses these batches."
+    "The bytes changed at the client or on the way to the place of capture, and the broker refuses these "
+    "batches. Check the client's memory, its codec library, and proxies in between."
 )
 _RECEIVED = (
-    "The damage happened on the broker's disk or after it: fetch the same offsets from another replica and compare "
-    "(kafka-dump-log.sh --deep-iteration on the brokers), and check disks and memory. Consumers cannot get past a "
-    "damaged batch unless they seek beyond it."
+    "The bytes changed on the broker's disk or after it, and consumers cannot get past a damaged batch unless"
+    " they seek beyond it. Check disks and memory. Another replica may have the batch intact: compare the "
+    "same offsets there (kafka-dump-log.sh --deep-iteration on the brokers)."
 )
 
 
@@ -52,11 +52,11 @@ class CrcFailures(Rule):
     needs = Lack.RECORDS
     title = "Damaged record batches"
     about = (
-        "The checksum of a record batch (CRC-32C, of messages of magic 0 and 1 CRC-32) does not match its bytes. "
-        "Brokers refuse such a batch with CORRUPT_MESSAGE (LogValidator.java). If a consumer gets a damaged batch, "
-        "the damage happened on the broker's disk or after it, and the consumer stops there. TCP's own checksum "
-        "rarely misses such damage, so first suspect memory, disks, and programs in between that change bytes. "
-        "Batches with bytes missing from the capture are left out."
+        "The checksum of a record batch (CRC-32C; CRC-32 for messages of magic 0 and 1) does not match its bytes."
+        " Brokers refuse such a batch with CORRUPT_MESSAGE (LogValidator.java). A consumer that gets one stops "
+        "there; the damage happened on the broker's disk or after it. TCP's own checksum rarely misses such "
+        "damage, so first suspect memory, disks, and programs in between that change bytes. Batches with bytes "
+        "missing from the capture are left out."
     )
     severity = Severity.HIGH
     key = Key.CLIENT

@@ -23,9 +23,9 @@ class DifferingSubscriptions(GroupRule):
     effect_of = EffectOf.MEMBERS
     title = "Members of one group with different subscriptions"
     about = (
-        "Members of a group may subscribe to different topics, and partitions of a topic then go to its subscribers. "
-        "More often it is a mistake: two applications with the same group.id, or a rollout that stopped half way. "
-        "Each change in one then rebalances the other."
+        "Members of a group may subscribe to different topics; the partitions of a topic then go to its "
+        "subscribers. More often it is a mistake: two applications with one group.id, or a rollout that stopped "
+        "half way. Every change in one of them then rebalances the other."
     )
     severity = Severity.MEDIUM
     thresholds = (

@@ -54,13 +54,13 @@ class DownConversion(Rule):
     needs = Lack.RECORDS
     title = "Down-conversion"
     about = (
-        "A client that fetches with a version before v4 cannot read the record batches that are in the log (magic 2), "
-        "so the broker decompresses, rewrites and compresses them for every such Fetch: this costs CPU and heap, "
-        "sends nothing by sendfile, and drops record headers (KafkaApis.scala, KIP-283). The format in the log is "
-        "known from batches that are produced to the topic or returned to newer clients. Brokers may refuse to convert "
-        "(log.message.downconversion.enable) with UNSUPPORTED_VERSION, 0.11.0 fails on records with headers with "
-        "UNKNOWN_SERVER_ERROR, zstd needs Fetch v10 (UNSUPPORTED_COMPRESSION_TYPE), and Kafka 4 has no "
-        "down-conversion any more (KIP-896)."
+        "A client that uses Fetch before v4 cannot read the record batches in the log (magic 2). The broker "
+        "decompresses, rewrites and compresses them for every such Fetch: that costs CPU and heap, prevents "
+        "sendfile, and drops record headers (KafkaApis.scala, KIP-283). The format in the log is known from "
+        "batches that are produced to the topic or returned to newer clients. Some of these requests fail: with "
+        "UNSUPPORTED_VERSION if log.message.downconversion.enable is off, with UNSUPPORTED_COMPRESSION_TYPE for "
+        "zstd, which needs Fetch v10, and with UNKNOWN_SERVER_ERROR for records with headers on 0.11.0. Kafka 4 "
+        "has no down-conversion any more (KIP-896)."
     )
     severity = Severity.LOW
     apis = frozenset({ApiKey.PRODUCE, ApiKey.FETCH})
@@ -117,7 +117,7 @@ class DownConversion(Rule):
                     f"client {flow.client}, which uses Fetch v{versions}: {words.volume(old.size)} in "
                     f"{words.counted(old.served.count, 'response')}.",
                     "Update this client, or let it use newer versions of the protocol. Until then the conversion "
-                    "costs the broker CPU and heap, and the client sees no record headers.",
+                    "costs the broker CPU and heap, and the client gets no record headers.",
                     old.served,
                     filter_text=f"{shown} and version < {_READS_BATCHES}",
                     certainty=Certainty.INFERRED,
@@ -159,6 +159,7 @@ def _advice(code: int) -> str:
             "message.downconversion.enable): update the client."
         )
     return (
-        "The broker failed as it turned records into an older format (0.11.0 does so with records that have headers) "
-        "or read its log: see its log, and update broker and client. Clients ask again at once, which is load."
+        "The broker failed to convert records to an older format (0.11.0 fails on records with headers) or to "
+        "read its log: check its log, and update broker and client. Clients ask again at once, which loads the "
+        "broker."
     )

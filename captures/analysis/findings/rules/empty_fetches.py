@@ -60,10 +60,10 @@ class EmptyFetches(Rule):
     name = "empty_fetches"
     title = "Fetches that return empty, or wait in vain"
     about = (
-        "A Fetch may wait at the broker until min_bytes are available or max_wait_ms is over (fetch.min.bytes, "
-        "fetch.max.wait.ms; DelayedFetch.scala). With a short wait, or min_bytes 0, an idle consumer asks over and "
-        "over: requests that cost client and broker and return nothing. With large min_bytes on a topic with little "
-        "traffic, every record waits until max_wait_ms is over."
+        "A Fetch waits at the broker until min_bytes are available or max_wait_ms is over (fetch.min.bytes, "
+        "fetch.max.wait.ms; DelayedFetch.scala). With a short wait, or min_bytes 0, an idle consumer asks over "
+        "and over: requests that cost client and broker and return nothing. With large min_bytes on a topic with "
+        "little traffic, every record waits until max_wait_ms is over."
     )
     severity = Severity.LOW
     key = Key.CLIENT
@@ -155,7 +155,7 @@ class EmptyFetches(Rule):
             f"up to {fetching.busiest.rate:,.0f} a second (fetch.max.wait.ms={fetching.max_wait}, "
             f"fetch.min.bytes={fetching.min_bytes}).",
             "Let the broker wait longer: fetch.max.wait.ms=500 (librdkafka: fetch.wait.max.ms) with fetch.min.bytes "
-            "of 1 or more; a poll with a short timeout does not need a short wait at the broker. A broker that "
+            "of 1 or more. A poll with a short timeout does not need a short wait at the broker. A broker that "
             "answers before the wait is over has news without records, or trouble with a partition.",
             fetching.empty,
             filter_text=f"api == Fetch and {of_client(line.client)} and broker == {quoted(line.broker)}"
@@ -169,7 +169,7 @@ class EmptyFetches(Rule):
             f"{words.counted(fetching.delayed.count, 'response')} with records, which were less than its "
             f"fetch.min.bytes ({words.volume(fetching.min_bytes)}).",
             "If delay matters more than the number of requests, lower fetch.min.bytes or fetch.max.wait.ms of this "
-            "consumer; else this is as intended.",
+            "consumer. Otherwise there is nothing to do.",
             fetching.delayed,
             filter_text=f"api == Fetch and {of_client(line.client)} and records > 0"
             f" and latency >= {round(fetching.max_wait * _MOST_OF_THE_WAIT)}ms",

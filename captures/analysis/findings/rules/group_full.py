@@ -13,8 +13,8 @@ class GroupFull(RefusedMembers):
     name = "group_full"
     title = "Groups that accept no more members"
     about = (
-        "A broker accepts group.max.size members in a classic group (KIP-389), group.consumer.max.size in a KIP-848 "
-        "group, and refuses more with GROUP_MAX_SIZE_REACHED."
+        "A broker accepts group.max.size members in a classic group (KIP-389) and group.consumer.max.size in a "
+        "KIP-848 group. It refuses more with GROUP_MAX_SIZE_REACHED."
     )
     codes = frozenset({ErrorCode.GROUP_MAX_SIZE_REACHED})
 
@@ -23,6 +23,6 @@ class GroupFull(RefusedMembers):
 
     def advice(self, code: int) -> str:
         return (
-            "Find out whether so many members are intended (or a consumer leak, or an autoscaler); if they are, raise "
-            "group.max.size or group.consumer.max.size of the brokers."
+            "Check whether so many members are intended, or come from a consumer leak or an autoscaler. If they are "
+            "intended, raise group.max.size or group.consumer.max.size of the brokers."
         )

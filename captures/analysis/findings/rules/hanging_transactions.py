@@ -25,10 +25,10 @@ from dissectors.error_codes import ErrorCode
 from dissectors.units import MS
 
 _ADVICE = (
-    "Find the producer (kafka-transactions.sh find-hanging, describe-producers), and why it neither commits nor "
-    "aborts: work inside the transaction that takes too long, or a process that died or hangs. A lower "
-    "transaction.timeout.ms lets the coordinator abort sooner; kafka-transactions.sh abort ends one that the "
-    "coordinator does not know."
+    "Find the producer (kafka-transactions.sh find-hanging, describe-producers), and why it neither commits "
+    "nor aborts: too much work in one transaction, or a process that died or hangs. With a lower "
+    "transaction.timeout.ms the coordinator aborts sooner; kafka-transactions.sh abort ends a transaction "
+    "that it does not know."
 )
 
 
@@ -93,14 +93,13 @@ class HangingTransactions(Rule):
     name = "hanging_transactions"
     title = "Transactions that hang"
     about = (
-        "An open transaction holds up every read_committed consumer of its partitions: they read only up to the last "
-        "stable offset, the first offset of an open transaction (KIP-98). The coordinator aborts "
-        "transactions that are open longer than transaction.timeout.ms, and then answers EndTxn with "
-        "INVALID_TXN_STATE (48) or fences the "
-        "producer. A transaction unknown to the coordinator stays open for ever (KIP-664, before KIP-890). "
-        "Detected here: producers that begin a transaction and do not end it, refused EndTxn requests, markers that "
-        "abort transactions open for too long, last stable offsets that do not move while there are records beyond "
-        "them, and DescribeTransactions responses."
+        "An open transaction holds up every read_committed consumer of its partitions: they read only up to the "
+        "last stable offset, the first offset of an open transaction (KIP-98). The coordinator aborts a "
+        "transaction that is open longer than transaction.timeout.ms, and then answers EndTxn with "
+        "INVALID_TXN_STATE (48) or fences the producer. A transaction unknown to the coordinator stays open "
+        "forever (KIP-664, before KIP-890). Detected by producers that begin a transaction and do not end it, "
+        "refused EndTxn requests, markers that abort transactions open for too long, last stable offsets that do "
+        "not move while records follow them, and DescribeTransactions responses."
     )
     apis = TRANSACTION_APIS | {ApiKey.FETCH, ApiKey.DESCRIBE_TRANSACTIONS}
     thresholds = (

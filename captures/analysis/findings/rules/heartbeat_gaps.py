@@ -15,6 +15,7 @@ from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, S
 from captures.analysis.findings.of_groups import NO_GROUPS, named
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit, times
 from captures.analysis.groups.calls import HEARTBEATS, group_of
+from captures.analysis.groups.vocabulary import Kind
 from captures.arrays import Bools
 from captures.exchanges import Exchange
 from captures.meaning import words
@@ -59,8 +60,10 @@ class _Late:
     :ivar longest: longest time between two, in ns
     :ivar share: percentage of the session timeout
     :ivar session: session timeout at that time, in ns
+    :ivar kind: kind of group
     """
 
+    kind: Kind
     seen: Occurrences = field(default_factory=Occurrences)
     clients: set[str] = field(default_factory=set)
     longest: int = 0
@@ -75,11 +78,11 @@ class HeartbeatGaps(Rule):
     effect_of = EffectOf.MEMBERS
     title = "Heartbeats that come close to the session timeout"
     about = (
-        "A coordinator removes a member that was silent for session.timeout.ms; every Heartbeat, JoinGroup, SyncGroup "
-        "and OffsetCommit of a classic member restarts that time (GroupCoordinator). Heartbeats are due every "
-        "heartbeat.interval.ms, a third of it by default. If a member comes close, a slightly longer pause the next "
-        "time causes a rebalance. The session timeout of the newer protocols (KIP-848, KIP-932, KIP-1071) is a broker "
-        "setting that is not on the wire."
+        "A coordinator removes a member that was silent for session.timeout.ms. Every Heartbeat, JoinGroup, "
+        "SyncGroup and OffsetCommit of a classic member restarts that time (GroupCoordinator). Heartbeats are due"
+        " every heartbeat.interval.ms, a third of it by default. If a member comes close, a slightly longer pause"
+        " causes a rebalance. The session timeout of the newer protocols (KIP-848, KIP-932, KIP-1071) is a broker"
+        " setting that is not on the wire."
     )
     severity = Severity.MEDIUM
     apis = frozenset({
@@ -171,12 +174,14 @@ class HeartbeatGaps(Rule):
             self._contacts.popitem(last=False)
 
     def _judge(self, key: tuple[str, str], contact: _LastContact, exchange: Exchange) -> None:
-        newer = exchange.api_key in HEARTBEATS
-        session = round(self.limit("session") * MS) if newer else contact.session
+        kind = Kind.CLASSIC
+        if exchange.api_key in HEARTBEATS:
+            kind = HEARTBEATS[exchange.api_key]
+        session = round(self.limit("session") * MS) if kind is not Kind.CLASSIC else contact.session
         gap = exchange.time - contact.time
         if session <= 0 or gap * 100 < session * self.limit("share") or gap > session * _MOST:
             return
-        late = self._late.setdefault(key[0], _Late())
+        late = self._late.setdefault(key[0], _Late(kind))
         if len(late.clients) < MOST_CLIENTS:
             late.clients.add(client_name(exchange))
         late.seen.note(exchange.number, exchange.time)
@@ -192,8 +197,7 @@ class HeartbeatGaps(Rule):
                 f"group {group}",
                 f"{named(late.clients)} sent nothing to group {words.line(group)} for up to {span(late.longest)}, "
                 f"{late.share:.0f}% of the session timeout ({span(late.session)}), {times(late.seen.count)}.",
-                "Look for pauses of that process (garbage collection, CPU limits) and a slow network; keep "
-                "heartbeat.interval.ms at a third of session.timeout.ms or less, or raise session.timeout.ms.",
+                _advice(late.kind),
                 late.seen,
                 group=group,
                 filter_text=of_group(group),
@@ -205,3 +209,13 @@ class HeartbeatGaps(Rule):
         if self._timeouts:
             return ""
         return "no JoinGroup of a member was captured, which would contain its session timeout"
+
+
+def _advice(kind: Kind) -> str:
+    # in the newer protocols, brokers set both
+    scope = "" if kind is Kind.CLASSIC else f"group.{kind}."
+    session = f"{scope}session.timeout.ms"
+    return (
+        "Look for pauses of that process (garbage collection, CPU limits) and a slow network. Keep "
+        f"{scope}heartbeat.interval.ms at a third of {session} or less, or raise {session}."
+    )

@@ -13,10 +13,11 @@ class InconsistentProtocols(RefusedMembers):
     name = "inconsistent_protocols"
     title = "Clients whose assignors do not match the group"
     about = (
-        "All members of a classic group have to support one assignor in common, and one protocol type; a "
-        "coordinator answers others with INCONSISTENT_GROUP_PROTOCOL. The Java consumer then ends; librdkafka retries "
-        "every few seconds. This happens if partition.assignment.strategy is changed in one step, if client libraries "
-        "with different defaults share a group, or if Connect or a schema registry uses the group of a consumer."
+        "All members of a classic group have to support one assignor in common, and one protocol type. The "
+        "coordinator refuses others with INCONSISTENT_GROUP_PROTOCOL: the Java consumer then ends, librdkafka "
+        "retries every few seconds. This happens if partition.assignment.strategy is changed in one step, if "
+        "client libraries with different defaults share a group, or if Connect or a schema registry uses the "
+        "group of a consumer."
     )
     codes = frozenset({ErrorCode.INCONSISTENT_GROUP_PROTOCOL})
 
@@ -29,6 +30,6 @@ class InconsistentProtocols(RefusedMembers):
 
     def advice(self, code: int) -> str:
         return (
-            "Give all members the same partition.assignment.strategy. To change it without downtime, first roll out "
-            "both the old and the new one, then the new one alone (KIP-429); or use another group.id."
+            "Give all members the same partition.assignment.strategy, or use another group.id. To change the strategy"
+            " without downtime, first roll out both the old and the new one, then the new one alone (KIP-429)."
         )

@@ -19,8 +19,8 @@ class InstanceConflicts(RefusedMembers):
     about = (
         "A static member (KIP-345) is known by its group.instance.id. If a second process uses the same one, a "
         "classic coordinator accepts it and refuses the first from then on (FENCED_INSTANCE_ID). A KIP-848 "
-        "coordinator refuses the second as long as the session of the first lasts (UNRELEASED_INSTANCE_ID), even if "
-        "the first has crashed and this is its successor."
+        "coordinator refuses the second until the session of the first ends (UNRELEASED_INSTANCE_ID), even if the"
+        " first has crashed and this is its successor."
     )
     codes = frozenset({ErrorCode.FENCED_INSTANCE_ID, _UNRELEASED})
     of_groups = True
@@ -76,6 +76,6 @@ class InstanceConflicts(RefusedMembers):
                 "until group.consumer.session.timeout.ms is over, or shorten that."
             )
         return (
-            "Give every process a group.instance.id of its own, such as the name of its pod, and let the old "
-            "process end before the new one begins."
+            "Give every process a group.instance.id of its own, such as the name of its pod, and let the old process "
+            "end before the new one starts."
         )

@@ -48,11 +48,11 @@ class IsrChanges(Rule):
     effect_of = EffectOf.BROKERS
     title = "Replicas out of sync"
     about = (
-        "A replica that has not caught up with its leader for replica.lag.time.max.ms (30 s), or whose broker is fenced"
-        " or stopped, leaves the in-sync replicas (ISR). Leaders inform the controller with AlterPartition (KIP-497), "
-        "controllers of ZooKeeper clusters inform brokers with LeaderAndIsr and UpdateMetadata, and clients see it in "
-        "Metadata. While the replica is out, the data has fewer copies, and with fewer than min.insync.replicas "
-        "nothing can be written with acks=all."
+        "A replica leaves the in-sync replicas (ISR) if it has not caught up with its leader for "
+        "replica.lag.time.max.ms (30 s), or if its broker is fenced or stopped. While it is out, the data has "
+        "fewer copies, and with fewer than min.insync.replicas nothing can be written with acks=all. Leaders "
+        "inform the controller with AlterPartition (KIP-497), controllers of ZooKeeper clusters inform brokers "
+        "with LeaderAndIsr and UpdateMetadata, and clients see it in Metadata."
     )
     severity = Severity.MEDIUM
     apis = frozenset({
@@ -65,7 +65,7 @@ class IsrChanges(Rule):
             "out",
             10_000,
             Unit.MILLISECONDS,
-            "time for which a replica is known to be out of sync without coming back; else low",
+            "time for which a replica is known to be out of sync without coming back; a shorter one is low",
         ),
     )
 
@@ -160,10 +160,9 @@ class IsrChanges(Rule):
             yield self.finding(
                 f"broker {broker}",
                 f"{text}.",
-                "Check whether the broker runs, is paused (garbage collection), or has slow disks or a slow network; "
-                "see the findings slow_followers and tcp_trouble if replication was captured. Replicas added by a "
-                "reassignment are missing until they have caught up. Otherwise, repair under-replicated partitions "
-                "first.",
+                "Check whether the broker runs, is paused (garbage collection), or has slow disks or a slow network. "
+                "If replication was captured, see the findings slow_followers and tcp_trouble. Replicas that a "
+                "reassignment adds are missing only until they have caught up.",
                 seen,
                 filter_text=f"{one_of('api', replica.apis)}{on_topics(name for name, _ in replica.left)}",
                 severity=self.severity

@@ -9,18 +9,23 @@ from captures.analysis.findings.of_groups import GroupRule, filter_of, subject_o
 from captures.analysis.findings.rule import Threshold, Unit
 from captures.analysis.groups.labels import Labels, partitions
 from captures.analysis.groups.model import GroupTimeline, Rebalance, Stop
+from captures.analysis.groups.vocabulary import Kind
 from captures.meaning import words
 from captures.time_format import span
 from dissectors.units import MS
 
-_FOR_CONSUMERS = (
-    "See what triggered these rebalances (kproxy groups). Use the cooperative sticky assignor or "
-    "group.protocol=consumer, so that only moving partitions stop. Let consumers leave the group when they end, and "
-    "use group.instance.id for restarts."
-)
+_LEAVE = "Find out what triggered these rebalances (kproxy groups). Let members leave the group when they end"
+_BY_KIND = {
+    Kind.CLASSIC: f"{_LEAVE}, and use group.instance.id for restarts. With the cooperative sticky assignor or "
+    "group.protocol=consumer, only the partitions that move stop.",
+    Kind.CONSUMER: f"{_LEAVE}, and use group.instance.id for restarts.",
+    Kind.SHARE: f"{_LEAVE}: the partitions of one that dies wait for group.share.session.timeout.ms, unless other "
+    "members have them too. With more members than partitions, several have each.",
+    Kind.STREAMS: f"{_LEAVE}. With standby replicas, tasks restore less of their state after they move.",
+}
 _FOR_WORKERS = (
-    "See why the worker was gone (kproxy groups). What it ran waits for scheduled.rebalance.max.delay.ms, also after "
-    "the worker is back: lower it if restarts are faster than that."
+    "Find out why the worker was gone (kproxy groups). What it ran waits for scheduled.rebalance.max.delay.ms, also "
+    "after the worker is back: lower that if restarts are faster."
 )
 
 
@@ -31,9 +36,9 @@ class LongStops(GroupRule):
     effect_of = EffectOf.MEMBERS
     title = "Partitions that no member consumed for a long time"
     about = (
-        "From the last Fetch of a partition's old owner to the first Fetch of its new owner, no member consumes it. "
-        "With the eager protocol this affects all partitions of the group in every rebalance, with the cooperative "
-        "one (KIP-429) and KIP-848 only those that move."
+        "From the last Fetch of a partition's old owner to the first Fetch of its new owner, no member consumes "
+        "it. With the eager protocol every rebalance stops all partitions of the group; with the cooperative one "
+        "(KIP-429) and KIP-848 only those that move."
     )
     severity = Severity.MEDIUM
     thresholds = (
@@ -75,12 +80,18 @@ class LongStops(GroupRule):
             f"No {who} of group {words.line(timeline.group)} {did} {places} for up to {span(longest.duration)} "
             f"because of {_rebalances(len(rebalances), worst)}"
             f"{f', and some are still not {done}' if open_ else ''}.",
-            _FOR_WORKERS if timeline.of_workers else _FOR_CONSUMERS,
+            _advice(timeline),
             seen,
             filter_text=filter_of(timeline, rebalances.values()),
             severity=Severity.HIGH if longest.duration >= self.limit("grave") * MS else Severity.MEDIUM,
             certainty=worst.certainty,
         )
+
+
+def _advice(timeline: GroupTimeline) -> str:
+    if timeline.of_workers:
+        return _FOR_WORKERS
+    return _BY_KIND[Kind.STREAMS if timeline.of_streams else timeline.kind]
 
 
 def _rebalances(count: int, worst: Rebalance) -> str:

@@ -25,8 +25,8 @@ class MembersWithoutPartitions(AssignmentRule):
     effect_of = EffectOf.MEMBERS
     title = "Members without partitions"
     about = (
-        "Only one member of a group consumes a partition at a time, so members beyond the number of partitions are "
-        "idle. They may be an intended reserve, but they do not make the group faster."
+        "Only one member of a group consumes a partition at a time, so members beyond the number of partitions "
+        "are idle. They may be a reserve, but they do not make the group faster."
     )
     severity = Severity.LOW
     thresholds = (Threshold("rest", 5_000, Unit.MILLISECONDS, "how long the group has to be stable"),)

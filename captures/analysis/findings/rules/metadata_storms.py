@@ -57,10 +57,10 @@ class MetadataStorms(Rule):
     effect_of = EffectOf.BROKERS
     title = "Too many metadata requests"
     about = (
-        "Clients ask for metadata when they start, when a leader has moved, and every metadata.max.age.ms (5 min). A "
-        "client that asks all the time has too short an expiry, is stuck, or asks again for each piece of work. In a "
-        "large cluster such a response has megabytes. Failing requests belong to request_storms, and clients that are "
-        "constantly recreated to connection_churn; neither counts here."
+        "A client asks for metadata when it starts, when a leader has moved, and every metadata.max.age.ms (5 "
+        "min). One that asks all the time has too short an expiry, is stuck, or asks for each piece of work. In a"
+        " large cluster each response has megabytes. Failing requests belong to request_storms, and clients that "
+        "are constantly created anew to connection_churn; neither counts here."
     )
     severity = Severity.MEDIUM
     key = Key.CLIENT
@@ -94,8 +94,8 @@ class MetadataStorms(Rule):
             yield self.finding(
                 f"client {client}, host {host}",
                 f"{text}.",
-                "Reuse producers and consumers instead of creating new ones, leave metadata.max.age.ms"
-                " (topic.metadata.refresh.interval.ms) as it is by default, and ask only for the topics in use.",
+                "Reuse producers and consumers instead of creating new ones. Leave metadata.max.age.ms "
+                "(topic.metadata.refresh.interval.ms) at its default, and ask only for the topics in use.",
                 seen,
                 filter_text=f"api in {{Metadata, DescribeTopicPartitions}} and not error and {of_client(client)}"
                 f" and client.host == {quoted(host)}",

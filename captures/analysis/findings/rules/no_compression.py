@@ -47,10 +47,10 @@ class NoCompression(Rule):
     needs = Lack.RECORDS
     title = "Data without compression"
     about = (
-        "A producer sends much data uncompressed that would compress well. Compression saves network on the way to the "
-        "leader, to every follower and to every consumer, and disk on all replicas; brokers store batches as they "
-        "arrive (compression.type=producer). The saving is measured with zstd on a sample: the first 16 requests of a "
-        "client and topic, then ever fewer. lz4 saves somewhat less, and costs less."
+        "A producer sends much data uncompressed that would compress well. Compression saves network on the way "
+        "to the leader, to every follower and to every consumer, and disk on all replicas; brokers store batches "
+        "as they arrive (compression.type=producer). The saving is measured with zstd on a sample: the first 16 "
+        "requests of a client and topic, then ever fewer. lz4 saves a little less, and costs less."
     )
     severity = Severity.LOW
     key = Key.CLIENT
@@ -110,8 +110,8 @@ class NoCompression(Rule):
                 f"client {flow.client}, topic {flow.topic}",
                 f"Client {flow.client} sent {words.volume(plain.size)} to {flow.topic} uncompressed; zstd would "
                 f"have saved about {saving:.0f}%.",
-                "Set compression.type=zstd or lz4 on the producer (zstd needs brokers and consumers from 2.1 on). "
-                "Larger batches (linger.ms, batch.size) compress better.",
+                "Set compression.type of the producer to zstd (brokers and consumers from 2.1 on) or lz4. Larger "
+                "batches (linger.ms, batch.size) compress better.",
                 plain.seen,
                 filter_text=f"api == Produce and {of_client(flow.client)} and {of_topic(flow.topic)} and codec == none",
             )

@@ -50,10 +50,10 @@ class NotEnoughReplicas(Rule):
     effect_of = EffectOf.BROKERS
     title = "Too few replicas in sync to write"
     about = (
-        "With acks=all a leader takes records only while at least min.insync.replicas replicas are in sync"
-        " (Partition.appendRecordsToLeader). NOT_ENOUGH_REPLICAS means that nothing was written. "
-        "NOT_ENOUGH_REPLICAS_AFTER_APPEND means that the batch was written, but too few replicas had it in time: the "
-        "producer sends it again, and without idempotence the records are duplicated."
+        "With acks=all a leader accepts records only while at least min.insync.replicas replicas are in sync "
+        "(Partition.appendRecordsToLeader). After NOT_ENOUGH_REPLICAS nothing was written. After "
+        "NOT_ENOUGH_REPLICAS_AFTER_APPEND the batch was written, but too few replicas had it in time: the "
+        "producer sends it again, and without idempotence its records are duplicated."
     )
     severity = Severity.HIGH
     apis = frozenset({ApiKey.PRODUCE})
@@ -104,9 +104,9 @@ class NotEnoughReplicas(Rule):
                 f"topic {name}",
                 f"Produce to {name} was refused {times(seen.count)} because too few replicas are in sync"
                 f" ({error_names(refused.codes)}), from {some_of(refused.clients)}{ending}.{doubled}",
-                "See which replicas are out of sync, and bring their brokers back (finding isr_changes,"
-                " kafka-topics --describe --under-min-isr-partitions). The topic's min.insync.replicas must not be"
-                " greater than its replication factor, and to survive the loss of a broker must be less.",
+                "Bring back the brokers whose replicas are out of sync (finding isr_changes, kafka-topics --describe "
+                "--under-min-isr-partitions). The topic's min.insync.replicas must not be greater than its replication "
+                "factor; to survive the loss of a broker, it has to be less.",
                 seen,
                 filter_text=f"{with_errors(refused.codes)}{on_topics([name])}",
                 severity=Severity.MEDIUM if went_on else self.severity,

@@ -57,10 +57,10 @@ class OldMessageFormats(Rule):
     needs = Lack.RECORDS
     title = "Old message formats"
     about = (
-        "Messages of magic 0 (before 0.10) and magic 1 (0.10) know neither record headers nor idempotence nor "
-        "transactions, magic 0 not even timestamps. Producers that speak Produce before v3 send them, consumers that "
-        "speak Fetch before v4 get them. Kafka 4 neither accepts nor creates them (KIP-724, KIP-896), but returns "
-        "those that are still in its logs."
+        "Messages of magic 0 (before 0.10) and magic 1 (0.10) have no record headers, no idempotence and no "
+        "transactions; magic 0 has not even timestamps. Producers that use Produce before v3 send them, consumers"
+        " that use Fetch before v4 get them. Kafka 4 neither accepts nor creates them (KIP-724, KIP-896), but "
+        "returns those that are still in its logs."
     )
     severity = Severity.LOW
     apis = frozenset({ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.API_VERSIONS})
@@ -130,13 +130,13 @@ _MEANINGS = {
     _Why.SPOKEN: (
         "with {}",
         (
-            "Update the clients or let them use newer versions (librdkafka: api.version.request=true, kafka-python: no "
-            "api_version, sarama: Config.Version): Kafka 4 refuses these requests (finding refused_by_kafka_4)."
+            "Update the clients, or let them use newer versions (librdkafka: api.version.request=true, kafka-python: "
+            "no api_version, sarama: Config.Version): Kafka 4 refuses these requests (finding refused_by_kafka_4)."
         ),
     ),
     _Why.OLD_BROKER: (
         "with {}: the broker knows no newer version",
-        "No action is needed as long as the brokers are old; from 0.11 on they store messages of magic 2.",
+        "Nothing to do while the brokers are old; from 0.11 on they store messages of magic 2.",
     ),
     _Why.STORED: (
         "with {}: the log contains them",

@@ -21,8 +21,8 @@ class OtherProtocols(Rule):
     needs = Lack.PACKETS
     title = "Connections that are not Kafka"
     about = (
-        "Something speaks HTTP, or another protocol, to a broker's port: health checks, monitoring or scanners. Brokers"
-        " read the first four bytes as the size of a request and close the connection."
+        "Something sends HTTP, or another protocol, to a broker's port: a health check, monitoring or a scanner. "
+        "The broker reads the first four bytes as the size of a request and closes the connection."
     )
     severity = Severity.LOW
     key = Key.CAPTURE
@@ -41,8 +41,8 @@ class OtherProtocols(Rule):
             yield self.finding(
                 f"client {client}, broker {broker}, {protocol}",
                 f"{client} sent non-Kafka data to {broker} {times(alike.seen.count)}: {example}.",
-                "Identify the sender. A health check should just open and close a connection, or use the Kafka "
-                "protocol; keep port scanners out.",
+                "Identify the sender. Let a health check just open and close a connection, or use the Kafka protocol. "
+                "Keep port scanners out.",
                 alike.seen,
                 connections=alike.connections[:_SHOWN],
             )

@@ -84,10 +84,10 @@ class PositionsReset(Rule):
     title = "Positions reset backward or forward"
     about = (
         "A consumer without a usable position asks ListOffsets for one, as auto.offset.reset says, and continues "
-        "there: after OFFSET_OUT_OF_RANGE (its offset was removed by retention, or lies beyond the end), or because "
-        "its group has no committed offset (OffsetFetch answers -1: a new group, a new partition, or offsets that "
-        "expired by offsets.retention.minutes). latest skips records, earliest reads processed records again. "
-        "Reported only if the consumer then fetches from there."
+        "there. It has none after OFFSET_OUT_OF_RANGE (retention removed its offset, or it lies beyond the end), "
+        "or if its group has no committed offset (OffsetFetch answers -1: a new group, a new partition, or "
+        "offsets that expired by offsets.retention.minutes). latest skips records, earliest reads processed "
+        "records again. Reported only if the consumer then fetches from there."
     )
     severity = Severity.HIGH
     apis = frozenset(
@@ -145,8 +145,8 @@ class PositionsReset(Rule):
                 f"client {client}, topic {topic}, no new position",
                 f"Client {client} asked for an offset of {topic} that does not exist (OFFSET_OUT_OF_RANGE: "
                 f"{example}), and has not continued from another.",
-                "With auto.offset.reset=none the application has to seek itself. Check whether retention removed "
-                "unread records, or the topic was recreated.",
+                "With auto.offset.reset=none the application has to seek by itself. Check whether retention removed "
+                "unread records, or the topic was created again.",
                 seen,
                 filter_text=f"api in {{Fetch, ListOffsets}} and {of_client(client)} and {of_topic(topic)}",
                 severity=Severity.MEDIUM,
@@ -197,15 +197,16 @@ _ENDS = {
 }
 _ADVICE = {
     Why.OUT_OF_RANGE: "Make retention (retention.ms, retention.bytes) longer than the longest lag or outage of this "
-    "consumer, and watch its lag. An offset beyond the end shows that the topic was recreated, or lost records "
-    "(unclean leader election). auto.offset.reset=none makes it stop instead.",
-    Why.NO_COMMIT: "Normal for a new group. For an existing group, its offsets have expired "
+    "consumer, and watch its lag. An offset beyond the end shows that the topic was created again, "
+    "or lost records (unclean leader election). With auto.offset.reset=none the consumer stops "
+    "instead.",
+    Why.NO_COMMIT: "Nothing to do for a new group. The offsets of an existing one have expired "
     "(offsets.retention.minutes) or were deleted, or group.id was changed.",
-    Why.LOST_COMMIT: "The committed offset was there before: the group was deleted, or its offsets were, or they "
-    "expired (offsets.retention.minutes), or the topic was recreated.",
-    Why.SOME_COMMITS: "Nothing was committed for these partitions: nothing was consumed from them yet, they were "
-    "added, or their offsets have expired (offsets.retention.minutes). auto.offset.reset=latest skips records that "
-    "arrived meanwhile; earliest or by_duration (KIP-1106) does not.",
-    Why.NEW_PARTITION: "New partitions contain records before consumers know of the partitions: "
-    "auto.offset.reset=latest skips these; earliest or by_duration (KIP-1106) does not.",
+    Why.LOST_COMMIT: "The offset had been committed before: the group or its offsets were deleted, the offsets expired "
+    "(offsets.retention.minutes), or the topic was created again.",
+    Why.SOME_COMMITS: "Nothing was committed for these partitions: they were not consumed yet, they are new, or their"
+    " offsets have expired (offsets.retention.minutes). auto.offset.reset=latest skips records that"
+    " arrived meanwhile; earliest or by_duration (KIP-1106) does not.",
+    Why.NEW_PARTITION: "New partitions get records before consumers know of the partitions. auto.offset.reset=latest "
+    "skips these; earliest or by_duration (KIP-1106) does not.",
 }

@@ -58,12 +58,13 @@ class ProducerFenced(Rule):
     name = "producer_fenced"
     title = "Fenced producers"
     about = (
-        "Brokers refuse requests of a producer with an old epoch: PRODUCER_FENCED (90, KIP-588), "
-        "INVALID_PRODUCER_EPOCH (47). The epoch rises when another producer starts with the same transactional.id "
-        "(InitProducerId), which is how a restarted instance shuts out the one it replaces (KIP-98), and when the "
-        "coordinator aborts a transaction that is open longer than transaction.timeout.ms. Two instances with one ID "
-        "that fence each other in turn are a configuration error. INVALID_PRODUCER_ID_MAPPING (49) means that the "
-        "coordinator has forgotten the ID (transactional.id.expiration.ms)."
+        "A broker refuses requests of a producer with an old epoch: PRODUCER_FENCED (90, KIP-588), "
+        "INVALID_PRODUCER_EPOCH (47). The epoch rises when another producer starts with the same transactional.id"
+        " (InitProducerId): that is how a restarted instance shuts out the one it replaces (KIP-98). It also "
+        "rises when the coordinator aborts a transaction that is open longer than transaction.timeout.ms. Two "
+        "instances with one ID that fence each other in turn are a configuration error. "
+        "INVALID_PRODUCER_ID_MAPPING (49) means that the coordinator has forgotten the ID "
+        "(transactional.id.expiration.ms)."
     )
     apis = TRANSACTION_APIS
 
@@ -135,8 +136,8 @@ def _explained(who: _Who, shut: _Shut) -> tuple[str, str, Certainty]:
         return (
             "the coordinator does not know the producer ID of this transactional ID any more",
             (
-                "The transactional ID was not used for transactional.id.expiration.ms (7 days unless set), or its "
-                "state was lost: recreate the producer, or raise the setting."
+                "Create the producer anew. Its transactional ID was not used for transactional.id.expiration.ms (7 "
+                "days by default): raise that, unless the state was lost in another way."
             ),
             Certainty.OBSERVED,
         )
@@ -148,8 +149,9 @@ def _explained(who: _Who, shut: _Shut) -> tuple[str, str, Certainty]:
                 f"{shut.rival.epoch})"
             ),
             (
-                "Fine if an instance was replaced, or an admin fenced it on purpose. If both should run, give each "
-                "its own transactional.id. The fenced producer has to be closed; its open transaction was aborted."
+                "Nothing to do if an instance was replaced, or an administrator fenced it. If both should run, give "
+                "each its own transactional.id. The fenced producer has to be closed; its open transaction was "
+                "aborted."
             ),
             Certainty.OBSERVED,
         )
@@ -160,8 +162,8 @@ def _explained(who: _Who, shut: _Shut) -> tuple[str, str, Certainty]:
                 f"transaction.timeout.ms ({span(shut.timeout)}), and the coordinator aborted it"
             ),
             (
-                "Commit more often, or raise transaction.timeout.ms (at most transaction.max.timeout.ms of the "
-                "brokers). The transaction was aborted, and its work has to be done again."
+                "The transaction was aborted, and its work has to be done again. Commit more often, or raise "
+                "transaction.timeout.ms (at most transaction.max.timeout.ms of the brokers)."
             ),
             Certainty.INFERRED,
         )

@@ -16,20 +16,21 @@ from captures.time_format import span
 from dissectors.units import MS
 
 _ADVICE = {
-    Trigger.MEMBER_JOINED: "Find out why clients keep joining: a client that crashes and restarts, one that creates a "
-    "new consumer for each task, or an autoscaler. group.instance.id (KIP-345) avoids "
-    "rebalances on restarts.",
-    Trigger.MEMBER_LEFT: "Find out why clients keep closing their consumers: short-lived consumers, restarts, an "
-    "autoscaler. group.instance.id (KIP-345) avoids rebalances on restarts.",
-    Trigger.SESSION_TIMEOUT: "Find out why heartbeats stop (see session_timeouts), or raise session.timeout.ms.",
+    Trigger.MEMBER_JOINED: "Find out why clients keep joining: one crashes and restarts, one creates a consumer for "
+    "each task, or an autoscaler adds them.",
+    Trigger.MEMBER_LEFT: "Find out why clients keep closing their consumers: they are short-lived, they are restarted, "
+    "or an autoscaler removes them.",
+    Trigger.SESSION_TIMEOUT: "Find out why heartbeats stop (finding session_timeouts), or raise session.timeout.ms.",
     Trigger.MAX_POLL_EXCEEDED: "Let each poll return less (max.poll.records), process faster or in another thread, "
     "or raise max.poll.interval.ms above the longest time that one batch takes.",
-    Trigger.REBALANCE_TIMEOUT: "Raise max.poll.interval.ms, which is the time that members have to join, or let "
-    "them poll more often.",
-    Trigger.SUBSCRIPTION_CHANGED: "Let all members subscribe to the same topics, once, not with each poll.",
+    Trigger.REBALANCE_TIMEOUT: "Let members poll more often, or raise max.poll.interval.ms, which is the time that "
+    "they have to join.",
+    Trigger.SUBSCRIPTION_CHANGED: "Let all members subscribe to the same topics, and only once instead of with each "
+    "poll.",
     Trigger.PARTITIONS_CHANGED: "Find out who keeps adding partitions, or topics that match the subscription.",
     Trigger.INSTANCE_FENCED: "Give every process a group.instance.id of its own.",
 }
+_STATIC = " group.instance.id (KIP-345) avoids rebalances on restarts."
 _OTHER_ADVICE = "Look at the rebalances one by one: kproxy groups shows what triggered each."
 
 
@@ -40,9 +41,9 @@ class RebalanceStorm(GroupRule):
     effect_of = EffectOf.MEMBERS
     title = "Repeated rebalances for one cause"
     about = (
-        "Each rebalance takes partitions away from members, and for a time no member consumes them; with the eager "
-        "protocol all members stop (KIP-429). Several rebalances with the same cause are one problem: a process that "
-        "crashes and comes back, a poll loop that is too slow, a subscription that flaps."
+        "Each rebalance takes partitions away from members, and for a time no member consumes them; with the "
+        "eager protocol all members stop (KIP-429). Several rebalances with one cause are one problem: a process "
+        "that crashes and comes back, a poll loop that is too slow, a subscription that flaps."
     )
     severity = Severity.HIGH
     thresholds = (
@@ -54,7 +55,12 @@ class RebalanceStorm(GroupRule):
             Unit.MILLISECONDS,
             "mean time from one to the next, below which the severity is high instead of medium",
         ),
-        Threshold("busy", 10, Unit.PERCENT, "share of the time spent in them, above which it is"),
+        Threshold(
+            "busy",
+            10,
+            Unit.PERCENT,
+            "share of the time spent in rebalances, above which the severity is high",
+        ),
     )
 
     def of_group(self, timeline: GroupTimeline, labels: Labels) -> Iterator[Finding]:
@@ -79,12 +85,17 @@ class RebalanceStorm(GroupRule):
             f"{subject_of(timeline)}, {trigger}{f' of {who}' if who else ''}",
             f"Group {group} rebalanced {len(every)} times within {span(took)} for one cause: "
             f"{trigger.phrase}{blame}; {busy:.0%} of that time it was rebalancing.",
-            _ADVICE.get(trigger, _OTHER_ADVICE),
+            _advice(timeline, trigger),
             seen_of(every),
             filter_text=filter_of(timeline, every),
             severity=Severity.HIGH if grave and Trait.ON_PURPOSE not in trigger.traits else Severity.MEDIUM,
             certainty=least_sure([each.certainty for each in every]),
         )
+
+
+def _advice(timeline: GroupTimeline, trigger: Trigger) -> str:
+    restarts = trigger in (Trigger.MEMBER_JOINED, Trigger.MEMBER_LEFT) and timeline.may_be_static
+    return _ADVICE.get(trigger, _OTHER_ADVICE) + (_STATIC if restarts else "")
 
 
 def _who(storm: list[Rebalance]) -> str:

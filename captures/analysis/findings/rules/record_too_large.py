@@ -48,11 +48,11 @@ class RecordTooLarge(Rule):
     name = "record_too_large"
     title = "Records that are too large for the broker"
     about = (
-        "The broker answered a Produce with MESSAGE_TOO_LARGE (10): a batch is larger than max.message.bytes of the "
-        "topic (message.max.bytes of the broker), counted compressed. The Java producer splits such a batch and sends "
-        "its parts (Sender.java, KIP-126), other clients fail all its records. A single record cannot be split: it is "
-        "not written, and the application gets RecordTooLargeException. RECORD_LIST_TOO_LARGE (18) says that a batch "
-        "is larger than segment.bytes."
+        "The broker refused a Produce with MESSAGE_TOO_LARGE (10): a batch, as compressed, is larger than "
+        "max.message.bytes of the topic (message.max.bytes of the broker). The Java producer splits such a batch "
+        "and sends its parts (Sender.java, KIP-126); other clients fail all its records. A single record cannot "
+        "be split: it is not written, and the application gets RecordTooLargeException. RECORD_LIST_TOO_LARGE "
+        "(18) means that a batch is larger than segment.bytes."
     )
     severity = Severity.HIGH
     key = Key.CLIENT
@@ -94,9 +94,9 @@ class RecordTooLarge(Rule):
                     f"{'is' if found.single.count == 1 else 'are'} too large for the broker ({names}, up to "
                     f"{words.volume(found.largest)}) and "
                     f"{'was' if found.single.count == 1 else 'were'} not written.",
-                    "Make the records smaller (store large values elsewhere and send a reference; compress: the "
-                    "compressed size counts), or raise max.message.bytes of the topic together with the producer's "
-                    "max.request.size, and the consumers' max.partition.fetch.bytes for clients older than 0.10.1.",
+                    "Make the records smaller: compress them, because the compressed size counts, or store large "
+                    "values elsewhere and send a reference. Or raise max.message.bytes of the topic together with the"
+                    " producer's max.request.size, and max.partition.fetch.bytes of consumers older than 0.10.1.",
                     found.single,
                     filter_text=shown,
                 )

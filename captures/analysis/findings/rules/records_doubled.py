@@ -23,9 +23,9 @@ class RecordsDoubled(GroupRule):
     effect_of = EffectOf.MEMBERS
     title = "Records processed twice after rebalances"
     about = (
-        "The next owner of a partition starts at the committed offset. Records that the previous owner had fetched "
-        "beyond it are fetched again, and processed twice unless the application prevents it (at-least-once "
-        "delivery). How many of them had really been processed is not on the wire."
+        "The next owner of a partition starts at the committed offset. Records that the previous owner had "
+        "fetched beyond it are fetched again, and processed twice unless the application prevents that "
+        "(at-least-once delivery). How many of them had really been processed is not on the wire."
     )
     severity = Severity.MEDIUM
     thresholds = (
@@ -52,8 +52,8 @@ class RecordsDoubled(GroupRule):
             f"Group {words.line(timeline.group)} fetched {words.counted(total, 'offset')} of "
             f"{partitions({refetched.place for _, refetched in found})} again after rebalances "
             f"({words.listed(causes)}): records that were processed but not committed are processed twice.",
-            "Commit processed records before partitions are revoked (onPartitionsRevoked; close() does so), commit "
-            "more often, and make processing idempotent, or use transactions.",
+            "Commit processed records before partitions are revoked (in onPartitionsRevoked; close() does so), and "
+            "commit more often. Make processing idempotent, or use transactions.",
             seen,
             filter_text=f"api in {{Fetch, ShareFetch}} and {one_of('topic', topics)}",
             severity=self._how_grave(total),

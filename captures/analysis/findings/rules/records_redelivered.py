@@ -61,8 +61,8 @@ class _RedeliveryCause(Enum):
         "records that were released",
         "{names} released {records}: share group {group} delivered {them} again{often}.",
         (
-            "Check its log for why it does not process them. After group.share.delivery.count.limit deliveries (5 by "
-            "default) a record is given up."
+            "Check its log for why it does not process them. A record is given up after "
+            "group.share.delivery.count.limit deliveries (5 by default)."
         ),
     )
     UNKNOWN = (
@@ -140,11 +140,11 @@ class RecordsRedelivered(Rule):
     name = "records_redelivered"
     title = "Records that a share group delivers again"
     about = (
-        "A member of a share group (KIP-932) gets records under an acquisition lock. The broker delivers them to "
-        "another member if the lock runs out before they are acknowledged (group.share.record.lock.duration.ms), if "
-        "the member releases them, or if its connection ends. The response says how often records were delivered "
-        "(delivery_count), and the broker refuses an acknowledgment that comes too late with INVALID_RECORD_STATE. "
-        "Such records are processed twice if the first member processed them, only later."
+        "A member of a share group (KIP-932) gets records under an acquisition lock. The broker delivers them "
+        "again if the lock runs out before they are acknowledged (group.share.record.lock.duration.ms), if the "
+        "member releases them, or if its connection ends. If the first member still processes them, they are "
+        "processed twice. The response says how often records were delivered (delivery_count), and the broker "
+        "refuses an acknowledgment that comes too late with INVALID_RECORD_STATE."
     )
     apis = _SHARES
     effect_of = EffectOf.MEMBERS

@@ -37,10 +37,10 @@ class RefusedByKafka4(Rule):
     name = "refused_by_kafka_4"
     title = "Clients that Kafka 4 refuses"
     about = (
-        "Brokers of Kafka 4.0 and later do not know versions from before Kafka 2.1 (KIP-896): Produce before 3, Fetch "
-        "before 4 and so on. For the sake of old librdkafka clients they announce Produce from 0 on, but close the "
-        "connection on versions before 3. The finding shows what clients use now. Clients that ask for the broker's "
-        "versions, and are offered nothing newer, are reported as info."
+        "Brokers of Kafka 4.0 and later do not know versions from before Kafka 2.1 (KIP-896): Produce before 3, "
+        "Fetch before 4 and so on. For old librdkafka clients they announce Produce from 0 on, but close the "
+        "connection on versions before 3. The finding shows the versions in use. Clients that ask for the "
+        "broker's versions, and are offered nothing newer, are reported as info."
     )
     severity = Severity.LOW
     apis = None
@@ -96,9 +96,9 @@ class RefusedByKafka4(Rule):
         return self.finding(
             f"client {client}",
             f"{text}.",
-            "Update the client before the brokers: to the Java client 2.1 or later, librdkafka 1.8.2 or later, or any "
-            "client that speaks the protocol of Kafka 2.1. Remove settings that pin an old version"
-            " (broker.version.fallback, api_version, config.Version).",
+            "Update the client before the brokers: to the Java client 2.1 or later, librdkafka 1.8.2 or later, or any"
+            " client that knows the protocol of Kafka 2.1. Remove settings that pin an old version "
+            "(broker.version.fallback, api_version, config.Version).",
             old.seen,
             filter_text=f"{_conditions(old.versions)} and {of_client(client)}",
             severity=Severity.HIGH if refusing else self.severity,
@@ -114,8 +114,8 @@ class RefusedByKafka4(Rule):
             f"{some_of(held_down)} {use} versions that brokers of Kafka 4.0 and later do not know, as"
             f" {some_of(map(self.scene.capture.names.shown, brokers))} {know} no newer ones"
             f" ({some_of(sorted(apis))}); {ask} brokers for their versions, and may use newer ones elsewhere.",
-            "No action is needed for these clients as long as the brokers are old. A broker of 2.1 or later would "
-            "show whether they can use newer versions.",
+            "Nothing to do for these clients while the brokers are old. A broker of 2.1 or later would show whether "
+            "they can use newer versions.",
             together(old.seen for old in held_down.values()),
             filter_text=_conditions(apis),
             severity=Severity.INFO,

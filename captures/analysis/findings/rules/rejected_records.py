@@ -22,26 +22,26 @@ from dissectors.error_codes import ErrorCode, error_name
 
 _ADVICE: dict[int, str] = {
     ErrorCode.CORRUPT_MESSAGE: (
-        "The checksum is right, so the broker refuses the content: a topic with cleanup.policy=compact needs a key in "
-        "every record (brokers before 2.4 report it this way), and a batch has to have as many records as it "
-        "announces. See the broker's log."
+        "The checksum is right, so the broker refuses the content: a topic with cleanup.policy=compact needs a "
+        "key in every record (brokers before 2.4 report it this way), and a batch has to have as many records as "
+        "it announces. Check the broker's log."
     ),
     ErrorCode.INVALID_TIMESTAMP: (
-        "The timestamps are outside the range that the topic allows: message.timestamp.before.max.ms and "
-        "message.timestamp.after.max.ms (before 3.6 message.timestamp.difference.max.ms). Correct the clocks, or do "
-        "not take timestamps from the data."
+        "The timestamps are outside the range that the topic allows (message.timestamp.before.max.ms and "
+        "message.timestamp.after.max.ms, before 3.6 message.timestamp.difference.max.ms). Correct the clocks, or "
+        "do not take timestamps from the data."
     ),
     ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT: (
-        "The topic is stored in an old message format (message.format.version) that lacks a feature the client uses, "
-        "such as headers, transactions or idempotence."
+        "The topic is stored in an old message format that lacks a feature of the client, such as headers, "
+        "transactions or idempotence: raise message.format.version, or do without the feature."
     ),
     ErrorCode.UNSUPPORTED_COMPRESSION_TYPE: (
-        "The topic or the request version does not allow the codec (zstd needs Produce v7, so Kafka 2.1): use "
-        "another compression.type."
+        "Use another compression.type: the topic or the request version does not allow this codec (zstd needs "
+        "Produce v7, so Kafka 2.1)."
     ),
     ErrorCode.INVALID_RECORD: (
         "A record breaks a rule of the topic: cleanup.policy=compact needs keys, and timestamps and offsets in a "
-        "batch have to be in order. The answer names the records (KIP-467)."
+        "batch have to be in order. The response names the records (KIP-467)."
     ),
 }
 
@@ -58,10 +58,10 @@ class RejectedRecords(Rule):
     name = "rejected_records"
     title = "Records that the broker refuses"
     about = (
-        "The broker answered a Produce with an error that a retry cannot fix: INVALID_RECORD (87), "
+        "The broker refused a Produce with an error that a retry cannot fix: INVALID_RECORD (87), "
         "INVALID_TIMESTAMP (32), CORRUPT_MESSAGE (2) with a correct checksum, UNSUPPORTED_COMPRESSION_TYPE (76), "
-        "UNSUPPORTED_FOR_MESSAGE_FORMAT (43). Since KIP-467 the response names the records. The whole batch was "
-        "rejected."
+        "UNSUPPORTED_FOR_MESSAGE_FORMAT (43). Nothing of the batch was written. Since KIP-467 the response names "
+        "the records."
     )
     severity = Severity.HIGH
     key = Key.CLIENT

@@ -71,11 +71,11 @@ class RequestStorms(Rule):
     effect_of = EffectOf.BROKERS
     title = "Requests repeated without a pause"
     about = (
-        "A client sends a request, gets an error or nothing, and asks again at once. Known cases: the Java consumer "
-        "that fetches from a deleted topic; librdkafka that requests metadata for an invalid topic name; Java's admin "
-        "client that asks for a topic it may not describe; consumers that get empty answers at once, from a leader "
-        "whose follower has just died, or from a broker that ignores fetch.max.wait.ms; and a 0.11 broker that cannot "
-        "down-convert records with headers. Each can keep a broker core busy."
+        "A client sends a request, gets an error or nothing, and asks again at once. Each can keep a broker core "
+        "busy. Known cases: the Java consumer that fetches from a deleted topic; librdkafka that requests "
+        "metadata for an invalid topic name; Java's admin client that asks for a topic it may not describe; "
+        "consumers that get empty responses at once, from a leader whose follower has just died, or from a broker"
+        " that ignores fetch.max.wait.ms; and a 0.11 broker that cannot down-convert records with headers."
     )
     severity = Severity.HIGH
     key = Key.CLIENT
@@ -172,15 +172,15 @@ def _advice(codes: set[int], api: str) -> str:
         ErrorCode.UNKNOWN_TOPIC_ID,
     }:
         return (
-            "Correct or remove the topic that does not exist (or create it), and restart the client. Newer clients "
-            "pause between attempts (retry.backoff.ms)."
+            "Correct the name of the topic in the client's configuration, remove it there, or create the topic; then "
+            "restart the client. Newer clients pause between attempts (retry.backoff.ms)."
         )
     if codes & {
         ErrorCode.TOPIC_AUTHORIZATION_FAILED,
         ErrorCode.GROUP_AUTHORIZATION_FAILED,
         ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
     }:
-        return "Grant what is missing, or stop the client: it will not give up by itself."
+        return "Grant the missing permission, or stop the client: it will not give up by itself."
     if api in ("Fetch", "ShareFetch") and not codes:
         return (
             "Find out why the broker does not wait for fetch.min.bytes or fetch.max.wait.ms: a dead follower that is "
@@ -188,9 +188,10 @@ def _advice(codes: set[int], api: str) -> str:
         )
     if codes & {ErrorCode.UNKNOWN_SERVER_ERROR}:
         return (
-            "See the broker's log for what failed there. With 0.11 and old consumers it is the conversion of records "
-            "with headers: update the client or the broker."
+            "Check the broker's log for what failed. With 0.11 and old consumers it is the conversion of records with"
+            " headers: update the client or the broker."
         )
     return (
-        "See what the error means, and set retry.backoff.ms and retry.backoff.max.ms of the client (KIP-580)."
+        "Find out what the error means, and set retry.backoff.ms and retry.backoff.max.ms of the client "
+        "(KIP-580)."
     )

@@ -31,19 +31,19 @@ _SEVERITY: dict[int, Severity] = {
 }
 _ADVICE: dict[int, str] = {
     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER: (
-        "A batch before this one was not written, or was given up (delivery.timeout.ms), or the broker lost the "
-        "producer's state. Look for errors and timeouts of the same producer before it. With librdkafka and clients "
-        "before 2.5 the producer has to be recreated; the Java client since 2.5 continues with a new epoch (KIP-360). "
-        "Records in between may be missing: compare with the results that the application got."
+        "Records may be missing: compare with the results that the application got. An earlier batch was not "
+        "written or was given up (delivery.timeout.ms), or the broker lost the producer's state: look for earlier"
+        " errors and timeouts of this producer. With librdkafka and clients before 2.5 the producer has to be "
+        "created anew; the Java client since 2.5 continues with a new epoch (KIP-360)."
     ),
     ErrorCode.DUPLICATE_SEQUENCE_NUMBER: (
-        "Harmless for the data: the broker already has these records, and the producer treats it as success. It shows "
-        "that responses came too late or got lost: check request.timeout.ms and the network."
+        "No data is lost: the broker already has these records, and the producer treats the error as success. "
+        "Responses came too late or got lost: check request.timeout.ms and the network."
     ),
     ErrorCode.UNKNOWN_PRODUCER_ID: (
-        "The broker has forgotten the producer: its records were removed by retention, or nothing was written for"
-        " transactional.id.expiration.ms (producer.id.expiration.ms). Make retention longer than the pauses of "
-        "the producer, or update brokers and clients to 2.5 or later (KIP-360)."
+        "The broker has forgotten the producer: retention removed its records, or it wrote nothing for "
+        "transactional.id.expiration.ms (producer.id.expiration.ms). Make retention longer than the pauses of the"
+        " producer, or update brokers and clients to 2.5 or later (KIP-360)."
     ),
 }
 
@@ -74,7 +74,7 @@ class SequenceGaps(Rule):
     needs = Lack.RECORDS
     title = "Sequence numbers out of order"
     about = (
-        "Idempotent producers number their batches per partition; the broker accepts them only in order (KIP-98, "
+        "Idempotent producers number their batches per partition, and the broker accepts them only in order (KIP-98, "
         "ProducerAppendInfo.java). OUT_OF_ORDER_SEQUENCE_NUMBER (45) means that batches in between are missing, "
         "DUPLICATE_SEQUENCE_NUMBER (46) that it already has the batch, UNKNOWN_PRODUCER_ID (59) that it has forgotten "
         "the producer."

@@ -40,23 +40,24 @@ _WHY = {
 }
 _ADVICE = {
     TimeoutCause.CLOSED_IN_ORDER: "Set session.timeout.ms longer than a restart takes, or restart faster: a static "
-    "member that is back within its session gets its partitions without a rebalance. Members that are to stay away "
-    "can be removed with kafka-consumer-groups.sh or by an admin client.",
-    TimeoutCause.BROKER_GONE: "Look at the broker, not at the members: see why it stopped and how long it was away. "
-    "A session.timeout.ms longer than a broker's restart keeps members in their group meanwhile.",
-    TimeoutCause.PROCESS_LIVED: "Look at the log of that client: it may have left its poll loop, lost its heartbeat "
-    "thread, or made a new consumer without closing the former one. Consumers before 0.10.1 send heartbeats only as "
-    "they poll (KIP-62).",
-    TimeoutCause.PROCESS_DIED: "Find out why the process ended (its log, the kernel's OOM killer, the "
-    "orchestrator). Let it call close() on SIGTERM, so that its partitions move at once instead of after "
+    "member that is back within its session gets its partitions without a rebalance. If"
+    " members are to stay away, remove them with an admin client "
+    "(removeMembersFromConsumerGroup).",
+    TimeoutCause.BROKER_GONE: "Look at the broker, not at the members: why did it stop, and how long was it away? A "
+    "session.timeout.ms longer than a broker's restart keeps members in their group.",
+    TimeoutCause.PROCESS_LIVED: "Check the log of that client: it may have left its poll loop, lost its heartbeat "
+    "thread, or made a new consumer without closing the former one. Consumers before "
+    "0.10.1 send heartbeats only as they poll (KIP-62).",
+    TimeoutCause.PROCESS_DIED: "Find out why the process ended (its log, the kernel's OOM killer, the orchestrator). "
+    "Let it call close() on SIGTERM, so that its partitions move at once instead of after "
     "session.timeout.ms.",
-    TimeoutCause.PROCESS_PAUSED: "Look for long garbage collections, CPU limits that throttle it, swapping, or a "
-    "debugger on that host. A longer session.timeout.ms bridges pauses, but crashes are noticed later.",
+    TimeoutCause.PROCESS_PAUSED: "Look for long garbage collections, CPU limits, swapping or a debugger on that host."
+    " A longer session.timeout.ms bridges pauses, but then crashes are noticed later.",
     TimeoutCause.UNREACHABLE: "Look at the network between that client and the broker (links, firewalls, NAT), and at "
     "the client's host.",
-    TimeoutCause.UNKNOWN: "Look at the log and the host of that client at that time. A capture on the client's or the "
-    "broker's host shows whether the process ended, hung, or was unreachable. Consumers "
-    "before 0.10.1 send heartbeats only when they poll (KIP-62), so slow processing is enough.",
+    TimeoutCause.UNKNOWN: "Check the log and the host of that client at that time. A capture on the client's or the "
+    "broker's host shows whether the process ended, hung, or was unreachable. Consumers before "
+    "0.10.1 send heartbeats only as they poll (KIP-62), so slow processing is enough.",
 }
 
 
@@ -67,10 +68,10 @@ class SessionTimeouts(GroupRule):
     effect_of = EffectOf.MEMBERS
     title = "Members removed after their session timed out"
     about = (
-        "A coordinator removes a member that was silent for session.timeout.ms (group.consumer.session.timeout.ms "
-        "with KIP-848), and no member consumes its partitions meanwhile. Inferred from a generation with one member "
-        "less and no LeaveGroup. The member's TCP connections at that time distinguish a dead process from one that "
-        "was shut down, from a paused one, from a broken network and from a broker that went away."
+        "A coordinator removes a member that was silent for session.timeout.ms (group.consumer.session.timeout.ms"
+        " with KIP-848). Until then no member consumes its partitions. Inferred from a generation with one member"
+        " less and no LeaveGroup. The member's TCP connections show why: its process died, was shut down or was "
+        "paused, the network broke, or the broker went away."
     )
 
     def of_group(self, timeline: GroupTimeline, labels: Labels) -> Iterator[Finding]:

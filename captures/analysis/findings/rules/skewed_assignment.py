@@ -15,6 +15,13 @@ from captures.meaning import words
 
 _LEAST_APART = 2
 """Partitions; a difference of one is unavoidable if they do not divide evenly."""
+_SPREAD = "Use an assignor that spreads the partitions of all topics, such as"
+_BY_KIND = {
+    Kind.CLASSIC: f"{_SPREAD} CooperativeStickyAssignor.",
+    Kind.CONSUMER: f"{_SPREAD} uniform (group.remote.assignor).",
+    Kind.STREAMS: "Kafka Streams leaves tasks where their state is. Check whether instances differ in "
+    "num.stream.threads, or have just started.",
+}
 
 
 class SkewedAssignment(AssignmentRule):
@@ -24,9 +31,9 @@ class SkewedAssignment(AssignmentRule):
     effect_of = EffectOf.MEMBERS
     title = "Unevenly assigned partitions"
     about = (
-        "The range assignor assigns each topic separately, starting with the first member: with many topics of few "
-        "partitions, the first members get most of them. Round robin, sticky and cooperative sticky spread them over "
-        "all members; so does the uniform assignor of KIP-848."
+        "The range assignor assigns each topic separately, starting with the first member: with many topics of "
+        "few partitions, the first members get most of them. Round robin, sticky and cooperative sticky spread "
+        "them over all members, and so does the uniform assignor of KIP-848."
     )
     severity = Severity.LOW
     thresholds = (
@@ -58,7 +65,7 @@ class SkewedAssignment(AssignmentRule):
             f"{words.counted(most, 'partition')}, others {'none' if not least else f'as few as {least}'}; {total} "
             f"among {len(counts)} members would be {even:.1f} "
             f"each{f' (assignor {words.line(rebalance.protocol)})' if rebalance.protocol else ''}.",
-            "Use an assignor that spreads the partitions of all topics, such as CooperativeStickyAssignor.",
+            _BY_KIND[Kind.STREAMS if timeline.of_streams else timeline.kind],
             seen_of([rebalance]),
             filter_text=filter_of(timeline, [rebalance]),
         )

@@ -42,11 +42,11 @@ class SlowBroker(Rule):
     effect_of = EffectOf.BROKERS
     title = "Slow responses"
     about = (
-        "The time from the end of a request to the beginning of its response, minus waits that the protocol intends: "
-        "long polls and requests queued after them on the same connection, members that wait for each other, "
-        "throttling and the pauses after it. The rest is the broker's work, its queues, and the network; for a "
-        "Produce with acks=all it includes the followers' time, because that wait is not on the wire. The first "
-        "requests after a start are slow in every broker."
+        "The time from the end of a request to the start of its response, without the waits that the protocol "
+        "intends: long polls and requests queued after them on the same connection, members that wait for each "
+        "other, throttling and the pauses after it. The rest is the broker's work, its queues, and the network. "
+        "For a Produce with acks=all it includes the followers' time, because that wait is not on the wire. The "
+        "first requests after a start are slow in every broker."
     )
     severity = Severity.MEDIUM
     key = Key.BROKER
@@ -111,6 +111,6 @@ def _advice(api: str) -> str:
         "records.",
     }.get(api, "")
     return (
-        "See the broker's request metrics for this API (RequestQueueTimeMs, LocalTimeMs, RemoteTimeMs,"
+        "Check the broker's request metrics for this API (RequestQueueTimeMs, LocalTimeMs, RemoteTimeMs,"
         f" ResponseQueueTimeMs), its garbage collection and its load. {own}"
     ).strip()

@@ -71,10 +71,10 @@ class SlowFollowers(Rule):
     effect_of = EffectOf.BROKERS
     title = "Followers that lag behind"
     about = (
-        "A follower fetches from its leader, starting at the offset it has reached. The time for which it has not "
-        "reached the end is its lag, as the leader computes it (Replica.updateFetchStateOrThrow); after "
-        "replica.lag.time.max.ms (30 s) it leaves the in-sync replicas. Until then every Produce with acks=all waits "
-        "for it. The end of a partition is taken from responses, so the true lag may be larger."
+        "A follower fetches from its leader, starting at the offset it has reached. Its lag is the time for which"
+        " it has not reached the end, as the leader computes it (Replica.updateFetchStateOrThrow). Every Produce "
+        "with acks=all waits for it, until it leaves the in-sync replicas after replica.lag.time.max.ms (30 s). "
+        "The end of a partition is taken from responses, so the true lag may be larger."
     )
     severity = Severity.MEDIUM
     apis = frozenset({ApiKey.PRODUCE, ApiKey.FETCH})
@@ -179,9 +179,9 @@ class SlowFollowers(Rule):
                 f"broker {follower}",
                 f"Follower {follower} was up to {span(state.longest)}{far} behind its leaders on "
                 f"{places.groups_text(grouped)}.",
-                "See whether the follower was paused (garbage collection, SIGSTOP), whether its disks and network are"
-                " fast enough, and num.replica.fetchers. After a broker restarts, this is normal until it has caught "
-                "up.",
+                "Check whether the follower was paused (garbage collection, SIGSTOP), whether its disks and network "
+                "are fast enough, and num.replica.fetchers. After a restart of its broker this is normal until it has"
+                " caught up.",
                 state.seen,
                 filter_text=f"api == Fetch and (request.replica_id == {follower}"
                 f" or request.replica_state.replica_id == {follower}){on_topics(grouped)}",

@@ -85,11 +85,11 @@ class SlowPolls(GroupRule):
     name = "slow_polls"
     title = "Applications that poll too rarely"
     about = (
-        "A consumer sends heartbeats from a separate thread, but joins a rebalance, and stays in the group, only by "
-        "polling (KIP-62). If it does not poll for max.poll.interval.ms, it leaves the group, with the reason "
-        "'consumer poll timeout has expired' (KIP-800) if its version gives one. If it keeps sending heartbeats after "
-        "it learned of a rebalance, and does not join, all others wait; so they do for a KIP-848 member that does not "
-        "give up partitions assigned to another."
+        "A consumer sends heartbeats from a separate thread, but joins a rebalance, and stays in the group, only "
+        "by polling (KIP-62). If it does not poll for max.poll.interval.ms, it leaves the group, with the reason "
+        "'consumer poll timeout has expired' (KIP-800) if its version gives one. If it knows of a rebalance and "
+        "keeps sending heartbeats without joining, all others wait; so they do for a KIP-848 member that does not"
+        " give up partitions assigned to another."
     )
     severity = Severity.MEDIUM
     thresholds = (

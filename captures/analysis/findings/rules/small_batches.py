@@ -46,11 +46,10 @@ class SmallBatches(Rule):
     needs = Lack.RECORDS
     title = "Tiny batches"
     about = (
-        "At its peak a producer sends many requests a second, with hardly more than one record in each batch. Every "
-        "batch costs a header of 61 bytes, a request and a response, an append on the leader and on each follower, "
-        "and leaves little to compress. linger.ms sets how long the producer waits for more records (0 by default "
-        "before Kafka "
-        "4.0, 5 since, KIP-1030)."
+        "At its peak a producer sends many requests a second, with hardly more than one record in each batch. "
+        "Every batch costs a header of 61 bytes, a request and a response, and an append on the leader and on "
+        "each follower, and it leaves little to compress. linger.ms sets how long the producer waits for more "
+        "records (0 by default before Kafka 4.0, 5 since, KIP-1030)."
     )
     severity = Severity.LOW
     key = Key.CLIENT
@@ -122,9 +121,9 @@ class SmallBatches(Rule):
                 f"client {name}",
                 f"Client {name} sent {busiest.rate:,.0f} Produce requests a second at its peak, with {records:.1f} "
                 f"records ({words.volume(round(size))}) in a batch on average.",
-                "Let the producer wait for more: linger.ms=5 to 100 (librdkafka: queue.buffering.max.ms), and do not "
-                "wait for the response or flush after every record. Keys spread over very many partitions also make "
-                "batches small.",
+                "Let the producer wait for more records: linger.ms=5 to 100 (librdkafka: queue.buffering.max.ms). Do "
+                "not wait for the response or flush after every record. Keys spread over very many partitions also "
+                "make batches small.",
                 client.requests,
                 filter_text=f"api == Produce and {of_client(name)}",
             )

@@ -67,10 +67,10 @@ class StaleMetadata(Rule):
     effect_of = EffectOf.BROKERS
     title = "Metadata out of date: wrong broker, refresh, retry"
     about = (
-        "A leader moved or a topic was deleted, and a client found out by an error: NOT_LEADER_OR_FOLLOWER,"
-        " UNKNOWN_TOPIC_OR_PARTITION, FENCED_LEADER_EPOCH, UNKNOWN_TOPIC_ID and the like. It refreshes its metadata "
-        "and retries (Errors.java: InvalidMetadataException; since KIP-951 the response itself names the new leader). "
-        "That is how Kafka works; it is a problem only if it takes long or keeps happening."
+        "A leader moved or a topic was deleted, and a client learned of it by an error: NOT_LEADER_OR_FOLLOWER, "
+        "UNKNOWN_TOPIC_OR_PARTITION, FENCED_LEADER_EPOCH, UNKNOWN_TOPIC_ID and the like. It then refreshes its "
+        "metadata and retries (Errors.java: InvalidMetadataException; since KIP-951 the response itself names the"
+        " new leader). That is how Kafka works; it is a problem only if it takes long or keeps happening."
     )
     severity = Severity.MEDIUM
     apis = APIS
@@ -79,7 +79,7 @@ class StaleMetadata(Rule):
             "longest",
             5_000,
             Unit.MILLISECONDS,
-            "time from the first error to the next success; less is low, because leaders may move",
+            "time from the first error to the next success; a shorter one is low, because leaders may move",
         ),
     )
 
@@ -140,10 +140,11 @@ class StaleMetadata(Rule):
 
 _GONE = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 _MOVED_ADVICE = (
-    "Leaders move when brokers stop or preferred leaders are elected: check whether that was intended. Clients find "
-    "the new leader sooner with the default retry.backoff.ms, and with KIP-951 (Kafka 3.7 clients and brokers)."
+    "Check whether brokers were stopped or preferred leaders elected on purpose: then leaders move. Clients "
+    "find the new leader sooner with the default retry.backoff.ms, and with KIP-951 (Kafka 3.7 clients and "
+    "brokers)."
 )
 _GONE_ADVICE = (
-    "The topic or partition does not exist: check whether it was deleted, or whether the client is configured for "
-    "another cluster or name. Create it, or remove it from the client's subscription."
+    "Check whether the topic or partition was deleted, or whether the client is configured for another "
+    "cluster or name. Create it, or remove it from the client's subscription."
 )

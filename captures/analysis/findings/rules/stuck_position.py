@@ -99,12 +99,12 @@ class StuckPosition(Rule):
     name = "stuck_position"
     title = "Stuck positions"
     about = (
-        "A consumer keeps fetching from the same offset although more and more records follow it, or keeps committing "
-        "the same offset while the partition grows. It may be waiting for a transaction to end (read_committed), get "
-        "messages that are too large for it, fail on a record it cannot read, or be stuck in its work. A partition "
-        "that is not fetched at all does not count: a consumer leaves it out if it has paused it, or is still working "
-        "on earlier records. Commits alone show less, because a consumer that works on large batches commits the same "
-        "offset for a while."
+        "A consumer keeps fetching from the same offset although records follow it, or keeps committing the same "
+        "offset while the partition grows. It may be waiting for a transaction to end (read_committed), get "
+        "messages that are too large for it, fail on a record it cannot read, or be stuck in its work. A "
+        "partition that is not fetched does not count: a consumer leaves it out while it has paused it, or works "
+        "on earlier records. Commits alone show less, because a consumer that works on large batches commits the "
+        "same offset for a while."
     )
     apis = frozenset({ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.OFFSET_COMMIT})
     effect_of = EffectOf.MEMBERS
@@ -214,8 +214,8 @@ class StuckPosition(Rule):
                 f"group {group}, {topic}-{partition}",
                 f"Group {group} committed offset {standing.offset:,} of {topic}-{partition} {times(standing.times)} in "
                 f"{span(standing.stay)}, while {_growth(standing)}.",
-                f"Find out what consumer {standing.client} does with this partition: it may be paused, work long on "
-                f"earlier records, or keep failing on a record.",
+                f"Find out what consumer {standing.client} does with this partition: it may have paused it, work long "
+                f"on earlier records, or keep failing on a record.",
                 standing.seen,
                 filter_text=f"api == OffsetCommit and {shown}",
                 severity=None if long else Severity.LOW,
@@ -237,15 +237,15 @@ def _explained(standing: _StuckPosition) -> tuple[str, str]:
         return (
             ": it reads only committed records, and a transaction is open from there on",
             (
-                "Find out which producer has an open transaction (kafka-transactions.sh find-hanging), and see the "
-                "finding about hanging transactions."
+                "Find the producer with the open transaction (kafka-transactions.sh find-hanging), and see the finding "
+                "hanging_transactions."
             ),
         )
     if standing.full:
         return (
             f": {words.counted(standing.full, 'answer')} held records, but it asked for the same again",
             (
-                "The consumer cannot use the records: its log shows a record that it cannot read (poison pill), or a "
+                "The consumer cannot use the records: its log shows one that it cannot read (poison pill), or a "
                 "damaged batch. Seek past it, or fix the reader."
             ),
         )

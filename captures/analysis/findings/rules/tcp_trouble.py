@@ -62,9 +62,10 @@ class TcpTrouble(Rule):
     effect_of = EffectOf.BROKERS
     title = "Network trouble, not Kafka"
     about = (
-        "A seemingly slow broker may be a slow network. Retransmitted segments cost at least a round trip, mostly 200 "
-        "ms and more (RFC 6298). A zero window means that the receiver does not read its data. A long round trip is "
-        "part of every response. A segment lost before the place of capture shows up as late. A few of each are normal."
+        "A broker seems slow if the network is. Retransmitted segments cost at least a round trip, mostly 200 ms "
+        "and more (RFC 6298). A zero window means that the receiver does not read its data. A long round trip is "
+        "part of every response. A segment lost before the place of capture shows up as late. A few of each are "
+        "normal."
     )
     severity = Severity.MEDIUM
     key = Key.CAPTURE
@@ -111,8 +112,8 @@ class TcpTrouble(Rule):
             f"network {sender} to {receiver}, loss",
             f"From {sender} to {receiver}, about {lost:,} of {path.packets[side]:,} segments ({share:.1f}%) were"
             f" lost, late or sent again ({words.volume(path.retransmitted[side])} twice in the capture).",
-            "The network between them loses or reorders packets: check its interfaces (errors, drops, duplex, MTU), "
-            "the hosts' queues, and limits of virtual networks. Kafka's latencies on this path are not the broker's.",
+            "The network between them loses or reorders packets, so latencies on this path are not the broker's. "
+            "Check its interfaces (errors, drops, duplex, MTU), the hosts' queues, and limits of virtual networks.",
             path.seen(self.scene.capture, []),
             connections=path.connections[:_SHOWN],
         )

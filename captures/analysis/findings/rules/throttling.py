@@ -29,10 +29,10 @@ class ThrottledClients(Rule):
     name = "throttling"
     title = "Clients slowed down by quotas"
     about = (
-        "A client exceeded its quota, and the broker makes it wait: producer_byte_rate, consumer_byte_rate or"
-        " request_percentage (KIP-13, KIP-124), controller_mutation_rate (KIP-599). Brokers before 2.0 delay the "
-        "response. Later brokers respond at once (a Fetch without records), and then read nothing from the connection "
-        "until the time is over (KIP-219), so all requests on it wait."
+        "A client exceeded its quota, and the broker makes it wait: producer_byte_rate, consumer_byte_rate or "
+        "request_percentage (KIP-13, KIP-124), controller_mutation_rate (KIP-599). Brokers before 2.0 delay the "
+        "response. Later brokers respond at once (to a Fetch without records), and then read nothing from the "
+        "connection until the time is over (KIP-219), so all requests on it wait."
     )
     severity = Severity.MEDIUM
     apis = None
@@ -102,7 +102,7 @@ class ThrottledClients(Rule):
                 f"client {row.client}, {row.api}",
                 f"{text}, but the broker kept answering within that time.",
                 "The broker announces throttle times but does not enforce them: a bug in the broker. Clients that "
-                "honour them (as the Java client does, KIP-219) pause all that time.",
+                "honour them (as the Java client does, KIP-219) pause all that time for nothing.",
                 seen,
                 filter_text=f"throttle > 0 and api == {row.api} and {of_client(row.client)}",
                 severity=Severity.LOW,
@@ -111,7 +111,7 @@ class ThrottledClients(Rule):
             f"client {row.client}, {row.api}",
             f"{text}. The quota at work is {quota}.",
             f"If the client should be that fast, raise {quota} for its user or client ID (kafka-configs --alter"
-            " --entity-type users or clients); else send and fetch less, in larger and compressed batches. "
+            " --entity-type users or clients); otherwise send and fetch less, in larger and compressed batches. "
             "request.timeout.ms has to be longer than the longest throttle time.",
             seen,
             filter_text=f"throttle > 0 and api == {row.api} and {of_client(row.client)}",

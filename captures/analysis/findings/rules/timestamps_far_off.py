@@ -47,12 +47,12 @@ class TimestampsFarOff(Rule):
     needs = Lack.RECORDS
     title = "Timestamps far off"
     about = (
-        "Records carry timestamps (CreateTime) that are far from the time at which they were captured. Retention by "
-        "time, segment rolling, offset lookups by time and windows of Kafka Streams depend on them: records from the "
-        "past may be removed at once, and a record from the future keeps its segment from being removed. This is fine "
-        "if old data is being loaded; otherwise a clock or a unit is wrong. Since 3.6 topics can refuse such records "
-        "(KIP-937: message.timestamp.before.max.ms and message.timestamp.after.max.ms; Kafka 4 accepts at most an "
-        "hour into the future)."
+        "Records carry timestamps (CreateTime) that are far from the time at which they were captured. Retention "
+        "by time, segment rolling, offset lookups by time and windows of Kafka Streams depend on them: records "
+        "from the past may be removed at once, and a record from the future keeps its segment from being removed."
+        " That is fine while old data is loaded; otherwise a clock or a unit is wrong. Since 3.6 topics can "
+        "refuse such records (KIP-937: message.timestamp.before.max.ms and message.timestamp.after.max.ms; Kafka "
+        "4 accepts at most an hour into the future)."
     )
     severity = Severity.LOW
     key = Key.CLIENT
@@ -109,8 +109,8 @@ class TimestampsFarOff(Rule):
                 f"sent to {topic} {have} timestamps far in the {'future' if future else 'past'}: the farthest is "
                 f"{words.moment(apart.timestamp)} UTC, {_distance(abs(apart.largest))} "
                 f"{'after' if future else 'before'} it was captured.{unit}",
-                "Unless old data is being loaded, check the clock of the producer and the unit (milliseconds) of "
-                "timestamps that the application sets. message.timestamp.type=LogAppendTime lets the broker set them.",
+                "Unless old data is being loaded, check the producer's clock and the unit (milliseconds) of timestamps "
+                "that the application sets. With message.timestamp.type=LogAppendTime the broker sets them.",
                 apart.seen,
                 filter_text=f"api == Produce and {of_client(client)} and {of_topic(topic)}",
             )

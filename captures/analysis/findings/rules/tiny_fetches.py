@@ -60,8 +60,8 @@ class TinyFetches(Rule):
     about = (
         "A consumer asks for fewer bytes of a partition (max.partition.fetch.bytes) than its batches have. Since "
         "Fetch v3 the broker still returns the first batch (KIP-74), but only one per Fetch, so reading is slow. "
-        "Older brokers return only the beginning of the message, which the consumer cannot use, so it is stuck there "
-        "for ever (RecordTooLargeException)."
+        "Older brokers return only the beginning of the message, which the consumer cannot use, so it is stuck "
+        "there forever (RecordTooLargeException)."
     )
     severity = Severity.LOW
     key = Key.CLIENT
@@ -73,7 +73,12 @@ class TinyFetches(Rule):
             Unit.COUNT,
             "responses with one oversize batch of a topic, from which a finding is reported",
         ),
-        Threshold("share", 50, Unit.PERCENT, "share of the responses with records that must be like that"),
+        Threshold(
+            "share",
+            50,
+            Unit.PERCENT,
+            "share of the responses with records that contain a single oversize batch",
+        ),
         Threshold(
             "cut",
             2,

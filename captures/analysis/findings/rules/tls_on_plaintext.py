@@ -24,8 +24,8 @@ class TlsOnPlaintext(Rule):
     title = "TLS on a plaintext port, or plaintext on a TLS port"
     about = (
         "A listener without TLS reads a ClientHello as the size of a request of some 369 MB, and closes the "
-        "connection (NetworkReceive.java). A listener with TLS answers a Kafka request with an alert, or not at all. "
-        "Either way the client only sees that the connection ends, and retries for ever."
+        "connection (NetworkReceive.java). A listener with TLS answers a Kafka request with an alert, or not at "
+        "all. Either way the client only sees that the connection ends, and retries forever."
     )
     severity = Severity.HIGH
     key = Key.CAPTURE

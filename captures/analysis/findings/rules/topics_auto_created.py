@@ -44,10 +44,11 @@ class TopicsAutoCreated(Rule):
     title = "Topics created by a Metadata request"
     about = (
         "A client requested metadata for a topic that did not exist, and with auto.create.topics.enable (on by "
-        "default) the broker created it, with the broker's num.partitions and default.replication.factor: often one "
+        "default) the broker created it, with its num.partitions and default.replication.factor: often one "
         "partition and one replica. A misspelt name creates a topic like any other. Producers ask this way, and "
-        "consumers with allow.auto.create.topics (KIP-361). Inferred if the first response was LEADER_NOT_AVAILABLE; "
-        "if it was UNKNOWN_TOPIC_OR_PARTITION, it may have been created outside of the capture."
+        "consumers with allow.auto.create.topics (KIP-361). Inferred if the first response was "
+        "LEADER_NOT_AVAILABLE; if it was UNKNOWN_TOPIC_OR_PARTITION, the topic may have been created outside of "
+        "the capture."
     )
     severity = Severity.LOW
     apis = frozenset({ApiKey.METADATA, ApiKey.CREATE_TOPICS})

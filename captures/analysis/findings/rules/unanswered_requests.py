@@ -65,10 +65,11 @@ class UnansweredRequests(Rule):
     effect_of = EffectOf.BROKERS
     title = "Requests without an answer"
     about = (
-        "Every request but a Produce with acks=0 gets a response. If one does not although the connection stays open, "
-        "the broker hangs, is paused or does not know the API (0.9 does not respond), or the network lost it. Java "
-        "clients give up after request.timeout.ms (30 s) and close the connection. Requests that a client abandons "
-        "when it leaves do not count, nor those on connections that the broker closed (closed_by_broker)."
+        "Every request but a Produce with acks=0 gets a response. If one gets none although the connection stays "
+        "open, the broker hangs, is paused or does not know the API (0.9 does not respond), or the network lost "
+        "it. Java clients give up after request.timeout.ms (30 s) and close the connection. Requests that a "
+        "client abandons when it leaves do not count, nor those on connections that the broker closed "
+        "(closed_by_broker)."
     )
     severity = Severity.HIGH
     key = Key.BROKER
@@ -173,8 +174,8 @@ class UnansweredRequests(Rule):
             f"client {client}, broker {shown}",
             f"{which} of {client} to {shown} ({some_of(silence.apis)}) got no answer for"
             f" {'up to ' if several else ''}{span(silence.longest)}, {over}.",
-            "Check whether the broker was up and busy at that time (its log, garbage collection, request handler idle "
-            "ratio), whether it knows the API, and whether packets got through (finding tcp_trouble).",
+            "Check whether the broker was up and busy at that time (its log, garbage collection, idle ratio of "
+            "request handlers), whether it knows the API, and whether packets got through (finding tcp_trouble).",
             silence.seen,
             filter_text=f"unanswered and {of_client(client)} and broker == {quoted(broker)}",
         )

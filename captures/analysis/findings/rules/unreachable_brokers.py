@@ -43,9 +43,9 @@ class UnreachableBrokers(Rule):
     effect_of = EffectOf.BROKERS
     title = "Brokers that cannot be reached"
     about = (
-        "If a SYN is answered by RST, nothing listens on the port: the broker is down, or the port is wrong. If it is "
-        "never answered, the address is wrong, the host is down, or a firewall drops it. Clients retry after"
-        " reconnect.backoff.ms, up to reconnect.backoff.max.ms (NetworkClient.java)."
+        "If a SYN is answered by RST, nothing listens on the port: the broker is down, or the port is wrong. If "
+        "it is not answered, the address is wrong, the host is down, or a firewall drops it. Clients retry after "
+        "reconnect.backoff.ms, up to reconnect.backoff.max.ms (NetworkClient.java)."
     )
     severity = Severity.HIGH
     key = Key.CAPTURE
@@ -55,7 +55,8 @@ class UnreachableBrokers(Rule):
             "lasting",
             5_000,
             Unit.MILLISECONDS,
-            "time from the first attempt to the last without a success after it; less is medium, such as a restart",
+            "time from the first attempt to the last without a success after it; a shorter one is medium, such as a "
+            "restart",
         ),
     )
 

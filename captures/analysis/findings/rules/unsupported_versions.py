@@ -103,9 +103,9 @@ class UnsupportedVersions(Rule):
             f"{words.counted(refused.seen.count, 'request')} of {client} because it does not know the version: "
             f"{asked}.",
             "Let the client ask for the broker's versions (api.version.request, no fixed api_version), or update "
-            "client or broker: old brokers do not know new versions, and brokers from Kafka 4.0 on none from before "
-            "Kafka 2.1 (KIP-896). A version that is offered but refused needs something that is not enabled, such as "
-            "a feature level or group.coordinator.rebalance.protocols.",
+            "client or broker: old brokers do not know new versions, and brokers from Kafka 4.0 on know none from "
+            "before Kafka 2.1 (KIP-896). A version that is offered but refused needs something that is not enabled, "
+            "such as a feature level or group.coordinator.rebalance.protocols.",
             refused.seen,
             filter_text=f"({' or '.join(map(_condition, refused.versions))}) and {of_client(client)}"
             f" and broker == {quoted(broker)}",

@@ -36,11 +36,11 @@ class WeakAcks(Rule):
     name = "weak_acks"
     title = "Writes that do not wait for replicas"
     about = (
-        "A producer writes with acks=0 or 1 to a topic with several replicas. With acks=1 the leader responds before "
-        "followers have the records: if it fails then, acknowledged records are lost. With acks=0 the producer never "
-        "learns of errors. min.insync.replicas applies only to acks=all (Kafka's topic configuration), so a topic "
-        "with a higher value promises more than such a producer gets. Java producers use acks=all by default since "
-        "3.0 (KIP-679), librdkafka always has."
+        "A producer writes with acks=0 or 1 to a topic with several replicas. With acks=1 the leader responds "
+        "before followers have the records: if it fails then, acknowledged records are lost. With acks=0 the "
+        "producer never learns of errors. min.insync.replicas applies only to acks=all (Kafka's topic "
+        "configuration), so such a producer gets less than the topic promises. Java producers use acks=all by "
+        "default since 3.0 (KIP-679), librdkafka always has."
     )
     severity = Severity.LOW
     apis = frozenset({

@@ -35,9 +35,10 @@ from captures.analysis.groups.model import (
     Wait,
 )
 from captures.analysis.groups.vocabulary import Certainty, Kind, Trigger
+from captures.meaning.assignments import STREAMS_ASSIGNOR
 from dissectors.error_codes import ErrorCode
 
-COOPERATIVE = frozenset({"cooperative-sticky", "stream", "streams", "compatible", "sessioned"})
+COOPERATIVE = frozenset({"cooperative-sticky", STREAMS_ASSIGNOR, "streams", "compatible", "sessioned"})
 """Names of assignors whose members keep their partitions: KIP-429 for consumers and Streams, KIP-415 for Connect."""
 EAGER = frozenset({"range", "roundrobin", "sticky", "default"})
 

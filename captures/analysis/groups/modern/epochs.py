@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from captures.analysis.groups.calls import POLL_EXPIRED, Beat, Call, Join, Leave, ModernBeat, Sync
 from captures.analysis.groups.context import GroupContext
 from captures.analysis.groups.model import TopicPartition
 from captures.analysis.groups.modern.bumps import EpochCounter
 from captures.analysis.groups.modern.members import ALWAYS, MemberTimeline, Roster, news
-from captures.analysis.groups.modern.reasons import BumpEvidence, Reason, did, problems
+from captures.analysis.groups.modern.reasons import BumpEvidence, Reason, did, problem, problems
 from captures.analysis.groups.vocabulary import Certainty, Kind, Trigger
 from captures.analysis.groups.words import quoted_reason
 from captures.time_format import span
@@ -117,6 +117,28 @@ class ClassicMembers:
             self._counter.bumped(reason)
 
 
+@dataclass(slots=True)
+class ReportedProblem:
+    """A problem of a streams group, as the coordinator reported it to one member.
+
+    :ivar begin: ns since the epoch
+    :ivar end: when it was last reported, or first not any more
+    :ivar over: whether a later response does not report it
+    """
+
+    text: str
+    begin: int
+    end: int
+    over: bool = False
+
+
+def _lasted(reported: Sequence[ReportedProblem]) -> str:
+    """Return for how long a problem was reported to any member, in words; empty if it was reported once only."""
+    last = max(reported, key=lambda each: each.end)
+    lasted = last.end - min(each.begin for each in reported)
+    return f" for {'' if last.over else 'at least '}{span(lasted)}" if lasted else ""
+
+
 LEAVE, LEAVE_FOR_A_WHILE = -1, -2
 """Member epochs of requests with which a member leaves, and a static one that will return (KIP-848)."""
 
@@ -141,7 +163,8 @@ class Epochs:
         self.kind = kind
         self.roster = Roster(kind)
         self.status: tuple[tuple[int, str], ...] = ()
-        self._statuses: list[tuple[int, str]] = []
+        self._problems: list[ReportedProblem] = []
+        self._lasting: dict[str, dict[str, ReportedProblem]] = {}
         self._context = context
         self._names: dict[str, str] = {}
         self._calls = sorted(calls, key=lambda call: (call.at, call.number))
@@ -170,7 +193,11 @@ class Epochs:
 
     def status_between(self, begin: int, end: int) -> list[str]:
         """Return the problems of a streams group that the coordinator reported from `begin` up to `end`, in words."""
-        return list(dict.fromkeys(text for at, text in self._statuses if begin <= at < end))
+        found: dict[str, list[ReportedProblem]] = {}
+        for each in self._problems:
+            if begin <= each.begin < end:
+                found.setdefault(each.text, []).append(each)
+        return [f"{text}{_lasted(reported)}" for text, reported in found.items()]
 
     def last_to_go(self, closing: Call) -> Reason | None:
         """Return how the last member of the new kind left, and drop its bump: the group became a classic one.
@@ -334,9 +361,22 @@ class Epochs:
         self.counter.displace(lane, shown)
         self.counter.topics.assigned(self.roster.answered(lane, beat, epoch))
         self.counter.topics.status((code for code, _ in beat.status), beat.number)
-        if beat.status and beat.status != self.status:
-            self._statuses.append((beat.at, problems(beat.status, normal=True)))
+        self._report(beat)
         self.status = beat.status
+
+    def _report(self, beat: ModernBeat) -> None:
+        before = self._lasting.get(beat.member, {})
+        for lasting in before.values():
+            lasting.end = beat.at
+        now: dict[str, ReportedProblem] = {}
+        for each in beat.status:
+            text = problem(*each)
+            now[text] = before.get(text) or ReportedProblem(text, beat.at, beat.at)
+            if text not in before:
+                self._problems.append(now[text])
+        for text in before.keys() - now.keys():
+            before[text].over = True
+        self._lasting[beat.member] = now
 
     def _shown(self, lane: MemberTimeline, beat: ModernBeat) -> BumpEvidence:
         had = (lane.state.assigned if lane.state is not None else None) or frozenset()

@@ -118,14 +118,12 @@ def unknown(shown: BumpEvidence, count: int, coordinator: str) -> Reason:
     )
 
 
-def problems(status: Iterable[tuple[int, str]], *, normal: bool = False) -> str:
-    """Return the problems that keep a streams group from running, in words.
+def problems(status: Iterable[tuple[int, str]]) -> str:
+    """Return the problems that keep a streams group from running, in words, without those normal at its start."""
+    return "; ".join(dict.fromkeys(problem(*each) for each in status if each[0] not in _NORMAL))
 
-    :param normal: whether to include those that are normal at its start
-    """
-    texts = []
-    for code, text in status:
-        if normal or code not in _NORMAL:
-            name = STREAMS_STATUS.name_of(code) or f"status {code}"
-            texts.append(f"{name} ({words.clipped(text, _DETAIL_LENGTH)})" if text else name)
-    return "; ".join(dict.fromkeys(texts))
+
+def problem(code: int, text: str) -> str:
+    """Return a problem of a streams group in words: ``MISSING_SOURCE_TOPICS (orders)``."""
+    name = STREAMS_STATUS.name_of(code) or f"status {code}"
+    return f"{name} ({words.clipped(text, _DETAIL_LENGTH)})" if text else name

@@ -64,7 +64,7 @@ def test_localhost_told_to_another_host(tmp_path: Path) -> None:
     (found, *_) = found_in(tmp_path, bootstrap("localhost", 9092))
     assert found.severity == Severity.HIGH
     assert found.subject == "address localhost:9092"
-    assert "app at 10.0.0.1 looks for it there" in found.sentence
+    assert "app at 10.0.0.1 cannot reach it" in found.sentence
 
 
 def test_localhost_on_the_same_host_is_no_trouble() -> None:

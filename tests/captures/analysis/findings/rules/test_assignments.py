@@ -65,6 +65,20 @@ def test_one_member_has_most() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("kind", "protocol", "advice"),
+    [
+        (Kind.CLASSIC, "range", "CooperativeStickyAssignor"),
+        (Kind.CONSUMER, "range", "group.remote.assignor"),
+        (Kind.CLASSIC, "stream", "num.stream.threads"),
+        (Kind.STREAMS, "", "num.stream.threads"),
+    ],
+)
+def test_advice_fits_the_protocol_of_the_group(kind: Kind, protocol: str, advice: str) -> None:
+    (found,) = of_timelines(SkewedAssignment, assigned(8, 2, 1, 1, kind=kind, protocol=protocol))
+    assert advice in found.advice
+
+
 def test_members_that_want_different_topics_are_not_compared() -> None:
     members = [member("m1", subscription=("orders",)), member("m2", subscription=("orders", "audit"))]
     assert of_timelines(SkewedAssignment, assigned(8, 0, members=members)) == []

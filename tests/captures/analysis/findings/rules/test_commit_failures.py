@@ -68,7 +68,7 @@ def test_a_member_that_names_no_member_id_is_not_outside() -> None:
     rule = made(CommitFailures, timeline(), exchanges=[late])
     (found,) = rule.findings()
     assert found.sentence == "Commits of group orders failed once with UNKNOWN_MEMBER_ID (by m1)."
-    assert "no longer in the group" in found.advice
+    assert "removed from the group" in found.advice
 
 
 def test_a_group_whose_commits_all_fail_for_long() -> None:

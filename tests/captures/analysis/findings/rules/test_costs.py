@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from captures.analysis.findings.finding import Severity
 from captures.analysis.findings.rules.long_stops import LongStops
 from captures.analysis.findings.rules.records_doubled import RecordsDoubled
@@ -29,6 +31,21 @@ def test_a_rebalance_that_was_held_up() -> None:
 def test_short_stops_are_none() -> None:
     assert of_recording("21_k430_java_eager_range", LongStops) == []
     assert of_timelines(LongStops, timeline(stopped(3, 9.9))) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("48_k430_share_slow", "group.share.session.timeout.ms"),
+        ("48_k430_streams_standby", "standby replicas"),
+    ],
+)
+def test_advice_fits_the_protocol_of_the_group(name: str, advice: str) -> None:
+    """Share groups and Streams choose no assignor of the consumer's."""
+    (found,) = of_recording(name, LongStops, longest=1_000)
+    assert advice in found.advice
+    assert "assignor" not in found.advice
 
 
 def test_how_grave_long_stops_are() -> None:

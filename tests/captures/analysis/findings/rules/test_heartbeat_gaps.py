@@ -87,6 +87,7 @@ def test_groups_of_newer_kinds_have_a_timeout_of_the_broker() -> None:
     ]
     (gap,) = found(*beats)
     assert "89% of the session timeout (45 s)" in gap.sentence
+    assert "raise group.consumer.session.timeout.ms" in gap.advice
     assert found(*beats, session=60_000) == []
 
 

@@ -92,7 +92,7 @@ def test_the_java_admin_client_and_a_topic_that_it_may_not_describe() -> None:
     )
     assert found.severity == Severity.HIGH
     assert "Metadata requests about secret without effect (TOPIC_AUTHORIZATION_FAILED)" in found.sentence
-    assert found.advice.startswith("Grant what is missing")
+    assert found.advice.startswith("Grant the missing permission")
 
 
 def test_records_with_headers_that_kafka_0_11_cannot_convert() -> None:

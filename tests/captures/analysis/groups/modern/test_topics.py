@@ -107,6 +107,10 @@ def test_what_keeps_a_streams_group_from_running_is_told() -> None:
     assert timeline.rebalances[0].cause.sentence == (
         "s1 joined; the coordinator says MISSING_SOURCE_TOPICS (topic orders is missing)"
     )
+    assert timeline.rebalances[0].status == [
+        "MISSING_SOURCE_TOPICS (topic orders is missing) for at least 5 s",
+        "ASSIGNMENT_DELAYED for 5 s",
+    ]
 
 
 def test_another_topology_is_another_subscription() -> None:
