@@ -39,6 +39,8 @@ Examples:
   kproxy proxy -b kafka1:9092 -Y error -w out.pcapng   show errors, record everything
   kproxy proxy -b kafka1:9093 --command-config c.properties --client-tls
                                                        TLS on both sides (docs/proxy-tls.md)
+  kproxy proxy -b kafka1:9094 --command-config c.properties --authenticate
+                                                       clients without SASL and TLS
   kproxy proxy -b kafka1:9092 --fault 'api == Produce => delay 200ms, p=0.1'
                                                        faults (docs/faults.md)
   kproxy proxy --mode transparent --listen :9292       redirected connections
@@ -53,6 +55,10 @@ class ForwardingOptions(CommandConfigOption):
     title = "Forwarding"
     bootstrap: tuple[Address, ...] = option(
         "-b", "--bootstrap-server", multiple=False, type=Brokers(), default=(), help="Bootstrap brokers."
+    )
+    authenticate: bool = option(
+        "--authenticate",
+        help="Authenticate clients' connections at brokers with SASL, as --command-config says; clients use none.",
     )
     listen: Address = option(
         "--listen",
@@ -183,7 +189,9 @@ class FaultOptions:
         default="30s",
         help="Clients' request.timeout.ms: held messages are released before it ends. Default: 30s.",
     )
-    force: bool = option("--force", help="Allow fault rules that match everything.")
+    force: bool = option(
+        "--force", help="Allow fault rules that match everything, and --authenticate for other hosts."
+    )
 
 
 @options
@@ -296,6 +304,7 @@ def settings_of(options: ProxyOptions) -> Settings:
         allowed_brokers=options.allow_brokers,
         mapped=options.mapped,
         security=security,
+        authenticate=options.authenticate,
         client_tls=_served(options),
         keylog=str(Path(options.tls_keylog).absolute()) if options.tls_keylog else "",
         tproxy=options.tproxy,
@@ -323,10 +332,35 @@ def settings_of(options: ProxyOptions) -> Settings:
         idle_timeout=options.idle_timeout / SECOND,
         drain=options.drain / SECOND,
     )
-    refusal = MODES[options.mode].refusal(settings)
+    refusal = MODES[options.mode].refusal(settings) or _authentication_refusal(settings)
     if refusal:
         raise click.UsageError(refusal)
     return settings
+
+
+def _authentication_refusal(settings: Settings) -> str:
+    """Return why kproxy cannot authenticate clients' connections, or must be forced to; empty if it can."""
+    from kproxy.proxy.broker_policy import network
+    from kproxy.proxy.sasl import SaslError, mechanism
+
+    sasl, host = settings.security.sasl, settings.listen[0]
+    if not settings.authenticate:
+        return ""
+    if sasl is None:
+        return (
+            "--authenticate needs credentials: security.protocol=SASL_SSL or SASL_PLAINTEXT, sasl.mechanism and "
+            "sasl.jaas.config in --command-config"
+        )
+    try:
+        mechanism(sasl)
+    except SaslError as error:
+        return f"--authenticate: {error}"
+    if network(host) != "loopback" and not settings.force:
+        return (
+            f"--authenticate lets everyone who can connect to {host or 'any address'} use kproxy's credentials: listen "
+            "on 127.0.0.1, or force it with --force"
+        )
+    return ""
 
 
 def _refuse_contradictions(options: ProxyOptions) -> None:
@@ -347,6 +381,8 @@ def _refuse_contradictions(options: ProxyOptions) -> None:
         and _prints(options)
         and sys.stdout.isatty(),
         "-q shows nothing, but --json and -V do: use one or the other": options.quiet and printed,
+        "--authenticate is about brokers, which --stub and --no-forward do without": options.authenticate
+        and (options.stub or options.no_forward),
         "--stub answers, --no-forward closes: use one or the other": options.stub and options.no_forward,
         "--keep copies out of the spool; with -w everything is kept": options.keep is not None and written,
     }

@@ -13,7 +13,9 @@ from time import time_ns
 from typing import TYPE_CHECKING
 
 from kproxy.addresses import address_text
+from kproxy.proxy.authentication import Authentication
 from kproxy.proxy.listeners import Listener, peek
+from kproxy.proxy.own_requests import OwnRequestError
 from kproxy.proxy.session import RESET, Session
 from kproxy.proxy.settings import Settings
 from kproxy.proxy.tls import diagnosis
@@ -225,6 +227,7 @@ class Acceptor:
 
         :param named: host name that the client asked for in TLS, or empty
         :raises UnreachableError: if no connection can be made
+        :raises _NotServedError: if the broker refuses kproxy's credentials
         """
         settings = self._settings
         if not settings.forward:
@@ -257,7 +260,16 @@ class Acceptor:
             reachability.note(place, "")
             self._plane.report_oddity(place, reached[0])
         session.peers.broker = reached
-        return outages.at(reached)
+        down = outages.at(reached)
+        if down is None and settings.authenticate:
+            session.authentication = Authentication(
+                session, settings.security, reached, settings.connect_timeout
+            )
+            try:
+                await session.authentication.begin()
+            except OwnRequestError as error:
+                raise _NotServedError(str(error)) from None
+        return down
 
     def _forward_nothing(self, session: Session) -> None:
         """Connect a session to nothing: its requests are recorded, and answered if kproxy can."""

@@ -28,10 +28,12 @@ from kproxy.proxy.framing import (
     client_id_of,
     is_request,
 )
-from kproxy.proxy.half import Half
+from kproxy.proxy.half import Half, Pause
 from kproxy.proxy.verdicts import UNCHANGED, Frame, Verdict
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kproxy.proxy.addresses import Treatment
     from kproxy.proxy.session import Session
 
@@ -69,6 +71,7 @@ class Requests(Half):
         self._expected = session.in_flight.queue
         self._most = session.plane.settings.most_frame
         self._last_produce: _Produce | None = None
+        self._when_blocked: Callable[[], None] | None = None
 
     def data_received(self, data: bytes) -> None:
         """Forward received data; a fast path handles a single whole request whose kind was seen before."""
@@ -112,8 +115,44 @@ class Requests(Half):
             else TrackedRequest(ApiKey.PRODUCE, api, correlation_id, last.treatment)
         )
 
+    def block(self, blocked: Callable[[], None]) -> None:
+        """Let no further frame begin until :meth:`unblock`; without effect if the client has ended its direction.
+
+        :param blocked: called once all frames that have begun are forwarded
+        """
+        self._when_blocked = blocked
+        self._blocks, self._at_boundary = True, False
+        self._block_between_frames()
+
+    def _block_between_frames(self) -> None:
+        if self._when_blocked is None or self._left or self._collected is not None or self._waiting:
+            return
+        blocked, self._when_blocked = self._when_blocked, None
+        if self.ended:
+            return
+        self.pause(Pause.AUTHENTICATING)
+        blocked()
+
+    def unblock(self) -> None:
+        """Let frames begin again, first those received meanwhile."""
+        self._blocks = False
+        self._take(b"", time_ns())
+        self._at_boundary = self.is_idle and not self.session.swallowing
+        self.resume(Pause.AUTHENTICATING)
+
+    def _take(self, data: bytes, now: int) -> None:
+        super()._take(data, now)
+        self._block_between_frames()
+
+    def _advance(self) -> None:
+        super()._advance()
+        self._block_between_frames()
+
     def _begin(self, data: bytes, at: int, size: int) -> bool:
         there = size - at
+        if self._blocks:
+            self.pause(Pause.AUTHENTICATING)
+            raise NeedMore
         if there < SIZE_BYTES:
             raise NeedMore
         if there < REQUEST_HEAD.size:
@@ -145,6 +184,8 @@ class Requests(Half):
             name = client_id_of(data, at, size)
             if name is not None:
                 peers.client_id = name
+        if self._refuses(api_key):
+            return self._collect(SIZE_BYTES + length, (api_key, version, correlation_id, due))
         if inspector.active and inspector.wants("request", api_key, version, peers):
             if length <= MOST_COLLECTED:
                 return self._collect(SIZE_BYTES + length, (api_key, version, correlation_id, due))
@@ -168,7 +209,15 @@ class Requests(Half):
             self._last_produce = _Produce(version, data[REQUEST_HEAD.size : place], place, treatment)
         return data[place : place + 2] != b"\0\0"
 
+    def _refuses(self, api_key: int) -> bool:
+        """Return whether kproxy refuses requests of this kind, because it has authenticated the connection itself."""
+        return api_key == ApiKey.SASL_HANDSHAKE and self.session.authentication is not None
+
     def _expect(self, api_key: int, version: int, correlation_id: int) -> TrackedRequest | None:
+        if self._refuses(api_key):
+            due = TrackedRequest(api_key, version, correlation_id, None)
+            self.session.in_flight.expect(due)
+            return due
         treatment = self.plane.treatment(api_key, version)
         if api_key != ApiKey.PRODUCE and self.session.peers.client_id is not None:
             if treatment is None:
@@ -188,7 +237,8 @@ class Requests(Half):
         seen = Frame(peers, "request", frame, api_key, version, correlation_id, now, charge=charge)
         if due is not None:
             due.request = seen
-        verdict = self.plane.inspector.decide(seen)
+        decide = self.plane.refuse_handshake if self._refuses(api_key) else self.plane.inspector.decide
+        verdict = decide(seen)
         self._send(self.decided(frame, verdict, due), piece, now, verdict, due=due)
 
     def _give_up(self, collected: bytes, piece: bytes, now: int, why: str) -> None:
@@ -292,6 +342,8 @@ class Responses(Half):
 
     def _treat(self, due: TrackedRequest, data: bytes, at: int, size: int) -> bool:
         """Decide how to treat the response to a tracked request."""
+        if due.receive is not None:
+            return self._await_own(due, data, at, size)
         treatment = due.treatment
         inspector = self.plane.inspector
         inspected = inspector.active and inspector.wants(
@@ -324,8 +376,26 @@ class Responses(Half):
         self._left = size
         return True
 
+    def _await_own(self, due: TrackedRequest, data: bytes, at: int, size: int) -> bool:
+        """Collect the response to a request of kproxy's own, without recording a part of it.
+
+        :raises NeedMore: if the response is incomplete
+        """
+        if size > _FREE:
+            self.session.abort()
+            self._left = size
+            return True
+        if at + size > len(data):
+            self._expected.appendleft(due)
+            raise NeedMore
+        return self._collect(size, (due, False), size)
+
     def _whole(self, frame: bytes, piece: bytes, now: int) -> None:
         due, inspected = self._context
+        if due.receive is not None:
+            self.received -= len(frame)
+            due.receive(frame)
+            return
         peers, comments, data = self.session.peers, [], frame
         if due.api_key != ApiKey.API_VERSIONS:
             self.session.is_served = True

@@ -14,6 +14,8 @@ from struct import Struct
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kproxy.proxy.addresses import Treatment
     from kproxy.proxy.verdicts import Frame
 
@@ -45,6 +47,7 @@ class TrackedRequest:
     :ivar answer: the response, if kproxy gives it
     :ivar comment: packet comment on that answer
     :ivar void: no response will arrive, because the request was not forwarded
+    :ivar receive: for a request of kproxy's own: takes the response, which is neither forwarded nor recorded
     """
 
     api_key: int
@@ -55,6 +58,7 @@ class TrackedRequest:
     answer: bytes | None = None
     comment: str = ""
     void: bool = False
+    receive: Callable[[bytes], None] | None = None
 
 
 Entry = int | TrackedRequest | None

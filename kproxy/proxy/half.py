@@ -50,6 +50,8 @@ class Pause(IntFlag):
     """Too much waits behind a held or delayed frame."""
     RECORDING = 4
     """The recorder is behind, and nothing may be lost (``lossless``)."""
+    AUTHENTICATING = 8
+    """kproxy authenticates the connection at its broker."""
 
 
 @dataclass(slots=True, eq=False)
@@ -106,6 +108,7 @@ class Half(asyncio.Protocol):
         self._waiting_bytes = 0
         self._pauses = Pause(0)
         self._at_boundary = True  # between frames, and nothing waits: the fast path may be taken
+        self._blocks = False  # the next frame is not begun
 
     # ------------------------------------------------------------ asyncio calls
     def connection_made(self, transport: Any) -> None:
@@ -127,7 +130,7 @@ class Half(asyncio.Protocol):
             self._record(data, now, _SWALLOWED)
             return
         self._take(data, now)
-        self._at_boundary = self.is_idle and not self.session.swallowing
+        self._at_boundary = self.is_idle and not self._blocks and not self.session.swallowing
 
     def eof_received(self) -> bool:
         """Forward buffered bytes, then the end itself; the other direction stays open."""
@@ -289,7 +292,7 @@ class Half(asyncio.Protocol):
 
     def _write(self, data: bytes) -> None:
         transport = self.peer.transport
-        if not transport.is_closing():
+        if transport is not None and not transport.is_closing():
             transport.write(data)
 
     def _send(

@@ -166,6 +166,8 @@ class Transparent(Mode):
     def refusal(cls, settings: Settings) -> str:
         if settings.keep_client_address and not settings.tproxy:
             return "--keep-client-address needs --tproxy"
+        if settings.authenticate:
+            return "--authenticate would send the password to any address that clients connect to: use another mode"
         return super().refusal(settings)
 
     @classmethod

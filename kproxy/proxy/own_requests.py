@@ -6,7 +6,8 @@
     await connection.close()
 
 A connection first sends ApiVersions, and authenticates. Every failure is an :class:`OwnRequestError` whose message is a
-sentence for users.
+sentence for users. :class:`OwnRequests` does the same over a connection that somebody else reads
+(:mod:`kproxy.proxy.authentication`).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 import struct
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -70,24 +72,165 @@ class _PendingRequest(NamedTuple):
     answer: asyncio.Future[bytes]
 
 
-class BrokerConnection:
+class OwnRequests(ABC):
+    """Requests to one broker over a connection of some kind.
+
+    :param address: ``host:port``, for messages
+    :ivar address: as given
+    :ivar versions: lowest and highest version that the broker offers, by API key
+    :ivar session_lifetime: seconds until the broker wants authentication to be repeated (KIP-368), 0 for never
+    """
+
+    def __init__(self, address: str, client_id: str = CLIENT_ID) -> None:
+        self.address = address
+        self.versions: Mapping[int, tuple[int, int]] = {}
+        self.session_lifetime = 0.0
+        self._client_id = client_id
+        self._correlation_id = 0
+
+    @abstractmethod
+    async def _send(self, frame: bytes, *, is_token: bool = False) -> asyncio.Future[bytes]:
+        """Send a frame; return a future of the response frame, including the size field.
+
+        :param is_token: whether it is a raw SASL token, which has no correlation ID
+        :raises OwnRequestError: if the connection has ended; the future raises it if it ends later
+        """
+
+    def version_of(self, key: int, highest: int | None = None) -> int:
+        """Return the highest version of an API that the broker offers and kproxy knows.
+
+        :param highest: upper bound
+        :raises OwnRequestError: if there is none
+        """
+        known = _known(key).request.versions
+        if not self.versions:
+            return known.first
+        offered = self.versions.get(key)
+        last = known.last if highest is None else min(known.last, highest)
+        version = min(last, offered[1]) if offered else -1
+        if offered is None or version < max(offered[0], known.first):
+            raise OwnRequestError(f"{self.address} offers no version of {api_name(key)} that kproxy can use")
+        return version
+
+    async def request(
+        self,
+        key: int,
+        version: int,
+        body: Mapping[str, Any],
+        *,
+        timeout: float | None = 30.0,
+    ) -> dict[str, Any]:
+        """Send a request and return the body of its response.
+
+        :param body: values by field name; fields with a default may be omitted
+        :param timeout: seconds, None for no bound
+        :raises OwnRequestError: if the connection fails, or the response cannot be read
+        """
+        known = _known(key)
+        answer = await self._send(self._frame(known, version, body))
+        try:
+            async with asyncio.timeout(timeout):
+                response = await answer
+        except TimeoutError:
+            raise OwnRequestError(
+                f"{self.address} did not answer {known.name} within {timeout:g} s"
+            ) from None
+        return self._body(known, version, response)
+
+    def next_correlation_id(self) -> int:
+        """Return an unused correlation ID, for a frame made elsewhere."""
+        self._correlation_id += 1
+        return self._correlation_id
+
+    # -- the first requests -------------------------------------------------------------------------------------
+
+    async def introduce(self, security: Security) -> None:
+        await self._ask_versions()
+        if security.sasl is not None:
+            await self.authenticate(security.sasl)
+
+    async def _ask_versions(self) -> None:
+        known = _known(ApiKey.API_VERSIONS)
+        version = _FIRST_API_VERSIONS
+        response = await self._versions_in(known, version)
+        if response["error_code"] == ErrorCode.UNSUPPORTED_VERSION:
+            offered = [
+                each["max_version"] for each in response["api_keys"] if each["api_key"] == ApiKey.API_VERSIONS
+            ]
+            version = min(version, *offered) if offered else 0
+            response = await self._versions_in(known, version)
+        if response["error_code"]:
+            raise OwnRequestError(
+                f"{self.address} answers ApiVersions with {error_name(response['error_code'])}"
+            )
+        self.versions = {
+            each["api_key"]: (each["min_version"], each["max_version"]) for each in response["api_keys"]
+        }
+
+    async def _versions_in(self, known: Api, version: int) -> dict[str, Any]:
+        body = {"client_software_name": "kproxy", "client_software_version": "1"} if version >= 3 else {}
+        frame = await (await self._send(self._frame(known, version, body)))
+        # error 35 is in v0 format, whatever was requested (KIP-511); the error code is first in all versions
+        unsupported = frame[8:10] == ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
+        return self._body(known, 0 if unsupported else version, frame)
+
+    async def authenticate(self, credentials: Sasl) -> None:
+        try:
+            mechanism = sasl.mechanism(credentials)
+            offered = self.versions.get(ApiKey.SASL_HANDSHAKE, (0, 0))
+            version = min(offered[1], 1)
+            answer = await self.request(
+                ApiKey.SASL_HANDSHAKE, version, {"mechanism": credentials.mechanism}, timeout=None
+            )
+            if answer["error_code"]:
+                raise sasl.SaslError(_refused_mechanism(credentials.mechanism, answer))
+            token: bytes | None = mechanism.first()
+            while token is not None:
+                token = mechanism.answer(await self._exchange(token, raw=version == 0))
+        except sasl.SaslError as error:
+            raise OwnRequestError(f"authentication at {self.address} failed: {error}") from None
+
+    async def _exchange(self, token: bytes, *, raw: bool) -> bytes:
+        """Send a SASL token and return the broker's. Tokens are raw after SaslHandshake v0 (Kafka 0.10)."""
+        if raw:
+            return (await (await self._send(framed(token), is_token=True)))[4:]
+        version = self.version_of(ApiKey.SASL_AUTHENTICATE, 2)
+        response = await self.request(ApiKey.SASL_AUTHENTICATE, version, {"auth_bytes": token}, timeout=None)
+        if response["error_code"]:
+            raise sasl.SaslError(response["error_message"] or error_name(response["error_code"]))
+        self.session_lifetime = response.get("session_lifetime_ms", 0) / 1000
+        return bytes(response["auth_bytes"])
+
+    # -- frames -------------------------------------------------------------------------------------------------
+
+    def _frame(self, known: Api, version: int, body: Mapping[str, Any]) -> bytes:
+        header = {"correlation_id": self.next_correlation_id(), "client_id": self._client_id}
+        layout = known.request[version]
+        return request_frame(layout, header, layout.build(dict(body)))
+
+    def _body(self, known: Api, version: int, frame: bytes) -> dict[str, Any]:
+        message = known.response
+        try:
+            _, start = response_header(message, version).decode(frame, 4)
+            return message[version].decode(frame, start)[0]
+        except DecodeError as error:
+            raise OwnRequestError(
+                f"the {known.name} v{version} response of {self.address} cannot be read: {error}"
+            ) from None
+
+
+class BrokerConnection(OwnRequests):
     """A connection to one broker, made by :meth:`connect`.
 
     Requests may be pipelined: responses are paired with requests by their order.
-
-    :ivar address: ``host:port``
-    :ivar versions: lowest and highest version that the broker offers, by API key
     """
 
     def __init__(
         self, host: str, port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, client_id: str
     ) -> None:
-        self.address = address_text(host, port)
-        self.versions: Mapping[int, tuple[int, int]] = {}
+        super().__init__(address_text(host, port), client_id)
         self._reader = reader
         self._writer = writer
-        self._client_id = client_id
-        self._correlation_id = 0
         self._pending: deque[_PendingRequest] = deque()
         self._broken = ""
         self._reading = asyncio.create_task(self._read())
@@ -125,7 +268,7 @@ class BrokerConnection:
             async with asyncio.timeout(timeout):
                 reader, writer = await _opened(at, context, host, dialler or Dialler())
                 connection = cls(*at, reader, writer, client_id)
-                await connection._introduce(security)
+                await connection.introduce(security)
                 return connection
         except TimeoutError:
             doing = "answer" if connection else "accept the connection"
@@ -146,48 +289,6 @@ class BrokerConnection:
             await connection.close()
         raise failure from None
 
-    def version_of(self, key: int, highest: int | None = None) -> int:
-        """Return the highest version of an API that the broker offers and kproxy knows.
-
-        :param highest: upper bound
-        :raises OwnRequestError: if there is none
-        """
-        known = _known(key).request.versions
-        if not self.versions:
-            return known.first
-        offered = self.versions.get(key)
-        last = known.last if highest is None else min(known.last, highest)
-        version = min(last, offered[1]) if offered else -1
-        if offered is None or version < max(offered[0], known.first):
-            raise OwnRequestError(f"{self.address} offers no version of {api_name(key)} that kproxy can use")
-        return version
-
-    async def request(
-        self,
-        key: int,
-        version: int,
-        body: Mapping[str, Any],
-        *,
-        timeout: float | None = 30.0,
-    ) -> dict[str, Any]:
-        """Send a request and return the body of its response.
-
-        :param body: values by field name; fields with a default may be omitted
-        :param timeout: seconds, None for no bound
-        :raises OwnRequestError: if the connection fails, or the response cannot be read
-        """
-        known = _known(key)
-        frame = self._frame(known, version, body)
-        answer = await self.send_raw(frame)
-        try:
-            async with asyncio.timeout(timeout):
-                response = await answer
-        except TimeoutError:
-            raise OwnRequestError(
-                f"{self.address} did not answer {known.name} within {timeout:g} s"
-            ) from None
-        return self._body(known, version, response)
-
     async def send_raw(self, frame: bytes, *, answered: bool = True) -> asyncio.Future[bytes]:
         """Send an encoded request; wait only while the broker does not read.
 
@@ -197,25 +298,28 @@ class BrokerConnection:
             connection ends before. If no response is expected, it is already done, with ``b""``.
         :raises OwnRequestError: if the connection has ended
         """
+        if answered:
+            return await self._send(frame)
+        await self._write(frame)
+        answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        answer.set_result(b"")
+        return answer
+
+    async def _send(self, frame: bytes, *, is_token: bool = False) -> asyncio.Future[bytes]:
+        answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        correlation_id = None if is_token else _SIZE.unpack_from(frame, 8)[0]
+        await self._write(frame, _PendingRequest(correlation_id, answer))
+        return answer
+
+    async def _write(self, frame: bytes, *pending: _PendingRequest) -> None:
         if self._broken:
             raise OwnRequestError(self._broken)
-        answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-        if answered:
-            (correlation_id,) = _SIZE.unpack_from(frame, 8)
-            self._pending.append(_PendingRequest(correlation_id, answer))
-        else:
-            answer.set_result(b"")
+        self._pending.extend(pending)
         self._writer.write(frame)
         try:
             await self._writer.drain()
         except OSError as error:
             self._fail(diagnosis.broker_ended(error, self.address))
-        return answer
-
-    def next_correlation_id(self) -> int:
-        """Return an unused correlation ID, for a frame made elsewhere."""
-        self._correlation_id += 1
-        return self._correlation_id
 
     @property
     def ended(self) -> bool:
@@ -236,84 +340,6 @@ class BrokerConnection:
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
-
-    # -- the first requests -------------------------------------------------------------------------------------
-
-    async def _introduce(self, security: Security) -> None:
-        await self._ask_versions()
-        if security.sasl is not None:
-            await self._authenticate(security.sasl)
-
-    async def _ask_versions(self) -> None:
-        known = _known(ApiKey.API_VERSIONS)
-        version = _FIRST_API_VERSIONS
-        response = await self._versions_in(known, version)
-        if response["error_code"] == ErrorCode.UNSUPPORTED_VERSION:
-            offered = [
-                each["max_version"] for each in response["api_keys"] if each["api_key"] == ApiKey.API_VERSIONS
-            ]
-            version = min(version, *offered) if offered else 0
-            response = await self._versions_in(known, version)
-        if response["error_code"]:
-            raise OwnRequestError(
-                f"{self.address} answers ApiVersions with {error_name(response['error_code'])}"
-            )
-        self.versions = {
-            each["api_key"]: (each["min_version"], each["max_version"]) for each in response["api_keys"]
-        }
-
-    async def _versions_in(self, known: Api, version: int) -> dict[str, Any]:
-        body = {"client_software_name": "kproxy", "client_software_version": "1"} if version >= 3 else {}
-        frame = await (await self.send_raw(self._frame(known, version, body)))
-        # error 35 is in v0 format, whatever was requested (KIP-511); the error code is first in all versions
-        unsupported = frame[8:10] == ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
-        return self._body(known, 0 if unsupported else version, frame)
-
-    async def _authenticate(self, credentials: Sasl) -> None:
-        try:
-            mechanism = sasl.mechanism(credentials)
-            offered = self.versions.get(ApiKey.SASL_HANDSHAKE, (0, 0))
-            version = min(offered[1], 1)
-            answer = await self.request(
-                ApiKey.SASL_HANDSHAKE, version, {"mechanism": credentials.mechanism}, timeout=None
-            )
-            if answer["error_code"]:
-                raise sasl.SaslError(_refused_mechanism(credentials.mechanism, answer))
-            token: bytes | None = mechanism.first()
-            while token is not None:
-                token = mechanism.answer(await self._exchange(token, raw=version == 0))
-        except sasl.SaslError as error:
-            raise OwnRequestError(f"authentication at {self.address} failed: {error}") from None
-
-    async def _exchange(self, token: bytes, *, raw: bool) -> bytes:
-        """Send a SASL token and return the broker's. Tokens are raw after SaslHandshake v0 (Kafka 0.10)."""
-        if raw:
-            answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-            self._pending.append(_PendingRequest(None, answer))
-            self._writer.write(framed(token))
-            return (await answer)[4:]
-        version = self.version_of(ApiKey.SASL_AUTHENTICATE, 2)
-        response = await self.request(ApiKey.SASL_AUTHENTICATE, version, {"auth_bytes": token}, timeout=None)
-        if response["error_code"]:
-            raise sasl.SaslError(response["error_message"] or error_name(response["error_code"]))
-        return bytes(response["auth_bytes"])
-
-    # -- frames -------------------------------------------------------------------------------------------------
-
-    def _frame(self, known: Api, version: int, body: Mapping[str, Any]) -> bytes:
-        header = {"correlation_id": self.next_correlation_id(), "client_id": self._client_id}
-        layout = known.request[version]
-        return request_frame(layout, header, layout.build(dict(body)))
-
-    def _body(self, known: Api, version: int, frame: bytes) -> dict[str, Any]:
-        message = known.response
-        try:
-            _, start = response_header(message, version).decode(frame, 4)
-            return message[version].decode(frame, start)[0]
-        except DecodeError as error:
-            raise OwnRequestError(
-                f"the {known.name} v{version} response of {self.address} cannot be read: {error}"
-            ) from None
 
     async def _read(self) -> None:
         """Read responses and pass each to the request that it answers."""

@@ -34,6 +34,7 @@ from kproxy.proxy.acceptor import Acceptor
 from kproxy.proxy.address_map import AddressMap, Target
 from kproxy.proxy.address_watch import AddressWatch
 from kproxy.proxy.addresses import Broker, Treatment, treatment_of
+from kproxy.proxy.authentication import refused_handshake
 from kproxy.proxy.broker_policy import BrokerPolicy, network
 from kproxy.proxy.brokers import Brokers, Ports, UpstreamAddress
 from kproxy.proxy.clock_steps import ClockSteps
@@ -60,7 +61,7 @@ from kproxy.proxy.tcp_info import Sampler, TcpInfo
 from kproxy.proxy.tls import diagnosis
 from kproxy.proxy.tls.contexts import TlsConfigError
 from kproxy.proxy.tls.sni import NodeNames
-from kproxy.proxy.verdicts import Inspector, Peers
+from kproxy.proxy.verdicts import Frame, Inspector, Peers, Verdict
 
 _TICK = 0.1  # seconds
 _CHECK = 1.0
@@ -428,6 +429,20 @@ class Plane:
             f"authentication, then use security.protocol={protocol} and sasl.mechanism in the client",
             about=f"unauthenticated {where}",
         )
+
+    def not_authenticated(self, peers: Peers, why: str) -> None:
+        """Report a connection that is closed because kproxy could not authenticate it at its broker again."""
+        self.reports.warn(f"the connection of {_who(peers)} was closed: {why}", about=why)
+
+    def refuse_handshake(self, frame: Frame) -> Verdict:
+        """Report a client that wants to authenticate although kproxy has; return what to do with its request."""
+        protocol = "PLAINTEXT" if self.settings.client_tls is None else "SSL"
+        self.reports.warn(
+            f"SaslHandshake of {_who(frame.peers)} is refused, because kproxy authenticates (--authenticate): use "
+            f"security.protocol={protocol} in the client",
+            about=f"{frame.peers.client[0]} SaslHandshake",
+        )
+        return refused_handshake(frame.version, frame.correlation_id)
 
     def no_frame(self, peers: Peers, length: int, data: bytes) -> None:
         """Report a client whose next bytes are not a frame, or one that exceeds the limit."""

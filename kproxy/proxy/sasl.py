@@ -1,5 +1,5 @@
-"""SASL of kproxy's own connections: PLAIN (RFC 4616) and SCRAM (RFC 5802, RFC 7677). The clients' own SASL passes
-through.
+"""SASL of kproxy's own requests: PLAIN (RFC 4616), SCRAM (RFC 5802, RFC 7677) and OAUTHBEARER (RFC 7628). The clients'
+own SASL passes through.
 
 No sockets here: :meth:`Mechanism.first` returns the first token, :meth:`Mechanism.answer` the answer to each token of
 the broker, None at the end.
@@ -16,11 +16,16 @@ import hashlib
 import hmac
 import re
 import secrets
+import time
+from pathlib import Path
 from typing import Protocol
+
+import msgspec
 
 from kproxy.proxy.tls.security import Sasl
 
-MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+OAUTHBEARER = "OAUTHBEARER"
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", OAUTHBEARER)
 
 # Kafka uses 4,096 to 16,384 (clients/.../scram/internals/ScramMechanism.java); a million take half a second
 _MOST_ITERATIONS = 1_000_000
@@ -55,6 +60,19 @@ class Plain:
 
     def answer(self, token: bytes) -> bytes | None:
         return None
+
+
+class OAuthBearer:
+    """OAUTHBEARER: a token in one message; the broker answers with nothing, or with the reason why it refuses."""
+
+    def __init__(self, token: str) -> None:
+        self._token = f"n,,\x01auth=Bearer {token}\x01\x01".encode()
+
+    def first(self) -> bytes:
+        return self._token
+
+    def answer(self, token: bytes) -> bytes | None:
+        return b"\x01" if token else None  # the broker then ends authentication with that reason
 
 
 class Scram:
@@ -134,8 +152,34 @@ def mechanism(sasl: Sasl) -> Mechanism:
     if sasl.mechanism not in MECHANISMS:
         known = ", ".join(MECHANISMS)
         raise SaslError(f"kproxy's own requests cannot authenticate with {sasl.mechanism}, only with {known}")
+    if sasl.mechanism == OAUTHBEARER:
+        return OAuthBearer(_token(sasl))
     if sasl.username is None or sasl.password is None:
         raise SaslError(f"there are no user name and password for {sasl.mechanism}: set sasl.jaas.config")
     if sasl.mechanism == "PLAIN":
         return Plain(sasl.username, sasl.password)
     return Scram(sasl.mechanism.removeprefix("SCRAM-").replace("-", "").lower(), sasl.username, sasl.password)
+
+
+def _token(sasl: Sasl) -> str:
+    """Return a token for OAUTHBEARER.
+
+    Unsecured tokens are those of Kafka's ``OAuthBearerUnsecuredLoginCallbackHandler``: JSON Web Signatures without a
+    signature (RFC 7515, appendix A.5).
+    """
+    if sasl.token_file:
+        try:
+            return Path(sasl.token_file).read_text().strip()
+        except (OSError, UnicodeError) as error:
+            raise SaslError(f"the token in {sasl.token_file} cannot be read: {error}") from None
+    if sasl.claims is None:
+        raise SaslError(
+            "there is no token for OAUTHBEARER that kproxy can use: set sasl.oauthbearer.token.endpoint.url=file:///..."
+        )
+    now = int(time.time())
+    claims = {"iat": now, "exp": now + sasl.token_seconds} | sasl.claims
+    return "".join(f"{_base64url(part)}." for part in ({"alg": "none"}, claims))
+
+
+def _base64url(part: object) -> str:
+    return base64.urlsafe_b64encode(msgspec.json.encode(part)).decode().rstrip("=")

@@ -17,6 +17,7 @@ from kproxy.proxy.tls import diagnosis
 from kproxy.proxy.verdicts import Ending, Hold, Peers
 
 if TYPE_CHECKING:
+    from kproxy.proxy.authentication import Authentication
     from kproxy.proxy.plane import Plane
     from kproxy.proxy.tee import Recording
 
@@ -34,12 +35,14 @@ class Session:
     :ivar swallowing: nothing is forwarded in either direction any more
     :ivar lingers: it is to be closed as soon as nothing is in transit
     :ivar is_served: whether the broker has answered a request that it answers only for clients it accepts
+    :ivar authentication: of kproxy at the broker on the client's behalf, None if clients authenticate themselves
     """
 
     def __init__(self, plane: Plane, peers: Peers) -> None:
         self.plane = plane
         self.peers = peers
         self.recording: Recording | None = None
+        self.authentication: Authentication | None = None
         self.in_flight = InFlight()
         self.holds: list[Hold] = []
         self.closed = False
@@ -74,7 +77,7 @@ class Session:
         if not why:
             return False
         self.plane.reports.warn(why)
-        if self.plane.rewrites:
+        if self.plane.rewrites or self.authentication is not None:
             self.abort()
         return True
 
@@ -83,7 +86,7 @@ class Session:
         first = self.in_flight.queue[0] if self.in_flight else None
         if self.is_served or not isinstance(first, TrackedRequest) or first.api_key != ApiKey.METADATA:
             return
-        if not self.requests.has_authenticated:
+        if self.authentication is None and not self.requests.has_authenticated:
             self.plane.unauthenticated(self.peers)
 
     def half_closed(self, half: Half) -> None:
@@ -187,6 +190,8 @@ class Session:
             if half is self.responses and not half.ended:
                 self.left_by_broker()
             self.closed = True
+            if self.authentication is not None:
+                self.authentication.connection_lost(error if half is self.responses else None)
             for hold in self.holds:
                 hold.gone = True
             self.holds.clear()

@@ -43,6 +43,7 @@ class Settings(msgspec.Struct, frozen=True, omit_defaults=True):
         (:mod:`kproxy.proxy.broker_policy`)
     :ivar mapped: where brokers are from here (:mod:`kproxy.proxy.address_map`)
     :ivar security: security towards brokers
+    :ivar authenticate: kproxy authenticates clients' connections at brokers, with the credentials of ``security``
     :ivar client_tls: None for plaintext towards clients
     :ivar tproxy: in transparent mode: connections arrive by TPROXY, not by REDIRECT
     :ivar keep_client_address: with TPROXY: brokers see the address of the client
@@ -74,6 +75,7 @@ class Settings(msgspec.Struct, frozen=True, omit_defaults=True):
     allowed_brokers: tuple[str, ...] = ()
     mapped: tuple[str, ...] = ()
     security: Security = PLAINTEXT
+    authenticate: bool = False
     client_tls: ClientTls | None = None
     keylog: str = ""
     tproxy: bool = False

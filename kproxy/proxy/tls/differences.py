@@ -26,7 +26,13 @@ def what_differs(settings: Settings) -> list[str]:
             "connection rate quotas by IP take all clients for one"
         )
     differences += _certificates(security, tls)
-    if not mode.keeps_names:
+    if settings.authenticate and security.sasl is not None:
+        name = f" as {security.sasl.username}" if security.sasl.username else ""
+        differences.append(
+            f"kproxy authenticates all clients at the brokers{name} ({security.sasl.mechanism}, --authenticate): "
+            f"whoever can connect to {listen} has these rights, and for ACLs and quotas all clients are one user"
+        )
+    elif not mode.keeps_names:
         differences.append(
             f"clients reach brokers by the name {advertised}: SASL that is bound to the broker's own host name fails "
             "(GSSAPI, AWS_MSK_IAM), PLAIN, SCRAM and OAUTHBEARER pass through"

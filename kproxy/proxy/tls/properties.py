@@ -10,9 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple, TypeVar
+from urllib.parse import unquote, urlsplit
 
-from kproxy.proxy.sasl import MECHANISMS
-from kproxy.proxy.tls.jaas import JaasError, parse_jaas
+from kproxy.proxy.sasl import MECHANISMS, OAUTHBEARER
+from kproxy.proxy.tls.jaas import JaasError, LoginModule, parse_jaas
 from kproxy.proxy.tls.security import Identity, Sasl, Security, Tls
 from kproxy.proxy.tls.stores import (
     pem_identity,
@@ -47,6 +48,7 @@ _USED = frozenset(
         "ssl.cipher.suites",
         "sasl.mechanism",
         "sasl.jaas.config",
+        "sasl.oauthbearer.token.endpoint.url",
     )
 )
 
@@ -242,17 +244,52 @@ def _sasl(properties: Mapping[str, str], warnings: list[str]) -> Sasl:
             "clients pass through with it, but kproxy cannot ask the brokers itself"
         )
         return Sasl(mechanism)
-    text = properties.get("sasl.jaas.config")
-    if not text:
+    if mechanism == OAUTHBEARER:
+        return _bearer(properties, warnings)
+    module = _login_module(properties)
+    if module is None:
         raise ValueError(f"sasl.mechanism={mechanism} needs sasl.jaas.config with username and password")
-    try:
-        module = parse_jaas(text)
-    except JaasError as error:
-        raise ValueError(f"sasl.jaas.config: {error}") from None
     missing = [name for name in ("username", "password") if name not in module.options]
     if missing:
         raise ValueError(f"sasl.jaas.config: {module.name} has no {' and no '.join(missing)}")
     return Sasl(mechanism, module.options["username"], module.options["password"])
+
+
+def _login_module(properties: Mapping[str, str]) -> LoginModule | None:
+    text = properties.get("sasl.jaas.config")
+    try:
+        return parse_jaas(text) if text else None
+    except JaasError as error:
+        raise ValueError(f"sasl.jaas.config: {error}") from None
+
+
+def _bearer(properties: Mapping[str, str], warnings: list[str]) -> Sasl:
+    """Return where tokens come from: a file, or claims of unsecured tokens among the options of the login module.
+
+    Source: ``OAuthBearerUnsecuredLoginCallbackHandler.java``; the first character of a list separates its elements.
+    """
+    url = urlsplit(properties.get("sasl.oauthbearer.token.endpoint.url", "").strip())
+    if url.scheme == "file":
+        return Sasl(OAUTHBEARER, token_file=unquote(url.path))
+    module = _login_module(properties)
+    options = module.options if module is not None and not url.scheme else {}
+    claims: dict[str, str | float | list[str]] = {}
+    for option, value in options.items():
+        kind, _, name = option.removeprefix("unsecuredLogin").partition("Claim_")
+        if kind == "String":
+            claims[name] = value
+        elif kind == "Number":
+            claims[name] = float(value)
+        elif kind == "List":
+            claims[name] = value[1:].split(value[:1]) if value else []
+    if claims:
+        seconds = int(options.get("unsecuredLoginLifetimeSeconds", "3600"))
+        return Sasl(OAUTHBEARER, claims=claims, token_seconds=seconds)
+    warnings.append(
+        "kproxy has no token for OAUTHBEARER, it reads one from a file that sasl.oauthbearer.token.endpoint.url names "
+        "(file:///...): clients pass through, but kproxy cannot ask the brokers itself"
+    )
+    return Sasl(OAUTHBEARER)
 
 
 def _listed(properties: Mapping[str, str], name: str) -> list[str]:

@@ -42,16 +42,22 @@ class Tls(msgspec.Struct, frozen=True, omit_defaults=True):
     ciphers: str = ""
 
 
-class Sasl(msgspec.Struct, frozen=True):
-    """How kproxy authenticates its own requests. Those of clients pass through.
+class Sasl(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How kproxy authenticates at brokers.
 
     :ivar mechanism: Kafka's name: ``PLAIN``, ``SCRAM-SHA-512``
     :ivar username: None if the configuration has no credentials that kproxy can use
+    :ivar token_file: for OAUTHBEARER: path of a file with a token, read for each authentication; empty for none
+    :ivar claims: for OAUTHBEARER: claims of unsecured tokens, which brokers accept for tests; None for none
+    :ivar token_seconds: how long these tokens are valid
     """
 
     mechanism: str
     username: str | None = None
     password: str | None = None
+    token_file: str = ""
+    claims: dict[str, str | float | list[str]] | None = None
+    token_seconds: int = 3600
 
     def __repr__(self) -> str:
         return f"Sasl(mechanism={self.mechanism!r}, username={self.username!r}, password=...)"
