@@ -22,7 +22,9 @@ def test_every_rule_and_every_table_is_in_one_share_or_dealt_out(processors: int
     if processors > 2:
         of_key = {Key.CLUSTER: {Key.CLUSTER, Key.CAPTURE}}
         assert all(
-            rule.key in of_key.get(key, {key}) or rule.of_groups for (_, rules, key) in kinds for rule in rules
+            rule.key in of_key.get(key, {key}) or rule.of_groups
+            for (_, rules, key) in kinds
+            for rule in rules
         )
     rules = [rule for _, rules, _ in kinds for rule in rules]
     assert sorted(rule.name for rule in rules) == sorted(rule.name for rule in RULES)
