@@ -30,7 +30,7 @@ def fetch(topic: str, size: int, *, at: int = 0, offset: int = 0, client: str = 
 
 def view_of(session: Session) -> tuple[Topics, TopicsFold]:
     view = Topics(session)
-    fold = view.make(SimpleNamespace(plain=session._plain))  # type: ignore[arg-type]
+    fold = view.make(SimpleNamespace(plain=session._access.plain))  # type: ignore[arg-type]
     return view, fold
 
 
