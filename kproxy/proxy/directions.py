@@ -170,6 +170,10 @@ class Requests(Half):
             self.session.in_flight.expect(TOKEN)
             self._left = SIZE_BYTES + length
             return True
+        if api_key == ApiKey.SASL_HANDSHAKE and self._refuses(api_key):
+            refused = TrackedRequest(api_key, version, correlation_id, None)
+            self.session.in_flight.expect(refused)
+            return self._collect(SIZE_BYTES + length, (api_key, version, correlation_id, refused))
         if api_key == ApiKey.PRODUCE and not self._answered(
             data, at, min(at + SIZE_BYTES + length, size), version
         ):
@@ -184,8 +188,6 @@ class Requests(Half):
             name = client_id_of(data, at, size)
             if name is not None:
                 peers.client_id = name
-        if self._refuses(api_key):
-            return self._collect(SIZE_BYTES + length, (api_key, version, correlation_id, due))
         if inspector.active and inspector.wants("request", api_key, version, peers):
             if length <= MOST_COLLECTED:
                 return self._collect(SIZE_BYTES + length, (api_key, version, correlation_id, due))
@@ -214,10 +216,6 @@ class Requests(Half):
         return api_key == ApiKey.SASL_HANDSHAKE and self.session.authentication is not None
 
     def _expect(self, api_key: int, version: int, correlation_id: int) -> TrackedRequest | None:
-        if self._refuses(api_key):
-            due = TrackedRequest(api_key, version, correlation_id, None)
-            self.session.in_flight.expect(due)
-            return due
         treatment = self.plane.treatment(api_key, version)
         if api_key != ApiKey.PRODUCE and self.session.peers.client_id is not None:
             if treatment is None:
