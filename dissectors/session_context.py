@@ -58,6 +58,11 @@ class SessionFacts(NamedTuple):
     clusters: dict[Hashable, str]
     nodes: Mapping[tuple[str, int], Set[str]]
 
+    @property
+    def of_messages(self) -> tuple[Mapping[Any, Any], ...]:
+        """Those that change how messages are decoded and summarised."""
+        return self.topics, self.groups, self.mechanisms
+
     def renamed(self, ids: Mapping[int, int]) -> SessionFacts:
         """Return the facts with connections replaced by those in `ids`; connections that are not in it are dropped."""
 

@@ -68,8 +68,7 @@ class ExchangePairing:
         self.grow()
         if not len(block) and not len(block.gaps):
             return
-        connection = block.stream >> 1
-        self._admit(block, connection)
+        self._admit(block)
         rest = UnreadSegments(block)
         given_up: set[int] = set()
         while rest:
@@ -122,15 +121,9 @@ class ExchangePairing:
         for handover in self.bulk.hand_over(set(gaps[self.ordinary[gaps]].tolist())):
             self._take_over(handover)
 
-    def renumber(self, renumbered: Int64s) -> None:
-        """Follow rows of the table to their new indexes; -1 for dropped ones."""
-        self.bulk.renumber(renumbered)
-        for single in self.single_connections.values():
-            single.renumber(renumbered)
-
-    def _admit(self, block: SegmentBlock, connection: Int64s) -> None:
+    def _admit(self, block: SegmentBlock) -> None:
         """Put connections on the fast path that start in this block with both handshakes and a request."""
-        connections, distinct = self._connections, np.unique(connection)
+        connections, distinct = self._connections, np.unique(block.stream >> 1)
         distinct = distinct[~self.ordinary[distinct]]
         whole = connections.client_known[distinct] & connections.streams.syn_seen.reshape(-1, 2)[
             distinct
@@ -215,6 +208,12 @@ class ExchangePairing:
     def _ended_by(self, connection: int) -> str:
         closed = self._connections[connection].closed
         return "the capture ended" if closed == "open" else f"the connection was {closed.split()[0]}"
+
+    def renumber(self, renumbered: Int64s) -> None:
+        """Follow rows of the table to their new indexes; -1 for dropped ones."""
+        self.bulk.renumber(renumbered)
+        for single in self.single_connections.values():
+            single.renumber(renumbered)
 
     # ------------------------------------------------------------ state, out and in
     def handover(self, connection: int) -> Handover | None:

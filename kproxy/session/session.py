@@ -86,7 +86,7 @@ class Session:
         self._capture = capture
         self._kept = kept
         self._listed = ListedExchanges(capture, show_secrets=show_secrets, payload=payload)
-        self._facts = self._listed.reader.knowledge.facts
+        self._facts = self._listed.reader.knowledge.facts.of_messages
         """What was known of other exchanges when the summaries were last outdated."""
         self._notes = SessionNotes(capture.notes, self._listed)
         self._matcher = ExchangeMatcher(capture, self._listed, self._notes)
@@ -269,7 +269,7 @@ class Session:
             for _ in access.reader.learn_from(rows):
                 pass
             yield
-        facts = access.reader.knowledge.facts
+        facts = access.reader.knowledge.facts.of_messages
         if facts != self._facts:
             self._facts = facts
             self.summaries.clear()

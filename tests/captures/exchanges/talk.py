@@ -178,8 +178,8 @@ def capture_of(
 class SlowPairing(ExchangePairing):
     """Takes every connection through the slow path, from its first byte to its last."""
 
-    def _admit(self, block: SegmentBlock, connection: np.ndarray[Any, Any]) -> None:
-        for new in np.unique(connection).tolist():
+    def _admit(self, block: SegmentBlock) -> None:
+        for new in np.unique(block.stream >> 1).tolist():
             self._single(new)
 
     def _single(self, connection: int) -> SingleConnection:

@@ -16,6 +16,7 @@ from captures.filters import Context, FilterError, compile_filter
 from captures.packets import open_files
 from captures.packets.spool import DEFAULT_SPOOL
 from dissectors.api_keys import ApiKey
+from dissectors.session_context import OBSERVED_APIS
 from kproxy.session import Access, Order, Session, ShownExchanges, State, Steps
 from kproxy.session.folds import Activity
 from tests.conftest import DATA
@@ -166,6 +167,27 @@ async def test_summaries_are_made_of_what_is_wanted() -> None:
         assert made.state is State.OK
         assert session.summaries.version > before
         assert session.summaries.get(22) is None
+
+
+async def test_summaries_are_made_again_only_if_something_was_learned(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with read_session() as session:
+        cleared: list[bool] = []
+        monkeypatch.setattr(session.summaries, "clear", lambda: cleared.append(True))
+        informative = np.flatnonzero(np.isin(session._capture.table.column("api_key"), sorted(OBSERVED_APIS)))
+        knowledge = session._access.reader.knowledge
+
+        async def learn() -> int:
+            session._informative.append(informative)
+            await session.run(session._learn)
+            return len(cleared)
+
+        assert await learn() == 0
+        knowledge._clusters["another connection"] = "cluster"  # no summary depends on it
+        assert await learn() == 0
+        knowledge.learn_topic("new", "name")
+        assert await learn() == 1
 
 
 async def test_fields_are_shown_as_cells() -> None:
