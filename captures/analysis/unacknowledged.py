@@ -5,11 +5,15 @@ The kernel of a paused process still acknowledges data.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import pairwise
+
 import numpy as np
 
 from captures.arrays import Bools, Int64s
 from captures.packets import ACK
 from captures.packets.header_scan import Headers
+from dissectors.units import SECOND
 
 _SENT_AGAIN = 10_000_000
 """ns; data repeated sooner is the same packet, captured in two places: retransmission takes 200 ms, tail loss probes
@@ -51,19 +55,18 @@ def ahead(sequence: Int64s, origin: int) -> Int64s:
     return distance
 
 
-def cut_off(sent: Headers, answered: Headers) -> tuple[int, int]:
-    """Return start and end of the longest time without an acknowledgment in which data was retransmitted; else 0, 0.
+def cut_off(sent: Headers, answered: Headers) -> Iterator[tuple[int, int]]:
+    """Yield the times, of a second or more, in which data was retransmitted and nothing was acknowledged.
 
-    It ends with the next acknowledgment, in ns since the epoch.
+    Each ends with the next acknowledgment. In ns since the epoch.
     """
     if not len(sent) or not len(answered):
-        return 0, 0
+        return
     furthest = np.maximum.accumulate(ahead(answered.ack, int(answered.ack[0])))
     acknowledges = (answered.length == 0) | (np.diff(furthest, prepend=-1) > 0)
     times = np.append(sent.time[0], answered.time[acknowledges & (answered.flags & ACK != 0)])
-    if len(times) < 2:  # no acknowledgment at all
-        return 0, 0
-    place = int(np.argmax(np.diff(times)))
-    begin, end = int(times[place]), int(times[place + 1])
-    first = sent_in_vain(sent.within(begin, end - 1), Headers.none(), begin)
-    return (0, 0) if first is None else (first, end)
+    for begin, end in pairwise(times.tolist()):
+        if end - begin >= SECOND:
+            first = sent_in_vain(sent.within(begin, end - 1), Headers.none(), begin)
+            if first is not None and end - first >= SECOND:
+                yield first, end

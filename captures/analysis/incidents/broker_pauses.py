@@ -34,6 +34,8 @@ _WORK = "one of these requests took long, and the others waited for it"
 _WRITES = "a slow disk, or a follower that acks=all waits for, held up these writes"
 _SHOWN = 20
 _END = attrgetter("end")
+_Span = tuple[int, int]
+"""Start and end in ns since the epoch."""
 
 
 def broker_pauses(
@@ -55,8 +57,9 @@ def broker_pauses(
     cut = _cut_off(capture, slow)
     yield from _network_outages(capture, cut, slow)
     late: dict[object, list[SlowAnswer]] = {}
-    for answer in sorted((each for each in slow if each.connection not in cut), key=_END):
-        late.setdefault(nodes.get(answer.broker, answer.broker), []).append(answer)
+    for answer in sorted(slow, key=_END):
+        if not any(_lasts(time) for time in _during(cut, answer)):
+            late.setdefault(nodes.get(answer.broker, answer.broker), []).append(answer)
     found: list[Incident] = []
     possible: list[tuple[int, int, list[SlowAnswer]]] = []
     for mine, times in zip(late.values(), _answered(capture, late, nodes), strict=True):
@@ -67,13 +70,13 @@ def broker_pauses(
             begin, end = _silence(together, times)
             alone = len({each.connection for each in together}) == 1
             if not alone and end - begin >= LEAST and any(each.key in AT_ONCE for each in together):
-                found.append(_incident(capture, begin, end, together))
+                found.append(_incident(capture, begin, end, together, cut))
             elif alone and end - begin >= _ALONE and len(together) > 1 and not _throttled(together):
                 possible.append((begin, end, together))
             place = until
     for begin, end, together in sorted(possible, key=lambda each: each[0] - each[1]):
         if not any(other.overlaps(begin, end) for other in (*outages, *found)):
-            found.append(_incident(capture, begin, end, together))
+            found.append(_incident(capture, begin, end, together, cut))
     yield from found
 
 
@@ -107,12 +110,18 @@ def _throttled(late: Sequence[SlowAnswer]) -> bool:
     return any(each.throttled for each in late)
 
 
-def _incident(capture: Capture, begin: int, end: int, late: Sequence[SlowAnswer]) -> Incident:
+def _incident(
+    capture: Capture, begin: int, end: int, late: Sequence[SlowAnswer], cut: Mapping[int, list[_Span]]
+) -> Incident:
     connections = tuple(dict.fromkeys(each.connection for each in late))
-    alternatives, cut = [], any(_resent(capture, connection) for connection in connections)
+    resent = any(
+        any(_during(cut, each)) if each.connection in cut else _resent(capture, each.connection)
+        for each in late
+    )
+    alternatives = []
     if len(connections) == 1:
         alternatives.append(_WRITES if any(each.key == ApiKey.PRODUCE for each in late) else _WORK)
-    if cut:
+    if resent:
         alternatives.append(_CUT)
     paused = "paused" if len(connections) > 1 else "may have paused"
     return broker_incident(
@@ -125,55 +134,76 @@ def _incident(capture: Capture, begin: int, end: int, late: Sequence[SlowAnswer]
         f"{words.counted(len(late), 'request')} on {words.counted(len(connections), 'connection')} at once",
         certainty=Certainty.POSSIBLE if alternatives else Certainty.INFERRED,
         alternatives=tuple(alternatives),
-        cut=connections if cut else (),
-        evidence=tuple(sorted(each.number for each in late))[:_SHOWN],
+        cut=connections if resent else (),
+        evidence=_evidence(late),
     )
 
 
-def _cut_off(capture: Capture, slow: Sequence[SlowAnswer]) -> dict[int, tuple[int, int]]:
-    """Return when connections with slow answers were cut off; none if their packets cannot be read again."""
-    ends: dict[int, tuple[int, int]] = {}
-    for each in slow:
-        if each.excess >= _ALONE and _resent(capture, each.connection):
-            begin, end = ends.get(each.connection, (each.time, each.end))
-            ends[each.connection] = min(begin, each.time), max(end, each.end)
-    if not ends or capture.source.growing:
+def _evidence(late: Iterable[SlowAnswer]) -> tuple[int, ...]:
+    return tuple(sorted(each.number for each in late))[:_SHOWN]
+
+
+def _cut_off(capture: Capture, slow: Sequence[SlowAnswer]) -> dict[int, list[_Span]]:
+    """Return when connections were cut off during their slow answers; none if packets cannot be read again.
+
+    The result has all connections that were examined.
+    """
+    long = {each.connection for each in slow if each.excess >= _ALONE}
+    late = {connection: list[SlowAnswer]() for connection in long if _resent(capture, connection)}
+    if not late or capture.source.growing:
         return {}
-    pairs = [capture.endpoints(connection) for connection in ends]
-    begin = min(begin for begin, _ in ends.values()) - SECOND
+    for each in slow:
+        late.get(each.connection, []).append(each)
+    spans = {
+        connection: (min(each.time for each in answers) - SECOND, max(each.end for each in answers))
+        for connection, answers in late.items()
+    }
+    pairs = [capture.endpoints(connection) for connection in spans]
     both = [*pairs, *((broker, client) for client, broker in pairs)]
+    begins, ends = zip(*spans.values(), strict=True)
     try:
-        packets = headers_between(capture.source, both, begin, max(end for _, end in ends.values()))
+        packets = headers_between(capture.source, both, min(begins), max(ends))
     except CaptureError:
         return {}
-    found = {}
-    for (connection, (begin, end)), (client, broker) in zip(ends.items(), pairs, strict=True):
-        sent, answered = (
-            packets.get(pair, Headers.none()).within(begin - SECOND, end)
-            for pair in ((client, broker), (broker, client))
+    none = Headers.none()
+    return {
+        connection: list(
+            cut_off(
+                packets.get((client, broker), none).within(*times),
+                packets.get((broker, client), none).within(*times),
+            )
         )
-        since, until = cut_off(sent, answered)
-        if until - since >= _ALONE:
-            found[connection] = since, until
-    return found
+        for (connection, times), (client, broker) in zip(spans.items(), pairs, strict=True)
+    }
+
+
+def _lasts(time: _Span) -> bool:
+    return time[1] - time[0] >= _ALONE
+
+
+def _during(cut: Mapping[int, list[_Span]], answer: SlowAnswer) -> Iterator[_Span]:
+    """Yield the times in which the connection of a slow answer was cut off meanwhile."""
+    return (time for time in cut.get(answer.connection, ()) if time[0] < answer.end and answer.time < time[1])
 
 
 def _network_outages(
-    capture: Capture, cut: Mapping[int, tuple[int, int]], slow: Sequence[SlowAnswer]
+    capture: Capture, cut: Mapping[int, list[_Span]], slow: Sequence[SlowAnswer]
 ) -> Iterator[Incident]:
     """Yield the times in which a client's host and a broker were cut off, from those of their connections `cut`."""
-    runs: dict[tuple[str, str], list[list[int]]] = {}
-    for connection, (begin, _) in sorted(cut.items(), key=lambda each: each[1]):
+    runs: dict[tuple[str, str], list[list[tuple[int, int, int]]]] = {}
+    times = ((*time, connection) for connection, found in cut.items() for time in found if _lasts(time))
+    for begin, end, connection in sorted(times):
         client, broker = capture.endpoints(connection)
         known = runs.setdefault((split(client)[0], broker), [])
-        if known and begin <= max(cut[each][1] for each in known[-1]):
-            known[-1].append(connection)
-        else:
-            known.append([connection])
+        if not known or begin > max(end for _, end, _ in known[-1]):
+            known.append([])
+        known[-1].append((begin, end, connection))
     for (host, broker), known in runs.items():
-        for connections in known:
-            begin, end = cut[connections[0]][0], max(cut[each][1] for each in connections)
-            shown = capture.names.shown(broker)
+        shown = capture.names.shown(broker)
+        for together in known:
+            begin, end = together[0][0], max(end for _, end, _ in together)
+            connections = tuple(dict.fromkeys(connection for *_, connection in together))
+            during = (each for each in slow if each.time < end and begin < each.end)
             yield Incident(
                 kind=IncidentKind.NETWORK_OUTAGE,
                 begin=begin,
@@ -181,10 +211,8 @@ def _network_outages(
                 who=(shown, host),
                 sentence=f"{host} and broker {shown} were cut off from each other for {span(end - begin)}: data was "
                 "retransmitted again and again, and nothing was acknowledged.",
-                evidence=tuple(sorted(each.number for each in slow if each.connection in connections))[
-                    :_SHOWN
-                ],
-                cut=tuple(connections),
+                evidence=_evidence(each for each in during if each.connection in connections),
+                cut=connections,
             )
 
 

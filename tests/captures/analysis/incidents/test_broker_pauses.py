@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 
 from captures.analysis.groups.vocabulary import Certainty
+from captures.analysis.incidents import broker_pauses as module
 from captures.analysis.incidents.broker_pauses import broker_pauses
 from captures.analysis.incidents.model import Incident, IncidentKind
 from captures.analysis.slow_answers import SlowAnswer, SlowAnswers
 from captures.exchanges import Capture, ExchangeReader, open_capture
+from dissectors.units import SECOND
 from tests.captures.analysis.groups.truth import FOLDER
 
 PATH = FOLDER.parent / "findings" / "26_k430_broker_sigstop_clients.pcap.zst"
@@ -59,3 +61,31 @@ def test_a_known_outage_of_another_broker_explains_the_silence(
         sentence="Broker 127.0.0.1:1 went down.",
     )
     assert not list(broker_pauses(capture, slow, [outage], {}))
+
+
+def test_packets_rule_out_that_the_network_was_cut(
+    recording: tuple[Capture, list[SlowAnswer]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    capture, slow = recording
+    monkeypatch.setattr(module, "_resent", lambda *_: True)
+    (pause,) = broker_pauses(capture, slow, [], {})
+    assert len(pause.alternatives) == 1
+    assert not pause.cut
+    monkeypatch.setattr(module, "_cut_off", lambda *_: {})  # packets that cannot be read again
+    (doubted,) = broker_pauses(capture, slow, [], {})
+    assert "network" in doubted.alternatives[1]
+    assert len(doubted.cut) == 1
+
+
+def test_a_pause_at_another_time_than_an_outage_of_the_network(
+    recording: tuple[Capture, list[SlowAnswer]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    capture, slow = recording
+    (pause,) = broker_pauses(capture, slow, [], {})
+    assert pause.end is not None
+    begin, end = pause.end + 60 * SECOND, pause.end + 65 * SECOND
+    connections = {each.connection for each in slow if each.broker in pause.brokers}
+    monkeypatch.setattr(module, "_cut_off", lambda *_: {each: [(begin, end)] for each in connections})
+    outage, same = broker_pauses(capture, slow, [], {})
+    assert (outage.kind, outage.begin, outage.end) == (IncidentKind.NETWORK_OUTAGE, begin, end)
+    assert same == pause
