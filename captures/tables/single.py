@@ -42,7 +42,7 @@ from captures.tables.options import (
     damage_sentences,
     note_sentences,
 )
-from captures.tables.schema import TABLES, choose_tables
+from captures.tables.schema import OF_THE_WHOLE, TABLES, choose_tables
 from captures.tables.whole_rows import WholeTables, needs
 
 if TYPE_CHECKING:
@@ -151,8 +151,9 @@ class CaptureTables:
         rows = ExchangeTables(
             wanted.tables, names=names, run=run, columns=wanted.columns, faults=capture.faults
         )
-        # first all session facts, so that rows do not depend on the order of exchanges
-        reader.learn(len(reader))
+        if rows.needs is not Needs.HEADER or {*wanted.tables} & {*OF_THE_WHOLE}:
+            # first all session facts, so that rows do not depend on the order of exchanges
+            reader.learn(len(reader))
         whole = WholeTables(
             capture,
             names,

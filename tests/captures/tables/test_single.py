@@ -95,6 +95,9 @@ def test_nothing_is_decoded_where_headers_do(
     write_tables([str(path)], str(tmp_path / "out"), options)
     assert in_order(table(tmp_path / "out", "exchanges")) == in_order(expected)
     assert table(tmp_path / "out", "tcp_health")
+    monkeypatch.setattr(ExchangeReader, "learn", None)
+    write_tables([str(path)], str(tmp_path / "alone"), replace(options, tables=("exchanges",)))
+    assert in_order(table(tmp_path / "alone", "exchanges")) == in_order(expected)
 
 
 def test_a_filter_leaves_rows_out(tmp_path: Path) -> None:
