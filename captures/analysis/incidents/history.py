@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from itertools import chain
 from typing import Self
 
 import numpy as np
+from msgspec import UNSET
 
 from captures.analysis.attempts import Outcome, attempts, ended_by_brokers
 from captures.analysis.clusters import ONE_CLUSTER, Clusters
@@ -16,7 +18,7 @@ from captures.analysis.groups.context import OF_TOPICS
 from captures.analysis.groups.history import NEEDED as BY_GROUPS
 from captures.analysis.groups.history import GroupHistories
 from captures.analysis.groups.history import needed as of_groups
-from captures.analysis.groups.model import GroupTimeline
+from captures.analysis.groups.model import GroupTimeline, Rebalance
 from captures.analysis.incidents.controllers import NEEDED as OF_CONTROLLERS
 from captures.analysis.incidents.controllers import Controllers
 from captures.analysis.incidents.incidents import find_incidents, in_order
@@ -116,6 +118,7 @@ class ClusterHistories:
 
     :param clusters: clusters of the connections; by default all are of one cluster
     :ivar of: the histories by member of :attr:`Clusters.parts`
+    :ivar incidents: incidents of all clusters, as of the latest :meth:`result`
     """
 
     def __init__(
@@ -126,6 +129,7 @@ class ClusterHistories:
             part: IncidentHistories(names, capture, partial(clusters.has, part) if part and capture else None)
             for part in clusters.parts
         }
+        self.incidents: list[Incident] = []
 
     def choose(self, rows: DecisionColumns) -> Bools:
         """Return a mask of the exchanges that have to be added: of several clusters, all that matter."""
@@ -141,30 +145,20 @@ class ClusterHistories:
             self.of[part].merge(histories)
 
     @property
-    def calls(self) -> Iterator[GroupCalls]:
+    def calls(self) -> list[GroupCalls]:
         """The calls to each group so far, sorted by the name of the group."""
-        every = [calls for histories in self.of.values() for calls in histories.calls.values()]
-        return iter(sorted(every, key=lambda calls: calls.group))
+        every = (calls for histories in self.of.values() for calls in histories.calls.values())
+        return sorted(every, key=lambda calls: calls.group)
 
-    def result(
-        self, *, now: int | None = None, pending: Iterable[Exchange] = (), live: bool = False
-    ) -> list[GroupTimeline]:
-        if not self._clusters.several:
-            return self.of[""].result(now=now, pending=pending, live=live)
+    def result(self, *, now: int | None = None, pending: Iterable[Exchange] = ()) -> list[GroupTimeline]:
         timelines: list[GroupTimeline] = []
         for part, histories in self.of.items():
-            for timeline in histories.result(now=now, pending=pending, live=live):
-                timeline.cluster = part
-                for rebalance in timeline.rebalances:
-                    rebalance.cluster = part
-                timelines.append(timeline)
-            for incident in histories.incidents:
-                incident.cluster = part
+            of_part = histories.result(now=now, pending=pending)
+            rebalances = (rebalance for timeline in of_part for rebalance in timeline.rebalances)
+            every: Iterable[GroupTimeline | Rebalance | Incident]
+            every = chain(of_part, rebalances, histories.incidents)
+            for each in every:
+                each.cluster = part or UNSET
+            timelines += of_part
+        self.incidents = in_order(each for histories in self.of.values() for each in histories.incidents)
         return sorted(timelines, key=lambda each: each.group)
-
-    @property
-    def incidents(self) -> list[Incident]:
-        """The incidents of all clusters, as of the latest :meth:`result` that was not ``live``."""
-        if not self._clusters.several:
-            return self.of[""].incidents
-        return in_order(each for histories in self.of.values() for each in histories.incidents)
