@@ -254,11 +254,14 @@ class LagStats:
         if key in LEARNED_FROM:
             heapq.heappush(self._waiting, (exchange.end, exchange.number, key in _END_APIS, exchange))
 
-    def add_all(self, reader: ExchangeReader, columns: ExchangeColumns, indexes: Int64s) -> Iterator[int]:
+    def add_all(
+        self, reader: ExchangeReader, columns: ExchangeColumns, indexes: Int64s, rows: Int64s
+    ) -> Iterator[int]:
         """Add exchanges of a completely read capture; yield the numbers of the relevant ones.
 
-        :param columns: :data:`TAKEN` columns of the exchanges, in the order of their numbers
+        :param columns: :data:`TAKEN` columns of exchanges, in the order of their numbers
         :param indexes: index in the reader for each row of the columns
+        :param rows: rows of the exchanges to add; all or none of a connection
         """
         found = PositionColumns(columns)
         first = found.naming(_NAMING)
@@ -268,10 +271,10 @@ class LagStats:
         whole |= found.of_api(NEEDED) & found.intervened
         by_columns = found.of_api(COLUMN_APIS) & found.sure & ~whole
         names = by_columns & first
-        rows = np.flatnonzero(whole | by_columns)
+        rows = rows[(whole | by_columns)[rows]]
         reader.learn(len(reader))
-        decoded = reader.several(indexes[whole | names].tolist())
-        positions = found.positions(np.flatnonzero(by_columns))
+        decoded = reader.several(indexes[rows[(whole | names)[rows]]].tolist())
+        positions = found.positions(rows[by_columns[rows]])
         numbers = (indexes[rows] + reader.first).tolist()
         for number, taken, named in zip(
             numbers, by_columns[rows].tolist(), names[rows].tolist(), strict=True

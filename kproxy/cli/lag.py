@@ -47,6 +47,8 @@ class LagRun(CaptureRun[LagOptions], short_help="Show how far groups are behind,
     """
 
     def run(self) -> None:
+        from msgspec import UNSET
+
         from captures.analysis.lag import FOLLOWING, LagStats, needed, total
         from captures.analysis.position_columns import TAKEN
         from kproxy.cli.results import GroupLag, LagResult
@@ -58,18 +60,15 @@ class LagRun(CaptureRun[LagOptions], short_help="Show how far groups are behind,
         indexes, columns = self.reading.counted_apart(reader, wanted, TAKEN, FOLLOWING)
         clusters = self.reading.clusters(reader)
         rows: list[LagRow] = []
-        connections = columns.flat("connection")
-        for cluster, here in clusters.rows_of(connections):
+        nothing: list[LagRow] = []
+        for cluster, here in clusters.rows_of(columns.flat("connection")):
             stats = LagStats(reader.knowledge.topic_name)
-            if clusters.several:
-                columns = self.reading.filled(capture, reader.rows[indexes[here]], TAKEN, FOLLOWING)
-            steps = stats.add_all(reader, columns, indexes[here])
+            steps = stats.add_all(reader, columns, indexes, here)
             deque(with_progress(steps, lambda number: number, len(reader), FOLLOWING), maxlen=0)
-            nothing: list[LagRow] = []
             found = capture.faults.contained(
                 partial(stats.result, tally.last), "telling how far groups are behind", nothing
             )
-            rows += [replace(row, cluster=cluster) for row in found] if clusters.several else found
+            rows += [replace(row, cluster=cluster or UNSET) for row in found]
         incidents: list[Incident] = []
         if any(row.highest for row in rows):
             from captures.analysis.incidents.lag import explain_lag

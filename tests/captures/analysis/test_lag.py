@@ -318,7 +318,8 @@ def rows_of(path: Path, *, by_columns: bool) -> list[LagRow]:
     reader = ExchangeReader(capture, annotate=False, summary=False)
     stats = LagStats(reader.knowledge.topic_name)
     if by_columns:
-        for _ in stats.add_all(reader, ExchangeColumns(capture, reader.rows), np.arange(len(reader))):
+        every = np.arange(len(reader))
+        for _ in stats.add_all(reader, ExchangeColumns(capture, reader.rows), every, every):
             pass
     else:
         reader.learn(len(reader))
