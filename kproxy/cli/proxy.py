@@ -58,7 +58,7 @@ class ForwardingOptions(CommandConfigOption):
     )
     authenticate: bool = option(
         "--authenticate",
-        help="Authenticate clients' connections at brokers with SASL, as --command-config says; clients use none.",
+        help="Authenticate clients' connections at brokers with the SASL credentials of --command-config.",
     )
     listen: Address = option(
         "--listen",
@@ -190,7 +190,8 @@ class FaultOptions:
         help="Clients' request.timeout.ms: held messages are released before it ends. Default: 30s.",
     )
     force: bool = option(
-        "--force", help="Allow fault rules that match everything, and --authenticate for other hosts."
+        "--force",
+        help="Allow fault rules that match everything, and --authenticate beyond loopback addresses.",
     )
 
 
@@ -339,7 +340,7 @@ def settings_of(options: ProxyOptions) -> Settings:
 
 
 def _authentication_refusal(settings: Settings) -> str:
-    """Return why kproxy cannot authenticate clients' connections, or must be forced to; empty if it can."""
+    """Return why ``--authenticate`` is impossible or needs ``--force``; empty if it is allowed or not given."""
     from kproxy.proxy.broker_policy import network
     from kproxy.proxy.sasl import SaslError, mechanism
 
@@ -357,8 +358,8 @@ def _authentication_refusal(settings: Settings) -> str:
         return f"--authenticate: {error}"
     if network(host) != "loopback" and not settings.force:
         return (
-            f"--authenticate lets everyone who can connect to {host or 'any address'} use kproxy's credentials: listen "
-            "on 127.0.0.1, or force it with --force"
+            f"with --authenticate any client that can connect to {host or 'this machine'} has the rights of kproxy's "
+            "credentials: listen on 127.0.0.1, or allow it with --force"
         )
     return ""
 
@@ -381,7 +382,7 @@ def _refuse_contradictions(options: ProxyOptions) -> None:
         and _prints(options)
         and sys.stdout.isatty(),
         "-q shows nothing, but --json and -V do: use one or the other": options.quiet and printed,
-        "--authenticate is about brokers, which --stub and --no-forward do without": options.authenticate
+        "--authenticate needs brokers, --stub and --no-forward connect to none": options.authenticate
         and (options.stub or options.no_forward),
         "--stub answers, --no-forward closes: use one or the other": options.stub and options.no_forward,
         "--keep copies out of the spool; with -w everything is kept": options.keep is not None and written,

@@ -262,9 +262,7 @@ class Acceptor:
         session.peers.broker = reached
         down = outages.at(reached)
         if down is None and settings.authenticate:
-            session.authentication = Authentication(
-                session, settings.security, reached, settings.connect_timeout
-            )
+            session.authentication = Authentication(session)
             try:
                 await session.authentication.begin()
             except OwnRequestError as error:

@@ -71,7 +71,6 @@ class Requests(Half):
         self._expected = session.in_flight.queue
         self._most = session.plane.settings.most_frame
         self._last_produce: _Produce | None = None
-        self._when_blocked: Callable[[], None] | None = None
 
     def data_received(self, data: bytes) -> None:
         """Forward received data; a fast path handles a single whole request whose kind was seen before."""
@@ -116,42 +115,33 @@ class Requests(Half):
         )
 
     def block(self, blocked: Callable[[], None]) -> None:
-        """Let no further frame begin until :meth:`unblock`; without effect if the client has ended its direction.
+        """Let no further frame begin until :meth:`unblock`.
 
-        :param blocked: called once all frames that have begun are forwarded
+        :param blocked: called when the next frame arrives
         """
-        self._when_blocked = blocked
-        self._blocks, self._at_boundary = True, False
-        self._block_between_frames()
+        self._when_blocked, self._at_boundary = blocked, False
 
-    def _block_between_frames(self) -> None:
-        if self._when_blocked is None or self._left or self._collected is not None or self._waiting:
-            return
-        blocked, self._when_blocked = self._when_blocked, None
-        if self.ended:
-            return
-        self.pause(Pause.AUTHENTICATING)
-        blocked()
+    def _report_blocked(self, blocked: Callable[[], None]) -> None:
+        if not self._pauses & Pause.AUTHENTICATING:  # reported for the first frame only
+            self.pause(Pause.AUTHENTICATING)
+            blocked()
 
     def unblock(self) -> None:
-        """Let frames begin again, first those received meanwhile."""
-        self._blocks = False
+        """Let frames begin again, first those that wait."""
+        self._when_blocked = None
         self._take(b"", time_ns())
         self._at_boundary = self.is_idle and not self.session.swallowing
         self.resume(Pause.AUTHENTICATING)
 
-    def _take(self, data: bytes, now: int) -> None:
-        super()._take(data, now)
-        self._block_between_frames()
-
-    def _advance(self) -> None:
-        super()._advance()
-        self._block_between_frames()
+    @property
+    def is_settled(self) -> bool:
+        """Whether all requests that have begun are forwarded and answered."""
+        return not (self._waiting or self.session.in_flight)
 
     def _begin(self, data: bytes, at: int, size: int) -> bool:
         there = size - at
-        if self._blocks:
-            self.pause(Pause.AUTHENTICATING)
+        if self._when_blocked is not None:
+            self._report_blocked(self._when_blocked)
             raise NeedMore
         if there < SIZE_BYTES:
             raise NeedMore
@@ -289,6 +279,9 @@ class Responses(Half):
         super().data_received(data)
 
     def eof_received(self) -> bool:
+        authentication = self.session.authentication
+        if authentication is not None and authentication.connection_lost(None):
+            return False  # the transport closes, and with it the session
         self.session.left_by_broker()
         return super().eof_received()
 
@@ -379,11 +372,9 @@ class Responses(Half):
 
         :raises NeedMore: if the response is incomplete
         """
-        if size > _FREE:
-            self.session.abort()
-            self._left = size
-            return True
         if at + size > len(data):
+            if size > _FREE:
+                self.session.abort()
             self._expected.appendleft(due)
             raise NeedMore
         return self._collect(size, (due, False), size)

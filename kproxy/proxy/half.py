@@ -27,6 +27,8 @@ from kproxy.proxy.framing import NeedMore, TrackedRequest
 from kproxy.proxy.verdicts import UNCHANGED, Charge, Ending, Verdict
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kproxy.proxy.node_endpoints import StreamedEndpoints
     from kproxy.proxy.session import Session
     from kproxy.proxy.tee import Recording
@@ -108,7 +110,7 @@ class Half(asyncio.Protocol):
         self._waiting_bytes = 0
         self._pauses = Pause(0)
         self._at_boundary = True  # between frames, and nothing waits: the fast path may be taken
-        self._blocks = False  # the next frame is not begun
+        self._when_blocked: Callable[[], None] | None = None  # no frame begins: called when one arrives
 
     # ------------------------------------------------------------ asyncio calls
     def connection_made(self, transport: Any) -> None:
@@ -130,7 +132,7 @@ class Half(asyncio.Protocol):
             self._record(data, now, _SWALLOWED)
             return
         self._take(data, now)
-        self._at_boundary = self.is_idle and not self._blocks and not self.session.swallowing
+        self._at_boundary = self.is_idle and self._when_blocked is None and not self.session.swallowing
 
     def eof_received(self) -> bool:
         """Forward buffered bytes, then the end itself; the other direction stays open."""

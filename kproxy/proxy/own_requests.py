@@ -6,8 +6,8 @@
     await connection.close()
 
 A connection first sends ApiVersions, and authenticates. Every failure is an :class:`OwnRequestError` whose message is a
-sentence for users. :class:`OwnRequests` does the same over a connection that somebody else reads
-(:mod:`kproxy.proxy.authentication`).
+sentence for users. :class:`OwnRequests` is the part that does not depend on who reads the connection: a client's
+connection to its broker, too, carries such requests (:mod:`kproxy.proxy.authentication`).
 """
 
 from __future__ import annotations
@@ -73,12 +73,12 @@ class _PendingRequest(NamedTuple):
 
 
 class OwnRequests(ABC):
-    """Requests to one broker over a connection of some kind.
+    """Requests to one broker; subclasses send them and receive the responses.
 
     :param address: ``host:port``, for messages
     :ivar address: as given
     :ivar versions: lowest and highest version that the broker offers, by API key
-    :ivar session_lifetime: seconds until the broker wants authentication to be repeated (KIP-368), 0 for never
+    :ivar session_lifetime: seconds from an authentication until the broker wants the next one (KIP-368), 0 for never
     """
 
     def __init__(self, address: str, client_id: str = CLIENT_ID) -> None:

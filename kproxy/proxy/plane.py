@@ -25,16 +25,16 @@ from typing import Any
 
 import msgspec
 
-from captures.interventions import as_comment
+from captures.interventions import Intervention, as_comment
 from dissectors.apis import api_name
 from dissectors.budget import Budget
+from dissectors.error_codes import ErrorCode
 from dissectors.sides import ENDS, End
 from kproxy.addresses import Address, address_text
 from kproxy.proxy.acceptor import Acceptor
 from kproxy.proxy.address_map import AddressMap, Target
 from kproxy.proxy.address_watch import AddressWatch
 from kproxy.proxy.addresses import Broker, Treatment, treatment_of
-from kproxy.proxy.authentication import refused_handshake
 from kproxy.proxy.broker_policy import BrokerPolicy, network
 from kproxy.proxy.brokers import Brokers, Ports, UpstreamAddress
 from kproxy.proxy.clock_steps import ClockSteps
@@ -51,6 +51,8 @@ from kproxy.proxy.recording import Recordings
 from kproxy.proxy.reports import Reports
 from kproxy.proxy.rules import Inspection, prepare
 from kproxy.proxy.rules import commands as rule_commands
+from kproxy.proxy.rules.answers import error_response
+from kproxy.proxy.rules.errors import AnswerError
 from kproxy.proxy.rules.rules_file import RulesFile, RulesFileError
 from kproxy.proxy.rules.stubs import StubInspector
 from kproxy.proxy.run_folder import RunFolder, state_folder
@@ -61,7 +63,7 @@ from kproxy.proxy.tcp_info import Sampler, TcpInfo
 from kproxy.proxy.tls import diagnosis
 from kproxy.proxy.tls.contexts import TlsConfigError
 from kproxy.proxy.tls.sni import NodeNames
-from kproxy.proxy.verdicts import Frame, Inspector, Peers, Verdict
+from kproxy.proxy.verdicts import Ending, Frame, Inspector, Peers, Verdict
 
 _TICK = 0.1  # seconds
 _CHECK = 1.0
@@ -431,18 +433,23 @@ class Plane:
         )
 
     def not_authenticated(self, peers: Peers, why: str) -> None:
-        """Report a connection that is closed because kproxy could not authenticate it at its broker again."""
+        """Report a connection that is closed because kproxy could not repeat its authentication at the broker."""
         self.reports.warn(f"the connection of {_who(peers)} was closed: {why}", about=why)
 
     def refuse_handshake(self, frame: Frame) -> Verdict:
-        """Report a client that wants to authenticate although kproxy has; return what to do with its request."""
+        """Report a client that authenticates although kproxy has; return what to do with its SaslHandshake."""
         protocol = "PLAINTEXT" if self.settings.client_tls is None else "SSL"
         self.reports.warn(
             f"SaslHandshake of {_who(frame.peers)} is refused, because kproxy authenticates (--authenticate): use "
             f"security.protocol={protocol} in the client",
             about=f"{frame.peers.client[0]} SaslHandshake",
         )
-        return refused_handshake(frame.version, frame.correlation_id)
+        comments = [as_comment(Intervention(not_forwarded=True))]
+        try:  # a broker that expects none gives the same answer (KafkaApis.handleSaslHandshakeRequest)
+            answer = error_response(frame.data, ErrorCode.ILLEGAL_SASL_STATE)
+        except AnswerError:
+            return Verdict(data=b"", ending=Ending.CLOSE, comments=comments)
+        return Verdict(data=b"", answer=answer, comments=comments)
 
     def no_frame(self, peers: Peers, length: int, data: bytes) -> None:
         """Report a client whose next bytes are not a frame, or one that exceeds the limit."""

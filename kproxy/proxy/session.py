@@ -35,7 +35,7 @@ class Session:
     :ivar swallowing: nothing is forwarded in either direction any more
     :ivar lingers: it is to be closed as soon as nothing is in transit
     :ivar is_served: whether the broker has answered a request that it answers only for clients it accepts
-    :ivar authentication: of kproxy at the broker on the client's behalf, None if clients authenticate themselves
+    :ivar authentication: by kproxy at the broker, None if clients authenticate themselves
     """
 
     def __init__(self, plane: Plane, peers: Peers) -> None:

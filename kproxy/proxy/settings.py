@@ -43,7 +43,8 @@ class Settings(msgspec.Struct, frozen=True, omit_defaults=True):
         (:mod:`kproxy.proxy.broker_policy`)
     :ivar mapped: where brokers are from here (:mod:`kproxy.proxy.address_map`)
     :ivar security: security towards brokers
-    :ivar authenticate: kproxy authenticates clients' connections at brokers, with the credentials of ``security``
+    :ivar authenticate: whether kproxy authenticates clients' connections at brokers, with the credentials of
+        ``security``
     :ivar client_tls: None for plaintext towards clients
     :ivar tproxy: in transparent mode: connections arrive by TPROXY, not by REDIRECT
     :ivar keep_client_address: with TPROXY: brokers see the address of the client
@@ -54,7 +55,7 @@ class Settings(msgspec.Struct, frozen=True, omit_defaults=True):
     :ivar rules_file: file of more rules, which is watched; "" for none
     :ivar hold: filter of frames to hold, "" for none
     :ivar client_timeout: seconds that clients wait for an answer; held frames continue before that
-    :ivar force: rules may match everything
+    :ivar force: rules may match everything, and kproxy may authenticate on addresses other than loopback
     :ivar most_connections: limit on connections; further ones are refused
     :ivar most_frame: bytes of the largest request; the first bytes of TLS, read as a size, give 352 MiB or more
     :ivar idle_timeout: seconds without a byte after which a connection is closed, 0 for never

@@ -30,7 +30,7 @@ def what_differs(settings: Settings) -> list[str]:
         name = f" as {security.sasl.username}" if security.sasl.username else ""
         differences.append(
             f"kproxy authenticates all clients at the brokers{name} ({security.sasl.mechanism}, --authenticate): "
-            f"whoever can connect to {listen} has these rights, and for ACLs and quotas all clients are one user"
+            f"any client that can connect to {listen} has these rights, for ACLs and quotas all clients are one user"
         )
     elif not mode.keeps_names:
         differences.append(

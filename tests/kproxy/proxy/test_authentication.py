@@ -15,7 +15,7 @@ from kproxy.proxy import authentication
 from kproxy.proxy.directions import Responses
 from kproxy.proxy.session import Session
 from kproxy.proxy.tls.security import Sasl, Security
-from tests.kproxy.fake_broker import METADATA, FakeBroker, ReceivedRequest
+from tests.kproxy.fake_broker import CLOSE, METADATA, FakeBroker, ReceivedRequest
 from tests.kproxy.frames import request_frame
 from tests.kproxy.proxy.planes import Client, RunningPlane, run, running, until
 from tests.kproxy.proxy.talk import ALL_TOPICS, SASL_HANDSHAKE, heard, heartbeat
@@ -68,6 +68,11 @@ async def authenticating(
 
 def ids(frames: list[bytes]) -> list[int]:
     return [int.from_bytes(frame[4:8]) for frame in frames]
+
+
+async def blocked(proxy: RunningPlane) -> None:
+    """Wait until the next request of the only client has to wait for re-authentication."""
+    await until(lambda: any(session.requests._when_blocked is not None for session in proxy.plane.sessions))
 
 
 def on(broker: FakeBroker, connection: int) -> list[ReceivedRequest]:
@@ -128,7 +133,8 @@ def test_reauthentication_between_pipelined_requests(
         answer = Authenticator(LIFETIME)
         async with authenticating(tmp_path, answer) as (broker, proxy):
             async with await Client.connect(proxy.address) as client:
-                sent, got, begun = b"", [], answer.count
+                sent, begun = b"", answer.count
+                got: list[bytes] = []
                 while answer.count < begun + 4:
                     frames = [heartbeat(number) for number in range(len(got) + 1, len(got) + 6)]
                     joined = b"".join(frames)
@@ -181,8 +187,10 @@ def test_requests_and_the_end_wait_while_the_broker_authenticates(tmp_path: Path
                 answer.gate.clear()
                 number = broker.connections
                 before = len(on(broker, number))
+                await blocked(proxy)
+                client.send(heartbeat(1))
                 await until(lambda: len(on(broker, number)) == before + 2)  # SaslHandshake, SaslAuthenticate
-                client.send(heartbeat(1), request_frame(METADATA, 12, ALL_TOPICS, 2))
+                client.send(request_frame(METADATA, 12, ALL_TOPICS, 2))
                 client.writer.write_eof()
                 await asyncio.sleep(0.05)
                 assert len(on(broker, number)) == before + 2
@@ -204,6 +212,8 @@ def test_a_broker_that_does_not_answer_reauthentication_loses_the_connection(tmp
                 client.send(heartbeat(1))
                 await client.frame()
                 answer.gate.clear()
+                await blocked(proxy)
+                client.send(heartbeat(2))
                 assert await client.ended() == b""
             assert any("did not answer within 0.3 s" in each["text"] for each in proxy.told.of("warning"))
 
@@ -222,12 +232,45 @@ def test_reauthentication_waits_for_a_response_that_takes_long(tmp_path: Path) -
             broker.answers[ApiKey.HEARTBEAT] = join
             async with await Client.connect(proxy.address) as client:
                 client.send(heartbeat(1))
-                await asyncio.sleep(0.8)
+                await blocked(proxy)
+                client.send(heartbeat(2))
+                await asyncio.sleep(0.3)
+                count = answer.count
                 joined.set()
+                assert ids([await client.frame(), await client.frame()]) == [1, 2]
+                assert answer.count == count + 1
+
+    run(test)
+
+
+def test_a_broker_that_closes_instead_of_answering_is_reported_at_once(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with authenticating(tmp_path, lambda body, version: CLOSE, connect_timeout=30) as (_, proxy):
+            async with await Client.connect(proxy.address) as client:
+                client.send(heartbeat(1))
+                assert await client.ended() == b""
+            assert any("closed the connection" in each["text"] for each in proxy.told.of("warning"))
+
+    run(test)
+
+
+@pytest.mark.parametrize("cut", [20, None])
+def test_an_idle_connection_is_authenticated_with_its_next_request(tmp_path: Path, cut: int | None) -> None:
+    """Also if the lifetime ends while a request is received whose last chunk ends with it."""
+
+    async def test() -> None:
+        answer = Authenticator(LIFETIME)
+        async with authenticating(tmp_path, answer) as (_, proxy):
+            async with await Client.connect(proxy.address) as client:
+                frame = heartbeat(1)
+                client.send(frame[:cut])
+                await blocked(proxy)
+                if cut is not None:
+                    client.send(frame[cut:])
                 assert ids([await client.frame()]) == [1]
                 count = answer.count
-                await until(lambda: answer.count > count)
                 client.send(heartbeat(2))
                 assert ids([await client.frame()]) == [2]
+                assert answer.count == count + 1
 
     run(test)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+import json
+from pathlib import Path
 
 import pytest
 
-from kproxy.proxy.sasl import Plain, SaslError, Scram, mechanism
+from kproxy.proxy.sasl import OAuthBearer, Plain, SaslError, Scram, mechanism
 from kproxy.proxy.tls.security import Sasl
 
 
@@ -86,3 +88,35 @@ def test_what_kproxy_does_not_have() -> None:
     with pytest.raises(SaslError, match=r"set sasl\.jaas\.config"):
         mechanism(Sasl("PLAIN"))
     assert mechanism(Sasl("PLAIN", "a", "b")).first() == b"\0a\0b"
+    with pytest.raises(SaslError, match="no token for OAUTHBEARER"):
+        mechanism(Sasl("OAUTHBEARER"))
+
+
+def test_oauthbearer() -> None:
+    # RFC 7628, section 4.1, without authzid, host and port, which Kafka's clients do not send either
+    bearer = OAuthBearer("vF9dft4qmTc2Nvb3RlckBhbHRhdmlzdGEuY29tCg==")
+    assert bearer.first() == b"n,,\x01auth=Bearer vF9dft4qmTc2Nvb3RlckBhbHRhdmlzdGEuY29tCg==\x01\x01"
+    assert bearer.answer(b"") is None
+    # section 4.3: the client acknowledges a refusal, and the server then fails
+    assert bearer.answer(b'{"status":"invalid_token"}') == b"\x01"
+
+
+def test_a_token_is_read_from_its_file_each_time(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    bearer = Sasl("OAUTHBEARER", token_file=str(file))
+    with pytest.raises(SaslError, match=f"the token in {file} cannot be read"):
+        mechanism(bearer)
+    for token in ("first", "second"):
+        file.write_text(f"{token}\n")
+        assert mechanism(bearer).first() == f"n,,\x01auth=Bearer {token}\x01\x01".encode()
+
+
+def test_an_unsecured_token() -> None:
+    # RFC 7515, appendix A.5: header, claims and an empty signature, base64url without padding
+    bearer = Sasl("OAUTHBEARER", claims={"sub": "alice", "scope": ["a", "b"]}, token_seconds=60)
+    token = mechanism(bearer).first().decode().removeprefix("n,,\x01auth=Bearer ").removesuffix("\x01\x01")
+    header, claims, signature = token.split(".")
+    assert (header, signature) == ("eyJhbGciOiJub25lIn0", "")
+    assert "=" not in claims
+    read = json.loads(base64.urlsafe_b64decode(claims + "=="))
+    assert (read["sub"], read["scope"], read["exp"] - read["iat"]) == ("alice", ["a", "b"], 60)
