@@ -152,12 +152,11 @@ def _without_twins(capture: Capture | None, found: Sequence[Incident]) -> list[I
     kept = []
     for each in found:
         root = away.first(each.begin, _over(each)) if each.brokers and each.cut else None
-        twins = outages[: outages.index(each)] if each in outages else []
-        if root is not None and set(each.cut) <= set(root.cut):
-            continue
-        if not any(
-            set(each.cut) <= set(other.cut) and other.overlaps(each.begin, _over(each)) for other in twins
-        ):
+        wider = [] if root is None else [root]
+        if each.kind is IncidentKind.NETWORK_OUTAGE:
+            earlier = outages[: outages.index(each)]
+            wider = [other for other in earlier if other.overlaps(each.begin, _over(each))]
+        if not any(set(each.cut) <= set(other.cut) for other in wider):
             kept.append(each)
     return kept
 

@@ -174,9 +174,7 @@ class HeartbeatGaps(Rule):
             self._contacts.popitem(last=False)
 
     def _judge(self, key: tuple[str, str], contact: _LastContact, exchange: Exchange) -> None:
-        kind = Kind.CLASSIC
-        if exchange.api_key in HEARTBEATS:
-            kind = HEARTBEATS[exchange.api_key]
+        kind = HEARTBEATS.get(exchange.api_key or 0, Kind.CLASSIC)
         session = round(self.limit("session") * MS) if kind is not Kind.CLASSIC else contact.session
         gap = exchange.time - contact.time
         if session <= 0 or gap * 100 < session * self.limit("share") or gap > session * _MOST:
