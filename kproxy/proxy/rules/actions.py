@@ -194,13 +194,11 @@ class Error(Action):
 
     @classmethod
     def read(cls, argument: Argument) -> Self:
-        known = BY_NAME.get(argument.text.upper())
-        number = values.number(argument.text)
-        if known is None and (number is None or number.denominator != 1 or int(number) not in _INT16):
+        code = error_code(argument.text)
+        if code is None:
             hint = did_you_mean(argument.text, BY_NAME) or f"such as {', '.join(cls.forms)}"
             what = f"there is no error {argument.text}" if argument.text else "which error is missing"
             raise argument.error(what, hint)
-        code = int(known) if known is not None else int(number or 0)
         if not code:
             raise argument.error("0 is not an error")
         return cls(code)
@@ -210,15 +208,31 @@ class Error(Action):
         return {error.name: error.advice for error in ErrorCode if error}
 
     def apply(self, frame: Frame, chance: Random) -> ActionResult:
-        name = error_name(self.code)
-        if frame.side == "response":
-            data = with_error(frame.data, frame.api_key, frame.version, self.code)
-            return ActionResult(Verdict(data=data), f"{name} inserted", edits.differences(frame, data))
-        answer = error_response(frame.data, self.code)
-        if answer is None:
-            verdict = Verdict(data=b"", ending=Ending.CLOSE)
-            return ActionResult(verdict, f"not forwarded, connection closed: how {name} shows with acks=0")
-        return ActionResult(Verdict(data=b"", answer=answer), f"answered with {name}")
+        return failed(frame, self.code)
+
+
+def error_code(text: str) -> int | None:
+    """Return the error code with a name or number, None if it is neither."""
+    known, number = BY_NAME.get(text.upper()), values.number(text)
+    if known is not None or number is None:
+        return known
+    return int(number) if number.denominator == 1 and int(number) in _INT16 else None
+
+
+def failed(frame: Frame, code: int) -> ActionResult:
+    """Answer a request with an error, or insert the error into a response.
+
+    :raises AnswerError: if it cannot be done with this frame
+    """
+    name = error_name(code)
+    if frame.side == "response":
+        data = with_error(frame.data, frame.api_key, frame.version, code)
+        return ActionResult(Verdict(data=data), f"{name} inserted", edits.differences(frame, data))
+    answer = error_response(frame.data, code)
+    if answer is None:
+        verdict = Verdict(data=b"", ending=Ending.CLOSE)
+        return ActionResult(verdict, f"not forwarded, connection closed: how {name} shows with acks=0")
+    return ActionResult(Verdict(data=b"", answer=answer), f"answered with {name}")
 
 
 # ---------------------------------------------------------------- fields
@@ -288,19 +302,18 @@ def _assignment(argument: Argument) -> tuple[Path, str, str]:
 
 
 # ---------------------------------------------------------------- scripts
-_SIDES: frozenset[Side] = frozenset(SIDES)
-
-
 @dataclass(frozen=True, slots=True)
 class Script(Action):
     """The frame waits for a function of a Python file, which may change, delay or answer it.
 
     :ivar file: as written
+    :ivar path: the absolute path
     :ivar functions: sides of messages for which the file has a function
     """
 
     file: str
-    functions: frozenset[Side] = field(default=_SIDES, compare=False)
+    path: FilePath = field(compare=False)
+    functions: frozenset[Side] = field(compare=False)
     name = "script"
     forms: ClassVar[Mapping[str, str]] = {
         "edit.py": "`request(exchange)` or `response(exchange)` of this Python file may change, delay or answer it"
@@ -326,7 +339,7 @@ class Script(Action):
         functions = frozenset(side for side in SIDES if side in names)
         if not functions:
             raise argument.error(f"{path} has neither a function request nor a function response")
-        return cls(argument.text, functions)
+        return cls(argument.text, path, functions)
 
     @classmethod
     def offers(cls) -> Mapping[str, str]:
@@ -338,10 +351,10 @@ class Script(Action):
 
     @property
     def script(self) -> FilePath:
-        return FilePath(self.file).expanduser().absolute()
+        return self.path
 
     def apply(self, frame: Frame, chance: Random) -> ActionResult:
-        return ActionResult(Verdict(hold=Hold(0, frame, 0)), f"given to {self.script.name}")
+        return ActionResult(Verdict(hold=Hold(0, frame, 0)), f"given to {self.path.name}")
 
 
 # ---------------------------------------------------------------- the connection

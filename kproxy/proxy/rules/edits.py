@@ -10,8 +10,7 @@ from __future__ import annotations
 import binascii
 import json
 import re
-from base64 import b64decode
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -27,7 +26,7 @@ from dissectors.message_version import MessageVersion
 from dissectors.visitor import replaced
 from kproxy.proxy.rules.errors import EditError
 from kproxy.proxy.rules.field_texts import InvalidError, payload_of, value_of
-from kproxy.proxy.rules.record_edits import batches_of, records_field
+from kproxy.proxy.rules.record_edits import base64_bytes, batches_of, records_field
 from kproxy.proxy.verdicts import Frame
 
 _STEP = re.compile(r"([^.\[\]]+)((?:\[\d+\])*)")
@@ -79,7 +78,7 @@ def with_changes(
         if steps[0] == frame.side and steps[0] not in value:
             del steps[0]
         _ValueSetter(steps, new, budget).into(layout.struct, value, 0)
-    return _built(frame, body, value)
+    return _built(frame, body, value, base64_bytes)
 
 
 def with_batches(struct: wire.Struct, value: dict[str, Any]) -> dict[str, Any]:
@@ -94,12 +93,15 @@ def with_batches(struct: wire.Struct, value: dict[str, Any]) -> dict[str, Any]:
     return replaced(struct, value, shown)
 
 
-def with_body(frame: Frame, value: Mapping[str, Any]) -> tuple[bytes, tuple[Change, ...]]:
+def with_body(
+    frame: Frame, value: Any, as_bytes: Callable[[str], bytes] = base64_bytes
+) -> tuple[bytes, tuple[Change, ...]]:
     """Return a frame with another body, and the differences.
 
+    :param as_bytes: converts text in place of bytes
     :raises EditError: if it is not a body of that API and version
     """
-    return _built(frame, decoded(frame), value)
+    return _built(frame, decoded(frame), value, as_bytes)
 
 
 def with_bytes(frame: Frame, data: bytes) -> tuple[bytes, tuple[Change, ...]]:
@@ -128,22 +130,27 @@ def differences(frame: Frame, data: bytes) -> tuple[Change, ...]:
     return _differences(body.value, decoded(replace(frame, data=data)).value, layout and layout.struct)
 
 
-def _built(frame: Frame, body: Body, value: Mapping[str, Any]) -> tuple[bytes, tuple[Change, ...]]:
+def _built(
+    frame: Frame, body: Body, value: Any, as_bytes: Callable[[str], bytes]
+) -> tuple[bytes, tuple[Change, ...]]:
     layout = body.message(response=frame.side == "response")
     assert layout is not None, "what has a value was read with a layout"
-    data = framed(frame.data[SIZE_BYTES : body.start] + encoded(layout, value, body.value))
+    data = framed(frame.data[SIZE_BYTES : body.start] + encoded(layout, value, as_bytes, body.value))
     after = decoded(replace(frame, data=data))
     return data, _differences(body.value, after.value, layout.struct)
 
 
-def encoded(layout: MessageVersion, value: Any, before: Any = None) -> bytes:
+def encoded(
+    layout: MessageVersion, value: Any, as_bytes: Callable[[str], bytes], before: Any = None
+) -> bytes:
     """Return the bytes of a body.
 
+    :param as_bytes: converts text in place of bytes
     :param before: the body that it replaces, if any
     :raises EditError: if `value` is not a body of that API and version
     """
     try:
-        data: bytes = layout.build(_buildable(layout.struct, value, before))
+        data: bytes = layout.build(_buildable(layout.struct, value, before, as_bytes))
     except construct.ConstructError as error:
         # construct puts the path in front, in its own notation
         raise EditError(str(error).replace("(parsing)", "").replace("(building)", "").strip()) from error
@@ -266,8 +273,8 @@ def path_text(steps: Sequence[str | int]) -> str:
     return out
 
 
-def _buildable(con: Any, value: Any, before: Any, path: str = "") -> Any:
-    """Return a value from JSON with base64 decoded to bytes, and batches encoded to records fields.
+def _buildable(con: Any, value: Any, before: Any, as_bytes: Callable[[str], bytes], path: str = "") -> Any:
+    """Return a value with text in place of bytes converted, and batches encoded to records fields.
 
     :param before: the previous value
     :raises EditError: if building would misread a value or silently omit it: fields that the message does not have,
@@ -276,10 +283,10 @@ def _buildable(con: Any, value: Any, before: Any, path: str = "") -> Any:
     if isinstance(con, wire.NullableStruct):
         con = con.struct
     if isinstance(con, wire.Records) and isinstance(value, list | tuple):
-        return records_field(value, before if isinstance(before, bytes) else None)
+        return records_field(value, before if isinstance(before, bytes) else None, as_bytes)
     if isinstance(con, wire.Bytes) and isinstance(value, str):
         try:
-            return b64decode(value, validate=True)
+            return as_bytes(value)
         except binascii.Error as error:
             raise EditError(f"bytes are written in base64, and {value[:40]!r} is not: {error}") from None
     if value is None or not isinstance(con, wire.Struct | wire.Array):
@@ -290,7 +297,9 @@ def _buildable(con: Any, value: Any, before: Any, path: str = "") -> Any:
             raise EditError(f"{where} is a list, and {value!r} is not")
         rows = before if _rows(before) else ()
         return [
-            _buildable(con.element, item, rows[index] if index < len(rows) else None, f"{where}[{index}].")
+            _buildable(
+                con.element, item, rows[index] if index < len(rows) else None, as_bytes, f"{where}[{index}]."
+            )
             for index, item in enumerate(value)
         ]
     if not isinstance(value, Mapping):
@@ -300,7 +309,7 @@ def _buildable(con: Any, value: Any, before: Any, path: str = "") -> Any:
     made = dict(value)
     for name, item in value.items():
         if name in members:
-            made[name] = _buildable(members[name], item, known.get(name), f"{path}{name}.")
+            made[name] = _buildable(members[name], item, known.get(name), as_bytes, f"{path}{name}.")
         elif name != wire.UNKNOWN_TAGS:
             raise EditError(f"there is no {path}{name} in this message")
     return made

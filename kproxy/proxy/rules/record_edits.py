@@ -7,7 +7,8 @@ A batch that could not be read back as written is refused.
 from __future__ import annotations
 
 from base64 import b64decode
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from dissectors.budget import Budget, LimitReached, limit, message_budget
@@ -24,7 +25,8 @@ _LEGACY_LACKS = frozenset(
 )
 _UNREADABLE_KEY = "\N{REPLACEMENT CHARACTER}"
 
-
+base64_bytes: Callable[[str], bytes] = partial(b64decode, validate=True)
+"""Decodes bytes as JSON shows them."""
 _OF_RULES = {"message_bytes": "rule_bytes", "message_records": "rule_records"}
 """Limits of messages -> the limits that apply to rules and holds."""
 
@@ -60,11 +62,12 @@ def batches_of(data: bytes, budget: Budget | None = None) -> list[dict[str, Any]
     return [{name: value for name, value in batch.items() if name not in _DERIVED} for batch in shown]
 
 
-def records_field(batches: Sequence[Any], before: bytes | None) -> bytes:
+def records_field(batches: Sequence[Any], before: bytes | None, as_bytes: Callable[[str], bytes]) -> bytes:
     """Return the bytes of a records field.
 
-    :param batches: as :func:`batches_of` returns them, or from JSON, where bytes are base64
+    :param batches: as :func:`batches_of` returns them, or with text in place of bytes
     :param before: the previous field; batches that are the same keep their bytes
+    :param as_bytes: converts text in place of bytes
     :raises EditError: if they cannot be built such that they are read back as written
     """
     pieces, known, tail = [], [], b""
@@ -77,33 +80,33 @@ def records_field(batches: Sequence[Any], before: bytes | None) -> bytes:
         # a partial batch: old brokers cut responses at a maximum size
         tail = before[found.batches[-1].end if found.batches else 0 :] if found.trailing is not None else b""
     for index, given in enumerate(batches):
-        batch = _whole(given, f"records[{index}]")
+        batch = _whole(given, f"records[{index}]", as_bytes)
         same = next((data for value, data in known[index : index + 1] if value == batch), None)
         pieces.append(_built(batch, f"records[{index}]") if same is None else same)
     return b"".join(pieces) + tail
 
 
-def _whole(given: Any, where: str) -> dict[str, Any]:
-    """Return a batch from JSON with base64 decoded to bytes."""
+def _whole(given: Any, where: str, as_bytes: Callable[[str], bytes]) -> dict[str, Any]:
+    """Return a batch with text in place of bytes converted."""
+
+    def payload(value: Any) -> bytes | None:
+        return as_bytes(value) if isinstance(value, str) else value
+
     if not isinstance(given, Mapping) or not isinstance(given.get("records"), list | tuple):
         raise EditError(f"{where} is a batch with a list of records, and {str(given)[:40]!r} is not")
     records = []
     for record in given["records"]:
         try:
             headers = [
-                {"key": each["key"], "value": _bytes(each["value"])} for each in record["headers"] or ()
+                {"key": each["key"], "value": payload(each["value"])} for each in record["headers"] or ()
             ]
-            records.append({**record, "key": _bytes(record["key"]), "value": _bytes(record["value"])})
+            records.append({**record, "key": payload(record["key"]), "value": payload(record["value"])})
             records[-1]["headers"] = headers
         except (KeyError, TypeError, ValueError) as error:
             raise EditError(
-                f"{where}: a record has offset, timestamp, key, value and headers, keys and values in base64: {error}"
+                f"{where}: a record has offset, timestamp, key, value and headers, in JSON as base64: {error}"
             ) from None
     return {**{name: value for name, value in given.items() if name not in _DERIVED}, "records": records}
-
-
-def _bytes(value: Any) -> bytes | None:
-    return b64decode(value, validate=True) if isinstance(value, str) else value
 
 
 def _built(batch: dict[str, Any], where: str) -> bytes:

@@ -8,35 +8,31 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Mapping
 from contextlib import redirect_stdout
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from importlib.util import module_from_spec, spec_from_file_location
 from io import StringIO
 from math import ceil
 from pathlib import Path
-from random import Random
 from types import ModuleType
 from typing import Any, BinaryIO
 
 import msgspec
 
-from dissectors import wire
 from dissectors.api_keys import ApiKey
 from dissectors.apis import api, api_name
 from dissectors.headers import response_frame
-from dissectors.visitor import replaced
 from kproxy.addresses import address_text
 from kproxy.proxy.rules import edits
-from kproxy.proxy.rules.actions import Error
-from kproxy.proxy.rules.arguments import Argument, duration_text
+from kproxy.proxy.rules.actions import error_code, failed
+from kproxy.proxy.rules.arguments import duration_text
 from kproxy.proxy.rules.distributions import LONGEST_DELAY
 from kproxy.proxy.rules.errors import EditError
 from kproxy.proxy.rules.scripts import LENGTH_BYTES, TIME_LIMIT, ScriptReply
 from kproxy.proxy.verdicts import Frame
 
 _MOST_PRINTED = 1000
+_LOADING_SECONDS = 60
 
 
 @dataclass(slots=True)
@@ -73,14 +69,12 @@ class Script:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._module = ModuleType(path.stem)
+        self._module = ModuleType("kproxy_script")  # not the file's name: it may be that of another module
+        self._module.__file__ = str(path)
+        sys.modules[self._module.__name__] = self._module  # dataclasses look it up there
         self.failure = ""
         try:
-            spec = spec_from_file_location(path.stem, path)
-            assert spec is not None
-            assert spec.loader is not None
-            self._module = module_from_spec(spec)
-            spec.loader.exec_module(self._module)
+            exec(compile(path.read_bytes(), path, "exec"), self._module.__dict__)  # noqa: S102
         except (Exception, SystemExit) as error:
             self.failure = self._described(error)
 
@@ -117,13 +111,15 @@ class Script:
             return ScriptReply("answered", b"", _answer(frame, exchange.response))
         reply, after = ScriptReply(), getattr(exchange, frame.side)
         if after != before:
-            data, changed = edits.with_body(frame, _with_bytes(frame, after))
+            data, changed = edits.with_body(frame, after, str.encode)
             reply = ScriptReply("changed", data, changed=changed)
             frame = replace(frame, data=data)
         if exchange.error is None:
             return reply
-        text = str(exchange.error)
-        verdict, words, changed = Error.read(Argument(text, text)).apply(frame, Random())  # noqa: S311
+        code = error_code(str(exchange.error))
+        if not code:
+            raise EditError(f"there is no error {exchange.error}")
+        verdict, words, changed = failed(frame, code)
         changed = (*reply.changed, *changed)
         return ScriptReply(words, verdict.data, verdict.answer, ending=verdict.ending, changed=changed)
 
@@ -177,52 +173,15 @@ def _answer(frame: Frame, value: Any) -> bytes:
     if frame.api_key == ApiKey.PRODUCE and (edits.decoded(frame).value or {}).get("acks") == 0:
         raise EditError("a Produce request with acks=0 gets no response")
     layout = known.response[frame.version]
-    return response_frame(
-        layout, frame.correlation_id, edits.encoded(layout, _as_bytes(layout.struct, value))
-    )
-
-
-def _with_bytes(frame: Frame, value: Any) -> Any:
-    layout = edits.decoded(frame).message(response=frame.side == "response")
-    assert layout is not None, "what has a value was read with a layout"
-    return _as_bytes(layout.struct, value)
-
-
-def _as_bytes(struct: wire.Struct, value: Any) -> Any:
-    """Return a body with text in place of bytes encoded: edits would take it for base64."""
-
-    def encoded(member: wire.Member, field: Any, _: object) -> Any:
-        if isinstance(member.con, wire.Records) and isinstance(field, list):
-            return [_batch(each) for each in field]
-        return field.encode() if isinstance(member.con, wire.Bytes) and isinstance(field, str) else field
-
-    return replaced(struct, value, encoded) if isinstance(value, dict) else value
-
-
-def _batch(batch: Any) -> Any:
-    """Return a batch of records with keys and values as bytes."""
-    if not isinstance(batch, Mapping) or not isinstance(batch.get("records"), list):
-        return batch
-    records = [_payloads(each) for each in batch["records"]]
-    return {**batch, "records": records}
-
-
-def _payloads(record: Mapping[str, Any]) -> dict[str, Any]:
-    made = dict(record)
-    for name in ("key", "value"):
-        if isinstance(made.get(name), str):
-            made[name] = made[name].encode()
-    made["headers"] = [
-        {**each, "value": each["value"].encode() if isinstance(each["value"], str) else each["value"]}
-        for each in record["headers"]
-    ]
-    return made
+    return response_frame(layout, frame.correlation_id, edits.encoded(layout, value, str.encode))
 
 
 def _serve(path: Path, calls: BinaryIO, replies: BinaryIO) -> None:
+    signal.alarm(_LOADING_SECONDS)
     script = Script(path)
+    signal.alarm(0)
     while len(head := calls.read(LENGTH_BYTES)) == LENGTH_BYTES:
-        signal.alarm(ceil(2 * TIME_LIMIT))  # ends this process if nobody else does
+        signal.alarm(ceil(2 * TIME_LIMIT))  # in case the data plane was killed and cannot end this process
         frame = msgspec.msgpack.decode(calls.read(int.from_bytes(head)), type=Frame)
         message = msgspec.msgpack.encode(script.reply(frame))
         signal.alarm(0)
@@ -236,10 +195,11 @@ def main() -> None:
     calls, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what the script prints outside its functions, or its libraries print
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    sys.dont_write_bytecode = True  # bytecode of the same second would hide a change
+    sys.dont_write_bytecode = True  # of modules beside the script: it would hide a change in the same second
     sys.path.insert(0, str(path.parent))
     sys.argv = [str(path)]
     _serve(path, calls, replies)
+    os._exit(0)  # without waiting for threads of the script
 
 
 if __name__ == "__main__":

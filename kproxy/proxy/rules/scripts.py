@@ -8,6 +8,8 @@ the pipe write a length of four bytes, then MessagePack: a :class:`~kproxy.proxy
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Callable, Collection, Coroutine
@@ -24,6 +26,7 @@ from kproxy.proxy.verdicts import Ending, Frame
 TIME_LIMIT = 5.0
 """Seconds that a frame waits for its script; then it is forwarded unchanged."""
 LENGTH_BYTES = 4
+_CLOSING_SECONDS = 1.0
 
 
 class ScriptReply(msgspec.Struct, omit_defaults=True):
@@ -62,7 +65,7 @@ class ScriptProcess:
                 try:
                     return await self._answer(await self._started(), frame)
                 except BaseException:
-                    await self._kill()  # what it says next would be taken for an answer to the next frame
+                    await self._kill()  # a late reply would be read as that to the next frame
                     raise
         except TimeoutError:
             return ScriptReply(failure=f"{name} took longer than {TIME_LIMIT:g} s")
@@ -85,7 +88,9 @@ class ScriptProcess:
         if self._process is None or self._process.returncode is not None:
             self._version = self._file_version()
             command = (sys.executable, "-P", "-m", "kproxy.proxy.rules.script_process", str(self._path))
-            self._process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE)
+            self._process = await asyncio.create_subprocess_exec(
+                *command, stdin=PIPE, stdout=PIPE, start_new_session=True
+            )
         return self._process
 
     async def refresh(self) -> None:
@@ -105,9 +110,12 @@ class ScriptProcess:
     async def _kill(self) -> None:
         process, self._process = self._process, None
         if process is not None:
-            with suppress(ProcessLookupError):  # it has ended
-                process.kill()
-            await process.communicate()  # until its pipes are closed, too
+            if process.returncode is None:  # otherwise its ID may belong to another process
+                with suppress(ProcessLookupError, PermissionError):  # it is a zombie; macOS forbids it
+                    os.killpg(process.pid, signal.SIGKILL)  # with the script's own children
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_CLOSING_SECONDS):  # children that it left may keep its pipes open
+                    await process.communicate()
 
     def _file_version(self) -> int | None:
         try:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from captures.filters import FilterError
@@ -16,7 +22,7 @@ from kproxy.proxy.rules.actions import Script as ScriptAction
 from kproxy.proxy.rules.completion import complete_rule
 from kproxy.proxy.rules.parser import parse_rule
 from kproxy.proxy.rules.script_process import Script
-from kproxy.proxy.rules.scripts import ScriptReply
+from kproxy.proxy.rules.scripts import ScriptProcess, ScriptReply
 from kproxy.proxy.verdicts import Frame
 from tests.kproxy.fake_broker import METADATA, FakeBroker
 from tests.kproxy.proxy.planes import Client, running, until
@@ -124,7 +130,7 @@ def response(exchange):
         ("def request(exchange):\n    exchange.request['what'] = 1", "edit.py: this is not a FetchRequest v4: "),
         ("def request(exchange):\n    exchange.request = 7", "edit.py: this is not a FetchRequest v4: "),
         ("def request(exchange):\n    exchange.response = {'what': 1}", "edit.py: this is not a FetchResponse v4: "),
-        ("def request(exchange):\n    exchange.error = 'NO_SUCH'", "edit.py: FilterError: there is no error NO_SUCH"),
+        ("def request(exchange):\n    exchange.error = 'NO_SUCH'", "edit.py: there is no error NO_SUCH"),
         ("def request(exchange):\n    raise SystemExit", "edit.py, line 2: SystemExit"),
         ("def response(exchange):\n    pass", "edit.py: there is no function request"),
         ("import no_such_module", "edit.py, line 1: ModuleNotFoundError: "),
@@ -134,6 +140,38 @@ def test_errors_name_the_line_and_change_nothing(file: Path, source: str, failur
     reply = decided(file, source, request("Fetch", 4, FETCH))
     assert reply.failure.startswith(failure)
     assert (reply.data, reply.answer) == (None, None)
+
+
+def test_a_script_may_have_dataclasses_and_any_file_name(tmp_path: Path) -> None:
+    source = """
+from __future__ import annotations
+from dataclasses import dataclass
+
+@dataclass
+class Seen:
+    count: int = 0
+
+def request(exchange):
+    exchange.request["max_wait_ms"] = Seen(7).count
+"""
+    reply = decided(tmp_path / "edit", source, request("Fetch", 4, FETCH))
+    assert reply.failure == ""
+    assert body_of(reply.data)["max_wait_ms"] == 7
+
+
+def test_an_incomplete_record_is_refused(file: Path) -> None:
+    topics = [
+        {
+            "name": "orders",
+            "partition_data": [{"index": 0, "records": build_batch([Record(0, 0, b"k", b"v")])}],
+        }
+    ]
+    body = {"transactional_id": None, "acks": -1, "timeout_ms": 30_000, "topic_data": topics}
+    source = """
+def request(exchange):
+    exchange.request["topic_data"][0]["partition_data"][0]["records"][0]["records"].append({"value": "v"})
+"""
+    assert "a record has offset, timestamp, key" in decided(file, source, request("Produce", 9, body)).failure
 
 
 # ---------------------------------------------------------------- rules
@@ -276,5 +314,49 @@ def request(exchange):
             body = broker.of(METADATA)[before].body
             assert body is not None
             assert (body["topics"], body["allow_auto_topic_creation"]) == ([], True)
+
+    run_plane(test)
+
+
+# ---------------------------------------------------------------- the process
+@pytest.mark.slow
+def test_the_process_ends_with_the_data_plane_despite_threads(file: Path) -> None:
+    file.write_text("import threading\nthreading.Thread(target=threading.Event().wait).start()")
+    command = [sys.executable, "-m", "kproxy.proxy.rules.script_process", str(file)]
+    assert subprocess.run(command, stdin=subprocess.DEVNULL, check=False, timeout=60).returncode == 0
+
+
+@pytest.mark.slow
+def test_children_that_keep_the_pipes_open_do_not_stop_it_from_ending(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file.write_text("""
+import os, time
+
+if child := os.fork():
+    def request(exchange):
+        print(child)
+
+    def response(exchange):
+        os._exit(3)
+else:
+    time.sleep(1000)
+""")
+
+    async def test() -> None:
+        process = ScriptProcess(file)
+        asked = request("Fetch", 4, FETCH)
+        child = int((await process.ask(asked)).printed)
+        monkeypatch.setattr(scripts, "TIME_LIMIT", 0.1)
+        async with asyncio.timeout(60):
+            assert (
+                "took longer"
+                in (await process.ask(response("Fetch", 4, {"responses": []}, to=asked))).failure
+            )
+            os.kill(child, signal.SIGKILL)
+            monkeypatch.setattr(scripts, "TIME_LIMIT", 60.0)
+            child = int((await process.ask(asked)).printed)
+            await process.close()
+        assert not psutil.pid_exists(child) or psutil.Process(child).status() == psutil.STATUS_ZOMBIE
 
     run_plane(test)
