@@ -18,7 +18,7 @@ from kproxy.proxy.tls.security import Sasl, Security
 from tests.kproxy.fake_broker import CLOSE, METADATA, FakeBroker, ReceivedRequest
 from tests.kproxy.frames import request_frame
 from tests.kproxy.proxy.planes import Client, RunningPlane, run, running, until
-from tests.kproxy.proxy.talk import ALL_TOPICS, SASL_HANDSHAKE, heard, heartbeat
+from tests.kproxy.proxy.talk import ALL_TOPICS, SASL_HANDSHAKE, heard, heartbeat, produce
 
 SASL_AUTHENTICATE = 36
 ALICE = Security(sasl=Sasl("PLAIN", "alice", "secret"))
@@ -272,5 +272,21 @@ def test_an_idle_connection_is_authenticated_with_its_next_request(tmp_path: Pat
                 client.send(heartbeat(2))
                 assert ids([await client.frame()]) == [2]
                 assert answer.count == count + 1
+
+    run(test)
+
+
+def test_reauthentication_waits_for_a_delayed_request_without_a_response(tmp_path: Path) -> None:
+    async def test() -> None:
+        answer = Authenticator(LIFETIME)
+        async with authenticating(tmp_path, answer) as (broker, proxy):
+            proxy.plane.inspection.rules.add("api == Produce => delay 600ms")
+            async with await Client.connect(proxy.address) as client:
+                client.send(produce(1, acks=0))
+                await blocked(proxy)
+                client.send(heartbeat(2))
+                assert ids([await client.frame()]) == [2]
+            keys = [each.key for each in on(broker, broker.connections)]
+            assert keys[-4:] == [ApiKey.PRODUCE, SASL_HANDSHAKE, SASL_AUTHENTICATE, ApiKey.HEARTBEAT]
 
     run(test)
