@@ -13,6 +13,7 @@ from msgspec import UnsetType
 from captures.analysis.incidents.nodes import listed_as
 from captures.arrays import Int64s
 from captures.exchanges import Capture
+from captures.meaning import words
 from captures.names.names import canonical
 from dissectors.session_context import SessionContext, SessionFacts
 
@@ -120,4 +121,4 @@ def _agreed(clusters: Iterable[str]) -> str:
 
 def beside(name: str, part: str | UnsetType) -> str:
     """Return the name of a group or topic, with its cluster if the capture shows several."""
-    return f"{name} (cluster {part[:_SHORT]})" if part else name
+    return f"{name} (cluster {words.line(part[:_SHORT])})" if part else name

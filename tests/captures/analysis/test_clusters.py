@@ -11,7 +11,7 @@ import pytest
 import zstandard
 from click.testing import CliRunner
 
-from captures.analysis.clusters import UNKNOWN, Clusters
+from captures.analysis.clusters import UNKNOWN, Clusters, beside
 from captures.exchanges import ExchangeReader
 from captures.tables.options import TablesOptions
 from captures.tables.single import write_tables
@@ -132,6 +132,7 @@ def test_lag(both: tuple[Path, Path, Path]) -> None:
 def test_text_names_the_cluster(both: tuple[Path, Path, Path]) -> None:
     assert CliRunner().invoke(main, ["groups", str(both[2])]).stdout.count("grp-roundrobin (cluster ") == 2
     assert "(cluster " not in CliRunner().invoke(main, ["groups", str(both[0])]).stdout
+    assert "\x1b" not in beside("orders", "\x1b[2J")
 
 
 def test_tables(both: tuple[Path, Path, Path], tmp_path: Path) -> None:
