@@ -31,7 +31,7 @@ from kproxy.cli.ui import opens_ui, pages_beside, run_ui
 from kproxy.output import notice
 from kproxy.proxy.control import CommandError, ControlClient
 from kproxy.proxy.modes import MODES
-from kproxy.proxy.plane_process import END_SECONDS, PlaneProcess
+from kproxy.proxy.plane_process import PlaneProcess
 from kproxy.proxy.run_folder import RunFolder, leftovers
 from kproxy.proxy.tls.differences import what_differs
 from kproxy.signals import ended_by_signals
@@ -101,7 +101,7 @@ class ProxyRun:
         folder = RunFolder.create(self._settings.listen[1])
         settings = replace(self._settings, run_folder=str(folder.path))
         leaves_terminal = self._background is not None and sys.stderr.isatty()
-        plane = PlaneProcess(settings, self._on_event, unheard=leaves_terminal)
+        plane = PlaneProcess(settings, self._on_event, discards_errors=leaves_terminal)
         before = signal.signal(signal.SIGUSR1, self._asked)
         try:
             with ended_by_signals(plane.stop):
@@ -120,7 +120,7 @@ class ProxyRun:
             signal.signal(signal.SIGUSR1, before)
             self._close()
             if not self._left:
-                self._end(plane, settings)
+                plane.end(settings.drain)
                 if not plane.failure:
                     folder.remove()
         if plane.failure:
@@ -153,13 +153,6 @@ class ProxyRun:
         arguments = (f"--web={address_text(*web)}", *(["--control"] if options.web_control else []))
         shown = arguments_of(LiveOptions, options)
         return pages_beside(["attach", f"--run={folder.path.name}", *arguments, *shown])
-
-    @staticmethod
-    def _end(plane: PlaneProcess, settings: Settings) -> None:
-        if not plane.join(0):
-            plane.stop()
-            if not plane.join(settings.drain + END_SECONDS):
-                plane.kill()
 
     @staticmethod
     def _failed(plane: PlaneProcess) -> int:

@@ -15,7 +15,7 @@ import msgspec
 if TYPE_CHECKING:
     from kproxy.proxy.settings import Settings
 
-END_SECONDS = 30.0
+_END_SECONDS = 30.0
 """Seconds for the data plane to end, in addition to those for requests in flight."""
 _ALLOCATION = {
     "MALLOC_TOP_PAD_": str(4 << 20),
@@ -31,12 +31,12 @@ class PlaneProcess:
 
     :param settings: of the data plane
     :param on_event: called with each event, from a thread
-    :param unheard: whether standard error is a terminal that the command will leave
+    :param discards_errors: whether to discard its standard error, because the command will leave the terminal
     :ivar failure: why it could not start, or ended unexpectedly
     """
 
     def __init__(
-        self, settings: Settings, on_event: Callable[[dict[str, Any]], None], *, unheard: bool = False
+        self, settings: Settings, on_event: Callable[[dict[str, Any]], None], *, discards_errors: bool = False
     ) -> None:
         self._on_event = on_event
         self.failure = ""
@@ -47,7 +47,7 @@ class PlaneProcess:
             env={**_ALLOCATION, **os.environ},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL if settings.detached or unheard else None,
+            stderr=subprocess.DEVNULL if settings.detached or discards_errors else None,
             start_new_session=True,
         )
         assert self._process.stdin is not None
@@ -95,9 +95,15 @@ class PlaneProcess:
         self._reader.join(seconds)
         return not self._reader.is_alive()
 
-    def kill(self) -> None:
-        self._process.kill()
-        self._reader.join(END_SECONDS)
+    def end(self, drain: float) -> None:
+        """Stop it, and kill it if it does not end in time.
+
+        :param drain: seconds for requests in flight
+        """
+        self.stop()
+        if not self.join(drain + _END_SECONDS):
+            self._process.kill()
+            self.join(_END_SECONDS)
 
 
 def _ending(code: int) -> str:

@@ -22,7 +22,7 @@ from captures.meaning import words
 from kproxy.cli.diagnose import Level
 from kproxy.cli.proxy import ProxyOptions, proxy, settings_of
 from kproxy.proxy.control import ControlClient
-from kproxy.proxy.plane_process import END_SECONDS, PlaneProcess
+from kproxy.proxy.plane_process import PlaneProcess
 from kproxy.proxy.run_folder import RunFolder
 from kproxy.text.findings import FindingsText
 from kproxy.text.lines import Lines
@@ -69,7 +69,7 @@ class ProxiedBroker:
         with ExitStack() as stack:
             stack.callback(run.remove)
             plane = PlaneProcess(replace(self._settings, run_folder=str(run.path)), events.append)
-            stack.callback(self._end, plane)
+            stack.callback(plane.end, self._settings.drain)
             if not plane.wait_until_ready():
                 raise RuntimeError(f"the proxy cannot start: {plane.failure}")
             self.bootstrap_server = next(each["address"] for each in events if each["event"] == "listening")
@@ -81,11 +81,6 @@ class ProxiedBroker:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._stack.close()
-
-    def _end(self, plane: PlaneProcess) -> None:
-        plane.stop()
-        if not plane.join(self._settings.drain + END_SECONDS):
-            plane.kill()
 
     # ------------------------------------------------------------ questions
     def exchanges(self, wanted: str = "") -> list[Exchange]:

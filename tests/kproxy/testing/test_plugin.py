@@ -46,6 +46,12 @@ def recordings(pytester: pytest.Pytester) -> list[Path]:
     return list(pytester.path.rglob("*.pcapng"))
 
 
+def messages_in(recording: Path) -> int:
+    capture = open_capture([str(recording)])
+    capture.read()
+    return len(capture.table)
+
+
 def test_the_entry_point_is_the_plugin() -> None:
     (found,) = entry_points(group="pytest11", name="kproxy")
     assert found.load() is plugin
@@ -105,9 +111,7 @@ def test_metadata(kproxy):
         ]
     )
     result.stdout.no_fnmatch_line("*proxied_broker.py:*")
-    capture = open_capture([str(kept)])
-    capture.read()
-    assert len(capture.table) == 2
+    assert messages_in(kept) == 2
 
 
 @pytest.mark.slow
@@ -139,9 +143,7 @@ def test_metadata(kproxy):
     for _ in range(2):
         run(pytester, broker, test, "--kproxy-recordings=kept").assert_outcomes(failed=1)
     (kept,) = (pytester.path / "kept").iterdir()
-    capture = open_capture([str(kept)])
-    capture.read()
-    assert len(capture.table) == 1
+    assert messages_in(kept) == 1
 
 
 @pytest.mark.slow
