@@ -144,36 +144,22 @@ def _evidence(late: Iterable[SlowAnswer]) -> tuple[int, ...]:
 
 
 def _cut_off(capture: Capture, slow: Sequence[SlowAnswer]) -> dict[int, list[_Span]]:
-    """Return when connections were cut off during their slow answers; none if packets cannot be read again.
-
-    The result has all connections that were examined.
-    """
+    """Return when connections were cut off, for all that were examined; none if packets cannot be read again."""
     long = {each.connection for each in slow if each.excess >= _ALONE}
-    late = {connection: list[SlowAnswer]() for connection in long if _resent(capture, connection)}
-    if not late or capture.source.growing:
+    pairs = {each: capture.endpoints(each) for each in long if _resent(capture, each)}
+    if not pairs or capture.source.growing:
         return {}
-    for each in slow:
-        late.get(each.connection, []).append(each)
-    spans = {
-        connection: (min(each.time for each in answers) - SECOND, max(each.end for each in answers))
-        for connection, answers in late.items()
-    }
-    pairs = [capture.endpoints(connection) for connection in spans]
-    both = [*pairs, *((broker, client) for client, broker in pairs)]
-    begins, ends = zip(*spans.values(), strict=True)
+    both = [ends for client, broker in pairs.values() for ends in ((client, broker), (broker, client))]
+    times = [(each.time, each.end) for each in slow if each.connection in pairs]
+    begin, end = min(begin for begin, _ in times), max(end for _, end in times)
     try:
-        packets = headers_between(capture.source, both, min(begins), max(ends))
+        packets = headers_between(capture.source, both, begin - SECOND, end)
     except CaptureError:
         return {}
     none = Headers.none()
     return {
-        connection: list(
-            cut_off(
-                packets.get((client, broker), none).within(*times),
-                packets.get((broker, client), none).within(*times),
-            )
-        )
-        for (connection, times), (client, broker) in zip(spans.items(), pairs, strict=True)
+        each: list(cut_off(packets.get((client, broker), none), packets.get((broker, client), none)))
+        for each, (client, broker) in pairs.items()
     }
 
 
@@ -191,7 +177,7 @@ def _network_outages(
 ) -> Iterator[Incident]:
     """Yield the times in which a client's host and a broker were cut off, from those of their connections `cut`."""
     runs: dict[tuple[str, str], list[list[tuple[int, int, int]]]] = {}
-    times = ((*time, connection) for connection, found in cut.items() for time in found if _lasts(time))
+    times = {(*time, each.connection) for each in slow for time in _during(cut, each) if _lasts(time)}
     for begin, end, connection in sorted(times):
         client, broker = capture.endpoints(connection)
         known = runs.setdefault((split(client)[0], broker), [])

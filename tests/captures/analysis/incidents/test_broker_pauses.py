@@ -84,8 +84,8 @@ def test_a_pause_at_another_time_than_an_outage_of_the_network(
     (pause,) = broker_pauses(capture, slow, [], {})
     assert pause.end is not None
     begin, end = pause.end + 60 * SECOND, pause.end + 65 * SECOND
-    connections = {each.connection for each in slow if each.broker in pause.brokers}
-    monkeypatch.setattr(module, "_cut_off", lambda *_: {each: [(begin, end)] for each in connections})
-    outage, same = broker_pauses(capture, slow, [], {})
+    late = next(each for each in slow if each.broker in pause.brokers)
+    monkeypatch.setattr(module, "_cut_off", lambda *_: {late.connection: [(begin, end)]})
+    outage, same = broker_pauses(capture, [*slow, late._replace(time=begin, end=end)], [], {})
     assert (outage.kind, outage.begin, outage.end) == (IncidentKind.NETWORK_OUTAGE, begin, end)
     assert same == pause
