@@ -74,26 +74,24 @@ class Clusters:
         found: dict[tuple[str, int | None], set[str]] = {}
         files = self._capture.connections.last_file
         for connection, cluster in self._facts.clusters.items():
-            assert isinstance(connection, int)
             broker = self._capture.endpoints(connection)[1]
             for file in (int(files[connection]), None):
                 found.setdefault((broker, file), set()).add(cluster)
         return found
 
     def _part_of_broker(self, broker: str) -> str:
-        return _agreed(self._seen.get((broker, None), ())) or self._listed(broker)
+        listed = (self._nodes.get(each, ()) for each in listed_as(self._capture, broker))
+        of_lists = {cluster for clusters in listed for cluster in clusters}
+        return _agreed(self._seen.get((broker, None), ())) or _agreed(of_lists) or UNKNOWN
 
     @cached_property
     def _of_connections(self) -> list[str]:
-        files = self._capture.connections.last_file.tolist()
-        return [self._resolved(connection, file) for connection, file in enumerate(files)]
-
-    def _resolved(self, connection: int, file: int) -> str:
-        own = self._facts.clusters.get(connection)
-        if own is not None:
-            return own
-        broker = self._capture.endpoints(connection)[1]
-        return _agreed(self._seen.get((broker, file), ())) or self._part_of_broker(broker)
+        found = []
+        for connection, file in enumerate(self._capture.connections.last_file.tolist()):
+            broker = self._capture.endpoints(connection)[1]
+            in_file = _agreed(self._seen.get((broker, file), ()))
+            found.append(self._facts.clusters.get(connection) or in_file or self._part_of_broker(broker))
+        return found
 
     @cached_property
     def _nodes(self) -> dict[tuple[str, int], set[str]]:
@@ -103,10 +101,6 @@ class Clusters:
                 host = canonical(host)
             found.setdefault((host, port), set()).update(clusters)
         return found
-
-    def _listed(self, broker: str) -> str:
-        listed = (self._nodes.get(each, ()) for each in listed_as(self._capture, broker))
-        return _agreed({cluster for clusters in listed for cluster in clusters}) or UNKNOWN
 
 
 ONE_CLUSTER = Clusters(None, SessionContext().facts)

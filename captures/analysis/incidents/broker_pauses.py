@@ -69,9 +69,10 @@ def broker_pauses(
             together = mine[place:until]
             begin, end = _silence(together, times)
             alone = len({each.connection for each in together}) == 1
+            throttled = any(each.throttled for each in together)
             if not alone and end - begin >= LEAST and any(each.key in AT_ONCE for each in together):
                 found.append(_incident(capture, begin, end, together, cut))
-            elif alone and end - begin >= _ALONE and len(together) > 1 and not _throttled(together):
+            elif alone and end - begin >= _ALONE and len(together) > 1 and not throttled:
                 possible.append((begin, end, together))
             place = until
     for begin, end, together in sorted(possible, key=lambda each: each[0] - each[1]):
@@ -104,10 +105,6 @@ def _silence(late: Sequence[SlowAnswer], times: list[int]) -> tuple[int, int]:
     near = times[low : bisect_right(times, late[0].end + _TOGETHER)]
     begin, end = max(pairwise(near), key=lambda gap: gap[1] - gap[0], default=(0, 0))
     return max(begin, min(each.time for each in late)), end
-
-
-def _throttled(late: Sequence[SlowAnswer]) -> bool:
-    return any(each.throttled for each in late)
 
 
 def _incident(
