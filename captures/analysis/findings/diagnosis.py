@@ -179,7 +179,7 @@ class Diagnosis:
         found = [
             finding
             for rule in self._rules
-            for finding in self._found(rule)
+            for finding in self._faults.contained_items(rule.findings(), _doing(rule.kind))
             if not (excused and finding.evidence and excused.issuperset(finding.evidence))
         ]
         found = explain(self.groups.incidents, found, self._now(now))
@@ -210,10 +210,6 @@ class Diagnosis:
             if why:
                 found.append(Blind(rule.kind, why))
         return found
-
-    def _found(self, rule: Rule) -> Iterator[Finding]:
-        """Yield the findings of a rule, up to an internal error."""
-        return self._faults.contained_items(rule.findings(), _doing(rule.kind))
 
     def _failed(self, rule: type[Rule]) -> str:
         """Return a text that a rule has failed; empty if it has not."""

@@ -58,7 +58,7 @@ def broker_pauses(
     yield from _network_outages(capture, cut, slow)
     late: dict[object, list[SlowAnswer]] = {}
     for answer in sorted(slow, key=_END):
-        if not any(_lasts(time) for time in _during(cut, answer)):
+        if not any(_during(cut, answer, _ALONE)):
             late.setdefault(nodes.get(answer.broker, answer.broker), []).append(answer)
     found: list[Incident] = []
     possible: list[tuple[int, int, list[SlowAnswer]]] = []
@@ -160,13 +160,11 @@ def _cut_off(capture: Capture, slow: Sequence[SlowAnswer]) -> dict[int, list[_Sp
     }
 
 
-def _lasts(time: _Span) -> bool:
-    return time[1] - time[0] >= _ALONE
-
-
-def _during(cut: Mapping[int, list[_Span]], answer: SlowAnswer) -> Iterator[_Span]:
-    """Yield the times in which the connection of a slow answer was cut off meanwhile."""
-    return (time for time in cut.get(answer.connection, ()) if time[0] < answer.end and answer.time < time[1])
+def _during(cut: Mapping[int, list[_Span]], answer: SlowAnswer, least: int = 0) -> Iterator[_Span]:
+    """Yield the times, of `least` ns or more, in which the connection of a slow answer was cut off meanwhile."""
+    for begin, end in cut.get(answer.connection, ()):
+        if begin < answer.end and answer.time < end and end - begin >= least:
+            yield begin, end
 
 
 def _network_outages(
@@ -174,7 +172,7 @@ def _network_outages(
 ) -> Iterator[Incident]:
     """Yield the times in which a client's host and a broker were cut off, from those of their connections `cut`."""
     runs: dict[tuple[str, str], list[list[tuple[int, int, int]]]] = {}
-    times = {(*time, each.connection) for each in slow for time in _during(cut, each) if _lasts(time)}
+    times = {(*time, each.connection) for each in slow for time in _during(cut, each, _ALONE)}
     for begin, end, connection in sorted(times):
         client, broker = capture.endpoints(connection)
         known = runs.setdefault((split(client)[0], broker), [])
