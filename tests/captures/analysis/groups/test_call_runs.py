@@ -201,6 +201,6 @@ def test_a_group_at_peace_needs_few_exchanges(tmp_path: Path) -> None:
     capture = capture_of(tmp_path, mixed([packets(talk, rng, most=9_000)], rng))
     diagnosis, shown = diagnosed(capture, {}, by_columns=True)
     assert shown < 20
-    runs = next(diagnosis.groups.calls).calls
+    runs = diagnosis.groups.calls[0].calls
     assert all(isinstance(run, Run) for run in runs)
     assert sum(run.count for run in runs if isinstance(run, Run)) == 300
