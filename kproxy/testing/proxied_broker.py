@@ -181,14 +181,17 @@ class ProxiedBroker:
         :raises AssertionError: if something is missing, so that nothing could be asserted
         """
         deadline = time.monotonic() + _CATCH_UP_SECONDS
-        while (state := self.control.call("status")["recording"])["waiting_bytes"]:
-            if time.monotonic() > deadline:
-                raise AssertionError(
-                    f"{state['waiting_bytes']} bytes were not recorded yet: {self.recording}"
-                )
+        # at first the recorder is not up yet: the proxy listens before
+        while not (state := self.control.call("status")["recording"])["up"] or state["waiting_bytes"]:
+            if state["restarts"] or time.monotonic() > deadline:
+                break
             time.sleep(_LOOK)
-        if state["gaps"] or state["restarts"] or not state["up"]:
+        if state["gaps"] or state["restarts"]:
             raise AssertionError(f"the recording has gaps: {self.recording}")
+        if not state["up"] or state["waiting_bytes"]:
+            raise AssertionError(
+                f"the recording is behind: {state['waiting_bytes']} bytes are not in {self.recording} yet"
+            )
 
     def _numbered(self, numbers: Iterable[int]) -> list[Exchange]:
         wanted = set(numbers)

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 import pytest
 
+from kproxy.testing import proxied_broker
 from kproxy.testing.proxied_broker import ProxiedBroker
 
 GROUPS = Path(__file__).parents[2] / "data" / "groups"
@@ -34,6 +35,34 @@ def failure(proxied: ProxiedBroker, name: str, *arguments: str) -> str:
     with pytest.raises(AssertionError) as caught:
         getattr(proxied, name)(*arguments)
     return str(caught.value)
+
+
+def test_a_recorder_that_is_not_up_yet_is_waited_for(
+    proxied: ProxiedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = {"waiting_bytes": 0, "gaps": 0, "restarts": 0}
+    states = iter([known | {"up": False}, known | {"up": False}, known | {"up": True}])
+    monkeypatch.setattr(proxied.control, "call", lambda _: {"recording": next(states)})
+    proxied.recording = GROUPS / f"{ONE_MEMBER}.pcap.zst"
+    proxied.assert_no_rebalance()
+    assert not list(states)
+
+
+@pytest.mark.parametrize(
+    ("state", "text"),
+    [
+        ({"up": True, "gaps": 1, "restarts": 0, "waiting_bytes": 0}, "has gaps"),
+        ({"up": False, "gaps": 0, "restarts": 1, "waiting_bytes": 9}, "has gaps"),
+        ({"up": False, "gaps": 0, "restarts": 0, "waiting_bytes": 0}, "is behind"),
+        ({"up": True, "gaps": 0, "restarts": 0, "waiting_bytes": 7}, "is behind: 7 bytes"),
+    ],
+)
+def test_nothing_is_asserted_of_what_is_not_recorded(
+    proxied: ProxiedBroker, monkeypatch: pytest.MonkeyPatch, state: dict[str, object], text: str
+) -> None:
+    monkeypatch.setattr(proxied_broker, "_CATCH_UP_SECONDS", 0.01)
+    monkeypatch.setattr(proxied.control, "call", lambda _: {"recording": state})
+    assert text in failure(proxied, "assert_no_rebalance")
 
 
 def test_the_first_and_the_last_member_are_no_rebalance(proxied: ProxiedBroker) -> None:
