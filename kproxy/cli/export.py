@@ -23,7 +23,15 @@ from kproxy.cli.common import (
     usage_errors,
     with_progress,
 )
-from kproxy.cli.options import FilterString, JobsOption, Payload, ReadingOptions, TimeOptions, UtcOption
+from kproxy.cli.options import (
+    Collector,
+    FilterString,
+    JobsOption,
+    Payload,
+    ReadingOptions,
+    TimeOptions,
+    UtcOption,
+)
 from kproxy.cli.selection import ExchangeSelection
 from kproxy.export_files import (
     FORMATS,
@@ -55,13 +63,17 @@ _EXCHANGES = ""  # key of the count of exchanges, beside the names of limits
 class ExportOptions(UtcOption, ReadingOptions, JobsOption, TimeOptions):
     """Options of ``kproxy export``."""
 
-    output: str = option(
+    output: str | None = option(
         "-o",
         "--output",
-        required=True,
         type=click.Path(allow_dash=True, dir_okay=False),
         metavar="OUT",
         help="The file to write, - for standard output.",
+    )
+    otlp: Collector | None = option(
+        "--otlp",
+        help="Instead of a file, send exchanges, rebalances and incidents as spans to this OpenTelemetry collector "
+        "(docs/otlp.md). Needs kproxy[otlp].",
     )
     format: FileFormat | None = option(
         "--format",
@@ -123,6 +135,8 @@ class ExportRun(
     parquet  one row per exchange, bodies as JSON text (needs pyarrow)
     mermaid  a sequence diagram
 
+    Or send them with --otlp to an OpenTelemetry collector; without a filter, rebalances and incidents too.
+
     Secrets are masked in all formats but pcapng, which holds the original packets. To share a capture, add --scrub: it
     replaces user data, secrets and every byte that could not be decoded with filler. Names of topics, groups, clients
     and hosts stay.
@@ -130,7 +144,9 @@ class ExportRun(
 
     def __init__(self, options: ExportOptions) -> None:
         super().__init__(options)
-        self.format = options.format or _format_of(options.output)
+        if (options.output is None) == (options.otlp is None):
+            raise click.UsageError("give -o OUT or --otlp URL")
+        self.format = options.format or _format_of(options.output or "-.json")
         zone = self.reading.zone
         self.selecting = ExchangeSelection(
             filter_option(options.wanted, zone),
@@ -145,7 +161,8 @@ class ExportRun(
         self.beyond: Counter[str] = Counter()
         self._check()
         self.columns = self._columns(options.columns)
-        refuse_to_overwrite(options.output, options.files, force=options.force)
+        if options.output is not None:
+            refuse_to_overwrite(options.output, options.files, force=options.force)
 
     def _check(self) -> None:
         """Refuse options that do not apply to the format, rather than ignore them."""
@@ -153,6 +170,15 @@ class ExportRun(
         given = self.options
         tabular = self.format in ("csv", "parquet")
         wrong = {
+            "--otlp: spans have no format, columns, marks or secrets": given.otlp
+            and (
+                given.format
+                or given.columns
+                or given.mark
+                or given.payload
+                or given.text
+                or given.show_secrets
+            ),
             "--payload: pcapng holds whole packets; --scrub blanks what records say": given.payload
             and pcapng,
             "--scrub: it makes a pcapng file; here --payload none leaves records out": given.scrub
@@ -192,10 +218,15 @@ class ExportRun(
         from kproxy.text.summary import notes as notes_of
         from kproxy.text.summary import unreadable
 
-        with replacing(self.options.output) as file:
+        output = self.options.output
+        if output is None:
             capture = self.reading.capture()
-            out = json_output() if self.options.output == "-" and self.format == "json" else file
-            notes = [*notes_of(capture), *self._write(capture, out)]
+            notes = [*notes_of(capture), *self._send(capture)]
+        else:
+            with replacing(output) as file:
+                capture = self.reading.capture()
+                out = json_output() if output == "-" and self.format == "json" else file
+                notes = [*notes_of(capture), *self._write(capture, out)]
         undecided = self.selecting.wanted is not None and self.selecting.wanted.undecided
         beyond = self.beyond or undecided or capture.faults
         self.clean = bool(self.exchanges) and not (unreadable(capture) or beyond)
@@ -204,8 +235,42 @@ class ExportRun(
         for note in notes:
             echo(f"kproxy: {note}", err=True)
         report_faults(capture)
-        where = "standard output" if self.options.output == "-" else self.options.output
-        echo(f"{words.counted(self.exchanges, 'exchange')} written to {where}.", err=True)
+        where = "standard output" if output == "-" else output
+        done = f"sent to {self.options.otlp}" if output is None else f"written to {where}"
+        echo(f"{words.counted(self.exchanges, 'exchange')} {done}.", err=True)
+
+    def _send(self, capture: Capture) -> list[str]:
+        """Send the selected exchanges as spans, and everything else if all are selected; return notes on them."""
+        from captures.analysis.incidents.history import IncidentHistories
+        from captures.exchanges import ExchangeReader
+        from captures.export.otlp import SENDING, CollectorError, Spans, SpanSender
+
+        assert self.options.otlp is not None
+        reader = self.reading.reader(capture)
+        indexes = self.selecting.indexes(capture, reader)
+        reader = ExchangeReader(capture, annotate=False)
+        names = reader.knowledge.topic_name
+        spans, sender = Spans(names), SpanSender(self.options.otlp, wait=True)
+        histories = IncidentHistories(names, capture)
+        counted: Counter[str] = Counter()
+        try:
+            for exchange in _counting(_read(reader, indexes, "sending"), counted):
+                make = partial(spans.of_exchange, exchange)
+                span = capture.faults.contained(make, SENDING, None, exchange.number)
+                if span is not None:
+                    sender.send(span)
+                histories.add(exchange)
+            if len(indexes) == len(reader):
+                for timeline in histories.result():
+                    for rebalance in timeline.rebalances:
+                        sender.send(spans.of_rebalance(rebalance))
+                for incident in histories.incidents:
+                    sender.send(spans.of_incident(incident))
+            sender.close()
+        except CollectorError as error:
+            raise click.ClickException(f"{self.options.otlp} took {sender.sent:,} spans: {error}") from None
+        self._count(counted)
+        return [*undecided_notes(self.selecting.wanted), *_beyond_notes(self.beyond)]
 
     def _write(self, capture: Capture, file: BinaryIO) -> list[str]:
         """Write the selected exchanges; return notes on them."""
@@ -301,9 +366,9 @@ def _beyond_notes(beyond: Counter[str]) -> list[str]:
     ]
 
 
-def _read(reader: ExchangeReader, indexes: Int64s) -> Iterator[Exchange]:
+def _read(reader: ExchangeReader, indexes: Int64s, doing: str = "writing") -> Iterator[Exchange]:
     exchanges = enumerate(reader.several(indexes.tolist()), 1)
-    for _, exchange in with_progress(exchanges, lambda done: done[0], len(indexes), "writing"):
+    for _, exchange in with_progress(exchanges, lambda done: done[0], len(indexes), doing):
         yield exchange
 
 

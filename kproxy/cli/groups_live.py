@@ -27,13 +27,21 @@ class LiveGroups:
 
     :param knowledge: of the reader that decodes the capture
     :param report: called with each rebalance to report, and the current state of its group
+    :param histories: of the groups, if others use them, too
     """
 
-    def __init__(self, capture: Capture, knowledge: SessionContext, report: Report) -> None:
+    def __init__(
+        self,
+        capture: Capture,
+        knowledge: SessionContext,
+        report: Report,
+        *,
+        histories: GroupHistories | None = None,
+    ) -> None:
         self._capture = capture
         self._knowledge = knowledge
         self._report = report
-        self._histories = GroupHistories(knowledge.topic_name, capture)
+        self._histories = histories or GroupHistories(knowledge.topic_name, capture)
         self.add = capture.faults.guarded(self._histories.add, HISTORIES)
         self._running: set[Hashable] = set()
         self._reported: Counter[Hashable] = Counter()

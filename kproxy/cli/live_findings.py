@@ -171,7 +171,7 @@ class LiveDiagnosis:
     def __init__(self, reader: ExchangeReader, zone: tzinfo | None, *, annotated: bool) -> None:
         capture, knowledge = reader.capture, reader.knowledge
         self._diagnosis = Diagnosis(capture, knowledge.topic_name)
-        self._again = _reader(capture, knowledge) if annotated else None
+        self._again = raw_reader(capture, knowledge) if annotated else None
         self._text = FindingsText(zone, files=("-",))
         self._incident_text = IncidentText(zone)
         self._live = LiveFindings(
@@ -213,18 +213,19 @@ class LiveDiagnosis:
         yield from self._text.left_out(self._diagnosis.left_out)
 
     def _add(self, exchange: Exchange) -> None:
-        self._diagnosis.add(exchange if self._again is None else self._decoded(self._again, exchange))
-
-    @staticmethod
-    def _decoded(reader: ExchangeReader, exchange: Exchange) -> Exchange:
-        (raw,) = reader.take([exchange.row])
-        raw.number = exchange.number
-        return raw
+        self._diagnosis.add(exchange if self._again is None else reread(self._again, exchange))
 
     def _print(self, finding: Finding) -> None:
         notice(self._text.notice(finding))
 
 
-def _reader(capture: Capture, knowledge: SessionContext) -> ExchangeReader:
+def raw_reader(capture: Capture, knowledge: SessionContext) -> ExchangeReader:
     """Return a reader of bodies for rules; it takes rows of the table."""
     return ExchangeReader(capture, annotate=False, summary=False, live=True, knowledge=knowledge)
+
+
+def reread(reader: ExchangeReader, exchange: Exchange) -> Exchange:
+    """Return an exchange as another reader decodes it."""
+    (raw,) = reader.take([exchange.row])
+    raw.number = exchange.number
+    return raw

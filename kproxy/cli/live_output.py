@@ -31,6 +31,7 @@ from kproxy.text.summary import Tally, notes
 if TYPE_CHECKING:
     from captures.filters import Filter
     from kproxy.cli.live_findings import LiveDiagnosis
+    from kproxy.cli.spans import LiveSpans
     from kproxy.session import Session
 
 _LOOK = 0.05  # seconds between checks whether a recording exists
@@ -50,6 +51,7 @@ class LiveOutput:
     :param since: ns since the epoch: exchanges that began before are not shown
     :param match: called with matches for a flight recorder
     :param look: called with every exchange, shown or not
+    :param otlp: URL of a collector that gets spans; None for none
     :param outlives: a sentence that says what continues when the reader of the output closes it (head, less); empty if
         that ends the command
     :param may_be_empty: whether an empty capture is acceptable
@@ -66,6 +68,7 @@ class LiveOutput:
         since: int | None = None,
         match: Callable[[Match], None] | None = None,
         look: Callable[[Exchange], None] = nothing,
+        otlp: str | None = None,
         outlives: str = "",
         may_be_empty: bool = False,
     ) -> None:
@@ -77,6 +80,8 @@ class LiveOutput:
         self._keep = filter_option(keep, zone)
         self._match = match
         self._look = look
+        self._otlp = otlp
+        self._spans: LiveSpans | None = None
         self._outlives = outlives
         self._may_be_empty = may_be_empty
         self._reader: ExchangeReader | None = None
@@ -95,7 +100,8 @@ class LiveOutput:
         :param pause: called whenever everything available was shown
         """
         reader = self.showing.reader(capture, live=True)
-        tally, look = Tally(), self._looking(reader)
+        annotated = self.showing.as_json or self.showing.verbose
+        tally, look = Tally(), self._looking(reader, annotated=annotated)
         pause = partial(self._unless_unread, pause)
         if self._diagnoses:
             look, pause = self._diagnosing(reader, look, pause)
@@ -124,13 +130,16 @@ class LiveOutput:
 
     def observe(self, session: Session) -> None:
         """Observe the exchanges of a session that is shown in the UI."""
-        if self._keep is None and self._look is nothing:
+        if self._keep is None and self._look is nothing and self._otlp is None:
             return
 
-        session.observe(lambda access: self._looking(access.reader))
+        session.observe(lambda access: self._looking(access.reader, annotated=True))
 
-    def _looking(self, reader: ExchangeReader) -> Callable[[Exchange], None]:
-        """Return a function that observes every exchange, shown or not."""
+    def _looking(self, reader: ExchangeReader, *, annotated: bool) -> Callable[[Exchange], None]:
+        """Return a function that observes every exchange, shown or not.
+
+        :param annotated: whether the exchanges are prepared for display
+        """
         self._reader = reader
         kept = LiveFilter(self._keep, reader)
         guarded = reader.capture.faults.guarded
@@ -142,11 +151,23 @@ class LiveOutput:
 
         keep_it = guarded(keep, "the flight recorder")
 
+        if self._otlp is not None:
+            from kproxy.cli.spans import LiveSpans
+
+            self._spans = LiveSpans(reader, self._otlp, annotated=annotated)
+
         def look(exchange: Exchange) -> None:
             look_at(exchange)
             keep_it(exchange)
+            if self._spans is not None:
+                self._spans.look(exchange)
 
         return look
+
+    def conclude_spans(self) -> None:
+        """Send the rest of the spans, and report their number; the capture has ended."""
+        if self._spans is not None:
+            self._spans.conclude()
 
     def _diagnosing(
         self, reader: ExchangeReader, look: Callable[[Exchange], None], pause: Callable[[], None]
@@ -184,6 +205,7 @@ class LiveOutput:
         before_closing()
         if self._diagnosis is not None:
             self._diagnosis.conclude()
+        self.conclude_spans()
         report_faults(capture)
         if not self._quiet:
             to_terminal = self.showing.terminal and not self.showing.as_json

@@ -4,7 +4,9 @@ brokers, and security towards them by Kafka's own client properties."""
 from __future__ import annotations
 
 import os
+from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 import click
 from click.shell_completion import CompletionItem
@@ -174,6 +176,26 @@ class Brokers(click.ParamType[tuple[Address, ...]]):
             return addresses(value)
         except ValueError as error:
             self.fail(str(error), param, ctx)
+
+
+class CollectorUrl(click.ParamType[str]):
+    """The URL of an OpenTelemetry collector."""
+
+    name = "URL"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        parts = urlsplit(value)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            self.fail(f"{value!r} is not a URL: write http://collector:4318", param, ctx)
+        try:
+            import_module("captures.export.otlp")
+        except ImportError:
+            raise click.ClickException("--otlp needs more packages: pip install 'kproxy[otlp]'") from None
+        return value
+
+
+Collector = Annotated[str, CollectorUrl()]
+"""The URL of an OpenTelemetry collector."""
 
 
 @options
@@ -400,6 +422,18 @@ class LiveOptions(ShowingOptions, HostsOption):
         "--diagnose", help="Report problems as they appear (docs/findings.md); the UI has a view for that."
     )
     no_ui: bool = option("--no-ui", help="Print exchanges, also on a terminal.")
+
+
+@options
+class OtlpOption:
+    """Where spans are sent."""
+
+    title = "Traces"
+    otlp: Collector | None = option(
+        "--otlp",
+        help="Send exchanges, rebalances and incidents as spans to this OpenTelemetry collector (docs/otlp.md). "
+        "Needs kproxy[otlp].",
+    )
 
 
 @options

@@ -20,6 +20,7 @@ from kproxy.cli.options import (
     HostPort,
     ListenAddress,
     LiveOptions,
+    OtlpOption,
     RecorderOptions,
     Size,
     SpoolSize,
@@ -123,7 +124,7 @@ class ForwardingOptions(CommandConfigOption):
         "--drain", default="10s", help="Wait so long for requests in flight at the end. Default: 10s."
     )
     detach: bool = option(
-        "--detach", help="Run in the background, also with --metrics, --keep and --diagnose."
+        "--detach", help="Run in the background, also with --metrics, --otlp, --keep and --diagnose."
     )
 
 
@@ -210,6 +211,7 @@ class ProxyOptions(
     WebOption,
     RecorderOptions,
     MetricsOptions,
+    OtlpOption,
     FaultOptions,
     RecordingOptions,
     ClientTlsOptions,
@@ -267,7 +269,7 @@ def _prints(options: ProxyOptions) -> bool:
 
 def _watches(options: ProxyOptions) -> bool:
     """Return whether the options need a process beside the data plane."""
-    return _prints(options) or options.keep is not None or options.metrics is not None
+    return _prints(options) or any(each is not None for each in (options.keep, options.metrics, options.otlp))
 
 
 def settings_of(options: ProxyOptions) -> Settings:

@@ -72,13 +72,15 @@ class ProxyRun:
         self._begun = Event()
         self._left = self._gaps = False
         metrics = options.metrics
-        self._watches = not quiet or self._keeping or metrics is not None or options.diagnose
+        beside = self._keeping or options.diagnose or metrics is not None or options.otlp is not None
+        self._watches = not quiet or beside
         self._output = LiveOutput(
             options,
             quiet=quiet,
             keep=options.keep,
             match=self._matched,
             look=self._look,
+            otlp=options.otlp,
             outlives="forwarding and recording go on, Ctrl-C ends them",
             may_be_empty=True,
         )
@@ -219,6 +221,7 @@ class ProxyRun:
                 run_name=folder.path.name,
                 ends_proxy=True,
             )
+        self._output.conclude_spans()
         if outcome.leaving == "background" and not plane.join(0):
             return self._leave(folder)
         plane.stop()

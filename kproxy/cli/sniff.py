@@ -19,7 +19,7 @@ import click
 from captures import private
 from kproxy.cli.command import AnyFile, Count, argument, command, option, options
 from kproxy.cli.common import EXIT_UNREADABLE, refuse_contradictions, refuse_to_overwrite, reported_endings
-from kproxy.cli.options import FilterString, LiveOptions, RecorderOptions, SpoolSize, WebOption
+from kproxy.cli.options import FilterString, LiveOptions, OtlpOption, RecorderOptions, SpoolSize, WebOption
 from kproxy.output import echo
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class CaptureOptions:
 
 
 @options
-class SniffOptions(LiveOptions, WebOption, RecorderOptions, CaptureOptions):
+class SniffOptions(LiveOptions, WebOption, OtlpOption, RecorderOptions, CaptureOptions):
     """Options of ``kproxy sniff``."""
 
     title = "Showing"
@@ -175,7 +175,7 @@ def _refuse_contradictions(options: SniffOptions) -> None:
         "--keep needs --ring SIZE: the space for packets until an exchange matches": options.keep is not None
         and not ring,
         "-q shows nothing: say with -w or --ring what is to be recorded, or --diagnose": quiet
-        and not (written or ring or options.diagnose),
+        and not (written or ring or options.diagnose or options.otlp),
         "--web shows what is recorded: say where with --ring SIZE or -w FILE": options.web is not None
         and not kept_on_disk,
         "-q shows nothing, but --json and -V do: use one or the other": quiet

@@ -53,7 +53,9 @@ class SniffRun:
         self._ui = opens_ui(options, printing=quiet or count is not None)
         self._interface = opened.settings.interface
         self._find = opened.find
-        self._output = LiveOutput(options, quiet=quiet, count=count, keep=keep, match=self._matched)
+        self._output = LiveOutput(
+            options, quiet=quiet, count=count, keep=keep, match=self._matched, otlp=options.otlp
+        )
         self._keylog = keylog_option(options.keylog, growing=True, file=opened.keylog)
         self._names = names_of(options.hosts)
         self._limit = DEFAULT_SPOOL if options.spool is None else options.spool
@@ -67,7 +69,7 @@ class SniffRun:
             self._folder = _ring_folder(keep_dir)
             self._ring = Ring(size, folder=self._folder)
             self._recorder = Recorder(self._folder, size, keep_dir, options.before, options.after, notice)
-        reads = self._reads = not quiet or keep is not None or options.diagnose
+        reads = self._reads = not quiet or keep is not None or options.diagnose or options.otlp is not None
         self._sniffer = Sniffer(
             opened.device,
             self._ring,
@@ -151,6 +153,7 @@ class SniffRun:
             color=self._output.showing.chosen_color,
             recorder=None if self._recorder is None else self._asked,
         )
+        self._output.conclude_spans()
         self._sniffer.stop()
         self._end()
         return outcome.complete

@@ -15,6 +15,7 @@ PURPOSES = {
     "schema": "keys and values in Avro and Protobuf (kproxy records)",
     "remote": "captures in object stores and on HDFS (s3://, hdfs:// ...)",
     "web": "the terminal UI in browsers (kproxy serve)",
+    "otlp": "spans for OpenTelemetry collectors (--otlp)",
     "mcp": "captures for assistants (kproxy mcp)",
     "report": "pages of pictures made of tables (kproxy report)",
     "jdk": "a Java for Spark where there is none",

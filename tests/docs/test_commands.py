@@ -32,6 +32,7 @@ NOT_RUN = {
     r"^(sudo )?(docker|podman) ": "takes a container engine: tests/packaging/test_container.py",
     r"^kproxy proxy\b": "takes brokers, and goes on until Ctrl-C",
     r"^kproxy serve\b": "goes on until Ctrl-C: tests/kproxy/cli/test_serve.py",
+    r"^kproxy export .*--otlp": "takes a collector: tests/kproxy/cli/test_otlp.py",
     r"^kproxy mcp\b": "goes on until its assistant ends: tests/kproxy/cli/test_mcp.py",
     r"^kproxy (attach|ctl)\b": "takes a running proxy",
     r"^kproxy replay\b": "takes brokers",
