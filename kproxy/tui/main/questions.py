@@ -67,13 +67,14 @@ class Questions(Part):
         if not text:
             self.report("write :schema [TOPIC=]FILE, or :schema URL of a schema registry")
             return
-        view = self.screen.query_one(Records)
+        view = await self.screen.mounted_view(Records.view_name)
+        assert isinstance(view, Records)
         try:
             await asyncio.to_thread(view.read_by, text)
         except SchemaError as error:
             self.report(str(error))
             return
-        self.screen.show_view(Records.view_name)
+        await self.screen.show_view(Records.view_name)
 
     async def _record_under_cursor(self) -> str:
         """Return the name of the selected record, empty if none is selected or its offset is unknown."""

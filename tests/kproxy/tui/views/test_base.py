@@ -23,13 +23,13 @@ async def test_a_view_that_fails_leaves_the_others_usable(monkeypatch: pytest.Mo
     monkeypatch.setattr(Topics, "rows", broken)
     async with opened() as pilot:
         main = main_of(pilot)
-        main.show_view("topics")
+        await main.show_view("topics")
         await settled(pilot)
         banner = main.query_one("#banner", Static)
         assert banner.display
         assert "the view topics failed: KeyError: 'planted'" in str(banner.content)
         assert main.session.status.faults
-        main.show_view("errors")
+        await main.show_view("errors")
         await settled(pilot)
         assert isinstance(main.view, Errors)
 
