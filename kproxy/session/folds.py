@@ -174,7 +174,8 @@ class SessionFold(Generic[F]):
         for index, steps in enumerate(passes):
             for done in steps:
                 if perf_counter() - began > _TURN:
-                    self._count((index * total + done) // len(passes) - self.added)
+                    share = (index + done / len(columns)) / len(passes)
+                    self._count(max(int(total * share) - self.added, 0))
                     yield
                     if self._waiting is not waiting:  # it has restarted
                         return
