@@ -189,15 +189,10 @@ class CaptureInput:
 
         :param columns: of the exchanges: :data:`~captures.analysis.groups.history.TAKEN`
         """
-        from captures.analysis.decision_columns import DecisionColumns
-        from captures.analysis.groups.history import HISTORIES
+        from captures.analysis.incidents.history import add_all
 
-        reader.learn(len(reader))
-        shown = indexes[histories.choose(DecisionColumns(columns, numbers=indexes + reader.first))]
-        exchanges = with_progress(
-            reader.several(shown.tolist()), lambda each: each.number, len(reader), label
-        )
-        deque(map(reader.capture.faults.guarded(histories.add, HISTORIES), exchanges), maxlen=0)
+        shown = add_all(histories, reader, columns, indexes)
+        deque(with_progress(shown, lambda each: each.number, len(reader), label), maxlen=0)
 
     @staticmethod
     def clusters(reader: ExchangeReader) -> Clusters:

@@ -10,7 +10,6 @@ from captures.arrays import Int64s
 from captures.exchanges import Capture, Exchange
 from captures.exchanges.columns import ExchangeColumns
 from dissectors.apis import NAMES
-from kproxy.session.engine import Steps
 from kproxy.session.listed import ListedExchanges
 
 _SAMPLED = 20_000
@@ -23,7 +22,7 @@ class Access:
 
     :ivar capture: the capture
     :ivar reader: decodes exchanges for display; index 0 is the oldest exchange that is kept
-    :ivar columns: fills columns of the messages of all exchanges, once the capture is read to its end
+    :ivar columns: returns the message columns of all exchanges, once the capture is read to its end; they are kept
     :ivar plain: decodes them for counting: without summaries, and with records left as bytes
     """
 
@@ -32,7 +31,7 @@ class Access:
         capture: Capture,
         listed: ListedExchanges,
         shown: Callable[[], Int64s],
-        columns: Callable[[Iterable[str]], Steps[ExchangeColumns]],
+        columns: Callable[[], ExchangeColumns],
     ) -> None:
         self.capture = capture
         self.reader = listed.reader

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from time import perf_counter
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Generic, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
 from captures.arrays import Int64s
 from captures.exchanges import Exchange
+from captures.exchanges.columns import ExchangeColumns
 from captures.exchanges.columns.arrays import GrowingArray
 from captures.filters import Filter
 from kproxy.session.access import Access
@@ -29,6 +30,19 @@ class Fold(Protocol):
 
     def add(self, exchange: Exchange) -> None:
         """Count one exchange."""
+
+
+@runtime_checkable
+class ColumnFold(Fold, Protocol):
+    """A fold that adds a file as a whole once it is read to its end, because columns decide most of it.
+
+    :ivar TAKEN: the message columns that it uses
+    """
+
+    TAKEN: ClassVar[Collection[str]]
+
+    def add_all(self, access: Access, columns: ExchangeColumns) -> Iterator[int]:
+        """Add all exchanges, in steps of some milliseconds; yield how many are done."""
 
 
 F = TypeVar("F", bound=Fold)
@@ -93,13 +107,6 @@ class SessionFold(Generic[F]):
         """Drop the result, and add everything again, because it is to be counted differently."""
         self._session.do(lambda _: self.begin_anew(self._session.countable(everything=self.everything)))
 
-    def bring_forward(self, numbers: Int64s) -> None:
-        """Add these waiting exchanges before the others; in the engine's thread."""
-        if self._waiting:
-            waiting = np.concatenate(self._waiting)
-            first = np.isin(waiting, numbers)
-            self._waiting = deque(part for part in (waiting[first], waiting[~first]) if len(part))
-
     async def read(self, look: Callable[[F, Access], T]) -> T:
         """Return what `look` returns for the fold, in the engine's thread."""
 
@@ -117,6 +124,11 @@ class SessionFold(Generic[F]):
         return self._fold
 
     # ------------------------------------------------------------ for the session, in the engine's thread
+    @property
+    def by_columns(self) -> bool:
+        """Whether it adds a file as a whole once it is read to its end."""
+        return isinstance(self._fold, ColumnFold)
+
     def begin_anew(self, numbers: Int64s) -> None:
         """Drop the result, and add these exchanges."""
         self._fold = None
@@ -144,9 +156,40 @@ class SessionFold(Generic[F]):
     def _add(self, access: Access) -> Steps[None]:
         try:
             while self._waiting and self._wanted:
-                yield from self._add_some(access)
+                self.fold(access)
+                if self.by_columns and self._session.whole:
+                    yield from self._add_all(access)
+                else:
+                    yield from self._add_some(access)
         finally:
             self._running = False
+
+    def _add_all(self, access: Access) -> Steps[None]:
+        """Add everything to another fold, which replaces the empty one when it is complete."""
+        waiting, total, columns = self._waiting, self._left, access.columns()
+        made = self._make(access)
+        assert isinstance(made, ColumnFold)
+        passes = columns.preparing(made.TAKEN), made.add_all(access, columns)
+        began = perf_counter()
+        for index, steps in enumerate(passes):
+            for done in steps:
+                if perf_counter() - began > _TURN:
+                    share = (index + done / len(columns)) / len(passes)
+                    self._count(max(int(total * share) - self.added, 0))
+                    yield
+                    if self._waiting is not waiting:  # it has restarted
+                        return
+                    began = perf_counter()
+        self._fold, self._waiting = made, deque()
+        self._count(self._left)
+        self._session.report_faults()
+
+    def _count(self, number: int) -> None:
+        self._left -= number
+        self.added += number
+        self._rate.add(number)
+        self.rate = self._rate.now()
+        self.version += 1
 
     def _add_some(self, access: Access) -> Steps[None]:
         fold, numbers = self.fold(access), self._waiting[0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -62,7 +62,7 @@ class ExchangeMatcher:
         if not wanted.needs_groups or self._groups is not None:
             return
         groups = GroupInference(self._topic_name)
-        yield from groups.learning(self._listed.plain, self._kept_columns() if self.finished else None)
+        yield from groups.learning(self._listed.plain, self.columns() if self.finished else None)
         self._groups = groups
         self.renew_context()
 
@@ -89,7 +89,7 @@ class ExchangeMatcher:
         plain, messages = self._listed.plain, None
         if self.finished and wanted.message_columns and len(indexes) == len(self._listed):
             # of all exchanges, whose columns are kept
-            for done in self._kept_columns().preparing(wanted.message_columns):
+            for done in self.columns().preparing(wanted.message_columns):
                 yield indexes[:0], min(done / len(indexes), 0.99)
             messages = self._messages
         masks = wanted.mask_of(plain, indexes, self.context, messages)
@@ -118,13 +118,8 @@ class ExchangeMatcher:
         return np.intersect1d(np.concatenate(matches), numbers)
 
     # ------------------------------------------------------------ columns
-    def columns(self, names: Iterable[str]) -> Steps[ExchangeColumns]:
-        """Fill columns of the messages of all exchanges, step by step; they are kept."""
-        for _ in self._kept_columns().preparing(names):
-            yield
-        return self._kept_columns()
-
-    def _kept_columns(self) -> ExchangeColumns:
+    def columns(self) -> ExchangeColumns:
+        """Return the columns of the messages of all exchanges, which are kept."""
         if self._messages is None:
             self._messages = ExchangeColumns(self._capture, self._listed.reader.rows, names=self._topic_name)
         return self._messages

@@ -210,6 +210,11 @@ class Session:
         return self._filter
 
     @property
+    def whole(self) -> bool:
+        """Whether this is a file that was read to its end, so that nothing changes any more."""
+        return self._matcher.finished and not self.live
+
+    @property
     def at_rest(self) -> bool:
         """Whether everything was read, and no job is left."""
         reads = self._reading.is_alive() and not self._capture.source.live
@@ -280,13 +285,15 @@ class Session:
         if self.live:
             return
         moved = self._listed.sort()
+        for folding in self._folds.values():
+            if moved is not None or folding.by_columns:
+                folding.begin_anew(self.countable(everything=folding.everything))
         if moved is None:
             return
         first = self._listed.first
         self._notes.renumber(lambda number: int(moved[number - first]) + first)
         self._matcher.renew_context()
         self.summaries.forget()
-        self._recount_shown()
 
     def _forget(self) -> None:
         """Drop the oldest exchanges of an endless source."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import chain
 from typing import Self
@@ -15,8 +15,8 @@ from captures.analysis.clusters import ONE_CLUSTER, Clusters
 from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.groups.calls import OF_MEMBERS, GroupCalls
 from captures.analysis.groups.context import OF_TOPICS
+from captures.analysis.groups.history import HISTORIES, GroupHistories
 from captures.analysis.groups.history import NEEDED as BY_GROUPS
-from captures.analysis.groups.history import GroupHistories
 from captures.analysis.groups.history import needed as of_groups
 from captures.analysis.groups.model import GroupTimeline, Rebalance
 from captures.analysis.incidents.controllers import NEEDED as OF_CONTROLLERS
@@ -27,7 +27,8 @@ from captures.analysis.incidents.registrations import NEEDED as OF_BROKERS
 from captures.analysis.slow_answers import NEEDED as BY_SLOW_ANSWERS
 from captures.analysis.slow_answers import SlowAnswers
 from captures.arrays import Bools, Int64s
-from captures.exchanges import Capture, Exchange, ExchangeTable
+from captures.exchanges import Capture, Exchange, ExchangeReader, ExchangeTable
+from captures.exchanges.columns import ExchangeColumns
 from captures.meaning import Names
 from dissectors.api_keys import GROUP_HEARTBEATS, ApiKey
 
@@ -162,3 +163,22 @@ class ClusterHistories:
             timelines += of_part
         self.incidents = in_order(each for histories in self.of.values() for each in histories.incidents)
         return sorted(timelines, key=lambda each: each.group)
+
+
+def add_all(
+    histories: GroupHistories | ClusterHistories,
+    reader: ExchangeReader,
+    columns: ExchangeColumns,
+    indexes: Int64s,
+) -> Iterator[Exchange]:
+    """Add exchanges of a completely read capture to histories; yield those that decide something.
+
+    :param columns: of the exchanges: :data:`~captures.analysis.groups.history.TAKEN`
+    :param indexes: index in the reader for each row of the columns
+    """
+    reader.learn(len(reader))
+    chosen = indexes[histories.choose(DecisionColumns(columns, numbers=indexes + reader.first))]
+    add = reader.capture.faults.guarded(histories.add, HISTORIES)
+    for exchange in reader.several(chosen.tolist()):
+        add(exchange)
+        yield exchange

@@ -14,7 +14,6 @@ from kproxy.tui.dialogs.copy import CopyDialog, making, taking
 from kproxy.tui.dialogs.write import WriteDialog
 from kproxy.tui.files import save_screenshot
 from kproxy.tui.main.part import Part, work
-from kproxy.tui.views.records import Records
 
 
 class ExchangeCommands(Part):
@@ -89,6 +88,8 @@ class ExchangeCommands(Part):
             self.report((await copy(self.app, selected)).message)
             self.screen.clear_selection()
             return
+        from kproxy.tui.views.records import Records
+
         view = self.screen.view
         if isinstance(view, Records) and not form:
             value = await view.value()

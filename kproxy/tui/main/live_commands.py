@@ -11,7 +11,6 @@ from textual.worker import Worker
 
 from captures.meaning import words
 from kproxy.text.control import sentence_of
-from kproxy.tui.dialogs.replay import ReplayDialog
 from kproxy.tui.live.actions import LiveActions
 from kproxy.tui.live.state import LiveState
 from kproxy.tui.main.part import Part, work
@@ -134,6 +133,8 @@ class LiveCommands(Part):
         if not numbers:
             self.report("no exchange to send again")
             return
+        from kproxy.tui.dialogs.replay import ReplayDialog
+
         self.screen.app.push_screen(
             ReplayDialog(self.session, numbers, brokers or self._brokers), self._keep_brokers
         )

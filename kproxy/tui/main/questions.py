@@ -11,7 +11,6 @@ from kproxy.session.questions import AnswerStyle, Question, QuestionError, answe
 from kproxy.tui.dialogs.answer import AnswerDialog
 from kproxy.tui.dialogs.ask import Prompt
 from kproxy.tui.main.part import Part, work
-from kproxy.tui.views.records import Records, record_at
 from kproxy.tui.widgets.table_rows import MOST_WIDTH
 
 _MARGIN = 6
@@ -67,16 +66,21 @@ class Questions(Part):
         if not text:
             self.report("write :schema [TOPIC=]FILE, or :schema URL of a schema registry")
             return
-        view = self.screen.query_one(Records)
+        from kproxy.tui.views.records import Records
+
+        view = await self.screen.mounted_view(Records.view_name)
+        assert isinstance(view, Records)
         try:
             await asyncio.to_thread(view.read_by, text)
         except SchemaError as error:
             self.report(str(error))
             return
-        self.screen.show_view(Records.view_name)
+        await self.screen.show_view(Records.view_name)
 
     async def _record_under_cursor(self) -> str:
         """Return the name of the selected record, empty if none is selected or its offset is unknown."""
+        from kproxy.tui.views.records import Records, record_at
+
         view, details, number = self.screen.view, self.exchanges.details, self.number
         if isinstance(view, Records):
             return view.selected.name if view.selected is not None and view.selected.located else ""

@@ -22,8 +22,8 @@ from kproxy.tui.main.questions import Questions
 from kproxy.tui.main.searches import Searches
 from kproxy.tui.main.view_line import ViewLine, Visit
 from kproxy.tui.safe import plain
+from kproxy.tui.views.all import make_view
 from kproxy.tui.views.base import Progress, View
-from kproxy.tui.views.conversation import ConversationView
 from kproxy.tui.views.exchanges import Arrangement, Exchanges
 from kproxy.tui.views.faults import Faults
 from kproxy.tui.widgets.command_line import CommandLine
@@ -196,8 +196,8 @@ class MainScreen(Screen[None]):
         self.query_one(StatusLine).lead_back(self._visits[-1].title if self._visits else "")
 
     @on(ViewLine.Chosen)
-    def _view_chosen(self, message: ViewLine.Chosen) -> None:
-        self.show_view(message.name)
+    async def _view_chosen(self, message: ViewLine.Chosen) -> None:
+        await self.show_view(message.name)
 
     @on(Faults.AddRule)
     def _add_rule(self) -> None:
@@ -213,15 +213,12 @@ class MainScreen(Screen[None]):
 
     # ------------------------------------------------------------ content
     def compose(self) -> ComposeResult:
-        from kproxy.tui.views.all import views
-
         yield Headline(self.session.title, self.session.zone)
         yield ViewLine(self.kproxy.settings.keymap)
         yield self.list.filter_bar()
         yield Static(id="banner", markup=False)
         with ContentSwitcher(initial=Exchanges.view_name, id="views"):
             yield Exchanges(self.session, self.kproxy.settings.profile, self.kproxy.link)
-            yield from views(self.session, self.kproxy.link)
         yield SearchBar()
         yield self.typing.line()
         yield StatusLine()
@@ -321,11 +318,19 @@ class MainScreen(Screen[None]):
                 self.kproxy.note(line, "warning")
 
     # ------------------------------------------------------------ views
-    def show_view(self, name: str) -> None:
+    async def show_view(self, name: str) -> None:
         """Switch to a view; escape leads back to the previous one."""
+        await self.mounted_view(name)
         if self.view.view_name != name:
             self.remember()
         self._show(name)
+
+    async def mounted_view(self, name: str) -> View:
+        """Return a view; it is made and mounted on first use."""
+        switcher = self.query_one("#views", ContentSwitcher)
+        if not switcher.query_children(f"#{name}"):
+            await switcher.add_content(make_view(name, self.session, self.kproxy.link))
+        return switcher.query_one(f"#{name}", View)
 
     def _show(self, name: str) -> None:
         before = self.view
@@ -335,10 +340,8 @@ class MainScreen(Screen[None]):
         if before.view_name != name:
             before.on_hidden()
             switcher.current = name
-            if isinstance(self.view, ConversationView) and not self.exchanges.list.following:
-                number = self.number
-                if number is not None:
-                    self.view.look_at(number)
+            if self.number is not None and not self.exchanges.list.following:
+                self.view.look_at(self.number)
             self.view.on_shown()
             self._view_seen = ()
         self.view.take_focus()

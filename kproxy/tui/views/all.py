@@ -1,41 +1,35 @@
-"""All views beside the exchanges, in the order of their keys."""
+"""All views beside the exchanges; each is imported and made when it is first shown."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from importlib import import_module
 
 from kproxy.session import Session
 from kproxy.tui.live.link import Link
 from kproxy.tui.views.base import View
-from kproxy.tui.views.clients import Clients
-from kproxy.tui.views.connections import Connections
-from kproxy.tui.views.conversation import ConversationView
-from kproxy.tui.views.errors import Errors
 from kproxy.tui.views.faults import Faults
-from kproxy.tui.views.findings import Findings
-from kproxy.tui.views.groups import Groups
-from kproxy.tui.views.incidents import Incidents
-from kproxy.tui.views.latency import LatencyView
-from kproxy.tui.views.records import Records
-from kproxy.tui.views.topics import Topics
+
+CLASSES = {
+    "connections": "Connections",
+    "clients": "Clients",
+    "topics": "Topics",
+    "records": "Records",
+    "groups": "Groups",
+    "latency": "LatencyView",
+    "errors": "Errors",
+    "conversation": "ConversationView",
+    "findings": "Findings",
+    "incidents": "Incidents",
+}
+"""Classes of the views of every session, by the names of the views, which are also those of their modules."""
 
 
-def views(session: Session, link: Link | None) -> Iterator[View]:
-    """Yield the views of a session.
+def make_view(name: str, session: Session, link: Link | None) -> View:
+    """Return a new view.
 
     :param link: to the session's proxy
     """
-    for view in (
-        Connections,
-        Clients,
-        Topics,
-        Records,
-        Groups,
-        LatencyView,
-        Errors,
-        ConversationView,
-        Findings,
-        Incidents,
-    ):
-        yield view(session)
-    yield Faults(session, link)
+    if name == Faults.view_name:
+        return Faults(session, link)
+    made: type[View] = getattr(import_module(f"kproxy.tui.views.{name}"), CLASSES[name])
+    return made(session)

@@ -74,6 +74,9 @@ class View(Widget):
     def on_shown(self) -> None:
         """Start activities that are needed while the view is shown."""
 
+    def look_at(self, number: int) -> None:
+        """Prepare to show an exchange, if single exchanges are shown."""
+
     def on_hidden(self) -> None:
         """Stop the activities started by :meth:`on_shown`."""
 

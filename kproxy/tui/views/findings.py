@@ -7,13 +7,16 @@ from contextlib import suppress
 from datetime import tzinfo
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
 from textual.content import Content
 
+from captures.analysis.decision_columns import TAKEN
 from captures.analysis.findings.diagnosis import Blind, Diagnosis
 from captures.analysis.findings.finding import Finding, Severity
 from captures.analysis.groups.vocabulary import Certainty
 from captures.analysis.incidents.model import Incident
 from captures.exchanges import Exchange
+from captures.exchanges.columns import ExchangeColumns
 from captures.meaning import words
 from captures.time_format import clock
 from kproxy.session.summaries import unexpected
@@ -64,6 +67,8 @@ class FindingsFold(PacedFold[DiagnosisResult]):
     :ivar first: time of the earliest exchange, ns since the epoch; 0 before there is one
     """
 
+    TAKEN = TAKEN
+
     def __init__(self, access: Access) -> None:
         super().__init__(DiagnosisResult())
         self._diagnosis = Diagnosis(access.capture, access.plain.knowledge.topic_name)
@@ -73,6 +78,13 @@ class FindingsFold(PacedFold[DiagnosisResult]):
         super().add(exchange)
         self.first = min(self.first or exchange.time, exchange.time)
         self._diagnosis.add(exchange)
+
+    def add_all(self, access: Access, columns: ExchangeColumns) -> Iterator[int]:
+        reader = access.plain
+        times = columns.flat("time")
+        self.first = int(times.min()) if len(times) else 0
+        for exchange in self._diagnosis.add_all(reader, columns, np.arange(len(columns))):
+            yield exchange.number - reader.first
 
     def compute(self, now: int, pending: Iterable[Exchange], *, live: bool) -> DiagnosisResult:
         found = self._diagnosis.findings(now=now, pending=pending)

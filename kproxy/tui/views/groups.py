@@ -15,14 +15,15 @@ from textual.content import Content
 from textual.widget import Widget
 
 from captures.analysis.conditions import of_group
+from captures.analysis.group_stats import TAKEN as OF_STATS
 from captures.analysis.group_stats import GroupRow, GroupStats
 from captures.analysis.groups.facts import EVIDENCE_SHOWN, Tone, duration_text, manner, members_now
 from captures.analysis.groups.facts import facts as facts_of
+from captures.analysis.groups.history import TAKEN as OF_HISTORIES
 from captures.analysis.groups.labels import Labels, counter_of, step
 from captures.analysis.groups.model import GroupMember, GroupTimeline, Rebalance
 from captures.analysis.groups.vocabulary import Trigger
-from captures.analysis.incidents.history import IncidentHistories
-from captures.arrays import Int64s
+from captures.analysis.incidents.history import IncidentHistories, add_all
 from captures.exchanges import Exchange
 from captures.exchanges.columns import ExchangeColumns
 from captures.filters.lexer import quoted
@@ -30,7 +31,7 @@ from captures.meaning import words
 from captures.time_format import clock, span
 from dissectors.api_keys import ApiKey
 from kproxy.session.access import Access
-from kproxy.session.engine import ClosedError, Priority, Steps
+from kproxy.session.engine import ClosedError, Priority
 from kproxy.text.tables import Column
 from kproxy.tui.commands import Place, bindings
 from kproxy.tui.views.findings import named_exchange
@@ -51,10 +52,6 @@ _APIS = {
     "leaves": ("LeaveGroup",),
 }
 """APIs counted in each column."""
-
-
-_MANY = 20_000
-"""Number of exchanges from which the selected group is counted before the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,9 +128,6 @@ class Groups(PacedView["GroupFold"]):
     def __init__(self, session: Session) -> None:
         self._lanes = Lanes(session.zone)
         super().__init__(session)
-        self._names: Sequence[str | None] = ()
-        """Of all groups, those too of which nothing was counted yet."""
-        self._ahead: Hashable = None
         self._shown: GroupDetail | None = None
         self._members = False
         self._evidence_names: dict[int, str] = {}
@@ -147,26 +141,7 @@ class Groups(PacedView["GroupFold"]):
 
     def rows(self, fold: GroupFold, access: Access) -> Sequence[Row]:
         timelines = self.result(fold, access)
-        counted_ones = fold.stats.result()
-        known = {group.group for group in counted_ones}
-        names = self._names if self._folding.progress < 1 else ()
-        waiting = sorted(name for name in names if name and name not in known)
-        return [
-            self._row(group, timelines.get(group.group), access)
-            for group in (*counted_ones, *map(GroupRow, waiting))
-        ]
-
-    @work(exclusive=True, group="ahead")
-    async def _count_ahead(self, group: Hashable) -> None:
-        """Count the selected group before the others, because counting all takes long."""
-
-        def bring_forward(access: Access) -> Steps[None]:
-            columns = yield from access.columns(("groups",))
-            self._names = columns.texts("groups")
-            self._folding.bring_forward(group_numbers(columns, str(group)) + access.plain.first)
-
-        with suppress(ClosedError):
-            await self.session.run(bring_forward)
+        return [self._row(group, timelines.get(group.group), access) for group in fold.stats.result()]
 
     def _row(self, group: GroupRow, timeline: GroupTimeline | None, access: Access) -> Row:
         errors = words.listed(f"{count:,} {name}" for name, count in group.errors.most_common())
@@ -260,11 +235,6 @@ class Groups(PacedView["GroupFold"]):
     # ------------------------------------------------------------ details of the selected group
     def show_detail(self, found: Detail | None) -> None:
         super().show_detail(found)
-        row, status = self._table.selected, self.session.status
-        many = status.finished and status.exchanges > _MANY and self._folding.progress < 1
-        if many and row is not None and row.key != self._ahead:
-            self._ahead = row.key
-            self._count_ahead(row.key)
         self._shown = found if isinstance(found, GroupDetail) else None
         timeline = None if self._shown is None else self._shown.timeline
         self._lanes.show(timeline)
@@ -333,26 +303,13 @@ def _coordinator(timeline: GroupTimeline | None, access: Access) -> str:
     return access.capture.names.shown(seen[-1].broker) if seen else ""
 
 
-def group_numbers(columns: ExchangeColumns, group: str) -> Int64s:
-    """Return the exchanges needed for the story of a group: all exchanges of its clients.
-
-    :param columns: with the groups filled in
-    """
-    groups, clients = columns.ragged("groups"), columns.flat("client_id")
-    codes = [code for code, name in enumerate(columns.texts("groups")) if name == group]
-    hosts = np.unique(
-        [(end or "").rpartition(":")[0] for end in columns.texts("client")], return_inverse=True
-    )[1]
-    of_host = hosts[columns.flat("client")] * (len(columns.texts("client_id")) + 1) + clients + 1
-    named = groups.rows[np.isin(groups.values, codes)]
-    return np.flatnonzero(np.isin(of_host, of_host[named]))
-
-
 class GroupFold(PacedFold[Mapping[str, GroupTimeline]]):
     """Collects messages of group members, and makes timelines of them, by group.
 
     :ivar stats: requests per group
     """
+
+    TAKEN = (*OF_STATS, *OF_HISTORIES)
 
     def __init__(self, access: Access) -> None:
         super().__init__({})
@@ -363,6 +320,12 @@ class GroupFold(PacedFold[Mapping[str, GroupTimeline]]):
         super().add(exchange)
         self.stats.add(exchange)
         self._histories.add(exchange)
+
+    def add_all(self, access: Access, columns: ExchangeColumns) -> Iterator[int]:
+        reader, indexes = access.plain, np.arange(len(columns))
+        self.stats.add_columns(columns, reader, indexes)
+        for exchange in add_all(self._histories, reader, columns, indexes):
+            yield exchange.number - reader.first
 
     def compute(self, now: int, pending: Iterable[Exchange], *, live: bool) -> Mapping[str, GroupTimeline]:
         found = self._histories.result(now=now, pending=pending, live=live)

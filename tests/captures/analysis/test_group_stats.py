@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from captures.analysis.group_stats import GroupRow, GroupStats
-from captures.exchanges import Exchange
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from captures.analysis.group_stats import TAKEN, GroupRow, GroupStats
+from captures.exchanges import Exchange, ExchangeReader, open_capture
+from captures.exchanges.columns import ExchangeColumns
 from tests.captures.analysis.kit import MS, error, exchange
+from tests.conftest import DATA
 
 
 def counted(*exchanges: Exchange) -> GroupRow:
@@ -58,3 +65,20 @@ def test_what_describing_tells() -> None:
     listed = {"groups": [{"group_id": "audit", "group_state": "Empty", "group_type": "Consumer"}]}
     stats.add(exchange(16, 5, request={}, response=listed))
     assert (audit.state, audit.kind) == ("Empty", "consumer")
+
+
+@pytest.mark.parametrize(
+    "path", sorted((DATA.parent / "groups").glob("*.zst"))[::6], ids=lambda path: path.name.partition(".")[0]
+)
+def test_columns_count_what_exchanges_one_by_one_do(path: Path) -> None:
+    capture = open_capture(str(path))
+    capture.read()
+    reader = ExchangeReader(capture, annotate=False, summary=False)
+    by_columns, one_by_one = GroupStats(), GroupStats()
+    columns = ExchangeColumns(capture, reader.rows)
+    columns.prepare(TAKEN)
+    by_columns.add_columns(columns, reader, np.arange(len(reader)))
+    for each in reader.several(range(len(reader))):
+        one_by_one.add(each)
+    assert by_columns.result() == one_by_one.result()
+    assert by_columns.result()

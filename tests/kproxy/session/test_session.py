@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from captures.exchanges import Capture, Exchange, ExchangeReader, open_capture
+from captures.exchanges.columns import ExchangeColumns
 from captures.export.capture_file import CaptureFileWriter
 from captures.export.selection import Selection
 from captures.filters import Context, FilterError, compile_filter
@@ -17,7 +18,7 @@ from captures.packets import open_files
 from captures.packets.spool import DEFAULT_SPOOL
 from dissectors.api_keys import ApiKey
 from dissectors.session_context import OBSERVED_APIS
-from kproxy.session import Access, Order, Session, ShownExchanges, State, Steps
+from kproxy.session import Access, Order, Session, ShownExchanges, State, Steps, folds
 from kproxy.session.folds import Activity
 from tests.conftest import DATA
 from tests.kproxy.tui.kit import REBALANCE, read_session, session_of, until
@@ -238,16 +239,62 @@ async def test_a_fold_that_nobody_wants_waits() -> None:
         assert len(await folding.read(lambda fold, _: fold.numbers)) == 402
 
 
-async def test_what_is_looked_at_is_counted_before_the_rest_each_once() -> None:
+class WholeFold(CountingFold):
+    """A fold that adds a file as a whole."""
+
+    TAKEN = ("topics",)
+
+    def add_all(self, access: Access, columns: ExchangeColumns) -> Iterator[int]:
+        for done in range(len(columns)):
+            self.numbers.append(-done)
+            yield done + 1
+
+
+async def counted(session: Session, *, wanted: bool = True) -> list[int]:
+    """Return what a fold has counted when the session is at rest."""
+    folding = session.fold("numbers", lambda _: WholeFold(), everything=True)
+    folding.want(wanted)
+    await session.idle()
+    assert (folding.progress == 1) == wanted
+    return await folding.read(lambda fold, _: fold.numbers)
+
+
+async def test_a_file_is_added_as_a_whole_once_it_is_read_however_early_it_is_wanted() -> None:
     async with read_session() as session:
-        wanted = np.array([50, 60, 400])
-        folding = session.fold("numbers", lambda _: CountingFold())
-        await session.run(lambda _: folding.bring_forward(wanted))
-        folding.want(True)
-        await session.idle()
-        numbers = await folding.read(lambda fold, _: fold.numbers)
-        assert numbers[:3] == wanted.tolist()
-        assert sorted(numbers) == list(range(1, 403))
+        assert await counted(session, wanted=False) == []
+        late = await counted(session)
+    session = session_of()
+    folding = session.fold("numbers", lambda _: WholeFold(), everything=True)
+    folding.want(True)
+    session.start()
+    early = await counted(session)
+    session.close()
+    assert early == late == [-done for done in range(402)]
+
+
+async def test_live_traffic_is_added_as_it_comes() -> None:
+    async with read_session(live=True) as session:
+        assert sorted(await counted(session)) == list(range(1, 403))
+
+
+async def test_a_fold_that_restarts_meanwhile_is_added_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(folds, "_TURN", 0)  # a step for each exchange
+    restarts = iter([True])
+
+    class RestartingFold(WholeFold):
+        def add_all(self, access: Access, columns: ExchangeColumns) -> Iterator[int]:
+            for done in super().add_all(access, columns):
+                if done == 100 and next(restarts, False):
+                    assert folding.progress == pytest.approx(0.5 + 99 / 402 / 2, abs=0.01)  # the second pass
+                    assert folding.look(lambda fold: fold.numbers) == []
+                    folding.restart()
+                yield done
+
+    async with read_session() as session:
+        without = (ApiKey.HEARTBEAT,)
+        folding = session.fold("numbers", lambda _: RestartingFold(), everything=True, without=without)
+        assert len(await counted(session)) == 402
+        assert next(restarts, False) is False
 
 
 @pytest.mark.parametrize(

@@ -8,19 +8,16 @@ from collections import Counter
 import pytest
 from textual.widget import Widget
 
-import kproxy.tui.views.all  # noqa: F401  # all are known then
 from kproxy.tui.commands import BY_LINE, BY_NAME, COMMANDS, Command, Place, bindings
 from kproxy.tui.keymap import RESERVED, SAME_IN_TERMINALS, keymap, keys_of
 from kproxy.tui.main.part import Part
 from kproxy.tui.main.screen import MainScreen
-from kproxy.tui.views.base import View
+from kproxy.tui.views import all as views
 from kproxy.tui.views.conversation import ConversationView
+from kproxy.tui.views.exchanges import Exchanges
 from kproxy.tui.views.faults import Faults
-from kproxy.tui.views.findings import DiagnosisView
 from kproxy.tui.views.groups import Groups
 from kproxy.tui.views.latency import LatencyView
-from kproxy.tui.views.paced import PacedView
-from kproxy.tui.views.table_view import TableView
 from kproxy.tui.widgets.byte_view import ByteView
 from kproxy.tui.widgets.exchange_list import ExchangeList
 from kproxy.tui.widgets.field_tree import FieldTree
@@ -53,12 +50,7 @@ SHADOWS = {
 }
 """Commands of a place that have a key of one that holds everywhere, because they mean the same there."""
 
-VIEWS = {
-    kind.view_name
-    for base in (View, TableView, PacedView, DiagnosisView)
-    for kind in base.__subclasses__()
-    if "view_name" in vars(kind)
-}
+VIEWS = {Exchanges.view_name, *views.CLASSES, Faults.view_name}
 
 every_command = pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
 

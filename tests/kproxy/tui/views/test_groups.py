@@ -8,9 +8,6 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from captures.arrays import Int64s
-from kproxy.session.folds import SessionFold
-from kproxy.tui.views import groups as groups_view
 from kproxy.tui.views.groups import Groups
 from kproxy.tui.widgets.lanes import Lanes
 from tests.kproxy.tui.kit import session_of, settled
@@ -46,29 +43,6 @@ async def test_stories_and_members_of_the_selected_group() -> None:
         assert not table(pilot, 1).display
         assert column(pilot, "client", 2) == ["m4", "m3", "m2", "m1"]
         assert column(pilot, "note", 2)[0].startswith("leader, left 09:51:34")
-
-
-async def test_of_many_exchanges_the_clients_of_the_selected_group_are_counted_first(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(groups_view, "_MANY", 0)
-    brought: list[list[int]] = []
-    forward = SessionFold.bring_forward
-
-    def bring_forward(folding: SessionFold[Any], numbers: Int64s) -> None:
-        brought.append(numbers.tolist())
-        forward(folding, numbers)
-
-    monkeypatch.setattr(SessionFold, "bring_forward", bring_forward)
-    # as slow as a capture of millions
-    monkeypatch.setattr(SessionFold, "progress", property(lambda folding: 0.5))
-    async with shown(Groups) as pilot:
-        session = pilot.app.query_one(Groups).session
-        assert len(brought) == 1
-        exchanges = [await session.exchange(number) for number in brought[0]]
-        assert {each.client_id for each in exchanges} == {"m1", "m2", "m3", "m4"}
-        assert len(exchanges) == 167 + 56 + 55 + 40  # all of theirs, as the view of clients has them
-        assert column(pilot, "rebalances") == ["8"]
 
 
 async def test_lanes_and_stories_go_together() -> None:
