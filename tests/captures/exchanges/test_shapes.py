@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from captures.exchanges.shapes import Group, Shape, header_facts, offset_behind
+from captures.exchanges.shapes import Shape, header_facts, offset_behind
 from captures.meaning.payload import payload
 from dissectors import wire
 from dissectors.apis import NAMES
@@ -75,10 +75,10 @@ def grouped(shape: Shape, bodies: list[bytes]) -> tuple[np.ndarray, list[tuple[i
     """Return which bodies have a shape, of these index and code of their wanted bytes, tallies, and own numbers."""
     data = np.frombuffer(b"".join(bodies), np.uint8)
     ends = np.cumsum([len(body) for body in bodies])
-    fits, keys, tallies, _, own = shape.fit(data, ends - [len(body) for body in bodies], ends)
-    chosen = np.flatnonzero(fits)
-    codes, _ = Group(shape, chosen, keys, tallies, None, own).codes()
-    return fits, list(zip(chosen.tolist(), codes.tolist(), strict=True)), tallies, own
+    group = shape.fit(data, ends - [len(body) for body in bodies], ends)
+    codes, _ = group.codes()
+    fits = np.isin(np.arange(len(bodies)), group.chosen)
+    return fits, list(zip(group.chosen.tolist(), codes.tolist(), strict=True)), group.tallies, group.own
 
 
 @pytest.mark.sample(6)
