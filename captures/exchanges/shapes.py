@@ -564,7 +564,7 @@ def _add_batches(tallies: RecordTallies, data: Bytes, fields: Int64s, at: Int64s
     attributes = data[at + _ATTRIBUTES_AT + 1]
     control = attributes & CONTROL != 0
     behind = _number(data, at, ">i8") + _number(data, at + _DELTA_AT, ">i4") + 1
-    codec = attributes & CODEC_MASK
+    codec = (attributes & CODEC_MASK).astype(np.int64)
     same = (tallies.batches[fields] == 0) | (tallies.codec[fields] == codec)
     tallies.codec[fields] = np.where(same, codec, -1)
     tallies.batches[fields] += 1

@@ -15,6 +15,7 @@ from dissectors.apis import NAMES
 from dissectors.message_version import MessageVersion
 from dissectors.projection import Projection, tree
 from dissectors.records import Record, record_set
+from dissectors.records.batch import HEADER_AT
 from dissectors.records.build import build_batch
 from tests.dissectors.test_generated import by_key
 from tests.dissectors.test_projection import paths_of
@@ -119,7 +120,10 @@ def test_each_message_has_its_own_records() -> None:
     projection = Projection(layout, [f"responses.partitions.{name}" for name in beside])
     cut, older = BATCH[:-5], BATCH + BATCH[:30]
     damaged = BATCH[:-1] + bytes([BATCH[-1] ^ 1])
+    at = HEADER_AT["attributes"] + 1
+    compressed = BATCH[:at] + bytes([BATCH[at] ^ 1]) + BATCH[at + 1 :]
     contents = [b"", BATCH, BATCH * 3, cut, older, bytes(40), b"\x01" * 100, BATCH + damaged]
+    contents += [BATCH + compressed, compressed * 2]
     bodies = []
     for number, records in enumerate(contents):
         partition = {
@@ -142,6 +146,11 @@ def test_each_message_has_its_own_records() -> None:
         assert tuple(int(column[row, 0]) for column in told) == expected
         complete = record_set(records).batches
         assert int(tallies.batch_bytes[row, 0]) == sum(batch.size for batch in complete)
+        codecs = {batch.traits[0] for batch in complete}
+        whole = sum(batch.size for batch in complete) == len(records) and all(
+            batch.magic == 2 for batch in complete
+        )
+        assert int(tallies.codec[row, 0]) == (codecs.pop() if whole and len(codecs) == 1 else -1)
         assert int(tallies.last[row, 0]) == (complete[0].last_offset if len(complete) == 1 else -1)
         assert int(tallies.high_watermark[row, 0]) == int(own["last_stable_offset"][row, 0]) == row
         assert int(tallies.behind[row, 0]) == offset_behind(complete)
