@@ -89,8 +89,7 @@ class GroupStats:
         group.apis[exchange.api] += 1
         group.first = min(group.first, exchange.time)
         group.last = max(group.last, exchange.time)
-        expected = {error.path for error in exchange.expected}
-        group.errors.update({error.name for error in exchange.errors if error.path not in expected})
+        group.errors.update({error.name for error in exchange.unexpected_errors})
         for side in (exchange.response, exchange.request):
             if side is not None and side.value and (member := text(side.value, "member_id")):
                 group.members[member] += 1
