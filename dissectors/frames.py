@@ -90,6 +90,11 @@ class Body:
     problems: list[Problem] = field(default_factory=list)
 
     @property
+    def read_as(self) -> int:
+        """Version in which the body was decoded; if it was not, the announced one."""
+        return self.asked if self.version is None else self.version
+
+    @property
     def beyond_limit(self) -> bool:
         """Whether the body was not decoded because a limit was reached."""
         return self.value is None and any(problem.limit for problem in self.problems)

@@ -30,10 +30,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 from dissectors import wire
+from dissectors.message_version import MessageVersion
 
 if TYPE_CHECKING:
     from dissectors.domains import Domain
-    from dissectors.message_version import MessageVersion
 
 Kind = Literal["request", "response", "header", "data"]
 
@@ -382,8 +382,6 @@ class Message:
         if made is None:
             if version not in self.versions:
                 raise KeyError(f"{self.name} has versions {self.versions!r}, not {version}")
-            from dissectors.message_version import MessageVersion
-
             made = self._made[version] = MessageVersion(self, version)
         return made
 

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from dissectors import wire
 from dissectors.budget import IN_FORCE, Budget, LimitReached, message_budget
 from dissectors.errors import DecodeError
-from dissectors.schema import Field
+
+if TYPE_CHECKING:
+    from dissectors.schema import Field
 
 
 class Node(msgspec.Struct, eq=False):

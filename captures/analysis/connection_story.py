@@ -118,18 +118,15 @@ class ConnectionStories:
                 story.moments.append(Moment(exchange.time, introduced, number=exchange.number))
         elif not story.worked and exchange.api_key is not None:
             story.worked = True
-            version = "" if exchange.version is None else f" v{exchange.version}"
-            text = f"first request: {exchange.api}{version}"
+            text = f"first request: {exchange.title}"
             story.moments.append(Moment(exchange.time, text, number=exchange.number))
 
     @staticmethod
     def _trouble(story: _Story, exchange: Exchange) -> None:
-        if len(exchange.errors) > len(exchange.expected):
+        if exchange.failed:
             story.errors += 1
             if story.errors <= MOST:
-                expected = {error.path for error in exchange.expected}
-                found = [error for error in exchange.errors if error.path not in expected]
-                text = f"{exchange.api}: {errors_text(found, lambda _: None)}"
+                text = f"{exchange.api}: {errors_text(exchange.unexpected_errors, lambda _: None)}"
                 time = exchange.end
                 story.moments.append(Moment(time, text, trouble=True, number=exchange.number))
         elif Flag.UNANSWERED in exchange.flag:

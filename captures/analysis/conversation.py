@@ -15,7 +15,6 @@ from enum import Enum
 
 from captures.analysis.repetitions import repetitions
 from captures.exchanges import Capture, Exchange, Flag
-from captures.meaning import Names, request_summary, response_summary
 
 _LONGEST_LOOP = 4
 _LEAST_TURNS = 2
@@ -161,20 +160,6 @@ class Fold:
 
 
 # ---------------------------------------------------------------- steps
-def summary(exchange: Exchange, names: Names) -> tuple[str, str]:
-    """Return the summaries of request and response, for an exchange that was read without them."""
-    key, request, response = exchange.api_key, exchange.request, exchange.response
-    if key is None:
-        return "", ""
-    asked = request.value if request is not None else None
-    asked_text = "" if request is None or asked is None else request_summary(key, request.asked, asked, names)
-    if response is None or response.value is None:
-        return asked_text, ""
-    version = response.asked if response.version is None else response.version
-    latency = -1 if exchange.latency is None else exchange.latency
-    return asked_text, response_summary(key, version, asked, response.value, names, latency)
-
-
 def participants(exchange: Exchange) -> tuple[Participant, Participant]:
     """Return client and broker of an exchange."""
     host = next(iter(exchange.client_names), exchange.client.rpartition(":")[0])
@@ -219,7 +204,7 @@ def _outcome(exchange: Exchange) -> Outcome:
         return Outcome.NOT_RECORDED
     if Flag.ORPHAN in exchange.flag:
         return Outcome.ORPHAN
-    if len(exchange.errors) > len(exchange.expected):
+    if exchange.failed:
         return Outcome.ERROR
     return Outcome.ANSWERED if exchange.response_size else Outcome.IN_FLIGHT
 

@@ -115,7 +115,7 @@ class ErrorRecovery:
             self._follow(waiting, exchange)
             if not waiting:
                 del self._waiting[client]
-        if len(exchange.errors) > len(exchange.expected):
+        if exchange.failed:
             waiting = self._waiting.setdefault(client, [])
             waiting += _cases(exchange)
             for case in waiting[:-_MOST_WAITING]:
@@ -170,11 +170,9 @@ class ErrorRecovery:
 
 
 def _cases(exchange: Exchange) -> list[_Case]:
-    expected = {error.path for error in exchange.expected}
     by_code: dict[int, list[ErrorFound]] = {}
-    for error in exchange.errors:
-        if error.path not in expected:
-            by_code.setdefault(error.code, []).append(error)
+    for error in exchange.unexpected_errors:
+        by_code.setdefault(error.code, []).append(error)
     topics, groups = _about(exchange)
     end = exchange.end
     return [
@@ -220,8 +218,7 @@ def _step(case: _Case, exchange: Exchange, topics: frozenset[str], groups: froze
 
 
 def _outcome(exchange: Exchange, code: int) -> str:
-    expected = {error.path for error in exchange.expected}
-    codes = [error.code for error in exchange.errors if error.path not in expected]
+    codes = [error.code for error in exchange.unexpected_errors]
     if Flag.UNANSWERED in exchange.flag:
         return "no answer"
     if Flag.NOT_RECORDED in exchange.flag:

@@ -72,9 +72,10 @@ class Counts:
             self.not_recorded += count * (Flag.NOT_RECORDED in flag)
             self.orphans += count * (Flag.ORPHAN in flag)
         if exchange.errors:
-            failed = len(exchange.errors) > len(exchange.expected)
-            self.errors += count * failed
-            self.expected_errors += count * (not failed and not exchange.interventions.has_injected_errors)
+            self.errors += count * exchange.failed
+            self.expected_errors += count * (
+                not exchange.failed and not exchange.interventions.has_injected_errors
+            )
         self.undecoded += count * undecoded(exchange)
         request, response = exchange.request, exchange.response
         self.guessed += count * bool((request and request.guess) or (response and response.guess))

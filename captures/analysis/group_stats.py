@@ -137,8 +137,7 @@ class GroupStats:
         group.apis[exchange.api] += 1
         group.first = min(group.first, exchange.time)
         group.last = max(group.last, exchange.time)
-        expected = {error.path for error in exchange.expected}
-        group.errors.update({error.name for error in exchange.errors if error.path not in expected})
+        group.errors.update({error.name for error in exchange.unexpected_errors})
         for body in (exchange.request_body, exchange.response_body) if exchange.api_key in CALLS else ():
             if body and (member := text(body, "member_id")):
                 group.members[member] += 1

@@ -184,8 +184,11 @@ class TopicStats:
 
     def add_errors(self, exchange: Exchange) -> None:
         """Count the errors of one exchange."""
-        if len(exchange.errors) > len(exchange.expected):
-            self._errors(exchange)
+        for error in exchange.unexpected_errors:
+            key, partition = place_of(error.holders)
+            if key is not None:
+                errors = self._row(key, partition).errors
+                errors[error.name] = errors.get(error.name, 0) + 1
 
     def result(self) -> list[TopicRow]:
         """Return the topics, the one with the most bytes first."""
@@ -219,16 +222,6 @@ class TopicStats:
 
     def _flow(self, key: str, partition: int, direction: int) -> Flow:
         return self._row(key, partition).flows[direction]
-
-    def _errors(self, exchange: Exchange) -> None:
-        expected = {error.path for error in exchange.expected}
-        for error in exchange.errors:
-            if error.path in expected:
-                continue
-            key, partition = place_of(error.holders)
-            if key is not None:
-                errors = self._row(key, partition).errors
-                errors[error.name] = errors.get(error.name, 0) + 1
 
 
 _FIGURES = ("bytes", "batches", "records", "uncounted", "markers")

@@ -26,6 +26,7 @@ from captures.meaning import (
     request_summary,
     response_summary,
 )
+from captures.meaning.exchange import Names
 from captures.names.names import with_port
 from dissectors.annotate import Annotations, Annotator
 from dissectors.apis import api_name
@@ -130,6 +131,24 @@ class Exchange:
         return "unknown" if self.api_key is None else api_name(self.api_key)
 
     @property
+    def title(self) -> str:
+        """API and version, such as ``Fetch v12``."""
+        return self.api if self.version is None else f"{self.api} v{self.version}"
+
+    @property
+    def failed(self) -> bool:
+        """Whether the response has errors that do not belong to a normal conversation."""
+        return len(self.errors) > len(self.expected)
+
+    @property
+    def unexpected_errors(self) -> list[ErrorFound]:
+        """The errors that do not belong to a normal conversation."""
+        if not self.expected:
+            return self.errors
+        expected = {error.path for error in self.expected}
+        return [error for error in self.errors if error.path not in expected]
+
+    @property
     def shown_client(self) -> str:
         """The client's address with a name instead of the host, if it has one."""
         return with_port(self.client_names[0], self.client) if self.client_names else self.client
@@ -161,7 +180,7 @@ class Exchange:
         for side, body in (("request", self.request), ("response", self.response)):
             if body is not None and body.guess:
                 names.append(f"{side}_guessed")
-        if len(self.errors) > len(self.expected):
+        if self.failed:
             names.append("error")
         if self.expected:
             names.append("expected_error")
@@ -230,6 +249,34 @@ class Exchange:
         """Return a body, or the shown token of a raw SASL exchange."""
         body = self.request if side == "request" else self.response
         return body.value if body else self.shown_tokens[SIDES.index(side)]
+
+    def body(self, side: Side) -> Body | None:
+        """Return one side as decoded."""
+        return self.request if side == "request" else self.response
+
+    def size(self, side: Side) -> int:
+        """Return the bytes of one side."""
+        return self.request_size if side == "request" else self.response_size
+
+    def find_errors(self) -> None:
+        """Set the errors in the decoded response, and those of them that are expected."""
+        key, response = self.api_key, self.response
+        if key is None or response is None or response.value is None:
+            return
+        self.errors = found = errors_in(key, response.read_as, response.value)
+        if found and self.interventions.has_injected_errors:
+            self.expected = found
+        elif found:
+            self.expected = expected_errors(key, response.asked, self.request_body, response.value, found)
+
+    def find_wait(self) -> None:
+        """Set the part of the latency that the protocol intends, according to the decoded bodies."""
+        key, response = self.api_key, self.response
+        if key is not None and response is not None and self.latency is not None:
+            asked = None if self.request is None else self.request.value
+            self.wait, self.wait_reason = designed_wait_ns(
+                key, response.read_as, asked, response.value, self.latency
+            )
 
 
 class ExchangeReader:
@@ -540,52 +587,42 @@ class ExchangeReader:
             mechanism = mechanism or str(decoded.get("mechanism", ""))
         made.summary = (" ".join(filter(None, (mechanism, identity(decoded)))), "")
 
-    def _summary(self, key: int, made: Exchange) -> tuple[str, str]:
-        names, request, response = self.knowledge.topic_name, made.request, made.response
-        asked = request.value if request is not None else None
-        text = ""
-        if request is not None and asked is not None:
-            text = request_summary(key, request.asked, asked, names)
-        if response is None or response.value is None:
-            return text, ""
-        version = response.asked if response.version is None else response.version
-        return text, response_summary(
-            key,
-            version,
-            asked,
-            response.value,
-            names,
-            -1 if made.latency is None else made.latency,
-            made.errors,
-        )
-
     def _finish(self, made: Exchange) -> None:
-        key, request, response = made.api_key, made.request, made.response
-        if key is not None and response is not None and response.value is not None:
-            asked = request.value if request is not None else None
-            version = response.asked if response.version is None else response.version
-            made.errors = errors_in(key, version, response.value)
-            if made.interventions.has_injected_errors:
-                made.expected = made.errors
-            elif made.errors:
-                made.expected = expected_errors(key, response.asked, asked, response.value, made.errors)
-            if made.latency is not None:
-                made.wait, made.wait_reason = designed_wait_ns(
-                    key, version, asked, response.value, made.latency
-                )
+        made.find_errors()
+        made.find_wait()
         if made.flag and Flag.SASL_TOKEN in made.flag:
             self._read_tokens(made)
-        if self._with_summary and key is not None:
-            made.summary = self._summary(key, made)
-        if not self._annotate:
-            return
-        if request is not None:
-            self._annotator.annotate(request, "request", made.annotations, connection=made.connection)
-        if response is not None:
-            asked = request.value if request is not None else None
-            self._annotator.annotate(
-                response, "response", made.annotations, connection=made.connection, request=asked
-            )
+        if self._with_summary and made.api_key is not None:
+            made.summary = summary_of(made, self.knowledge.topic_name, made.errors)
+        if self._annotate:
+            annotate(made, self._annotator)
+
+
+def summary_of(exchange: Exchange, names: Names, errors: list[ErrorFound] | None = None) -> tuple[str, str]:
+    """Return the summaries of the decoded request and response.
+
+    :param errors: the errors in the response; searched for if None
+    """
+    key, request, response = exchange.api_key, exchange.request, exchange.response
+    if key is None:
+        return "", ""
+    asked, text = None if request is None else request.value, ""
+    if request is not None and asked is not None:
+        text = request_summary(key, request.asked, asked, names)
+    if response is None or response.value is None:
+        return text, ""
+    latency = -1 if exchange.latency is None else exchange.latency
+    return text, response_summary(key, response.read_as, asked, response.value, names, latency, errors)
+
+
+def annotate(made: Exchange, annotator: Annotator) -> None:
+    """Prepare the decoded bodies for display."""
+    request, response, out = made.request, made.response, made.annotations
+    if request is not None:
+        annotator.annotate(request, "request", out, connection=made.connection)
+    if response is not None:
+        asked = None if request is None else request.value
+        annotator.annotate(response, "response", out, connection=made.connection, request=asked)
 
 
 @lru_cache

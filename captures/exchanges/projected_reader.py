@@ -22,7 +22,6 @@ from captures.exchanges.capture import Capture
 from captures.exchanges.exchange import DECODING, Exchange, ExchangeReader
 from captures.exchanges.payloads import Frames, read_frames
 from captures.exchanges.shapes import RecordTallies, Shapes
-from captures.meaning import designed_wait_ns, errors_in, expected_errors
 from captures.meaning.errors import error_paths
 from captures.meaning.expected_errors import expected_paths
 from captures.meaning.mentions import (
@@ -624,24 +623,12 @@ class ProjectedExchanges:
             return bare
 
     def _fill(self, made: Exchange, parts: Parts) -> Exchange:
-        request, response = parts.request, parts.response
-        made.request, made.response = body_of(parts.key, request), body_of(parts.key, response)
-        if response is None or response.value is None:
-            return made
-        asked = request.value if request is not None else None
+        made.request, made.response = body_of(parts.key, parts.request), body_of(parts.key, parts.response)
         needs = self._needs(parts.key)
-        version = response.asked if response.version is None else response.version
         if "errors" in needs:
-            made.errors = errors_in(parts.key, version, response.value)
-            made.expected = (
-                made.errors
-                if parts.errors_of_kproxy
-                else expected_errors(parts.key, response.asked, asked, response.value, made.errors)
-            )
-        if "waits" in needs and made.latency is not None:
-            made.wait, made.wait_reason = designed_wait_ns(
-                parts.key, version, asked, response.value, made.latency
-            )
+            made.find_errors()
+        if "waits" in needs:
+            made.find_wait()
         return made
 
 

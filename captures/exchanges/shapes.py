@@ -137,8 +137,8 @@ class RecordTallies(NamedTuple):
 
     def of(self, rows: Int64s | Bools) -> RecordTallies:
         """Return the tallies of some messages."""
-        headers = self.headers and HeaderTallies(*(column[rows] for column in self.headers))
-        return RecordTallies._make([*(column[rows] for column in self[:-1]), headers])
+        headers = self.headers and HeaderTallies(*[column[rows] for column in self.headers])
+        return RecordTallies._make([*[column[rows] for column in self[:-1]], headers])
 
 
 class _Segment(NamedTuple):
@@ -154,31 +154,94 @@ class _Segment(NamedTuple):
 class _Hole(NamedTuple):
     """A bytes field that is not null.
 
+    :ivar start: where its length begins in the example
+    :ivar end: where it ends there
     :ivar compact: whether its length is compact
     :ivar records: whether its records are wanted
     :ivar beside: index of the own number that is the high watermark beside it; None if there is none
     """
 
+    start: int
+    end: int
     compact: bool
     records: bool
     beside: int | None
 
 
-class ShapeMatch(NamedTuple):
-    """The messages that match a shape.
+class _Choice(NamedTuple):
+    """Fields inside a field, as parameters of :class:`Shape`. A tree is None for all of it, and empty for nothing."""
 
-    :ivar fits: mask of the matching ones among the candidates
-    :ivar keys: the wanted bytes of each match, one row each
-    :ivar tallies: contents of their records fields, None if there are none
-    :ivar numbers: the varied numbers of each, None if there are none
-    :ivar own: the own numbers of each, by field: one row per message, one column for each struct with the field
+    wanted: Tree | None
+    varied: Tree | None
+    own: Tree | None
+
+    def inside(self, name: str) -> _Choice:
+        wanted, varied, own = self
+        return _Choice(
+            wanted and wanted.get(name, _UNWANTED),
+            varied and varied.get(name, _UNWANTED),
+            own and own.get(name, _UNWANTED),
+        )
+
+
+class _Example:
+    """An example whose fields are marked.
+
+    :ivar roles: role of each byte
+    :ivar varied: place and size of each varied number
+    :ivar own: the same of the own numbers
+    :ivar own_names: names of the own numbers
     """
 
-    fits: Bools
-    keys: Bytes
-    tallies: RecordTallies | None
-    numbers: Int64s | None
-    own: Mapping[str, Int64s]
+    def __init__(self, size: int) -> None:
+        self.roles = np.zeros(size, np.uint8)
+        self.holes: list[_Hole] = []
+        self.varied: list[tuple[int, int]] = []
+        self.own: list[tuple[int, int]] = []
+        self.own_names: list[str] = []
+
+    def mark(self, con: wire.WireType, node: Node, choice: _Choice) -> None:
+        """Mark the bytes of a node."""
+        wanted = choice.wanted
+        match con:
+            case wire.Struct():
+                for member, child in zip(con.members, node.children or (), strict=False):
+                    self.mark(member.con, child, choice.inside(member.name))
+            case wire.Array() if node.children:
+                if isinstance(con.element, wire.FixedWidth):
+                    start, end = node.children[0].start, node.children[-1].end
+                    self.roles[start:end] = _NUMBER if wanted == {} else _WANTED
+                else:
+                    for child in node.children:
+                        self.mark(con.element, child, choice)
+            case wire.NullableStruct() if node.children is not None:
+                self.mark(con.struct, node, choice)
+            case wire.FixedWidth() | wire.Uuid():
+                place = node.start, node.end - node.start
+                if choice.varied is None:
+                    self.varied.append(place)
+                if choice.own is None:
+                    self.own.append(place)
+                    self.own_names.append(str(node.name))
+                passed_over = wanted == {} or choice.varied is None or choice.own is None
+                self.roles[node.start : node.end] = _NUMBER if passed_over else _WANTED
+            case wire.String() if node.value is not None:
+                start = node.end - len(node.value.encode())
+                self.roles[start : node.end] = _TEXT if wanted == {} else _WANTED
+            case wire.Bytes() if node.value is not None:
+                records = isinstance(con, wire.Records) and wanted is None
+                if wanted is None and not records:
+                    self.roles[node.end - len(node.value) : node.end] = _WANTED
+                else:
+                    self.roles[node.start : node.end] = _BYTES
+                    self.holes.append(
+                        _Hole(node.start, node.end, con.compact, records, self._last_high_watermark())
+                    )
+
+    def _last_high_watermark(self) -> int | None:
+        """Return the index of the last own number that is a high watermark: partitions have it before their records."""
+        names = self.own_names
+        return next((at for at in reversed(range(len(names))) if names[at] == _HIGH_WATERMARK), None)
 
 
 class Shape:
@@ -207,114 +270,31 @@ class Shape:
         traced = trace(con, body)
         if traced.error is not None or traced.end != len(body):
             raise ValueError("it is not sound")
-        self._roles = np.zeros(len(body), np.uint8)
-        self._found: list[tuple[int, int, int, bool, bool, int | None]] = []
-        self._beside: int | None = None
+        example = _Example(len(body))
+        example.mark(con, traced.root, _Choice(wanted, varied or {}, own))
+        self._holes = example.holes
+        begins = [0, *(hole.end for hole in self._holes)]
+        self._segments = _segments(np.frombuffer(body, np.uint8), example, begins)
+        self._numbers, self._own_numbers = (_placed(each, begins) for each in (example.varied, example.own))
+        self._own_columns: dict[str, list[int]] = {}
+        for at, name in enumerate(example.own_names):
+            self._own_columns.setdefault(name, []).append(at)
         self._headers = headers
         self._strict = varied is not None
-        self._varied: list[tuple[int, int]] = []
-        self._own: list[tuple[int, int]] = []
-        self._own_names: list[str] = []
-        self._mark(con, traced.root, wanted, varied or {}, own)
-        self._segments, self._holes = self._cut(np.frombuffer(body, np.uint8))
         self.least = sum(segment.length for segment in self._segments) + len(self._holes)
         self.hits = 0
         self.known: dict[bytes, Any] = {}
         """Decoded result of the shape's messages, by their wanted bytes."""
 
-    # ------------------------------------------------------------ from the example
-    def _mark(
-        self, con: wire.WireType, node: Node, wanted: Tree | None, varied: Tree | None, own: Tree | None
-    ) -> None:
-        """Mark the bytes of a node.
-
-        :param wanted: wanted fields inside it; None for all, an empty tree for none
-        :param varied: varied numbers inside it; None if it is one, an empty tree for none
-        :param own: own numbers inside it; None if it is one, an empty tree for none
-        """
-        match con:
-            case wire.Struct():
-                self._mark_members(con, node, wanted, varied, own)
-            case wire.Array():
-                children = node.children or []
-                if children and isinstance(con.element, wire.FixedWidth):
-                    self._set(children[0].start, children[-1].end, _NUMBER if wanted == {} else _WANTED)
-                else:
-                    for child in children:
-                        self._mark(con.element, child, wanted, varied, own)
-            case wire.NullableStruct():
-                if node.children is not None:
-                    self._mark(con.struct, node, wanted, varied, own)
-            case wire.FixedWidth() | wire.Uuid():
-                place = node.start, node.end - node.start
-                if varied is None:
-                    self._varied.append(place)
-                if own is None:
-                    if node.name == _HIGH_WATERMARK:
-                        self._beside = len(self._own)
-                    self._own.append(place)
-                    self._own_names.append(str(node.name))
-                passed_over = wanted == {} or varied is None or own is None
-                self._set(node.start, node.end, _NUMBER if passed_over else _WANTED)
-            case wire.String() if node.value is not None:
-                size = len(node.value.encode())
-                self._set(node.end - size, node.end, _TEXT if wanted == {} else _WANTED)
-            case wire.Bytes() if node.value is not None:
-                content = node.end - len(node.value)
-                records = isinstance(con, wire.Records) and wanted is None
-                if wanted is None and not records:
-                    self._set(content, node.end, _WANTED)
-                else:
-                    self._set(node.start, node.end, _BYTES)
-                    self._found.append((node.start, content, node.end, con.compact, records, self._beside))
-
-    def _mark_members(
-        self, con: wire.Struct, node: Node, wanted: Tree | None, varied: Tree | None, own: Tree | None
-    ) -> None:
-        outer, self._beside = self._beside, None
-        for member, child in zip(con.members, node.children or (), strict=False):
-            inner = None if wanted is None else wanted.get(member.name, _UNWANTED)
-            number = None if varied is None else varied.get(member.name, _UNWANTED)
-            each = None if own is None else own.get(member.name, _UNWANTED)
-            self._mark(member.con, child, inner, number, each)
-        self._beside = outer
-
-    def _set(self, start: int, end: int, role: int) -> None:
-        self._roles[start:end] = role
-
-    def _cut(self, body: Bytes) -> tuple[list[_Segment], list[_Hole]]:
-        """Split the example at its bytes fields."""
-        begins = [0, *(end for _, _, end, *_ in self._found)]
-        ends = [*(start for start, *_ in self._found), len(body)]
-        if sum(ends) - sum(begins) > _LONGEST_EXAMPLE:
-            raise ValueError("it is long")
-        segments = []
-        for begin, end in zip(begins, ends, strict=True):
-            roles = self._roles[begin:end]
-            structure = np.flatnonzero(roles == _STRUCTURE)
-            texts, wanted = np.flatnonzero(roles == _TEXT), np.flatnonzero(roles == _WANTED)
-            segments.append(_Segment(end - begin, structure, body[begin:end][structure], texts, wanted))
-        holes = [_Hole(*each[3:]) for each in self._found]
-        self._numbers, self._own_numbers = (
-            [
-                (number, start - begins[number], f">i{size}")
-                for start, size in places
-                for number in [bisect_right(begins, start) - 1]
-            ]
-            for places in (self._varied, self._own)
-        )
-        return segments, holes
-
-    # ------------------------------------------------------------ other messages
-    def fit(self, data: Bytes, starts: Int64s, ends: Int64s) -> ShapeMatch:
-        """Return which messages match this shape, and their values.
+    def fit(self, data: Bytes, starts: Int64s, ends: Int64s) -> Group:
+        """Return the messages that match this shape, by index.
 
         :param starts: where the bodies begin in ``data``
         """
         fits = ends - starts >= self.least
         at = starts
         keys: list[Bytes] = []
-        places: list[tuple[Int64s, Int64s]] = []
+        contents: list[tuple[Int64s, Int64s]] = []
         begins: list[Int64s] = []
         for number, segment in enumerate(self._segments):
             fits &= at + segment.length <= ends
@@ -332,54 +312,38 @@ class Shape:
                 at, size = _length(data, at, compact=self._holes[number].compact)
                 fits &= (size >= 0) & (at + size <= ends)
                 size = np.where(fits, size, 0)
-                places.append((at, size))
+                contents.append((at, size))
                 at = at + size
-        fits &= at == ends
-        key = np.concatenate(keys, axis=1)[fits] if keys else np.zeros((np.count_nonzero(fits), 0), np.uint8)
-        own = _columns(data, begins, fits, self._own_numbers)
-        by_name = {
-            name: own[:, [at for at, each in enumerate(self._own_names) if each == name]]
-            for name in dict.fromkeys(self._own_names)
-        }
-        found = ShapeMatch(fits, key, self._tallies(data, places, own, fits), None, by_name)
-        if self._strict:
-            found = self._distinguished(found, data, begins)
-        return found._replace(keys=np.ascontiguousarray(found.keys))
-
-    def _distinguished(self, found: ShapeMatch, data: Bytes, begins: list[Int64s]) -> ShapeMatch:
-        """Read the varied numbers; add to the keys whether each is positive, and the codecs of records."""
-        fits, key, tallies, _, own = found
+        chosen = np.flatnonzero(fits & (at == ends))
+        key = np.concatenate(keys, axis=1)[chosen] if keys else np.zeros((len(chosen), 0), np.uint8)
+        own = _columns(data, begins, chosen, self._own_numbers)
+        tallies = self._tallies(data, contents, own, chosen)
         numbers = None
-        if tallies is not None:
-            alike = (tallies.codec >= 0) | (tallies.size == 0)
-            chosen = alike.all(1)
-            key, tallies = key[chosen], tallies.of(chosen)
-            own = {name: numbers_of[chosen] for name, numbers_of in own.items()}
-            fits = fits.copy()
-            fits[fits] = chosen
+        if self._strict and tallies is not None:
+            alike = ((tallies.codec >= 0) | (tallies.size == 0)).all(1)
+            chosen, key, own, tallies = chosen[alike], key[alike], own[alike], tallies.of(alike)
             codecs = np.where(tallies.size == 0, 0, tallies.codec + 1).astype(np.uint8)
             key = np.concatenate([key, codecs], axis=1)
-        if self._numbers:
-            numbers = _columns(data, begins, fits, self._numbers)
+        if self._strict and self._numbers:
+            numbers = _columns(data, begins, chosen, self._numbers)
             key = np.concatenate([key, np.minimum(numbers, 1).view(np.uint8)], axis=1)
-        return ShapeMatch(fits, key, tallies, numbers, own)
+        by_name = {name: own[:, columns] for name, columns in self._own_columns.items()}
+        return Group(self, chosen, np.ascontiguousarray(key), tallies, numbers, by_name)
 
     def _tallies(
-        self, data: Bytes, places: list[tuple[Int64s, Int64s]], own: Int64s, fits: Bools
+        self, data: Bytes, contents: list[tuple[Int64s, Int64s]], own: Int64s, chosen: Int64s
     ) -> RecordTallies | None:
-        chosen = [number for number, hole in enumerate(self._holes) if hole.records]
-        if not chosen:
+        holes = [(hole, *places) for hole, places in zip(self._holes, contents, strict=True) if hole.records]
+        if not holes:
             return None
-        starts = np.stack([places[number][0][fits] for number in chosen], axis=1)
-        sizes = np.stack([places[number][1][fits] for number in chosen], axis=1)
-        mark = np.full(starts.shape, _LEAST)
-        for column, number in enumerate(chosen):
-            beside = self._holes[number].beside
-            if beside is not None:
-                mark[:, column] = own[:, beside]
-        found, headers = _tally(data, starts.ravel(), sizes.ravel(), headers=self._headers)
-        more = None if headers is None else HeaderTallies(*(each.reshape(starts.shape) for each in headers))
-        return RecordTallies._make([*(column.reshape(starts.shape) for column in found), mark, more])
+        starts = np.stack([start[chosen] for _, start, _ in holes], axis=1)
+        sizes = np.stack([size[chosen] for _, _, size in holes], axis=1)
+        marks = np.full(starts.shape, _LEAST)
+        for column, (hole, *_) in enumerate(holes):
+            if hole.beside is not None:
+                marks[:, column] = own[:, hole.beside]
+        tallies = _tally(data, starts.ravel(), sizes.ravel(), marks.ravel(), headers=self._headers)
+        return tallies.of(np.arange(starts.size).reshape(starts.shape))
 
 
 class Shapes:
@@ -455,18 +419,15 @@ class Shapes:
         self, shape: Shape, data: Bytes, frames: Frames, starts: Int64s, rest: Int64s, found: list[Group]
     ) -> Int64s:
         """Add the messages of `rest` that match a shape to `found`; return the others."""
-        long_enough = frames.ends[rest] - starts[rest] >= shape.least
-        if not long_enough.any():
+        long_enough = np.flatnonzero(frames.ends[rest] - starts[rest] >= shape.least)
+        if not len(long_enough):
             return rest
-        asked = rest[long_enough]
-        fits, keys, tallies, numbers, own = shape.fit(data, starts[asked], frames.ends[asked])
-        if not fits.any():
-            return rest
-        shape.hits += int(np.count_nonzero(fits))
-        found.append(Group(shape, asked[fits], keys, tallies, numbers, own))
-        left = ~long_enough
-        left[long_enough] = ~fits
-        return rest[left]
+        candidates = rest[long_enough]
+        group = shape.fit(data, starts[candidates], frames.ends[candidates])
+        if len(group.chosen):
+            shape.hits += len(group.chosen)
+            found.append(group._replace(chosen=candidates[group.chosen]))
+        return np.delete(rest, long_enough[group.chosen])
 
 
 class Group(NamedTuple):
@@ -476,7 +437,7 @@ class Group(NamedTuple):
     :ivar keys: the wanted bytes of each
     :ivar tallies: contents of their records fields, None if there are none
     :ivar numbers: the varied numbers of each, None if there are none
-    :ivar own: the own numbers of each, by field, as in :class:`ShapeMatch`
+    :ivar own: the own numbers of each, by field: one row per message, one column for each struct with the field
     """
 
     shape: Shape
@@ -500,18 +461,41 @@ class Group(NamedTuple):
         return np.array(found, np.int64), list(seen)  # type: ignore[arg-type]
 
 
+# ---------------------------------------------------------------- parts of the example
+def _segments(body: Bytes, example: _Example, begins: Sequence[int]) -> list[_Segment]:
+    """Split an example at its bytes fields."""
+    ends = [*(hole.start for hole in example.holes), len(body)]
+    if sum(ends) - sum(begins) > _LONGEST_EXAMPLE:
+        raise ValueError("it is long")
+    segments = []
+    for begin, end in zip(begins, ends, strict=True):
+        roles = example.roles[begin:end]
+        structure, texts, wanted = (np.flatnonzero(roles == role) for role in (_STRUCTURE, _TEXT, _WANTED))
+        segments.append(_Segment(end - begin, structure, body[begin:end][structure], texts, wanted))
+    return segments
+
+
+def _placed(numbers: Sequence[tuple[int, int]], begins: Sequence[int]) -> list[tuple[int, int, str]]:
+    """Return segment, position in it, and dtype of numbers given by place and size."""
+    found = []
+    for start, size in numbers:
+        segment = bisect_right(begins, start) - 1
+        found.append((segment, start - begins[segment], f">i{size}"))
+    return found
+
+
 # ---------------------------------------------------------------- bytes to numbers
 def _columns(
-    data: Bytes, begins: Sequence[Int64s], fits: Bools, places: Sequence[tuple[int, int, str]]
+    data: Bytes, begins: Sequence[Int64s], chosen: Int64s, places: Sequence[tuple[int, int, str]]
 ) -> Int64s:
     """Read numbers of some messages: one row per message, one column per place.
 
     :param begins: where the segments of each message begin
     :param places: segment, position in it, and dtype of each number
     """
-    made = np.empty((np.count_nonzero(fits), len(places)), np.int64)
+    made = np.empty((len(chosen), len(places)), np.int64)
     for column, (segment, place, kind) in enumerate(places):
-        made[:, column] = _number(data, begins[segment][fits] + place, kind)
+        made[:, column] = _number(data, begins[segment][chosen] + place, kind)
     return made
 
 
@@ -539,68 +523,77 @@ def _length(data: Bytes, at: Int64s, *, compact: bool) -> tuple[Int64s, Int64s]:
 
 
 def _tally(
-    data: Bytes, starts: Int64s, sizes: Int64s, *, headers: bool
-) -> tuple[tuple[Int64s, ...], HeaderTallies | None]:
-    """Add up the batches of records fields, as :func:`captures.meaning.payload.payload` does."""
-    traits = HeaderTallies(*(np.full(len(starts), blank, np.int64) for blank in (0, _LEAST, _LEAST)))
-    count, held = len(starts), sizes.copy()
-    batches, batch_bytes, records, uncounted, markers = (np.zeros(count, np.int64) for _ in range(5))
-    last, behind, reached, codec = (np.full(count, -1, np.int64) for _ in range(4))
+    data: Bytes, starts: Int64s, sizes: Int64s, high_watermarks: Int64s, *, headers: bool
+) -> RecordTallies:
+    """Add up the batches of records fields, as :func:`captures.meaning.payload.payload` does.
+
+    The columns have one element per field.
+    """
+    columns, facts = (
+        [np.full(len(starts), blank, np.int64) for blank in blanks]
+        for blanks in ((0, 0, 0, 0, 0, -1, -1, -1, -1), (0, _LEAST, _LEAST))
+    )
+    tallies = RecordTallies._make([
+        sizes, *columns, high_watermarks, HeaderTallies(*facts) if headers else None,
+    ])  # fmt: skip
     ends = starts + sizes
-    alive = np.flatnonzero(sizes >= _MAGIC_AT + 1)
-    at = starts[alive]
-    odd = np.zeros(count, np.bool_)
-    for number in range(_MOST_BATCHES + 1):
-        if not len(alive):
+    rest = np.flatnonzero(sizes > _MAGIC_AT)
+    at = starts[rest]
+    odd: list[Int64s] = []
+    for _ in range(_MOST_BATCHES):
+        if not len(rest):
             break
-        length = _number(data, at + _LENGTH_AT, ">i4")
-        magic = data[at + _MAGIC_AT]
+        length, magic = _number(data, at + _LENGTH_AT, ">i4"), data[at + _MAGIC_AT]
+        odd.append(rest[magic < 2])
         end = at + ENTRY_OVERHEAD + length
-        odd[alive[(magic < 2) | (number == _MOST_BATCHES)]] = True
-        whole = (magic == 2) & (length >= MIN_LENGTH) & (end <= ends[alive])
-        alive, at, end = alive[whole], at[whole], end[whole]
-        if not len(alive):
-            break
-        announced = _number(data, at + _COUNT_AT, ">i4")
-        attributes = data[at + _ATTRIBUTES_AT + 1]
-        control = attributes & CONTROL != 0
-        latest = _number(data, at, ">i8") + _number(data, at + _DELTA_AT, ">i4")
-        behind[alive] = latest + 1
-        reached[alive[~control]] = latest[~control] + 1
-        batches[alive] += 1
-        batch_bytes[alive] += end - at
-        if headers:
-            _add_headers(traits, data, alive, at, end)
-        records[alive] += np.where(control, 0, announced)
-        markers[alive] += np.where(control, announced, 0)
-        if number:
-            last[alive] = -1
-            codec[alive] = np.where(codec[alive] == attributes & CODEC_MASK, codec[alive], -1)
-        else:
-            codec[alive] = attributes & CODEC_MASK
-            last[alive] = latest
-        more = ends[alive] - end >= _MAGIC_AT + 1
-        alive, at = alive[more], end[more]
-    for index in np.flatnonzero(odd).tolist():
-        field = data[starts[index] : ends[index]].tobytes()
-        found = payload([field])
-        held[index] = found.size
-        batches[index], records[index] = found.batches, found.records
-        uncounted[index], markers[index] = found.uncounted, found.markers
-        complete = record_set(field).batches
-        batch_bytes[index] = sum(batch.size for batch in complete)
-        last[index] = as_int64(complete[0].last_offset) if len(complete) == 1 else -1
-        behind[index], reached[index] = offset_behind(complete), offset_reached(complete)
-        codec[index] = -1
-        if headers:
-            traits.traits[index], traits.earliest[index], traits.latest[index] = header_facts(field)
-    codec[batch_bytes != held] = -1
-    tallies = held, batches, batch_bytes, records, uncounted, markers, last, behind, reached, codec
-    return tallies, traits if headers else None
+        whole = (magic == 2) & (length >= MIN_LENGTH) & (end <= ends[rest])
+        rest, at, end = rest[whole], at[whole], end[whole]
+        _add_batches(tallies, data, rest, at, end)
+        more = ends[rest] - end > _MAGIC_AT
+        rest, at = rest[more], end[more]
+    tallies.last[:] = np.where(tallies.batches == 1, tallies.behind - 1, -1)
+    for index in np.concatenate([*odd, rest]).tolist():
+        _count_one(tallies, index, data[starts[index] : ends[index]].tobytes())
+    tallies.codec[tallies.batch_bytes != tallies.size] = -1
+    return tallies
+
+
+def _add_batches(tallies: RecordTallies, data: Bytes, fields: Int64s, at: Int64s, end: Int64s) -> None:
+    """Add a batch of magic 2, from `at` to `end`, to each of `fields`."""
+    announced = _number(data, at + _COUNT_AT, ">i4")
+    attributes = data[at + _ATTRIBUTES_AT + 1]
+    control = attributes & CONTROL != 0
+    behind = _number(data, at, ">i8") + _number(data, at + _DELTA_AT, ">i4") + 1
+    codec = (attributes & CODEC_MASK).astype(np.int64)
+    same = (tallies.batches[fields] == 0) | (tallies.codec[fields] == codec)
+    tallies.codec[fields] = np.where(same, codec, -1)
+    tallies.batches[fields] += 1
+    tallies.batch_bytes[fields] += end - at
+    tallies.records[fields] += np.where(control, 0, announced)
+    tallies.markers[fields] += np.where(control, announced, 0)
+    tallies.behind[fields] = behind
+    tallies.reached[fields[~control]] = behind[~control]
+    if tallies.headers is not None:
+        _add_headers(tallies.headers, data, fields, at, end)
+
+
+def _count_one(tallies: RecordTallies, index: int, field: bytes) -> None:
+    """Set the tallies of a field with batches of magic 0 or 1, or very many batches."""
+    contents, complete = payload([field]), record_set(field).batches
+    tallies.size[index] = contents.size
+    tallies.batches[index], tallies.records[index] = contents.batches, contents.records
+    tallies.uncounted[index], tallies.markers[index] = contents.uncounted, contents.markers
+    tallies.batch_bytes[index] = sum(batch.size for batch in complete)
+    tallies.last[index] = as_int64(complete[0].last_offset) if len(complete) == 1 else -1
+    tallies.behind[index], tallies.reached[index] = offset_behind(complete), offset_reached(complete)
+    tallies.codec[index] = -1
+    if tallies.headers is not None:
+        for column, fact in zip(tallies.headers, header_facts(field), strict=True):
+            column[index] = fact
 
 
 def _add_headers(more: HeaderTallies, data: Bytes, fields: Int64s, at: Int64s, end: Int64s) -> None:
-    """Add a batch of magic 2, from `at` to `end`, to each of `fields`."""
+    """Add the headers of batches, as :func:`_add_batches` does."""
     import crc32c  # not at the start of the program: it asks for its own version
 
     attributes = data[at + _ATTRIBUTES_AT + 1]

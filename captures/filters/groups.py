@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from captures.arrays import Bools, Int32s, Int64s
-from captures.exchanges import Exchange, ExchangeReader
+from captures.exchanges import Capture, Exchange, ExchangeReader
 from captures.exchanges.columns import ExchangeColumns
 from captures.exchanges.projected_reader import BLOCK_ROWS, ProjectedExchanges
 from captures.filters import table_columns
@@ -89,27 +89,18 @@ class GroupInference:
         def observing(
             read: Callable[[Int64s], Iterator[tuple[int, Exchange]]], chosen: Bools
         ) -> Iterator[None]:
-            for indexes in blocks(chosen):
+            for indexes in _blocks(reader, chosen):
                 for _, exchange in read(indexes):
                     observe(exchange)
                 yield
 
-        def blocks(chosen: Bools) -> Iterator[Int64s]:
-            numbers = np.flatnonzero(chosen) + reader.first
-            for begin in range(0, len(numbers), BLOCK_ROWS):
-                # by number, because the oldest may have been dropped
-                indexes = numbers[begin : begin + BLOCK_ROWS] - reader.first
-                yield indexes[indexes >= 0]
-
-        of_members = np.isin(keys, list(MEMBER_APIS))
         if messages is not None:
             for _ in messages.preparing(["groups"]):
                 yield
-            self._observe_named(reader, np.arange(len(reader)), of_members, messages)
+            self._observe_named(reader.capture, messages)
         else:
-            for indexes in blocks(of_members):
-                columns = ExchangeColumns(reader.capture, reader.rows[indexes])
-                self._observe_named(reader, indexes, np.ones(len(indexes), np.bool_), columns)
+            for indexes in _blocks(reader, np.isin(keys, list(MEMBER_APIS))):
+                self._observe_named(reader.capture, ExchangeColumns(reader.capture, reader.rows[indexes]))
                 yield
         # tasks depend on the topology sent before them; the order of all other exchanges does not matter
         ordered = keys == ApiKey.STREAMS_GROUP_HEARTBEAT
@@ -124,20 +115,15 @@ class GroupInference:
         """Whether some client speaks for more than one group, so that assignments have to distinguish them."""
         return any(len(groups) > 1 for groups in self._by_client.values())
 
-    def _observe_named(
-        self, reader: ExchangeReader, indexes: Int64s, chosen: Bools, messages: ExchangeColumns
-    ) -> None:
-        """Learn which connections and clients name which groups.
-
-        :param chosen: mask of the exchanges at `indexes` to learn from
-        :param messages: columns of the messages at `indexes`
-        """
-        table = TableColumns(reader.capture.table, reader.capture.endpoints, rows=reader.rows[indexes])
+    def _observe_named(self, capture: Capture, messages: ExchangeColumns) -> None:
+        """Learn which connections and clients name which groups, from the messages of members among `messages`."""
+        table = TableColumns(capture.table, capture.endpoints, rows=messages.rows)
+        of_member = np.isin(capture.table.column("api_key")[messages.rows], list(MEMBER_APIS))
         connections, hosts, _ = table.texts(table_columns.host(table_columns.client))
         clients, client_ids, _ = table.texts(table_columns.client_id)
         named, groups = messages.ragged("groups"), messages.texts("groups")
-        of_chosen = chosen[named.rows]
-        rows, codes = named.rows[of_chosen], named.values[of_chosen]
+        chosen = of_member[named.rows]
+        rows, codes = named.rows[chosen], named.values[chosen]
         pairs = (connections[rows].astype(np.int64) << 32) + clients[rows]
         _, first, inverse = np.unique(pairs, return_index=True, return_inverse=True)
         distinct = np.unique(inverse * np.int64(len(groups)) + codes)
@@ -286,6 +272,14 @@ class GroupInference:
                 TopicPartition(topic, at) for part, at in tasks for topic in read.get(part, ())
             )
         return assigned_partitions(response, self._names) if exchange.api_key in GROUP_HEARTBEATS else None
+
+
+def _blocks(reader: ExchangeReader, chosen: Bools) -> Iterator[Int64s]:
+    """Yield the indexes of a mask in blocks, without those of exchanges that were dropped since the first block."""
+    numbers = np.flatnonzero(chosen) + reader.first
+    for begin in range(0, len(numbers), BLOCK_ROWS):
+        indexes = numbers[begin : begin + BLOCK_ROWS] - reader.first
+        yield indexes[indexes >= 0]
 
 
 def _numbered(texts: Iterable[str | None]) -> dict[str | None, int]:

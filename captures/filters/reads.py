@@ -97,10 +97,7 @@ def producer_ids(exchange: Exchange, context: Context) -> set[int]:
 # ---------------------------------------------------------------- errors
 def unexpected_errors(exchange: Exchange, context: Context) -> list[int]:
     """Return the codes of errors that do not belong to a normal conversation."""
-    if not exchange.expected:
-        return [error.code for error in exchange.errors]
-    expected = {error.path for error in exchange.expected}
-    return [error.code for error in exchange.errors if error.path not in expected]
+    return [error.code for error in exchange.unexpected_errors]
 
 
 # ---------------------------------------------------------------- single values

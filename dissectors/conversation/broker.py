@@ -14,7 +14,6 @@ from dissectors.conversation.events import (
     ResponseFrame,
     SaslToken,
     Side,
-    SkippedBytes,
 )
 from dissectors.conversation.foreign import Guess, guess_server
 from dissectors.conversation.half import UNTIL_WOKEN, Half, OpenFrame, State
@@ -117,15 +116,12 @@ class BrokerHalf(Half):
         """Read one frame that the hot path skips: incomplete, too long, or not the next response in order."""
         buffer = self.buffer
         data, at = buffer.data, buffer.offset
-        have = len(data) - at
-        if have < SIZE_BYTES:
-            buffer.need = SIZE_BYTES
+        if buffer.lacks(SIZE_BYTES):
             return False
         size = int.from_bytes(data[at : at + SIZE_BYTES], "big", signed=True)
         if not MIN_RESPONSE <= size <= LARGEST_SIZE:
             return self.lose_step(IMPOSSIBLE_SIZE)
-        if have < RESPONSE_START.size:
-            buffer.need = RESPONSE_START.size
+        if buffer.lacks(RESPONSE_START.size):
             return False
         correlation_id = int.from_bytes(data[at + 4 : at + 8], "big", signed=True)
         due = self.pairing.is_due(correlation_id)
@@ -135,8 +131,7 @@ class BrokerHalf(Half):
             return self.state is State.LOST
         if size > self.limits.max_frame:
             return self.open_over_limit(size)
-        if have < SIZE_BYTES + size:
-            buffer.need = SIZE_BYTES + size
+        if buffer.lacks(SIZE_BYTES + size):
             return False
         self._answer(ResponseFrame(*buffer.take(size), correlation_id))
         return True
@@ -185,8 +180,7 @@ class BrokerHalf(Half):
     def read_tokens(self) -> bool:
         buffer = self.buffer
         data = buffer.rest()
-        if len(data) < SIZE_BYTES:
-            buffer.need = SIZE_BYTES
+        if buffer.lacks(SIZE_BYTES):
             return False
         size = int.from_bytes(data[:SIZE_BYTES], "big", signed=True)
         tokens = self.tokens
@@ -195,8 +189,7 @@ class BrokerHalf(Half):
                 self.enter(State.FRAMES)
                 return True
             if size >= MIN_RESPONSE:
-                if len(data) < RESPONSE_START.size:
-                    buffer.need = RESPONSE_START.size
+                if buffer.lacks(RESPONSE_START.size):
                     return False
                 if self.pairing.is_due(int.from_bytes(data[4:8], "big", signed=True)):
                     self.enter(State.FRAMES)
@@ -208,8 +201,7 @@ class BrokerHalf(Half):
         if not 0 <= size <= self.limits.max_token:
             return self.lose_step("an impossible size of a SASL token")
         stop = SIZE_BYTES + size
-        if len(data) < stop:
-            buffer.need = stop
+        if buffer.lacks(stop):
             return False
         tokens.from_broker += 1
         self.emit(SaslToken(self.side, *buffer.take(size), tokens.mechanism))
@@ -242,11 +234,7 @@ class BrokerHalf(Half):
     def deliver(self, frame: OpenFrame) -> None:
         if len(frame.payload) < MIN_RESPONSE:
             if frame.damage is not Damage.CUT_OFF:
-                self.emit(
-                    SkippedBytes(
-                        self.side, frame.start, frame.end, "a response whose correlation ID is missing"
-                    )
-                )
+                self.skip(frame.start, frame.end, "a response whose correlation ID is missing")
                 self.note_loss()
             return
         correlation_id = int.from_bytes(frame.payload[:4], "big", signed=True)

@@ -14,7 +14,6 @@ from dissectors.conversation.events import (
     RequestSeen,
     SaslToken,
     Side,
-    SkippedBytes,
 )
 from dissectors.conversation.foreign import Guess, guess_client
 from dissectors.conversation.half import Half, OpenFrame, State
@@ -86,11 +85,7 @@ class ClientHalf(Half):
         guess = guess_client(data, final=self.final)
         if isinstance(guess, Guess) and guess.skip:
             start = buffer.position
-            self.emit(
-                SkippedBytes(
-                    self.side, start, start + guess.skip, f"{guess.protocol} header: {guess.evidence}"
-                )
-            )
+            self.skip(start, start + guess.skip, f"{guess.protocol} header: {guess.evidence}")
             buffer.offset += guess.skip
             buffer.need = 1
             return True
@@ -167,9 +162,7 @@ class ClientHalf(Half):
         """Read one frame that the hot path skips: incomplete, too long, or with an unusual header."""
         buffer = self.buffer
         data, at = buffer.data, buffer.offset
-        have = len(data) - at
-        if have < SIZE_BYTES:
-            buffer.need = SIZE_BYTES
+        if buffer.lacks(SIZE_BYTES):
             return False
         size = int.from_bytes(data[at : at + SIZE_BYTES], "big", signed=True)
         if not MIN_REQUEST <= size <= LARGEST_SIZE:
@@ -184,8 +177,7 @@ class ClientHalf(Half):
             return self._read_odd_frame(size)
         if size > self.limits.max_frame:
             return self.open_over_limit(size)
-        if have < SIZE_BYTES + size:
-            buffer.need = SIZE_BYTES + size
+        if buffer.lacks(SIZE_BYTES + size):
             return False
         key, version = (int.from_bytes(data[i : i + 2], "big") for i in (at + 4, at + 6))
         newer = version > self._known.get(key, -1)
@@ -260,8 +252,7 @@ class ClientHalf(Half):
             self.tokens.client_done = True
             self.enter(State.FRAMES)
             return True
-        if len(data) < SIZE_BYTES:
-            buffer.need = SIZE_BYTES
+        if buffer.lacks(SIZE_BYTES):
             return False
         size = int.from_bytes(data[:SIZE_BYTES], "big", signed=True)
         if not 0 <= size <= self.limits.max_token:
@@ -300,9 +291,7 @@ class ClientHalf(Half):
         request = self._request(frame.start, frame.end, frame.payload)
         if request is None:
             if frame.damage is not Damage.CUT_OFF:
-                self.emit(
-                    SkippedBytes(self.side, frame.start, frame.end, "a request whose header is missing")
-                )
+                self.skip(frame.start, frame.end, "a request whose header is missing")
                 self.note_loss()
             return
         request.damage = frame.damage

@@ -96,6 +96,13 @@ class Buffer:
     def rest(self) -> bytes:
         return self.join()[self.offset :]
 
+    def lacks(self, size: int) -> bool:
+        """Return whether fewer than `size` bytes are buffered; if so, that many are needed."""
+        if len(self.data) - self.offset + self._tail_size >= size:
+            return False
+        self.need = size
+        return True
+
     def take(self, size: int) -> tuple[int, int, bytes]:
         """Consume a buffered frame; return its start, its end, and the `size` bytes after its size field."""
         start, begin = self.position, self.offset + SIZE_BYTES
@@ -293,11 +300,7 @@ class Half:
         elif self.state is State.LOST:
             self.report_lost(buffer.end)
         elif buffer.available and self.state is not State.FOREIGN:
-            self.emit(
-                SkippedBytes(
-                    self.side, buffer.position, buffer.end, f"{reason} inside a frame's size or header"
-                )
-            )
+            self.skip(buffer.position, buffer.end, f"{reason} inside a frame's size or header")
         buffer.drop()
         self.enter(State.CLOSED)
 
@@ -340,8 +343,12 @@ class Half:
     def report_lost(self, end: int) -> None:
         """Report the bytes searched without success, if any."""
         if end > self.lost_from:
-            self.emit(SkippedBytes(self.side, self.lost_from, end, self.lost_why))
+            self.skip(self.lost_from, end, self.lost_why)
         self.lost_from = end
+
+    def skip(self, start: int, end: int, reason: str) -> None:
+        """Report bytes that belong to no frame."""
+        self.emit(SkippedBytes(self.side, start, end, reason))
 
     def report_foreign(self, guess: str, evidence: str, start: int) -> bool:
         """Report another protocol and stop reading."""
@@ -353,8 +360,7 @@ class Half:
         """Start a frame that is too long to keep; wait for the part that is kept."""
         buffer = self.buffer
         kept = SIZE_BYTES + min(self.limits.kept_prefix, size)
-        if buffer.available < kept:
-            buffer.need = kept
+        if buffer.lacks(kept):
             return False
         start = buffer.position
         payload = buffer.join()[buffer.offset + SIZE_BYTES : buffer.offset + kept]
@@ -419,9 +425,7 @@ class Half:
     def _report_cut_frame(self, frame: OpenFrame, reason: str) -> None:
         end = self.buffer.end
         have, size = end - frame.start, frame.end - frame.start
-        self.emit(
-            SkippedBytes(self.side, frame.start, end, f"{reason} inside a frame ({have} of {size} bytes)")
-        )
+        self.skip(frame.start, end, f"{reason} inside a frame ({have} of {size} bytes)")
         self.deliver(frame)
 
     # -- loss --------------------------------------------------------------------------------------------------

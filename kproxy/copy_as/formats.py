@@ -70,9 +70,7 @@ class Format:
 def _subject(exchanges: Sequence[Exchange]) -> str:
     if len(exchanges) != 1:
         return "these exchanges"
-    exchange = exchanges[0]
-    version = "" if exchange.version is None else f" v{exchange.version}"
-    return f"{exchange.api}{version}"
+    return exchanges[0].title
 
 
 def _json_lines(exchanges: Sequence[Exchange], _: Context) -> str:
@@ -130,7 +128,7 @@ def _frames(
 
 
 def _has(side: Side, exchange: Exchange) -> bool:
-    return bool(exchange.request_size if side == "request" else exchange.response_size)
+    return bool(exchange.size(side))
 
 
 def _encoded(name: str, title: str, suffix: str, make: _OneFrame) -> Iterator[Format]:
@@ -141,7 +139,7 @@ def _encoded(name: str, title: str, suffix: str, make: _OneFrame) -> Iterator[Fo
 
 
 def _has_message(side: Side, exchange: Exchange) -> bool:
-    return (exchange.request if side == "request" else exchange.response) is not None
+    return exchange.body(side) is not None
 
 
 def _script(side: Side) -> Callable[[Sequence[Exchange], Context], str]:

@@ -41,8 +41,7 @@ class FrameCopy:
 
 def frame(exchange: Exchange, side: Side, *, show_secrets: bool) -> FrameCopy | None:
     """Return a frame of an exchange, None if there is none."""
-    size = exchange.request_size if side == "request" else exchange.response_size
-    body = exchange.request if side == "request" else exchange.response
+    size, body = exchange.size(side), exchange.body(side)
     if not size:
         return None
     payload = body.raw if body is not None else exchange.tokens[SIDES.index(side)]
@@ -148,8 +147,7 @@ def hex_dump(exchange: Exchange, side: Side, *, show_secrets: bool) -> str:
     found = frame(exchange, side, show_secrets=show_secrets)
     if found is None:
         return f"# exchange {exchange.number} has no {side}\n"
-    version = "" if exchange.version is None else f" v{exchange.version}"
-    title = f"# {side} {exchange.number}: {exchange.api}{version}, {found.size:,} bytes"
+    title = f"# {side} {exchange.number}: {exchange.title}, {found.size:,} bytes"
     if len(found.data) < found.size:
         title += f", {found.size - len(found.data):,} of them not captured"
     if found.hidden:

@@ -47,7 +47,7 @@ def script(exchange: Exchange, side: Side, *, show_secrets: bool) -> str:
     """
     frame = complete_frame(exchange, side, show_secrets=show_secrets)
     payload = frame.data[SIZE_BYTES:]
-    body = exchange.request if side == "request" else exchange.response
+    body = exchange.body(side)
     if body is None:
         raise CannotCopyError("SASL tokens are not Kafka messages: copy their bytes as hex")
     # decode again: in the exchange, records were replaced for display
@@ -58,9 +58,8 @@ def script(exchange: Exchange, side: Side, *, show_secrets: bool) -> str:
 
 
 def _opening(exchange: Exchange, side: Side) -> Iterator[str]:
-    version = "" if exchange.version is None else f" v{exchange.version}"
     yield "#!/usr/bin/env python3"
-    yield f'"""{exchange.api}{version}, the {side} of exchange {exchange.number}, built by the dissectors of kproxy.'
+    yield f'"""{exchange.title}, the {side} of exchange {exchange.number}, built by the dissectors of kproxy.'
     yield ""
     if side == "request":
         yield "Prints the frame; with HOST:PORT of a broker as argument, sends it there in plain TCP, without"

@@ -254,7 +254,7 @@ class _ExchangeMetrics:
         if taken is not None:
             of_client.time.observe(taken)
         if exchange.api_key in _TOPIC_SIDES:
-            self._observe_topics(exchange, api, taken, expected)
+            self._observe_topics(exchange, api, taken)
 
     def _time(self, exchange: Exchange, api: str) -> float | None:
         """Return the response time in seconds without designed waits; None if it was nothing but a wait."""
@@ -268,24 +268,19 @@ class _ExchangeMetrics:
             self._waits.labels(api).observe(wait / _SECOND)
         return None if wait and wait >= latency else max(latency - wait, 0) / _SECOND
 
-    def _observe_topics(self, exchange: Exchange, api: str, taken: float | None, expected: set[str]) -> None:
+    def _observe_topics(self, exchange: Exchange, api: str, taken: float | None) -> None:
         assert exchange.api_key is not None
         side = _TOPIC_SIDES[exchange.api_key]
-        body = exchange.request if side == "request" else exchange.response
+        body = exchange.body(side)
         if body is None or body.value is None:
             return
-        version = body.asked if body.version is None else body.version
-        named = topics_in(exchange.api_key, version, body.value, self._names, side)
+        named = topics_in(exchange.api_key, body.read_as, body.value, self._names, side)
         for label in {self._topics.of(topic) for topic in named}:
             of_topic = self._topic(api, label)
             of_topic.requests.inc()
             if taken is not None:
                 of_topic.time.observe(taken)
-        unexpected = [error for error in exchange.errors if error.path not in expected]
-        if unexpected:
-            self._observe_topic_errors(api, unexpected)
-
-    def _observe_topic_errors(self, api: str, errors: Iterable[ErrorFound]) -> None:
+        errors = exchange.unexpected_errors
         found = {(topic, _error(error)) for error in errors for topic in self._topic_of(error)}
         for topic, name in found:
             self._topic_errors.labels(api, topic, name).inc()

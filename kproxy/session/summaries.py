@@ -112,7 +112,6 @@ class Summaries:
         self.version += 1
 
     def _summary(self, exchange: Exchange, context: Context, access: Access) -> Summary:
-        api = exchange.api if exchange.version is None else f"{exchange.api} v{exchange.version}"
         row = access.capture.table.row(exchange.row) if _pending(exchange) else None
         return _shown(
             exchange,
@@ -121,7 +120,7 @@ class Summaries:
             client_id=exchange.client_id,
             client_address=exchange.shown_client,
             broker=exchange.shown_broker,
-            api=api,
+            api=exchange.title,
             request=exchange.summary[0],
             response=exchange.summary[1],
             text=text_of(exchange),
@@ -180,8 +179,7 @@ def _pending(exchange: Exchange) -> bool:
 
 def unexpected(exchange: Exchange) -> tuple[str, ...]:
     """Return the names of the errors that do not belong to a normal conversation, each once."""
-    expected = {error.path for error in exchange.expected}
-    return tuple(dict.fromkeys(error.name for error in exchange.errors if error.path not in expected))
+    return tuple(dict.fromkeys(error.name for error in exchange.unexpected_errors))
 
 
 def state_of(exchange: Exchange, slow: int = SLOW) -> State:
@@ -200,7 +198,7 @@ def state_of(exchange: Exchange, slow: int = SLOW) -> State:
         State.INTERVENED: exchange.intervened,
         State.UNANSWERED: Flag.UNANSWERED in flag,
         State.NOT_RECORDED: Flag.NOT_RECORDED in flag,
-        State.ERROR: len(exchange.errors) > len(exchange.expected),
+        State.ERROR: exchange.failed,
         State.SLOW: exchange.latency is not None and exchange.latency - exchange.wait >= slow,
         State.CHANGED: bool(exchange.interventions),
         State.EXPECTED: bool(exchange.expected),

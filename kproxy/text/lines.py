@@ -144,8 +144,7 @@ def request_text(exchange: Exchange) -> str:
             if Flag.SASL_TOKEN in exchange.flag
             else "(request not captured)"
         )
-    name = f"{exchange.api} v{exchange.version}"
-    return f"{name}  {exchange.summary[0]}".rstrip()
+    return f"{exchange.title}  {exchange.summary[0]}".rstrip()
 
 
 def response_text(exchange: Exchange) -> tuple[str, str | None]:
@@ -178,7 +177,7 @@ def response_text(exchange: Exchange) -> tuple[str, str | None]:
         summary, colour = "answer not recorded", "yellow"
     else:
         separator = "  "
-        if len(exchange.errors) > len(exchange.expected):
+        if exchange.failed:
             colour = "red"
         elif exchange.expected and not exchange.interventions.has_injected_errors:
             notes.append("(expected)")

@@ -220,8 +220,7 @@ class ListSearch:
 
     def _line(self, exchange: Exchange) -> Iterator[str]:
         """Yield the texts of a row."""
-        version = "" if exchange.version is None else f" v{exchange.version}"
-        yield f"{exchange.api}{version}"
+        yield exchange.title
         yield exchange.client_id or ""
         yield exchange.shown_client
         yield exchange.shown_broker

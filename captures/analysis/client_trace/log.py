@@ -21,7 +21,6 @@ from captures.analysis.client_trace.model import Line, Phase, TracedClient
 from captures.analysis.client_trace.rebalances import rebalance_lines
 from captures.analysis.client_trace.stretches import Commits, Heartbeats, Stretch, alike
 from captures.analysis.client_trace.transactions import TransactionsSeen
-from captures.analysis.conversation import summary
 from captures.analysis.error_recovery import NOTHING, ErrorRecovery, RecoveryRow
 from captures.analysis.findings.common import unexpected
 from captures.analysis.groups.calls import OF_MEMBERS
@@ -29,6 +28,7 @@ from captures.analysis.groups.context import OF_TOPICS
 from captures.analysis.groups.history import GroupHistories
 from captures.arrays import Int64s
 from captures.exchanges import NO_ANSWER_SEEN, Capture, Exchange, Flag
+from captures.exchanges.exchange import summary_of
 from captures.meaning import ErrorFound, Names, errors_text, places, words
 from captures.meaning.exchange import number, rows, text
 from captures.time_format import span
@@ -156,7 +156,7 @@ class PartyLog:
         known = Flag.UNANSWERED in exchange.flag
         how = "no answer came" if known else "its answer was not recorded"
         if manner.turn and _is_turn(exchange):  # such as leaving: the request alone counts
-            sentence = words.listed(summary(exchange, self._names)[0].split("  "))
+            sentence = words.listed(summary_of(exchange, self._names)[0].split("  "))
             own = manner.what, client_name(exchange), exchange.number
             stretch = self._add_line(own, manner, exchange, f"{manner.does} ({sentence}): {how}")
         else:
@@ -266,7 +266,7 @@ class PartyLog:
             stretch.latest = words.line(places.at(where, "committed_offset"))
 
     def _other(self, exchange: Exchange, manner: apis.Manner, client: str) -> None:
-        request, answer = (words.listed(side.split("  ")) for side in summary(exchange, self._names))
+        request, answer = (words.listed(side.split("  ")) for side in summary_of(exchange, self._names))
         what = f"{manner.does} ({request})" if request else manner.does
         done = f"{what}: {answer}" if answer else what
         if exchange.errors:

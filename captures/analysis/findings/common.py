@@ -32,14 +32,7 @@ def unexpected(exchange: Exchange, codes: Collection[int] | None = None) -> list
 
     :param codes: only these errors; None for all
     """
-    if not exchange.errors:
-        return []
-    expected = {error.path for error in exchange.expected}
-    return [
-        error
-        for error in exchange.errors
-        if error.path not in expected and (codes is None or error.code in codes)
-    ]
+    return [error for error in exchange.unexpected_errors if codes is None or error.code in codes]
 
 
 def topic_of(error: ErrorFound, names: Names) -> str:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from captures.exchanges import Exchange
+from captures.exchanges.exchange import annotate
 from captures.exchanges.table import Flag
 from captures.filters import Context, binding, grammar
 from captures.filters.columns import fields_of
 from captures.filters.fields import Field
 from captures.filters.paths import Path
-from captures.meaning import designed_wait_ns, errors_in, expected_errors
 from dissectors.annotate import Annotator
 from dissectors.api_keys import ApiKey
 from dissectors.apis import NAMES, api, api_name
@@ -121,7 +121,7 @@ def exchange_of(frame: Frame, annotator: Annotator | None = None) -> Exchange:
     if frame.side == "response":
         _add_response(made, frame)
     if annotator is not None:
-        _annotate(made, annotator)
+        annotate(made, annotator)
     return made
 
 
@@ -139,27 +139,8 @@ def _add_response(made: Exchange, frame: Frame) -> None:
     made.problems.extend(("response", problem) for problem in body.problems)
     if frame.request is not None:
         made.latency = frame.time - frame.request.time
-    if body.value is None:
-        return
-    asked = made.request.value if made.request else None
-    version = body.asked if body.version is None else body.version
-    made.errors = errors_in(frame.api_key, version, body.value)
-    if made.errors:
-        made.expected = expected_errors(frame.api_key, body.asked, asked, body.value, made.errors)
-    if made.latency is not None:
-        made.wait, made.wait_reason = designed_wait_ns(
-            frame.api_key, version, asked, body.value, made.latency
-        )
-
-
-def _annotate(made: Exchange, annotator: Annotator) -> None:
-    if made.request is not None:
-        annotator.annotate(made.request, "request", made.annotations, connection=made.connection)
-    if made.response is not None:
-        asked = made.request.value if made.request else None
-        annotator.annotate(
-            made.response, "response", made.annotations, connection=made.connection, request=asked
-        )
+    made.find_errors()
+    made.find_wait()
 
 
 # ---------------------------------------------------------------- everything

@@ -49,7 +49,7 @@ class _Maker:
 
     def side(self, side: Side) -> SideDetail:
         exchange = self._exchange
-        body = exchange.request if side == "request" else exchange.response
+        body = exchange.body(side)
         token = exchange.tokens[0 if side == "request" else 1]
         version = body.version if body is not None and body.version is not None else exchange.version
         title = exchange.api if version is None else f"{exchange.api} v{version}"
@@ -57,7 +57,7 @@ class _Maker:
             return SideDetail(side, title, absent=self._absent(side))
         changes = Changes(exchange, side, short)
         fields = Fields(exchange, side, changes)
-        size = exchange.request_size if side == "request" else exchange.response_size
+        size = exchange.size(side)
         root = (
             self._frame(body, fields, title, side, size)
             if body is not None

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from rich.text import Text
 from textual import events
@@ -52,8 +54,7 @@ class Visit:
         return self.view, self.place and self.place.number, tuple(table.key for table in self.tables)
 
 
-@dataclass(frozen=True, slots=True)
-class _Tab:
+class _Tab(NamedTuple):
     """A view in the line.
 
     :ivar key: width of its key in cells
@@ -64,6 +65,10 @@ class _Tab:
     text: str
     key: int
     begin: int
+
+    @property
+    def end(self) -> int:
+        return self.begin + len(self.text)
 
 
 def _shown_key(keys: Sequence[str]) -> str:
@@ -114,44 +119,45 @@ class ViewLine(Widget):
             line.append(f"{' ' * (tab.begin - len(line))}{tab.text}")
             line.stylize("bold", tab.begin, tab.begin + tab.key)
             if tab.name == self._current:
-                line.stylize("bold reverse", tab.begin, tab.begin + len(tab.text))
+                line.stylize("bold reverse", tab.begin, tab.end)
         if after:
             line.append(_AFTER)
         return line
 
     def _tabs(self) -> tuple[list[_Tab], int, int]:
         """Return the tabs that fit, and how many views there are before and after them; gaps shrink first."""
-        room, views = self.size.width, self._views
+        room = self.size.width
         for gap, behind_key in _GAPS:
-            texts = [f"{key}{behind_key}{name}".strip() for name, key in views]
-            if sum(map(len, texts)) + gap * (len(texts) - 1) <= room:
-                return self._placed(texts, 0, 0, gap), 0, 0
+            tabs = self._all_tabs(gap, behind_key)
+            if tabs[-1].end <= room:
+                return tabs, 0, 0
+
+        def shift(first: int) -> int:
+            """Return the number of cells that the line scrolls so that it starts with the tab `first`."""
+            return tabs[first].begin - (len(_BEFORE) if first else 0)
 
         def end_from(first: int) -> int:
-            """Return the end of the views that fit from `first` on, at least one."""
-            left, end = room - (len(_BEFORE) if first else 0) - len(_AFTER) + gap, first
-            while end < len(texts) and len(texts[end]) + gap <= left + len(_AFTER) * (end == len(texts) - 1):
-                left -= len(texts[end]) + gap
-                end += 1
-            return max(end, first + 1)
+            """Return the end of the tabs that fit from `first` on, at least one."""
+            if tabs[-1].end - shift(first) <= room:
+                return len(tabs)
+            ends = [tab.end - shift(first) for tab in tabs[first:]]
+            return first + max(1, bisect_right(ends, room - len(_AFTER)))
 
-        current = next((index for index, (name, _) in enumerate(views) if name == self._current), 0)
         first = self._first
         if first is None:
-            first = next(each for each in range(len(views)) if each == current or end_from(each) > current)
-        first = min(first, next(each for each in range(len(views)) if end_from(each) == len(views)))
+            current = next((index for index, tab in enumerate(tabs) if tab.name == self._current), 0)
+            first = next(each for each in range(len(tabs)) if end_from(each) > current)
+        first = min(first, next(each for each in range(len(tabs)) if end_from(each) == len(tabs)))
         end = end_from(first)
-        return (
-            self._placed(texts[first:end], first, len(_BEFORE) if first else 0, gap),
-            first,
-            len(views) - end,
-        )
+        shown = [tab._replace(begin=tab.begin - shift(first)) for tab in tabs[first:end]]
+        return shown, first, len(tabs) - end
 
-    def _placed(self, texts: Sequence[str], first: int, at: int, gap: int) -> list[_Tab]:
+    def _all_tabs(self, gap: int, behind_key: str) -> list[_Tab]:
+        """Return the tabs of all views, from the first cell on."""
         tabs: list[_Tab] = []
-        for (name, key), text in zip(self._views[first:], texts, strict=False):
-            tabs.append(_Tab(name, text, len(key), at))
-            at += len(text) + gap
+        for name, key in self._views:
+            begin = tabs[-1].end + gap if tabs else 0
+            tabs.append(_Tab(name, f"{key}{behind_key}{name}".strip(), len(key), begin))
         return tabs
 
     def on_click(self, event: events.Click) -> None:
@@ -161,11 +167,11 @@ class ViewLine(Widget):
             return
         tabs, before, after = self._tabs()
         for tab in tabs:
-            if tab.begin <= at.x < tab.begin + len(tab.text):
+            if tab.begin <= at.x < tab.end:
                 self.post_message(self.Chosen(tab.name))
                 return
         if before and at.x < len(_BEFORE):
             self._first = 0
-        elif after and at.x >= tabs[-1].begin + len(tabs[-1].text):
+        elif after and at.x >= tabs[-1].end:
             self._first = before + len(tabs)
         self.refresh()

@@ -24,9 +24,9 @@ from captures.analysis.conversation import (
     name_clients,
     opening,
     participants,
-    summary,
 )
 from captures.arrays import Int64s
+from captures.exchanges.exchange import summary_of
 
 if TYPE_CHECKING:
     from kproxy.session import Access, Steps
@@ -144,7 +144,7 @@ class WindowReader:
         for exchange in access.exchanges(missing):
             try:
                 self._steps[exchange.number] = exchange_step(
-                    exchange, participants(exchange), summary(exchange, names)
+                    exchange, participants(exchange), summary_of(exchange, names)
                 )
             except Exception as error:
                 access.capture.faults.note(error, "drawing it", exchange.number)

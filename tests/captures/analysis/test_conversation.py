@@ -14,9 +14,9 @@ from captures.analysis.conversation import (
     name_clients,
     opening,
     participants,
-    summary,
 )
 from captures.exchanges import Exchange, ExchangeReader, Flag
+from captures.exchanges.exchange import summary_of
 from tests.captures.analysis.kit import error, exchange, unanswered
 from tests.captures.export.files import SAMPLE, opened
 
@@ -133,7 +133,7 @@ def test_summaries_are_those_of_the_reader() -> None:
     told = ExchangeReader(capture)
     plain = ExchangeReader(capture, annotate=False, summary=False)
     for one, other in zip(told, plain, strict=True):
-        assert summary(other, plain.knowledge.topic_name) == one.summary
+        assert summary_of(other, plain.knowledge.topic_name) == one.summary
 
 
 def test_clients_are_called_by_their_ids_where_these_are_told() -> None:

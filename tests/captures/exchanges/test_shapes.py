@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from captures.exchanges.shapes import Group, Shape, header_facts, offset_behind
+from captures.exchanges.shapes import Shape, header_facts, offset_behind
 from captures.meaning.payload import payload
 from dissectors import wire
 from dissectors.apis import NAMES
 from dissectors.message_version import MessageVersion
 from dissectors.projection import Projection, tree
 from dissectors.records import Record, record_set
+from dissectors.records.batch import HEADER_AT
 from dissectors.records.build import build_batch
 from tests.dissectors.test_generated import by_key
 from tests.dissectors.test_projection import paths_of
@@ -75,10 +76,10 @@ def grouped(shape: Shape, bodies: list[bytes]) -> tuple[np.ndarray, list[tuple[i
     """Return which bodies have a shape, of these index and code of their wanted bytes, tallies, and own numbers."""
     data = np.frombuffer(b"".join(bodies), np.uint8)
     ends = np.cumsum([len(body) for body in bodies])
-    fits, keys, tallies, _, own = shape.fit(data, ends - [len(body) for body in bodies], ends)
-    chosen = np.flatnonzero(fits)
-    codes, _ = Group(shape, chosen, keys, tallies, None, own).codes()
-    return fits, list(zip(chosen.tolist(), codes.tolist(), strict=True)), tallies, own
+    group = shape.fit(data, ends - [len(body) for body in bodies], ends)
+    codes, _ = group.codes()
+    fits = np.isin(np.arange(len(bodies)), group.chosen)
+    return fits, list(zip(group.chosen.tolist(), codes.tolist(), strict=True)), group.tallies, group.own
 
 
 @pytest.mark.sample(6)
@@ -119,7 +120,10 @@ def test_each_message_has_its_own_records() -> None:
     projection = Projection(layout, [f"responses.partitions.{name}" for name in beside])
     cut, older = BATCH[:-5], BATCH + BATCH[:30]
     damaged = BATCH[:-1] + bytes([BATCH[-1] ^ 1])
+    at = HEADER_AT["attributes"] + 1
+    compressed = BATCH[:at] + bytes([BATCH[at] ^ 1]) + BATCH[at + 1 :]
     contents = [b"", BATCH, BATCH * 3, cut, older, bytes(40), b"\x01" * 100, BATCH + damaged]
+    contents += [BATCH + compressed, compressed * 2]
     bodies = []
     for number, records in enumerate(contents):
         partition = {
@@ -142,6 +146,11 @@ def test_each_message_has_its_own_records() -> None:
         assert tuple(int(column[row, 0]) for column in told) == expected
         complete = record_set(records).batches
         assert int(tallies.batch_bytes[row, 0]) == sum(batch.size for batch in complete)
+        codecs = {batch.traits[0] for batch in complete}
+        whole = sum(batch.size for batch in complete) == len(records) and all(
+            batch.magic == 2 for batch in complete
+        )
+        assert int(tallies.codec[row, 0]) == (codecs.pop() if whole and len(codecs) == 1 else -1)
         assert int(tallies.last[row, 0]) == (complete[0].last_offset if len(complete) == 1 else -1)
         assert int(tallies.high_watermark[row, 0]) == int(own["last_stable_offset"][row, 0]) == row
         assert int(tallies.behind[row, 0]) == offset_behind(complete)
