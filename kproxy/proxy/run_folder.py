@@ -4,6 +4,7 @@ Each run has a folder ``$XDG_STATE_HOME/kproxy/proxy/<start time>-<listen port>`
 
 * ``run.json`` identifies the process and the capture; it is replaced as a whole, never written in place;
 * ``control.sock`` is the control socket (:mod:`kproxy.proxy.control`);
+* ``control.token`` is the token of ``--control-http``, unless ``--control-token`` puts it elsewhere;
 * ``capture/`` holds the recording, unless ``-w`` puts it elsewhere.
 
 A run is alive while its process is: a process with that ID and with the start time in ``run.json``, because IDs are
@@ -27,6 +28,7 @@ from kproxy.user_folders import user_folder
 
 _INFO = "run.json"
 _SOCKET = "control.sock"
+_TOKEN_FILE = "control.token"  # noqa: S105  # a file name
 _CAPTURE = "capture"
 _PROC = Path("/proc")  # Linux
 _GRACE = 60.0  # seconds for which a folder may lack run.json while it is being created
@@ -111,6 +113,10 @@ class RunFolder:
     @property
     def control_socket(self) -> Path:
         return self.path / _SOCKET
+
+    @property
+    def control_token(self) -> Path:
+        return self.path / _TOKEN_FILE
 
     @property
     def capture(self) -> Path:
@@ -215,7 +221,7 @@ def _age(path: Path) -> float:
 
 
 def _remove_bare(path: Path) -> None:
-    for name in (_SOCKET, _INFO, f".{_INFO}"):
+    for name in (_SOCKET, _TOKEN_FILE, _INFO, f".{_INFO}"):
         with suppress(OSError):
             (path / name).unlink()
     with suppress(OSError):  # it contains unknown files
