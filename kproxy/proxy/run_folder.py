@@ -40,6 +40,7 @@ class Run(msgspec.Struct, frozen=True):
 
     :ivar path: its folder
     :ivar pid: ID of the process that forwards
+    :ivar front: ID of the process that the user started
     :ivar listen: the first address that clients connect to, ``127.0.0.1:9092``
     :ivar started: seconds since the epoch
     :ivar capture: the file, folder or pattern of the recording; empty if nothing is recorded
@@ -47,6 +48,7 @@ class Run(msgspec.Struct, frozen=True):
 
     path: Path
     pid: int
+    front: int
     listen: str
     started: float
     capture: str
@@ -71,6 +73,7 @@ class _Info(msgspec.Struct, frozen=True):
 
     pid: int
     process: str
+    front: int
     listen: str
     started: float
     capture: str
@@ -139,10 +142,11 @@ class RunFolder:
         process = _identity(pid)
         if process is None:
             raise ProcessLookupError(f"there is no process {pid}")
+        known = _read(self.path)
+        front = os.getpid() if known is None else known.front
         if started is None:
-            known = _read(self.path)
             started = time.time() if known is None else known.started
-        info = _Info(pid, process, listen, started, capture)
+        info = _Info(pid, process, front, listen, started, capture)
         write_private(self.path / _INFO, msgspec.json.format(msgspec.json.encode(info), indent=2))
 
     def remove(self) -> None:
@@ -164,7 +168,9 @@ def running(base: Path | None = None) -> list[Run]:
 def find(name: str, base: Path | None = None) -> list[Run]:
     """Return the running proxies that `name` matches: the start of a folder name, a process ID or a port."""
     return [
-        run for run in running(base) if name in (str(run.pid), str(run.port)) or run.name.startswith(name)
+        run
+        for run in running(base)
+        if name in (str(run.pid), str(run.front), str(run.port)) or run.name.startswith(name)
     ]
 
 
@@ -200,10 +206,10 @@ def _runs(base: Path | None) -> Iterator[tuple[Run, bool]]:
     for path in folders:
         info = _read(path)
         if info is not None:
-            run = Run(path, info.pid, info.listen, info.started, info.capture)
+            run = Run(path, info.pid, info.front, info.listen, info.started, info.capture)
             yield run, info.process == _identity(info.pid)
         elif _age(path) > _GRACE:
-            yield Run(path, 0, "", 0.0, ""), False
+            yield Run(path, 0, 0, "", 0.0, ""), False
 
 
 def _read(path: Path) -> _Info | None:
