@@ -24,6 +24,7 @@ import socket
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import cached_property
 from inspect import signature
 from pathlib import Path
 from struct import Struct
@@ -64,12 +65,16 @@ class Command:
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+
+    @cached_property
+    def _parameters(self) -> type[msgspec.Struct]:
+        """The parameters; made when the command is first used, because most runs use few."""
         fields = [
             (each.name, each.annotation, *([] if each.default is each.empty else [each.default]))
-            for each in signature(function, eval_str=True).parameters.values()
+            for each in signature(self._function, eval_str=True).parameters.values()
         ]
-        self._function = function
-        self._parameters = msgspec.defstruct(function.__name__, fields, forbid_unknown_fields=True)
+        return msgspec.defstruct(self._function.__name__, fields, forbid_unknown_fields=True)
 
     def __call__(self, values: dict[str, Any]) -> Any:
         """Carry it out.
