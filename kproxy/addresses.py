@@ -5,6 +5,7 @@ from __future__ import annotations
 Address = tuple[str, int]
 """Host, without brackets, and port."""
 
+LOOPBACK = "127.0.0.1"
 _DEFAULT_PORT = 9092
 _MOST_PORT = 65_535
 

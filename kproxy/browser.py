@@ -17,10 +17,9 @@ from typing import Any
 from aiohttp import web
 from textual_serve.server import Server
 
-from kproxy.addresses import Address, address_text
+from kproxy.addresses import LOOPBACK, Address, address_text
 from kproxy.output import notice
 
-LOOPBACK = "127.0.0.1"
 MOST_PAGES = 16
 """Open pages; each has a process that reads the capture."""
 

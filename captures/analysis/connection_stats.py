@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from captures.analysis.client_identity import ConnectionKey, Introduction, Introductions
 from captures.analysis.exchange_groups import ExchangeGroup
+from captures.analysis.round_trips import RoundTrips
 from captures.exchanges import Capture, Exchange
 from captures.json_objects import OrNull, Sides, Time
 from dissectors.api_keys import ApiKey
@@ -31,7 +32,9 @@ class ConnectionRow:
     :ivar client_ids: client IDs in requests; usually one
     :ivar first: time of the first packet, ns since the epoch
     :ivar last: time of the last packet, ns since the epoch
-    :ivar handshake: ns from SYN to SYN-ACK, which is the network's share of every latency; None if not captured
+    :ivar handshake: ns from SYN to SYN-ACK; None if not captured
+    :ivar round_trip: ns of a round trip to the broker, which is the network's share of every latency: the handshake,
+        else what the kernel reported to a proxy; None if unknown
     :ivar whole: whether its start was captured
     :ivar foreign: what it looks like if it is not Kafka in the clear, such as TLS; empty if it is Kafka
     :ivar introduction: software and SASL
@@ -59,6 +62,7 @@ class ConnectionRow:
         "mechanism=introduction.mechanism principal=introduction.principal "
         "authenticated=introduction.authenticated refusal=introduction.refusal "
         "authentications=introduction.authentications handshake_ns=handshake "
+        "rtt_ns=round_trip "
         "unanswered_for_ns=unanswered_for"
     )
 
@@ -71,6 +75,7 @@ class ConnectionRow:
     first: Time
     last: Time
     handshake: int | None
+    round_trip: int | None
     whole: bool
     foreign: OrNull[str]
     introduction: Introduction
@@ -131,6 +136,7 @@ class ConnectionStats:
 
     def __init__(self, capture: Capture) -> None:
         self._capture = capture
+        self._round_trips = RoundTrips(capture)
         self._introductions = Introductions()
         self._sums: dict[int, _Sums] = {}
 
@@ -214,6 +220,7 @@ class ConnectionStats:
             first=known.first_time,
             last=known.last_time,
             handshake=known.handshake if known.handshake >= 0 else None,
+            round_trip=self._round_trips.of(connection),
             whole=sides[0].syn_seen and sides[1].syn_seen,
             foreign=capture.foreign.get(connection, ""),
             introduction=self._introductions.of(ConnectionKey(connection, client, broker)),

@@ -11,7 +11,9 @@ The third reads the capture again, and is used only for connections without the 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection
+from statistics import median_high
 
 import numpy as np
 
@@ -35,17 +37,28 @@ class RoundTrips:
     def __init__(self, capture: Capture) -> None:
         self._capture = capture
         self._acknowledged: dict[int, int] = {}
+        self._sampled: dict[int, int] = {}
+        self._samples = 0
 
     def of(self, connection: int) -> int | None:
         """Return the round trip time of a connection; None if unknown."""
         handshake = int(self._capture.connections.handshake[connection])
         if handshake >= 0:
             return handshake
-        measured = [
-            each.values.rtt_us for each in self._capture.samples.of(connection) if each.values.side == _SIDE
-        ]
-        measured = sorted(each for each in measured if each > 0)
-        return measured[len(measured) // 2] * US if measured else self._acknowledged.get(connection)
+        self._look_at_samples()
+        return self._sampled.get(connection, self._acknowledged.get(connection))
+
+    def _look_at_samples(self) -> None:
+        """Take the medians of the kernel's values, unless there are no new ones."""
+        samples = self._capture.samples
+        if len(samples) == self._samples:
+            return
+        self._samples = len(samples)
+        measured: dict[int, list[int]] = defaultdict(list)
+        for sample in samples:
+            if sample.values.side == _SIDE and sample.values.rtt_us > 0:
+                measured[sample.connection].append(sample.values.rtt_us * US)
+        self._sampled = {connection: median_high(trips) for connection, trips in measured.items()}
 
     def look_at_acknowledgments(self, connections: Collection[int]) -> None:
         """Read the packets of those of the connections without another source.

@@ -175,7 +175,7 @@ class Connections(_Columns):
     :ivar last_time: capture time of the last packet so far
     :ivar last_file: number of the file with that packet, -1 if unknown
     :ivar syn_time: capture time of the client's first SYN, -1 if not captured
-    :ivar handshake: ns from SYN to SYN-ACK, -1 unless both were captured
+    :ivar handshake: ns from SYN to SYN-ACK, -1 unless both were captured, at different times
     :ivar streams: two rows per connection
     :ivar observation: the time spans that the files of the capture cover
     """

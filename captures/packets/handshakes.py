@@ -108,7 +108,8 @@ class Handshakes:
                 streams.isn[stream] = seq
                 if not self._has_begun(block, row, old, stream):
                     self._begin_stream(stream, seq + 1)
-                if is_answer and connections.syn_time[old] >= 0:
+                # a proxy and a request log show no handshake: their recordings have both packets at one time
+                if is_answer and 0 <= connections.syn_time[old] < time:
                     connections.handshake[old] = time - int(connections.syn_time[old])
                 return old
         a, b = (dst, src) if is_answer else (src, dst)

@@ -206,12 +206,29 @@ class MetricsOptions:
 
 
 @options
+class ControlHttpOptions:
+    """The control commands over HTTP."""
+
+    title = "Control"
+    control_http: ListenAddress | None = option(
+        "--control-http",
+        help="Serve the commands of kproxy ctl over HTTP, without TLS: docs/ctl.md.",
+    )
+    control_token: FileName | None = option(
+        "--control-token",
+        metavar="FILE",
+        help="With --control-http: file with its token, created if missing. Default: in the run folder.",
+    )
+
+
+@options
 class ProxyOptions(
     LiveOptions,
     WebOption,
     RecorderOptions,
     MetricsOptions,
     OtlpOption,
+    ControlHttpOptions,
     FaultOptions,
     RecordingOptions,
     ClientTlsOptions,
@@ -269,6 +286,11 @@ def _prints(options: ProxyOptions) -> bool:
 
 def _watches(options: ProxyOptions) -> bool:
     """Return whether the options need a process beside the data plane."""
+    return _reads(options) or options.control_http is not None
+
+
+def _reads(options: ProxyOptions) -> bool:
+    """Return whether the options need the recording."""
     return _prints(options) or any(each is not None for each in (options.keep, options.metrics, options.otlp))
 
 
@@ -376,9 +398,11 @@ def _refuse_contradictions(options: ProxyOptions) -> None:
         "--spool is for recording without -w: use one or the other": options.spool and written,
         "--no-capture records nothing, -w records: use one or the other": options.no_capture and written,
         "--no-capture has nothing to show or to keep": options.no_capture
-        and (_watches(options) or options.web is not None),
+        and (_reads(options) or options.web is not None),
         "--detach leaves the terminal, where --web prints its URL: use kproxy attach --web": options.detach
         and options.web is not None,
+        "--control-token needs --control-http": options.control_token is not None
+        and options.control_http is None,
         "--web-control needs --web": options.web_control and options.web is None,
         "--detach leaves the terminal: send what is printed to a file, or use kproxy attach": options.detach
         and _prints(options)

@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from captures.exchanges import Exchange
 from captures.live.recorder import Match, Recorder
 from captures.packets.spool import DEFAULT_SPOOL
-from kproxy.addresses import address_text
+from kproxy.addresses import LOOPBACK, address_text
 from kproxy.cli.command import arguments_of
 from kproxy.cli.common import EXIT_INCOMPLETE, EXIT_UNREADABLE, usage_errors
 from kproxy.cli.live_output import LiveOutput, open_growing
@@ -114,7 +114,7 @@ class ProxyRun:
                 self._introduce(settings)
                 if settings.detached:
                     return self._leave(folder)
-                with self._presence(folder, settings), self._pages(folder):
+                with self._presence(folder, settings), self._pages(folder), self._control(folder):
                     code = self._follow(folder, settings, plane)
                 if not self._left:
                     plane.join()
@@ -147,6 +147,23 @@ class ProxyRun:
         """Act as a controller: held messages are released when the last one leaves."""
         return ControlClient(folder.control_socket, control=True) if settings.hold else nullcontext()
 
+    def _control(self, folder: RunFolder) -> AbstractContextManager[object]:
+        """Serve the control commands over HTTP."""
+        options = self._options
+        if options.control_http is None:
+            return nullcontext()
+        from kproxy.proxy.control_http import ControlHttp
+
+        host, port = options.control_http[0] or LOOPBACK, options.control_http[1]
+        token = folder.control_token if options.control_token is None else Path(options.control_token)
+        try:
+            server = ControlHttp((host, port), folder.control_socket, token)
+        except OSError as error:
+            where = error.filename or address_text(host, port)
+            raise click.ClickException(f"--control-http: {where}: {error.strerror or error}") from None
+        notice(f"control is at http://{address_text(host, server.port)}/openapi.json, its token in {token}")
+        return server
+
     def _pages(self, folder: RunFolder) -> AbstractContextManager[object]:
         """Show the traffic in browsers, too."""
         options, web = self._options, self._options.web
@@ -175,6 +192,7 @@ class ProxyRun:
         """Show, keep and count recorded exchanges, until the recording ends."""
         recorded = settings.recorded
         if not recorded.on or not self._watches:
+            self._begin_background(folder)
             plane.join()
             return 0
         if self._keeping:
@@ -193,13 +211,17 @@ class ProxyRun:
             return 0
         if self._metrics is not None:
             self._serve_metrics(folder)
-        if self._background is not None:
-            self._print_folder(folder)
-            self._background.begun()
+        self._begin_background(folder)
         if self._ui:
             return self._open(capture, folder, settings, plane)
         tally = self._output.watch(capture)
         return 0 if self._output.conclude(capture, tally) else EXIT_INCOMPLETE
+
+    def _begin_background(self, folder: RunFolder) -> None:
+        """Leave the terminal, if this process runs in the background."""
+        if self._background is not None:
+            self._print_folder(folder)
+            self._background.begun()
 
     def _open(
         self, capture: GrowingCapture, folder: RunFolder, settings: Settings, plane: PlaneProcess

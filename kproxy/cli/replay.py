@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from kproxy.cli.options import (
     ColorOption,
     CommandConfigOption,
     FilterString,
+    HostPort,
     ReadingOptions,
     Time,
     TimeOptions,
@@ -26,7 +28,7 @@ from kproxy.cli.options import (
     security_of,
 )
 from kproxy.cli.selection import ExchangeSelection
-from kproxy.output import echo, echo_json, flush, terminal_width
+from kproxy.output import echo, echo_json, flush, notice, terminal_width
 
 if TYPE_CHECKING:
     from captures.exchanges import Capture, Exchange, ExchangeReader
@@ -64,7 +66,16 @@ class ReplayOptions(UtcOption, ColorOption, ReadingOptions, TimeOptions, Command
     """Options of ``kproxy replay``."""
 
     bootstrap: tuple[Address, ...] = option(
-        "-b", "--bootstrap-server", multiple=False, type=Brokers(), required=True, help="The live cluster."
+        "-b", "--bootstrap-server", multiple=False, type=Brokers(), help="The live cluster."
+    )
+    serve: Address | None = option(
+        "--serve",
+        multiple=False,
+        type=HostPort(),
+        is_flag=False,
+        flag_value="127.0.0.1:9092",
+        metavar="[HOST:PORT]",
+        help="Send nothing: answer clients that connect to this address, 127.0.0.1:9092 if none is given.",
     )
     connections: tuple[Number, ...] = option(
         "--connection", help="Send only requests of this connection; may be given several times."
@@ -107,13 +118,32 @@ def replay(options: ReplayOptions) -> None:
     First it shows a plan: what it sends, to which broker, what it leaves out and why. It carries the plan out after you
     confirm, or with --yes.
 
+    With --serve it does the opposite: it stands in for the cluster in tests without a broker, and answers the requests
+    of clients with the recorded responses.
+
     \b
     Exit codes: 0 all answered as recorded, 1 the capture or the cluster could not be read,
-    2 wrong usage, 3 answers differ or are missing, 4 only the plan was shown.
+    2 wrong usage, 3 answers differ or are missing, or --serve got requests that were not recorded,
+    4 only the plan was shown.
     """
+    _check_usage(options)
     run = ReplayRun(options)
     with reported_endings():
-        sys.exit(run.run())
+        sys.exit(run.run() if options.serve is None else run.serve(options.serve))
+
+
+def _check_usage(options: ReplayOptions) -> None:
+    """Check that options for sending and for serving are not mixed.
+
+    :raises click.UsageError: if they are, or if there are none
+    """
+    if options.serve is None:
+        if not options.bootstrap:
+            raise click.UsageError("choose the cluster to send to with -b, or --serve to answer clients")
+        return
+    sending = ("bootstrap", "command_config", "allow", "keep_offsets", "yes", "verbose", "as_json")
+    if any(getattr(options, name) for name in sending):
+        raise click.UsageError("--serve sends nothing: leave out the options for sending")
 
 
 class ReplayRun:
@@ -161,6 +191,36 @@ class ReplayRun:
         as_recorded = self.results.same and self.results.sent == len(plan.steps) and not capture.faults
         return 0 if as_recorded else EXIT_DIFFERENT
 
+    # ------------------------------------------------------------ serving
+    def serve(self, listen: Address) -> int:
+        """Answer clients until SIGINT or SIGTERM; return the exit code."""
+        import asyncio
+
+        from captures.exchanges import ExchangeReader
+        from captures.meaning.words import counted
+        from kproxy.replay.plan import recorded_nodes
+        from kproxy.replay.recorded_answers import RecordedAnswers
+        from kproxy.replay.server import RecordedCluster
+
+        capture = self.reading.capture()
+        reader = ExchangeReader(capture, annotate=False, summary=False)
+        answers = RecordedAnswers(reader, recorded_nodes(_telling_of_nodes(capture, reader)))
+        indexes = self.selecting.indexes(capture, reader).tolist()
+        self._add_all(reader, indexes, answers.add, "reading")
+        cluster = RecordedCluster(answers, reader.knowledge.topic_name, listen, notice, capture.faults)
+
+        async def run() -> None:
+            ended = asyncio.Event()
+            for number in (signal.SIGINT, signal.SIGTERM):
+                asyncio.get_running_loop().add_signal_handler(number, ended.set)
+            await cluster.run(ended)
+
+        asyncio.run(run())
+        report_faults(capture)
+        recorded = counted(cluster.answered, "request")
+        notice(f"{recorded} answered as recorded, {cluster.missing:,} not recorded")
+        return EXIT_DIFFERENT if cluster.missing or capture.faults else 0
+
     # ------------------------------------------------------------ the plan
     def _plan(self, capture: Capture, reader: ExchangeReader) -> tuple[LiveCluster, Plan]:
         import asyncio
@@ -176,13 +236,18 @@ class ReplayRun:
         planner = Planner(
             cluster, self.allowed, reader.knowledge, nodes, capture.table.column("response_last").tolist()
         )
-        exchanges = self._exchanges(reader, indexes, "planning")
-        for index, exchange in zip(indexes, exchanges, strict=True):
-            try:
-                planner.add(index, exchange)
-            except Exception as error:
-                capture.faults.note(error, "planning", exchange.number)
+        self._add_all(reader, indexes, planner.add, "planning")
         return cluster, planner.plan
+
+    def _add_all(
+        self, reader: ExchangeReader, indexes: list[int], add: Callable[[int, Exchange], None], label: str
+    ) -> None:
+        """Add exchanges; internal errors with single ones are reported at the end."""
+        for index, exchange in zip(indexes, self._exchanges(reader, indexes, label), strict=True):
+            try:
+                add(index, exchange)
+            except Exception as error:
+                reader.capture.faults.note(error, label, exchange.number)
 
     @staticmethod
     def _exchanges(reader: ExchangeReader, indexes: list[int], label: str) -> Iterator[Exchange]:

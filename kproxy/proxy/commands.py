@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from kproxy.addresses import address_text
-from kproxy.proxy.control import Command, command
+from kproxy.proxy.control import Command, by_name
 
 if TYPE_CHECKING:
     from kproxy.proxy.brokers import UpstreamAddress
@@ -16,33 +16,46 @@ if TYPE_CHECKING:
 
 def commands(plane: Plane) -> dict[str, Command]:
     """Return the commands of a data plane that change nothing, except those for rules and holds."""
-    return {
-        "status": lambda _: _status(plane),
-        "connections": lambda _: [_connection(plane, session) for session in plane.sessions],
-        "brokers": lambda _: [_broker(plane, place) for place in plane.brokers],
-    }
+
+    def status() -> dict[str, Any]:
+        """Return counts, listeners, and bytes recorded and dropped."""
+        return _status(plane)
+
+    def connections() -> list[dict[str, Any]]:
+        """Return the open connections."""
+        return [_connection(plane, session) for session in plane.sessions]
+
+    def brokers() -> list[dict[str, Any]]:
+        """Return the brokers, where clients find them, and whether they can be reached."""
+        return [_broker(plane, place) for place in plane.brokers]
+
+    return by_name(status, connections, brokers)
 
 
 def changing_commands(plane: Plane) -> dict[str, Command]:
     """Return the commands that change something in a data plane, except those for rules and holds."""
 
     def forwarding(on: bool) -> dict[str, Any]:
+        """Switch forwarding on or off. While it is off, requests are recorded and not forwarded."""
         plane.set_forwarding(on)
         return {"forwarding": plane.forwarding}
 
     def keep() -> dict[str, Any]:
+        """Let the flight recorder save the traffic around this moment."""
         plane.reports.event("keep")
         return {}
 
     def detach() -> dict[str, Any]:
+        """Keep running after the process that started the proxy ends."""
         plane.detached = True
         return {}
 
     def drain(seconds: float | None = None) -> dict[str, Any]:
+        """End the proxy after requests in flight are answered, or after some seconds."""
         plane.end(seconds)
         return {"connections": len(plane.sessions)}
 
-    return {each.__name__: command(each) for each in (forwarding, keep, detach, drain)}
+    return by_name(forwarding, keep, detach, drain)
 
 
 def _broker(plane: Plane, place: UpstreamAddress) -> dict[str, Any]:

@@ -7,6 +7,7 @@ A Unix stream socket that only its user may open, with one JSON object per line 
 * ``{"do": "hello", "control": true}`` makes the connection a controller; other connections may not run commands that
   change something. With ``"lasting": false`` it may run them without counting as a controller: it is about to leave
   again;
+* ``{"do": "commands"}`` is answered by descriptions of all commands;
 * ``{"do": "subscribe"}`` asks for events, which arrive between answers as ``{"event": "...", ...}``.
 
 The server runs on the forwarding loop, so nothing here blocks: a client that does not read its events loses them (and
@@ -23,6 +24,7 @@ import socket
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import cached_property
 from inspect import signature
 from pathlib import Path
 from struct import Struct
@@ -43,9 +45,6 @@ _LONGEST_PATH = 100  # sun_path has 108 bytes on Linux, 104 elsewhere (unix(7))
 _TAKE = 1 << 16
 _CREDENTIALS = Struct("3i")  # struct ucred: pid, uid, gid (unix(7))
 
-Command = Callable[[dict[str, Any]], Any]
-"""Takes the parameters, returns a value for JSON, raises :class:`CommandError`."""
-
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 _log = logging.getLogger(__name__)
@@ -59,21 +58,32 @@ class ClosedError(ConnectionError):
     """The data plane has closed the connection, or no longer runs."""
 
 
-def command(function: Callable[..., Any]) -> Command:
-    """Return the command that `function` carries out; its arguments are the command's parameters.
+class Command:
+    """A command that a function carries out.
 
-    It raises CommandError if parameters are missing, unknown or of another type, and for the user's mistakes: the
-    LookupErrors and ValueErrors of `function`. Its KeyErrors and IndexErrors are bugs, and pass.
+    :param function: its arguments are the command's parameters; it returns a value for JSON, and raises CommandError
     """
-    fields = [
-        (each.name, each.annotation, *([] if each.default is each.empty else [each.default]))
-        for each in signature(function, eval_str=True).parameters.values()
-    ]
-    shape = msgspec.defstruct(function.__name__, fields, forbid_unknown_fields=True)
 
-    def run(values: dict[str, Any]) -> Any:
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+
+    @cached_property
+    def _parameters(self) -> type[msgspec.Struct]:
+        """The parameters; made when the command is first used, because most runs use few."""
+        fields = [
+            (each.name, each.annotation, *([] if each.default is each.empty else [each.default]))
+            for each in signature(self._function, eval_str=True).parameters.values()
+        ]
+        return msgspec.defstruct(self._function.__name__, fields, forbid_unknown_fields=True)
+
+    def __call__(self, values: dict[str, Any]) -> Any:
+        """Carry it out.
+
+        :raises CommandError: if parameters are missing, unknown or of another type, and for the user's mistakes: the
+            LookupErrors and ValueErrors of the function. Its KeyErrors and IndexErrors are bugs, and pass
+        """
         try:
-            return function(**msgspec.structs.asdict(msgspec.convert(values, shape)))
+            return self._function(**msgspec.structs.asdict(msgspec.convert(values, self._parameters)))
         except (KeyError, IndexError):  # LookupErrors, too, but of a bug
             raise
         except (msgspec.ValidationError, LookupError, ValueError) as error:
@@ -81,14 +91,25 @@ def command(function: Callable[..., Any]) -> Command:
             render = getattr(error, "render", None)
             raise CommandError(str(error) if render is None else render()) from None
 
-    return run
+    def description(self, *, changes: bool) -> dict[str, Any]:
+        """Return what it does and a JSON Schema of its parameters.
+
+        :param changes: whether it changes something
+        """
+        schema = msgspec.json.schema(self._parameters)["$defs"][self._parameters.__name__]
+        return {"about": self._function.__doc__, "changes": changes, "parameters": schema}
+
+
+def by_name(*functions: Callable[..., Any]) -> dict[str, Command]:
+    """Return commands by the names of their functions."""
+    return {each.__name__: Command(each) for each in functions}
 
 
 class ControlServer:
     """Answers commands and publishes events, on the loop that :meth:`start` was called in.
 
     :param path: of the socket, in a folder that only its user may enter
-    :param commands: by name, in addition to ``hello`` and ``subscribe``
+    :param commands: by name, in addition to ``commands``, ``hello`` and ``subscribe``
     :param changing: names of the commands that change something
     :param on_last_controller: called when the last lasting controller leaves
     :param prepare: called in a thread when the first controller connects; commands of controllers wait for it
@@ -193,9 +214,14 @@ class ControlServer:
         if name == "subscribe":
             self._subscribers.add(connection)
             return {}
+        if name == "commands":
+            return {
+                name: command.description(changes=name in self._changing)
+                for name, command in self._commands.items()
+            }
         command = self._commands.get(name) if isinstance(name, str) else None
         if command is None:
-            known = ", ".join(sorted((*self._commands, "hello", "subscribe")))
+            known = ", ".join(sorted((*self._commands, "commands", "hello", "subscribe")))
             raise CommandError(f"there is no command {name!r}; there are {known}")
         if name in self._changing and not connection.control:
             raise CommandError(f"{name} changes something, and this connection may only look")

@@ -21,7 +21,7 @@ from dissectors.api_keys import ApiKey
 from dissectors.apis import NAMES, api_name
 from dissectors.error_codes import BY_CODE
 from dissectors.sides import Side
-from kproxy.addresses import Address, address_text
+from kproxy.addresses import LOOPBACK, Address, address_text
 
 if TYPE_CHECKING:
     from threading import Thread
@@ -35,7 +35,6 @@ OTHER = "other"
 UNKNOWN = "unknown"
 DEFAULT_TOPICS = 100
 DEFAULT_CLIENTS = 100
-LOOPBACK = "127.0.0.1"
 _LONGEST_LABEL = 249  # the longest topic name (Topic.java)
 _SECOND = 1e9
 

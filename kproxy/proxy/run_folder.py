@@ -4,6 +4,7 @@ Each run has a folder ``$XDG_STATE_HOME/kproxy/proxy/<start time>-<listen port>`
 
 * ``run.json`` identifies the process and the capture; it is replaced as a whole, never written in place;
 * ``control.sock`` is the control socket (:mod:`kproxy.proxy.control`);
+* ``control.token`` is the token of ``--control-http``, unless ``--control-token`` puts it elsewhere;
 * ``capture/`` holds the recording, unless ``-w`` puts it elsewhere.
 
 A run is alive while its process is: a process with that ID and with the start time in ``run.json``, because IDs are
@@ -27,6 +28,7 @@ from kproxy.user_folders import user_folder
 
 _INFO = "run.json"
 _SOCKET = "control.sock"
+_TOKEN_FILE = "control.token"  # noqa: S105  # a file name
 _CAPTURE = "capture"
 _PROC = Path("/proc")  # Linux
 _GRACE = 60.0  # seconds for which a folder may lack run.json while it is being created
@@ -38,6 +40,7 @@ class Run(msgspec.Struct, frozen=True):
 
     :ivar path: its folder
     :ivar pid: ID of the process that forwards
+    :ivar front: ID of the process that the user started
     :ivar listen: the first address that clients connect to, ``127.0.0.1:9092``
     :ivar started: seconds since the epoch
     :ivar capture: the file, folder or pattern of the recording; empty if nothing is recorded
@@ -45,6 +48,7 @@ class Run(msgspec.Struct, frozen=True):
 
     path: Path
     pid: int
+    front: int
     listen: str
     started: float
     capture: str
@@ -69,6 +73,7 @@ class _Info(msgspec.Struct, frozen=True):
 
     pid: int
     process: str
+    front: int
     listen: str
     started: float
     capture: str
@@ -113,6 +118,10 @@ class RunFolder:
         return self.path / _SOCKET
 
     @property
+    def control_token(self) -> Path:
+        return self.path / _TOKEN_FILE
+
+    @property
     def capture(self) -> Path:
         """The path of the recording, unless it is written elsewhere. The folder is not created here."""
         return self.path / _CAPTURE
@@ -133,10 +142,11 @@ class RunFolder:
         process = _identity(pid)
         if process is None:
             raise ProcessLookupError(f"there is no process {pid}")
+        known = _read(self.path)
+        front = os.getpid() if known is None else known.front
         if started is None:
-            known = _read(self.path)
             started = time.time() if known is None else known.started
-        info = _Info(pid, process, listen, started, capture)
+        info = _Info(pid, process, front, listen, started, capture)
         write_private(self.path / _INFO, msgspec.json.format(msgspec.json.encode(info), indent=2))
 
     def remove(self) -> None:
@@ -158,7 +168,9 @@ def running(base: Path | None = None) -> list[Run]:
 def find(name: str, base: Path | None = None) -> list[Run]:
     """Return the running proxies that `name` matches: the start of a folder name, a process ID or a port."""
     return [
-        run for run in running(base) if name in (str(run.pid), str(run.port)) or run.name.startswith(name)
+        run
+        for run in running(base)
+        if name in (str(run.pid), str(run.front), str(run.port)) or run.name.startswith(name)
     ]
 
 
@@ -194,10 +206,10 @@ def _runs(base: Path | None) -> Iterator[tuple[Run, bool]]:
     for path in folders:
         info = _read(path)
         if info is not None:
-            run = Run(path, info.pid, info.listen, info.started, info.capture)
+            run = Run(path, info.pid, info.front, info.listen, info.started, info.capture)
             yield run, info.process == _identity(info.pid)
         elif _age(path) > _GRACE:
-            yield Run(path, 0, "", 0.0, ""), False
+            yield Run(path, 0, 0, "", 0.0, ""), False
 
 
 def _read(path: Path) -> _Info | None:
@@ -215,7 +227,7 @@ def _age(path: Path) -> float:
 
 
 def _remove_bare(path: Path) -> None:
-    for name in (_SOCKET, _INFO, f".{_INFO}"):
+    for name in (_SOCKET, _TOKEN_FILE, _INFO, f".{_INFO}"):
         with suppress(OSError):
             (path / name).unlink()
     with suppress(OSError):  # it contains unknown files

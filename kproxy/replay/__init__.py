@@ -1,4 +1,5 @@
-"""Replay: the requests of a capture sent again, to a live cluster, and its responses compared with the recorded ones.
+"""Replay: the requests of a capture sent again, to a live cluster, and its responses compared with the recorded ones;
+or its responses served to clients.
 
     permission           which APIs only read, and which are sent only if allowed by name
     request_encoding     requests in the versions that the live brokers offer
@@ -12,7 +13,11 @@
     response_comparison  two responses compared, without values that always differ
     results              outcomes, added up
     cluster_queries      kproxy's own requests to the live cluster
-    run                  sending, with asyncio; apart from the last two, no module does input or output
+    run                  sending, with asyncio
+    recorded_answers     recorded responses by the content of requests
+    server               a server that answers with them, with asyncio
+
+Apart from ``cluster_queries``, ``run`` and ``server``, no module does input or output.
 
 SASL is never replayed: it contains secrets. kproxy authenticates itself, as ``--command-config`` says.
 """

@@ -76,8 +76,8 @@ def compared(
     first, second = recorded.message(response=True), new.message(response=True)
     if first is None or second is None or recorded.value is None or new.value is None:
         return ResponseComparison(_undecoded(recorded, new), frozenset())
-    before = _comparable(first.struct, second.struct, recorded.value, recorded_names)
-    after = _comparable(second.struct, first.struct, new.value, new_names)
+    before = comparable(first.struct, second.struct, recorded.value, recorded_names)
+    after = comparable(second.struct, first.struct, new.value, new_names)
     found, expected = [], set()
     for each in differences(before, after, [name for name in NAMES if name not in differing]):
         name = each.field.rpartition(".")[2]
@@ -98,11 +98,13 @@ def _undecoded(recorded: Body, new: Body) -> list[Difference]:
     return list(differences(before, after))
 
 
-def _comparable(
+def comparable(
     struct: wire.Struct, other: wire.Struct, value: Mapping[str, Any], names: Names, *, secret: bool = False
 ) -> dict[str, Any]:
     """Return a struct in comparable form, with only those fields that another version has too.
 
+    :param other: the struct in that version
+    :param names: returns the name of a topic ID
     :param secret: whether it belongs to a secret configuration
     """
     secret = secret or (SENSITIVITY in value and secret_config(value))
@@ -140,8 +142,8 @@ def _leaf_or_inner(
     one, two = wire.struct_inside(member.con), wire.struct_inside(other.con)
     if one is not None and two is not None and one[1] == two[1]:
         if one[1]:
-            return [_comparable(one[0], two[0], each, names, secret=secret) for each in value]
-        return _comparable(one[0], two[0], value, names, secret=secret)
+            return [comparable(one[0], two[0], each, names, secret=secret) for each in value]
+        return comparable(one[0], two[0], value, names, secret=secret)
     if isinstance(member.con, wire.Array) and isinstance(other.con, wire.Array):
         return list(value)
     if isinstance(member.con, wire.Records):

@@ -264,7 +264,7 @@ def connection_table(rows: list[ConnectionRow], names: Names, zone: tzinfo | Non
             (Column("received", right=True, rank=6), lambda row: words.size(row.response_bytes)),
             (
                 Column("RTT ms", right=True, rank=4),
-                lambda row: "-" if row.handshake is None else milliseconds(row.handshake),
+                lambda row: "-" if row.round_trip is None else milliseconds(row.round_trip),
             ),
             (Column("ended", least=15), lambda row: ended(row)),
             (Column("trouble", least=12, rank=2), lambda row: "" if story else words.listed(troubles(row))),

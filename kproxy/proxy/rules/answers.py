@@ -39,11 +39,12 @@ _OF_THE_SESSION = frozenset({
 _SESSIONS = frozenset({ApiKey.FETCH, ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE})
 
 
-def error_response(frame: bytes, code: int) -> bytes | None:
+def error_response(frame: bytes, code: int, message: str = MESSAGE) -> bytes | None:
     """Return the response, with its size field, that reports a request as failed; None if it expects no response.
 
     :param frame: the request with its size field
     :param code: the error
+    :param message: the error message, where the response has one
     :raises AnswerError: if API or version are not known, the request cannot be read, or the response has no place for
         an error
     """
@@ -53,16 +54,18 @@ def error_response(frame: bytes, code: int) -> bytes | None:
     if known.key == ApiKey.API_VERSIONS and code == ErrorCode.UNSUPPORTED_VERSION:
         return unsupported_api_versions(header["correlation_id"], header["request_api_version"])
     layout = known.response[version]
-    body = layout.build(error_body(known, version, request, code))
+    body = layout.build(error_body(known, version, request, code, message))
     return response_frame(layout, header["correlation_id"], body)
 
 
-def error_body(known: Api, version: int, request: Mapping[str, Any], code: int) -> dict[str, Any]:
+def error_body(
+    known: Api, version: int, request: Mapping[str, Any], code: int, message: str = MESSAGE
+) -> dict[str, Any]:
     """Return the body of an error response.
 
     :raises NoPlaceError: if the request names nothing that can carry an error
     """
-    filler = _Filler(code)
+    filler = _Filler(code, message)
     body = filler.filled(error_places(known, version), request)
     if known.key == ApiKey.DESCRIBE_LOG_DIRS and not filler.count:
         body["results"] = [{"error_code": code}]  # before v3 the only place, without a log dir
@@ -163,8 +166,9 @@ class _Filler:
     :ivar count: number of error codes set
     """
 
-    def __init__(self, code: int) -> None:
+    def __init__(self, code: int, message: str = MESSAGE) -> None:
         self._code = code
+        self._message = message
         self.count = 0
 
     def filled(self, place: ErrorPlace, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -192,7 +196,7 @@ class _Filler:
     def _set_codes(self, place: ErrorPlace, value: dict[str, Any]) -> None:
         self.count += len(place.codes)
         value.update(dict.fromkeys(place.codes, self._code))
-        value.update(dict.fromkeys(place.messages, MESSAGE))
+        value.update(dict.fromkeys(place.messages, self._message))
 
 
 def _distinct(elements: list[dict[str, Any]]) -> list[dict[str, Any]]:

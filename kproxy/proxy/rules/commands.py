@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from captures.interventions import Change
 from dissectors.sides import Side
-from kproxy.proxy.control import MOST_LINE, Command, CommandError, command
+from kproxy.proxy.control import MOST_LINE, Command, CommandError, by_name
 
 if TYPE_CHECKING:
     from kproxy.proxy.rules.inspection import Inspection
@@ -20,7 +20,16 @@ _MOST_SHOWN = MOST_LINE // 4 * 3 - 4096
 def commands(inspection: Inspection) -> dict[str, Command]:
     """Return the commands that change nothing, by name."""
 
+    def rules() -> dict[str, Any]:
+        """Return the fault rules, and how often each was applied."""
+        return {"rules": inspection.rules.to_json()}
+
+    def holds() -> dict[str, Any]:
+        """Return the held messages."""
+        return inspection.holds.to_json()
+
     def held(number: int) -> dict[str, Any]:
+        """Return a held message with its bytes in base64."""
         frame = inspection.holds.frame(number)
         asked = frame.request
         size = len(frame.data) + (0 if asked is None else len(asked.data))
@@ -35,11 +44,7 @@ def commands(inspection: Inspection) -> dict[str, Command]:
             "response_to": None if asked is None else b64encode(asked.data).decode(),
         }
 
-    return {
-        "rules": lambda _: {"rules": inspection.rules.to_json()},
-        "holds": lambda _: inspection.holds.to_json(),
-        "held": command(held),
-    }
+    return by_name(rules, holds, held)
 
 
 def changing_commands(inspection: Inspection) -> dict[str, Command]:
@@ -47,27 +52,32 @@ def changing_commands(inspection: Inspection) -> dict[str, Command]:
     rules, holds = inspection.rules, inspection.holds
 
     def add_rule(rule: str, *, force: bool = False) -> dict[str, Any]:
+        """Add a fault rule; `force` if it matches everything."""
         return {"number": rules.add(rule, force=force)}
 
     def remove_rule(number: int | str) -> dict[str, Any]:
+        """Remove a fault rule by its number or name, or all of them."""
         if number == "all":
             return {"removed": rules.clear()}
         rules.remove(number)
         return {"removed": 1}
 
     def set_hold(filter: str | None, side: Side | None = None) -> dict[str, Any]:  # noqa: A002
+        """Hold messages that match a filter; hold nothing more if it is null."""
         if filter is None:
             holds.clear_filter(side)
             return {"side": side}
         return {"side": holds.set_filter(filter if side is None else f"{side}: {filter}")}
 
     def release(number: int | Literal["all"]) -> dict[str, Any]:
+        """Release a held message, or all of them."""
         if number == "all":
             return {"released": holds.release_all()}
         holds.release(number)
         return {"released": 1}
 
     def kill(number: int) -> dict[str, Any]:
+        """Close the connection of a held message."""
         holds.kill(number)
         return {"killed": 1}
 
@@ -77,14 +87,14 @@ def changing_commands(inspection: Inspection) -> dict[str, Command]:
         body: dict[str, Any] | None = None,
         frame: str | None = None,
     ) -> dict[str, Any]:
+        """Change a held message and release it: values by field path, the whole body, or the frame in base64."""
         if sum(one is not None for one in (changes, body, frame)) != 1:
             raise CommandError("give one of changes, body and frame")
         data = None if frame is None else _bytes(frame)
         changed = holds.edit(number, changes=changes, body=body, data=data)
         return {"changed": [_change(change) for change in changed]}
 
-    made = (add_rule, remove_rule, set_hold, release, kill, edit)
-    return {each.__name__: command(each) for each in made}
+    return by_name(add_rule, remove_rule, set_hold, release, kill, edit)
 
 
 def _bytes(text: str) -> bytes:

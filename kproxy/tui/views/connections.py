@@ -129,7 +129,7 @@ class Connections(TableView[ConnectionsFold]):
             sized(row.response_bytes),
             sized(sum(row.retransmitted), Role.WARNING),
             counted(sum(row.zero_windows), Role.WARNING),
-            "" if row.handshake is None else Cell(milliseconds(row.handshake), value=row.handshake),
+            "" if row.round_trip is None else Cell(milliseconds(row.round_trip), value=row.round_trip),
             moment(row.first, self.session.zone),
             Cell(span(row.last - row.first), value=row.last - row.first),
             Cell(ended(row), Role.ERROR if row.ended.startswith("reset") else Role.PLAIN),

@@ -10,6 +10,8 @@ from captures.analysis.connection_stats import ConnectionRow, ConnectionStats
 from captures.exchanges import Capture, ExchangeReader, open_capture
 from captures.json_objects import to_json
 from captures.packets import ACK, FIN, RST
+from tests.captures.exchanges.proxied import SAMPLE
+from tests.captures.exchanges.proxied import Recording as ProxiedRecording
 from tests.captures.exchanges.talk import capture_of
 from tests.captures.packets.kit import MS, Conversation
 from tests.dissectors.conversation import streams
@@ -147,3 +149,14 @@ def test_what_is_not_kafka_says_so(recorded_garbage: Path) -> None:
     foreign = [row for row in rows_of(capture) if row.foreign]
     assert len(foreign) == len(capture.foreign) > 0
     assert all(row.troubled for row in foreign)
+
+
+def test_a_proxied_connection_has_the_round_trip_of_the_kernel_and_no_handshake(tmp_path: Path) -> None:
+    recording = ProxiedRecording()
+    for packet in recording.made.records:  # a proxy records its handshake at one moment
+        packet.time = recording.made.records[0].time
+    recording.note(1, SAMPLE)
+    capture = open_capture([str(recording.write(tmp_path / "proxied.pcapng"))])
+    capture.read()
+    row = ConnectionStats(capture).row(0)
+    assert (row.whole, row.handshake, row.round_trip) == (True, None, SAMPLE.rtt_us * 1_000)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from captures.analysis.round_trips import RoundTrips
 from captures.exchanges import Capture, open_capture
@@ -79,13 +78,13 @@ def test_what_was_sent_twice_tells_nothing(tmp_path: Path) -> None:
     assert trips.of(0) == 9 * MS
 
 
-def test_what_the_kernel_told_a_proxy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_the_kernel_told_a_proxy(tmp_path: Path) -> None:
     conversation = Conversation()
     exchanges(conversation, 9)
     capture = read(tmp_path, conversation)
     told = [("client", 9), ("broker", 700), ("broker", 0), ("broker", 300), ("broker", 500)]
     samples = [Sample(1, 0, TcpSample(side=side, rtt_us=rtt)) for side, rtt in told]  # type: ignore[arg-type]
-    monkeypatch.setattr(capture.samples, "of", lambda _: samples)
+    capture.samples.restore(samples)
     trips = RoundTrips(capture)
     trips.look_at_acknowledgments(np.array([0]).tolist())
     assert trips.of(0) == 500_000

@@ -361,6 +361,38 @@ def test_in_the_background_metrics_and_the_flight_recorder_go_on(broker: FakeBro
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("options", [["-q"], [], ["-q", "--no-capture"], ["--detach"]])
+def test_control_commands_over_http(broker: FakeBroker, options: list[str]) -> None:
+    started = Proxy(
+        "--listen", "127.0.0.1:0", "-b", f"127.0.0.1:{broker.port}", "--control-http", "0", *options
+    )
+    url, token = started.notice(r"control is at (http\S+)/openapi.json, its token in (\S+)").groups()
+
+    def call(path: str, body: bytes | None = None) -> Any:
+        bearer = {"Authorization": f"Bearer {Path(token).read_text().strip()}"}
+        request = urllib.request.Request(f"{url}/{path}", body, bearer)
+        with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
+            return json.loads(answer.read())
+
+    try:
+        ask(started.port, request_frame(HEARTBEAT, 0, LIVING, 1))
+        (run,) = running()
+        assert call("health") == {"forwarding": True}
+        assert call("status")["pid"] == run.pid
+        paths = call("openapi.json")["paths"]
+        assert {"/connections", "/held", "/add_rule", "/drain"} <= paths.keys()
+        assert all(operation["summary"] for path in paths.values() for operation in path.values())
+        rule = json.dumps({"rule": "api == Heartbeat => delay 1ms"}).encode()
+        assert call("add_rule", rule) == {"number": 1}
+        assert call("drain", b"") == {"connections": 0}
+        assert started.wait() == 0
+    finally:
+        for left in running():
+            os.kill(left.pid, signal.SIGTERM)
+    wait_for(lambda: not run.path.exists())
+
+
+@pytest.mark.slow
 def test_a_folder_that_cannot_keep_anything_ends_the_start(broker: FakeBroker, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     keep = ["--keep", "error", "--keep-dir", str(tmp_path / "file" / "kept")]

@@ -19,7 +19,7 @@ import pytest
 import uvloop
 
 from kproxy.proxy import control
-from kproxy.proxy.control import ClosedError, CommandError, ControlClient, command
+from kproxy.proxy.control import ClosedError, CommandError, ControlClient, by_name
 from tests.kproxy.proxy.fake_plane import FakePlane, serving
 
 
@@ -81,7 +81,7 @@ def test_mistakes_of_the_user_are_distinguished_from_bugs(
         raise raised
 
     with pytest.raises(expected, match=str(raised)):
-        command(fail)({})
+        by_name(fail)["fail"]({})
 
 
 def test_only_a_controller_changes_something(plane: Plane) -> None:

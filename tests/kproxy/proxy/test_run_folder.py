@@ -48,7 +48,8 @@ def test_a_run_is_found_while_its_process_lives(tmp_path: Path, sleeper: subproc
     assert (run.path, run.pid, run.listen, run.port) == (folder.path, sleeper.pid, "127.0.0.1:9092", 9092)
     assert (run.started, run.capture) == (STARTED, "/var/tmp/kafka.pcapng")
     assert run.control_socket == folder.control_socket == folder.path / "control.sock"
-    for name in ("9092", str(sleeper.pid), run.name, "2026-11"):
+    assert run.front == os.getpid()
+    for name in ("9092", str(sleeper.pid), str(os.getpid()), run.name, "2026-11"):
         assert find(name, tmp_path) == [run]
     assert find("9093", tmp_path) == []
     sleeper.send_signal(signal.SIGKILL)

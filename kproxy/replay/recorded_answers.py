@@ -1,0 +1,326 @@
+"""Recorded responses, found by the content of requests: what :mod:`.server` answers with.
+
+The n-th request with some content gets the response to the n-th recorded one, and later requests the last. Content is
+compared with topics by name and lists in any order. If no recorded request is the same, fields are left out that differ
+between runs of one client (:data:`_CHOSEN`), and then what depends on timing (:data:`_TIMED`); finally groups and
+transactions may have other names. The client finds its own identifiers in the response.
+
+How a client spreads records over batches, and partitions over requests, depends on timing. So Produce is answered
+record by record, and Fetch partition by partition. A Fetch never gets a session (KIP-227), so that each names all
+partitions. Metadata of topics that were not requested together is composed of the last recorded ones.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from functools import cache
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import msgspec
+
+from captures.exchanges import Exchange, ExchangeReader
+from captures.meaning import places
+from captures.meaning.payload import headers
+from captures.meaning.places import TopicPartition, rows_by_place
+from dissectors import wire
+from dissectors.api_keys import ApiKey
+from dissectors.apis import api
+from dissectors.budget import message_budget
+from dissectors.error_codes import ErrorCode
+from dissectors.frames import Body
+from dissectors.headers import SIZE_BYTES, framed, response_frame
+from dissectors.message_version import MessageVersion
+from dissectors.records import record_set
+from dissectors.visitor import Holders, replaced
+from kproxy.proxy.rules.answers import rebuilt
+from kproxy.replay.fetch_sessions import FetchSessions
+from kproxy.replay.response_comparison import EXPECTED_TO_DIFFER, comparable
+
+T = TypeVar("T")
+
+_CHOSEN = frozenset({"member_id", "client_software_name", "client_software_version", "reason", "timeout_ms"})
+"""Request fields that a client may fill differently in each run."""
+_TIMED = frozenset(EXPECTED_TO_DIFFER) | {
+    *("generation_id_or_member_epoch", "share_session_epoch"),
+    *("committed_offset", "committed_metadata", "metadata", "assignment"),
+}
+"""Request fields whose values depend on the broker's earlier responses and on timing."""
+_NAMED = ("groupId", "transactionalId")
+_COORDINATOR_KEYS = ("key", "coordinator_keys")
+
+
+class _PartitionFields(NamedTuple):
+    """Where a request and its response have topics and partitions."""
+
+    requested_topics: str
+    requested_partitions: str
+    topics: str
+    partitions: str
+
+
+_FIELDS = {
+    ApiKey.FETCH: _PartitionFields("topics", "partitions", "responses", "partitions"),
+    ApiKey.PRODUCE: _PartitionFields("topic_data", "partition_data", "responses", "partition_responses"),
+}
+
+
+class _Sequences(Generic[T]):
+    """Sequences of recorded values by key. The last value of each is repeated."""
+
+    def __init__(self) -> None:
+        self._values: dict[Hashable, list[T]] = defaultdict(list)
+        self._used: dict[Hashable, int] = defaultdict(int)
+
+    def add(self, key: Hashable, value: T) -> None:
+        self._values[key].append(value)
+
+    def next(self, key: Hashable) -> T | None:
+        """Return the next value of a key, None if it has none."""
+        values = self._values.get(key)
+        if values is None:
+            return None
+        used = self._used[key]
+        self._used[key] = used + 1
+        return values[min(used, len(values) - 1)]
+
+
+class RecordedAnswers:
+    """The responses of a capture.
+
+    :param reader: reads the capture without annotations
+    :param nodes: from :func:`~kproxy.replay.plan.recorded_nodes`
+    """
+
+    def __init__(self, reader: ExchangeReader, nodes: Mapping[str, int]) -> None:
+        self._reader = reader
+        self._names = reader.knowledge.topic_name
+        self._nodes = nodes
+        self._sessions = FetchSessions()
+        self._exchanges: _Sequences[int] = _Sequences()
+        self._metadata: dict[int, dict[str, Any]] = {}
+        self._topics: dict[tuple[int, str], dict[str, Any]] = {}
+        self._fetches: _Sequences[int] = _Sequences()
+        self._batches: dict[TopicPartition, list[tuple[int, int, int]]] = defaultdict(list)
+        self._ends: dict[TopicPartition, dict[str, Any]] = {}
+        self._records: _Sequences[dict[str, Any]] = _Sequences()
+
+    def add(self, index: int, exchange: Exchange) -> None:
+        """Add an exchange, unless a part of it is missing or kproxy made its response.
+
+        :param index: for :meth:`~captures.exchanges.ExchangeReader.exchange`
+        """
+        request, response = exchange.request, exchange.response
+        if request is None or response is None or exchange.problems:
+            return
+        if request.value is None or response.value is None or exchange.interventions.has_injected_errors:
+            return
+        if request.key == ApiKey.FETCH:
+            self._add_fetch(index, request, response.value)
+        elif request.key == ApiKey.PRODUCE:
+            self._add_produce(request.value, response.value)
+        else:
+            addresses = (exchange.broker, *exchange.broker_names)
+            node = next((self._nodes[each] for each in addresses if each in self._nodes), None)
+            for content in self._contents(request):
+                for key in {(node, content), (None, content)}:
+                    self._exchanges.add(key, index)
+            if request.key == ApiKey.METADATA:
+                self._metadata[request.asked] = response.value
+                for topic in response.value["topics"]:
+                    self._topics[request.asked, self._topic(topic)] = topic
+
+    def response(self, request: Body, node: int | None = None) -> bytes | None:
+        """Return the recorded response to a request, with its size field and the request's correlation ID.
+
+        :param node: node ID of the broker that the client sent it to, None if it may be any
+        :returns: None if the request was not recorded
+        """
+        if request.value is None or request.problems or request.version != request.asked:
+            return None
+        if request.key == ApiKey.FETCH:
+            return self._by_partition(request, self._fetched)
+        if request.key == ApiKey.PRODUCE:
+            return self._by_partition(request, self._produced)
+        for content in self._contents(request):
+            for key in ((node, content), (None, content)):
+                index = self._exchanges.next(key)
+                if index is not None:
+                    return self._adapted(self._reader.exchange(index), request)
+        return self._composed_metadata(request) if request.key == ApiKey.METADATA else None
+
+    # ------------------------------------------------------------ by content
+    def _contents(self, request: Body) -> Iterable[bytes]:
+        """Return the content of a request, then with fields left out, the best match first."""
+        layout = request.message(response=False)
+        assert layout is not None
+        assert request.value is not None
+        value = comparable(layout.struct, layout.struct, request.value, self._names)
+        named = _identifier_fields(layout)
+        levels = (frozenset[str](), _CHOSEN, _CHOSEN | _TIMED, _CHOSEN | named, _CHOSEN | _TIMED | named)
+        contents = ((request.key, request.asked, _reduced(value, left_out)) for left_out in levels)
+        return dict.fromkeys(map(msgspec.msgpack.encode, contents))
+
+    def _adapted(self, recorded: Exchange, request: Body) -> bytes:
+        """Return a recorded response with the correlation ID and identifiers of another request."""
+        response = recorded.response
+        assert response is not None
+        assert recorded.request is not None
+        identifiers = zip(_identifiers(recorded.request), _identifiers(request), strict=False)
+        changed = {old: new for old, new in identifiers if old != new}
+        frame = framed(response.raw)
+        if changed:
+            own = _with_identifiers(response, lambda value: _translated(value, changed), response=True)
+            frame = rebuilt(frame, response, own, response=True)
+        correlation_id: int = request.header["correlation_id"]
+        return b"".join(
+            (frame[:SIZE_BYTES], correlation_id.to_bytes(4, signed=True), frame[SIZE_BYTES + 4 :])
+        )
+
+    def _composed_metadata(self, request: Body) -> bytes | None:
+        """Return a response with the last recorded state of each topic; None if one was not recorded."""
+        assert request.value is not None
+        names = map(self._topic, request.value["topics"] or ())
+        topics = [self._topics.get((request.asked, name)) for name in names]
+        if not topics or None in topics:
+            return None
+        return _built(request, {**self._metadata[request.asked], "topics": topics})
+
+    def _topic(self, struct: Mapping[str, Any]) -> str:
+        return places.topic(struct, self._names)
+
+    # ------------------------------------------------------------ by partition
+    def _by_partition(
+        self, request: Body, answer: Callable[[TopicPartition, Mapping[str, Any]], Mapping[str, Any] | None]
+    ) -> bytes | None:
+        """Return a response made of the answers for each partition; None if one was not recorded."""
+        fields = _FIELDS[ApiKey(request.key)]
+        assert request.value is not None
+        topics = []
+        for topic in request.value[fields.requested_topics]:
+            rows = [
+                answer(*each) for each in self._partitions({"topics": [topic]}, fields.requested_partitions)
+            ]
+            if None in rows:
+                return None
+            topics.append({**topic, fields.partitions: rows})
+        return _built(request, {fields.topics: topics})
+
+    def _partitions(
+        self, body: Mapping[str, Any], partitions: str, topics: str = "topics"
+    ) -> Iterator[tuple[TopicPartition, Mapping[str, Any]]]:
+        return rows_by_place(body, topics, self._names, partitions)
+
+    def _add_fetch(self, index: int, request: Body, response: Mapping[str, Any]) -> None:
+        fields = _FIELDS[ApiKey.FETCH]
+        assert request.value is not None
+        whole, session = self._sessions.request(request.asked, request.value)
+        self._sessions.recorded(session, response)
+        offsets = {
+            place: row["fetch_offset"]
+            for place, row in self._partitions(whole, fields.requested_partitions, fields.requested_topics)
+        }
+        for place, row in self._partitions(response, fields.partitions, fields.topics):
+            if place in offsets:
+                self._fetches.add((place, offsets[place]), index)
+                self._ends[place] = {**row, "records": b"", "error_code": int(ErrorCode.NONE)}
+                self._batches[place] += [
+                    (batch.base_offset, batch.last_offset, index) for batch in headers(row["records"] or b"")
+                ]
+
+    def _fetched(self, place: TopicPartition, requested: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """Return the answer for a partition: recorded at this offset, with a batch of it, or that there is no more."""
+        offset = requested["fetch_offset"]
+        index = self._fetches.next((place, offset))
+        if index is None:
+            batches = self._batches.get(place, ())
+            index = next((index for first, last, index in batches if first <= offset <= last), None)
+        if index is None:
+            end = self._ends.get(place)
+            return end if end is not None and offset == end["high_watermark"] else None
+        fields = _FIELDS[ApiKey.FETCH]
+        recorded = self._partitions(
+            self._reader.exchange(index).response_body, fields.partitions, fields.topics
+        )
+        return next(row for found, row in recorded if found == place)
+
+    def _add_produce(self, request: Mapping[str, Any], response: Mapping[str, Any]) -> None:
+        fields = _FIELDS[ApiKey.PRODUCE]
+        answered = dict(self._partitions(response, fields.partitions, fields.topics))
+        for place, row in self._partitions(request, fields.requested_partitions, fields.requested_topics):
+            if place not in answered:
+                continue
+            for number, record in enumerate(_record_contents(row["records"])):
+                offset = answered[place]["base_offset"]
+                own = {"base_offset": offset + number} if offset >= 0 else {}
+                self._records.add((place, record), {**answered[place], **own})
+
+    def _produced(self, place: TopicPartition, requested: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """Return the answer for a partition: that of its first record, if all of them were recorded."""
+        answers = [self._records.next((place, record)) for record in _record_contents(requested["records"])]
+        return answers[0] if answers and None not in answers else None
+
+
+def _built(request: Body, value: Mapping[str, Any]) -> bytes:
+    """Return the response to a request, with its size field."""
+    known = api(request.key)
+    assert known is not None
+    layout = known.response[request.asked]
+    return response_frame(layout, request.header["correlation_id"], layout.build(value))
+
+
+@cache
+def _identifier_fields(layout: MessageVersion) -> frozenset[str]:
+    """Return the names of fields that name groups or transactions."""
+    coordinator = _COORDINATOR_KEYS if layout.message.key == ApiKey.FIND_COORDINATOR else ()
+    return frozenset(
+        member.name
+        for _, struct in wire.structs_of(layout.struct)
+        for member in struct.all_members
+        if member.field.type.entity in _NAMED or member.name in coordinator
+    )
+
+
+def _identifiers(request: Body) -> list[str]:
+    """Return the names of groups and transactions, and the member IDs, in a request, in order."""
+    found: list[str] = []
+
+    def collect(value: Any) -> None:
+        found.extend(value if isinstance(value, list) else [value])
+
+    _with_identifiers(request, collect, response=False)
+    return found
+
+
+def _with_identifiers(body: Body, replace: Callable[[Any], Any], *, response: bool) -> dict[str, Any]:
+    """Return a decoded body with the values of the fields with identifiers replaced."""
+    layout = body.message(response=response)
+    assert layout is not None
+    assert body.value is not None
+    fields = _identifier_fields(layout) | {"member_id"}
+
+    def own(member: wire.Member, value: Any, _holders: Holders) -> Any:
+        return replace(value) if member.name in fields else value
+
+    return replaced(layout.struct, body.value, own)
+
+
+def _translated(value: Any, names: Mapping[str, str]) -> Any:
+    return [names.get(each, each) for each in value] if isinstance(value, list) else names.get(value, value)
+
+
+def _reduced(value: Any, left_out: frozenset[str]) -> Any:
+    """Return a value without some fields, and with its lists in one order."""
+    if isinstance(value, dict):
+        return {name: _reduced(each, left_out) for name, each in value.items() if name not in left_out}
+    if isinstance(value, list | tuple):
+        return sorted((_reduced(each, left_out) for each in value), key=msgspec.msgpack.encode)
+    return value
+
+
+def _record_contents(data: bytes | None) -> Iterator[bytes]:
+    """Yield keys, values and headers of records, encoded."""
+    budget = message_budget()
+    for batch in record_set(data or b"").batches:
+        for record in batch.read(budget).records:
+            yield msgspec.msgpack.encode((record.key, record.value, record.headers))
