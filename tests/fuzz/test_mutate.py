@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import cache
 from random import Random
 
 import pytest
@@ -12,7 +13,11 @@ from fuzz.mutate import EXTREMES, havoc
 from fuzz.target import Input, load
 from fuzz.targets import exchanges, framing, packets
 
-SEEDS = [data for _, data in load("analyses").seeds()]
+
+@cache
+def seeds() -> list[bytes]:
+    """Return the inputs that are changed; they take a quarter of a second."""
+    return [data for _, data in load("analyses").seeds()]
 
 
 def test_bytes_are_changed_within_bounds_and_the_same_again() -> None:
@@ -69,14 +74,14 @@ def said(data: bytes) -> list[exchanges.Said]:
 
 
 def test_exchanges_are_written_as_they_are_read() -> None:
-    for data in SEEDS:
+    for data in seeds():
         assert data[:1] + b"".join(each.encoded() for each in said(data)) == data
 
 
 def test_a_capture_has_the_exchanges_of_its_inputs() -> None:
     from fuzz.targets.commands import brief
 
-    parties = [said(SEEDS[0]), said(SEEDS[3])]
+    parties = [said(seeds()[0]), said(seeds()[3])]
     found = packets.on_disk(exchanges.capture_of(parties), brief)
     assert Counter((key, version) for key, version, *_ in found) == Counter(
         (each.key, each.version) for party in parties for each in party
@@ -88,7 +93,7 @@ def test_exchanges_are_changed_as_their_declarations_say() -> None:
     rng, decoded, count = Random(1), 0, 0
     versions, keys, bodies = set[int](), set[int](), b""
     for _ in range(300):
-        for each in said(exchanges.mutate(rng.choice(SEEDS), rng.choice(SEEDS), rng, 10)):
+        for each in said(exchanges.mutate(rng.choice(seeds()), rng.choice(seeds()), rng, 10)):
             versions.add(each.version)
             keys.add(each.key)
             bodies += each.request + each.response

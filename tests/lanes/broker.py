@@ -90,11 +90,20 @@ def tools_of(version: str) -> str:
     return _TOOLS.get(version, version)
 
 
-def java(main: str, *arguments: str | Path, version: str = KAFKA, jvm: Sequence[str] = ()) -> Command:
-    """Return the command that runs a class of Kafka's."""
+def java(
+    main: str,
+    *arguments: str | Path,
+    version: str = KAFKA,
+    jvm: Sequence[str] = (),
+    classes: Path | None = None,
+) -> Command:
+    """Return the command that runs a class of Kafka's, or of another folder with classes that use Kafka's."""
     if main.startswith("org.apache.kafka.tools."):
         version = tools_of(version)
-    return ["java", "-Xmx150m", *JVM, _QUIET, *jvm, "-cp", kafka_class_path(version), main, *arguments]
+    path = kafka_class_path(version)
+    if classes is not None:
+        path = f"{classes}:{path}"
+    return ["java", "-Xmx150m", *JVM, _QUIET, *jvm, "-cp", path, main, *arguments]
 
 
 class Node:

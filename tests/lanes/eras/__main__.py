@@ -39,6 +39,7 @@ from tests.lanes.eras.clusters import CLUSTERS
 from tests.lanes.eras.official import checked
 from tests.lanes.eras.releases import HEAP, NEWEST, NODE_ID, RELEASES, RunningBroker, started
 from tests.lanes.eras.sweep import sweep
+from tests.lanes.eras.tool_jvm import ToolJvm
 from tests.lanes.eras.tools_of_the_time import Errand, Scene, errands, run, told
 from tests.lanes.jobs import JOBS, done
 from tests.lanes.kproxy_run import Kproxy
@@ -97,7 +98,8 @@ class Lane:
         """Start a broker and do everything with it."""
         release, folder = RELEASES[name], self._work / name
         with self.part(f"Kafka {release} started and stopped"), started(release, folder) as broker:
-            wait_for("metadata", lambda: _ready(broker))
+            with ToolJvm(release) as tools:
+                wait_for("metadata", lambda: _ready(broker, tools))
             direct = self._errands(Scene(broker, broker.address, "era-direct", _made(folder / "direct")))
             recording = self._through(broker, folder / "recorded", direct, None)
             if not self._short:
@@ -125,11 +127,12 @@ class Lane:
     def _errands(self, scene: Scene, only: tuple[str, ...] | None = None) -> dict[str, list[str]]:
         """Have tools and clients do what they do; return what each said."""
         said: dict[str, list[str]] = {}
-        for errand in errands(scene.broker.release):
-            if only is None or errand.tool in only:
-                lines = _said(errand, scene)
-                if errand.compared:
-                    said[f"{errand.tool} {errand.options}"] = lines
+        with ToolJvm(scene.broker.release) as tools:
+            for errand in errands(scene.broker.release):
+                if only is None or errand.tool in only:
+                    lines = _said(errand, scene, tools)
+                    if errand.compared:
+                        said[f"{errand.tool} {errand.options}"] = lines
         for program in _TODAY:
             said[program] = [_today(program, scene)]
         return said
@@ -236,23 +239,23 @@ def _made(folder: Path) -> Path:
     return folder
 
 
-def _ready(broker: RunningBroker) -> bool:
+def _ready(broker: RunningBroker, tools: ToolJvm) -> bool:
     """Whether a broker answers; one without ZooKeeper listens before it has been registered."""
     if not broker.node.running:
         raise CannotRun("the broker ended")
     if broker.version < (3, 0):
         return True
     [errand] = [each for each in errands(broker.release) if each.tool == "ClusterTool"]
-    code, _ = run(errand, Scene(broker, broker.address, "era", Path()))
+    code, _ = run(errand, Scene(broker, broker.address, "era", Path()), tools)
     return code == 0
 
 
-def _said(errand: Errand, scene: Scene) -> list[str]:
+def _said(errand: Errand, scene: Scene, tools: ToolJvm) -> list[str]:
     """Have a tool do something.
 
     :raises Wrong: if it does not do it
     """
-    code, output = run(errand, scene)
+    code, output = run(errand, scene, tools)
     if code or (errand.expected and not re.search(scene.fill(errand.expected), output)):
         raise Wrong(f"{errand.tool} {scene.fill(errand.options)} (exit code {code}) printed: {output[-800:]}")
     return told(errand, output, scene)

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from tests.lanes.broker import Node, java, number
 from tests.lanes.eras.releases import HEAP, NODE_OPTIONS, OPENED, ZooKeeper, configuration, started
+from tests.lanes.eras.tool_jvm import ToolJvm
 from tests.lanes.eras.tools_of_the_time import Scene, errands, main_of, run
 from tests.lanes.recording import recorded
 from tests.lanes.tools import CannotRun, free_ports, wait_for
@@ -236,9 +237,10 @@ def _share_groups(release: str) -> Callable[[Path], Path]:
             time.sleep(_SETTLE_S)
             with recorded(recording, port):
                 scene = Scene(broker, broker.address, "era-direct", folder)
-                for errand in errands(release):
-                    if errand.tool in tools and "retention" not in errand.options:
-                        run(errand, scene)
+                with ToolJvm(release) as jvm:
+                    for errand in errands(release):
+                        if errand.tool in tools and "retention" not in errand.options:
+                            run(errand, scene, jvm)
         return recording
 
     return play

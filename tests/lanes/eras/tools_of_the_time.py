@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import functools
 import re
-import subprocess
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.lanes.broker import java, kafka_class_path, number, tools_of
-from tests.lanes.eras.releases import NODE_ID, OPENED, RunningBroker
+from tests.lanes.broker import kafka_class_path, number, tools_of
+from tests.lanes.eras.releases import NODE_ID, RunningBroker
+from tests.lanes.eras.tool_jvm import ToolJvm
 from tests.lanes.tools import Wrong
 
 RECORDS = 20
-_TIMEOUT_S = 120
 _ALWAYS = (99,)
 
 Version = tuple[int, ...]
@@ -447,30 +446,15 @@ def errands(release: str) -> list[Errand]:
     return [errand for errand in ERRANDS if errand.since <= version < errand.until]
 
 
-def run(errand: Errand, scene: Scene) -> tuple[int, str]:
+def run(errand: Errand, scene: Scene, tools: ToolJvm) -> tuple[int, str]:
     """Run a tool; return its exit code and what it printed.
 
     :raises Wrong: if it does not end
     """
     if errand.file:
         (scene.folder / "told").write_text(scene.fill(errand.file))
-    release = tools_of(scene.broker.release)
-    main = main_of(errand.tool, release)
-    command = java(main, *scene.fill(errand.options).split(), version=release, jvm=OPENED)
-    try:
-        done = subprocess.run(
-            list(map(str, command)),
-            input=errand.stdin,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=_TIMEOUT_S,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as late:
-        said = late.stdout.decode(errors="replace") if isinstance(late.stdout, bytes) else ""
-        raise Wrong(f"{errand.tool} took longer than {_TIMEOUT_S} s: {said[-1000:]}") from None
-    return done.returncode, done.stdout
+    main = main_of(errand.tool, scene.broker.release)
+    return tools.run(main, *scene.fill(errand.options).split(), stdin=errand.stdin)
 
 
 def main_of(tool: str, release: str) -> str:
