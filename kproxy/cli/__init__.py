@@ -88,8 +88,8 @@ class _Program(Group):
             return super().make_context(info_name, args, parent, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
-        # imports keep 100,000 containers, and decoding drops millions, none of which is part of a cycle
-        gc.set_threshold(200_000, 20, 100)
+        # more than imports make; and what decoding creates and drops by the million is in no cycle
+        gc.set_threshold(100_000, 20, 100)
         gate_tracebacks()
         use_color("auto")
         with gated_errors():
