@@ -418,7 +418,7 @@ if __name__ == "__main__":
     match sys.argv[1:]:
         case ["part", part, path]:
             sys.setswitchinterval(_SWITCH_SECONDS)
-            gc.set_threshold(50_000, 20, 100)  # as the command line does
+            gc.set_threshold(100_000, 20, 100)  # as the command line does
             print(json.dumps(asyncio.run(PARTS[part](path))))
         case ["table", path]:
             _table(path)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
 import shutil
 import sys
 import traceback
@@ -28,7 +27,7 @@ import click
 _COLORS = {
     name: code for code, name in enumerate(("red", "green", "yellow", "blue", "magenta", "cyan"), start=31)
 } | {"bright_black": 90}
-_SEAL = f"\x1b[{secrets.randbits(64)}m"
+_SEAL = f"\x1b[{int.from_bytes(os.urandom(8))}m"
 _SEALED = re.compile(rf"\x1b\[([0-9]{{1,2}})m{re.escape(_SEAL)}")
 _RESET = 0
 

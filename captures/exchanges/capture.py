@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from captures.arrays import Bools, Int64s
 from captures.exchanges.bulk import Handover
-from captures.exchanges.capture_cache import CaptureCache, ReadCapture
 from captures.exchanges.checkpoints import (
     CONNECTION_COLUMNS,
     NOWHERE,
@@ -50,6 +49,9 @@ from captures.packets.spool import DEFAULT_SPOOL
 from captures.packets.tls import KeyLog
 from dissectors.headers import SIZE_BYTES
 from dissectors.sides import Side
+
+if TYPE_CHECKING:
+    from captures.exchanges.capture_cache import CaptureCache, ReadCapture
 
 _LATE = 1_000_000_000
 
@@ -440,6 +442,8 @@ class Capture:
     # ------------------------------------------------------------ the whole state, out and in
     def content(self) -> ReadCapture:
         """Return the complete state of a capture that was read to its end."""
+        from captures.exchanges.capture_cache import ReadCapture
+
         connections, book = self.connections, self.addresses
         runs, chunks = self.index.content()
         return ReadCapture(

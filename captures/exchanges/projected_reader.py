@@ -58,7 +58,7 @@ BATCH_HEADERS = "batch headers"
 
 BLOCK_ROWS = 16384
 """Most rows that are read together: the more, the more of them share parts."""
-_MOST_BYTES = 4 << 20
+_MOST_BYTES = 16 << 20
 """Most bytes of frames that are read together, unless a single exchange has more."""
 
 _VERSIONS = np.int64(1 << 16)

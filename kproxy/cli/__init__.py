@@ -88,6 +88,8 @@ class _Program(Group):
             return super().make_context(info_name, args, parent, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
+        # more than imports make; and what decoding creates and drops by the million is in no cycle
+        gc.set_threshold(100_000, 20, 100)
         gate_tracebacks()
         use_color("auto")
         with gated_errors():
@@ -122,8 +124,6 @@ def main(_: ProgramOptions) -> None:
     kproxy decodes every Kafka API in every version from 0.8 to 4.x, pairs each request with its response, and
     explains the conversation.
     """
-    # decoding creates and drops millions of containers, none of which is part of a cycle
-    gc.set_threshold(50_000, 20, 100)
 
 
 def program_context() -> click.Context:

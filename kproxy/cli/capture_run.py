@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from captures.analysis.negotiation import VersionLearner
     from captures.arrays import Bools, Int64s
     from captures.exchanges import Capture, Exchange, ExchangeReader
+    from captures.exchanges.capture_cache import CaptureCache
     from captures.exchanges.columns import ExchangeColumns
     from captures.faults import Faults
     from captures.filters import Filter
@@ -86,11 +87,7 @@ class CaptureInput:
         :raises CaptureError: if there is nothing that can be read
         """
         from captures.exchanges import open_capture
-        from captures.exchanges.capture_cache import CaptureCache
-        from captures.exchanges.parallel import WORTH_PROCESSES
         from captures.packets.spool import DEFAULT_SPOOL
-        from kproxy.doctor.packages import own_version
-        from kproxy.user_folders import user_folder
 
         given = self._given
         capture = open_capture(
@@ -101,9 +98,8 @@ class CaptureInput:
             spool=DEFAULT_SPOOL if given.spool is None else given.spool,
         )
         capture.names = self.names
-        version = own_version() if given.cache else None
-        if version is not None and (capture.source.expected or 0) >= WORTH_PROCESSES:
-            capture.cache = CaptureCache(user_folder("XDG_CACHE_HOME") / "captures", capture.source, version)
+        if given.cache:
+            capture.cache = _cache(capture.source)
         capture.jobs = _jobs(capture.source, self.files, getattr(given, "jobs", 1))
         self._opened.append(capture)
         return capture
@@ -318,6 +314,19 @@ class CaptureRun(Generic[Options]):
             markdown_lines(blocks) if self.as_markdown else text_lines(blocks, terminal_width(), prose=prose)
         )
         echo_lines(self.reading.faults.contained_items(shown, "showing what was found"))
+
+
+def _cache(source: Source) -> CaptureCache | None:
+    """Return the cache of a capture, None if kproxy is not installed or reading the capture takes little time."""
+    from captures.exchanges.capture_cache import CaptureCache
+    from captures.exchanges.parallel import WORTH_PROCESSES
+    from kproxy.doctor.packages import own_version
+    from kproxy.user_folders import user_folder
+
+    version = own_version()
+    if version is None or (source.expected or 0) < WORTH_PROCESSES:
+        return None
+    return CaptureCache(user_folder("XDG_CACHE_HOME") / "captures", source, version)
 
 
 def _jobs(source: Source, paths: Sequence[str], asked: int | None) -> int:

@@ -18,21 +18,12 @@ docs/commands.md and the manual pages are made from the same fields.
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import os
 import types
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import (
-    Annotated,
-    Any,
-    Literal,
-    TypeVar,
-    Union,
-    dataclass_transform,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import Annotated, Any, Literal, TypeVar, Union, dataclass_transform, get_args, get_origin
 
 import click
 
@@ -234,12 +225,15 @@ def argument(metavar: str | None, *, required: bool = True, **attributes: Any) -
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 def options(cls: type[T]) -> type[T]:
-    """Turn a class of declarations into a frozen dataclass. Its attribute ``title`` is the heading of its options."""
-    hints = get_type_hints(cls, include_extras=True)
+    """Turn a class of declarations into a frozen dataclass. Its attribute ``title`` is the heading of its options.
+
+    Nothing compares or prints options, and methods for that would be generated at each start.
+    """
+    hints = inspect.get_annotations(cls, eval_str=True)
     for name, declared in list(vars(cls).items()):
         if isinstance(declared, _Declaration):
             setattr(cls, name, declared.complete(name, hints[name], vars(cls).get("title", "")))
-    return dataclasses.dataclass(frozen=True, kw_only=True)(cls)
+    return dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)(cls)
 
 
 def parameters(declared: type[Any]) -> list[click.Parameter]:

@@ -24,6 +24,8 @@ def bounds(
     capture: Capture, begin: str | None, end: str | None, zone: tzinfo | None
 ) -> tuple[int | None, int | None]:
     """Return two times in ns since the epoch, parsed from text, None if not given."""
+    if not (begin or end):
+        return None, None
     from captures.filters.values import resolved
 
     first = int(capture.connections.first_time.min()) if len(capture.connections) else 0

@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from captures.analysis.exchange_groups import Counts, ExchangeGroup, exchange_groups
 from captures.exchanges import Capture, Exchange
 from captures.exchanges.columns import ExchangeColumns
 from captures.exchanges.exchange_block import ExchangeBlock
-from captures.filters import Filter
 from captures.meaning import words
 from captures.packets import CaptureError, JoinedSource
 from captures.packets.clock_offsets import ClockOffset
 from captures.packets.files import CaptureFile
 from captures.time_format import latency, span
+
+if TYPE_CHECKING:
+    from captures.filters import Filter
 
 E = TypeVar("E", bound=Exchange | ExchangeBlock)
 

@@ -74,10 +74,10 @@ def _by_id(key: int, version: int) -> bool:
 class SampledFlows:
     """The flows of which a rule sees only samples.
 
-    :param chosen: returns whether flows with a codec are sampled; other flows are not shown at all
+    :param chosen: returns whether a flow with a codec is sampled; other flows are not shown at all
     """
 
-    def __init__(self, chosen: Callable[[Codec], bool]) -> None:
+    def __init__(self, chosen: Callable[[Codec, Flow], bool]) -> None:
         self._chosen = chosen
         self._known: dict[FlowKey, Flow] = {}
 
@@ -90,7 +90,7 @@ class SampledFlows:
         if flows is None:
             return None
         found = rows.evidence_of(rows.of_api({ApiKey.PRODUCE}))
-        self._known = {key: flow for key, flow in flows.items() if self._chosen(key.codec)}
+        self._known = {key: flow for key, flow in flows.items() if self._chosen(key.codec, flow)}
         for flow in self._known.values():
             counts = flow.batches if by_batch else np.ones_like(flow.batches)
             found[flow.sampled(np.cumsum(counts), counts)] = True

@@ -18,13 +18,12 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from math import ceil
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from captures.arrays import Bools, Int64s
 from captures.exchanges.capture import Capture
-from captures.exchanges.capture_cache import CaptureCache
 from captures.exchanges.columns.arrays import NO_VALUE, GrowingArray, RaggedArray
 from captures.exchanges.columns.builders import (
     Acks,
@@ -53,6 +52,9 @@ from captures.meaning.exchange import Names
 from dissectors.apis import api
 from dissectors.session_context import SessionContext
 from dissectors.sides import SIDES
+
+if TYPE_CHECKING:
+    from captures.exchanges.capture_cache import CaptureCache
 
 __all__ = ["COLUMNS", "NO_VALUE", "Column", "ExchangeColumns", "RaggedArray", "reference"]
 

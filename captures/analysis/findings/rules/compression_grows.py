@@ -63,7 +63,9 @@ class CompressionGrows(Rule):
         super().__init__(scene)
         self._flows: dict[FlowKey, _BatchSample] = {}
         self._produces = 0
-        self._compressed = SampledFlows(lambda codec: codec != Codec.NONE)
+        self._compressed = SampledFlows(
+            lambda codec, flow: codec != Codec.NONE and flow.batches.sum() >= self.limit("batches")
+        )
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
         return self._compressed.deciding(rows, by_batch=True)

@@ -69,7 +69,9 @@ class NoCompression(Rule):
         super().__init__(scene)
         self._flows: dict[FlowKey, _Plain] = {}
         self._produces = 0
-        self._uncompressed = SampledFlows(lambda codec: codec == Codec.NONE)
+        self._uncompressed = SampledFlows(
+            lambda codec, flow: codec == Codec.NONE and flow.sizes.sum() >= self.limit("size")
+        )
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
         return self._uncompressed.deciding(rows, by_batch=False)
