@@ -177,7 +177,7 @@ def settings_of(
     """
     # interventions excuse findings of all rules, and only one share with the group histories sees them all
     noted = any(each.mark.noted for each in read.marked)
-    shares = shares_of(tables, wanted.rules, 1 if noted else processors)
+    shares = shares_of(tables, wanted.rules, 0 if noted else processors)
     return AnalysisSettings(task=task, shares=tuple(shares), limits=wanted.limits)
 
 
