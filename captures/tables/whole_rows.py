@@ -34,7 +34,7 @@ from captures.analysis.groups.calls import (
     Run,
     Sync,
 )
-from captures.analysis.groups.model import Rebalance, TopicPartition
+from captures.analysis.groups.model import GroupTimeline, Rebalance, TopicPartition
 from captures.analysis.groups.vocabulary import Kind
 from captures.analysis.incidents.history import NEEDED as BY_INCIDENTS
 from captures.analysis.incidents.history import IncidentHistories
@@ -218,14 +218,18 @@ class WholeTables:
                 return (row for calls in every for row in _group_events(calls, self._id_of_connection))
             case "rebalances":
                 timelines = self._diagnosis.groups.result()
-                rebalances = (each for timeline in timelines for each in timeline.rebalances)
-                return (_rebalance(each) | self._cluster_id(each) for each in rebalances)
+                return (
+                    _rebalance(each, timeline) | self._cluster_id(each)
+                    for timeline in timelines
+                    for each in timeline.rebalances
+                )
             case "incidents":
                 self._diagnosis.groups.result()
                 incidents = self._diagnosis.groups.incidents
                 return (_incident(each) | self._cluster_id(each) for each in incidents)
             case "client_versions":
-                return self._versions.rows()
+                rows = self._versions.rows()
+                return (row | {"cluster_id": self._clusters.id_of_broker(row["broker"])} for row in rows)
             case "connections":
                 return self._connection_rows()
             case "findings":
@@ -311,6 +315,7 @@ class WholeTables:
                     "handshake_ns": _seen(known.handshake),
                     "rtt_ns": trips.of(connection),
                     "file": self._file_of(connection),
+                    "cluster_id": self._id_of_connection(connection),
                 }
 
 
@@ -431,7 +436,7 @@ def _places(places: Iterable[TopicPartition] | None) -> list[Row] | None:
     return [{"topic": place.topic, "partition": place.partition} for place in sorted(places)]
 
 
-def _rebalance(rebalance: Rebalance) -> Row:
+def _rebalance(rebalance: Rebalance, timeline: GroupTimeline) -> Row:
     shape: Row = to_json(rebalance)
     shape |= _moment("time", rebalance.time)
     for cause, row in zip(rebalance.causes, shape["causes"], strict=True):
@@ -446,6 +451,7 @@ def _rebalance(rebalance: Rebalance) -> Row:
     for name in ("assigned", "tasks"):
         shape[name] = list(shape[name].items())
     shape["because_of"] = None if rebalance.because_of is None else rebalance.because_of.id
+    shape["coordinator"] = timeline.coordinator_at(rebalance.time)
     return shape
 
 
