@@ -5,8 +5,10 @@ one process, and by Spark with one and two workers; a session is started once, a
 that stands what one would write first, a shuffle of packets with their payload by connection, and ``tshark -T fields``
 with key, version and correlation ID.
 
-Figures are seconds by the clock; shuffled bytes are those that Spark's event log tells; memory is that of the largest
-worker process. Ratios are taken within a round.
+Figures are seconds by the clock; memory is that of the largest worker process, and of this process, the driver without
+its JVM. From Spark's event log come the shuffled bytes, the serial share (time in which less than two tasks run, over
+the time of all tasks) and the longest task of a stage beside the median of its tasks (stages of eight or more tasks).
+Ratios are taken within a round.
 """
 
 from __future__ import annotations
@@ -19,11 +21,12 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from threading import Event, Thread
-from time import monotonic
-from typing import Any
+from time import monotonic, time
+from typing import Any, NamedTuple
 
 from benchmarks import traffic
 from benchmarks.captures import MB, made, tshark_fields
@@ -67,11 +70,16 @@ def single(file: Path, what: str) -> dict[str, float]:
         return {"seconds": monotonic() - begin, "memory": _own_memory()}
 
 
-def spark(file: Path, what: str, master: str) -> dict[str, float]:
-    """Write tables on Spark, twice."""
+def spark(file: Path, what: str, master: str, ranges: int) -> dict[str, float]:
+    """Write tables on Spark, twice.
+
+    :param ranges: how many the file is split into; 0 for ranges of the default size
+    """
     from captures.spark.pipeline import write_tables
 
     options = _options(what)
+    if ranges:
+        options = replace(options, range_bytes=-(-file.stat().st_size // ranges))
     return _on_spark(master, lambda out: write_tables([str(file)], out, options))
 
 
@@ -97,12 +105,21 @@ def _on_spark(master: str, run: Callable[[str], object]) -> dict[str, float]:
                 run(out)
                 first = monotonic() - begin
             with _folder() as out:
-                begin = monotonic()
+                begin, second = monotonic(), time()
                 run(out)
-                warm = monotonic() - begin
+                warm, end = monotonic() - begin, time()
         stop(made_session)
-        shuffled = sum(_shuffled(Path(log))) / 2
-    return {"seconds": warm, "first": first, "start": started, "memory": memory.most, "shuffled": shuffled}
+        tasks = [task for task in _tasks(Path(log)) if task.begin >= second]
+    return {
+        "seconds": warm,
+        "first": first,
+        "start": started,
+        "memory": memory.most,
+        "driver": _own_memory(),
+        "shuffled": sum(task.shuffled for task in tasks),
+        "serial": serial_share(tasks, second, end),
+        "longest": longest_task(tasks),
+    }
 
 
 def _options(what: str) -> Any:
@@ -111,15 +128,47 @@ def _options(what: str) -> Any:
     return TablesOptions() if what == DEFAULT else TablesOptions(tables=("exchanges",), columns=HEADERS)
 
 
-def _shuffled(log: Path) -> Iterator[int]:
-    """Yield the bytes that each task has written for others."""
+class Task(NamedTuple):
+    """A task of Spark's event log.
+
+    :ivar begin: seconds since the epoch, as ``end``
+    :ivar shuffled: bytes that it has written for others
+    """
+
+    stage: int
+    begin: float
+    end: float
+    shuffled: int = 0
+
+
+def _tasks(log: Path) -> Iterator[Task]:
     for file in log.rglob("*"):
         if file.is_file():
             with file.open() as lines:
                 for line in lines:
-                    metrics = json.loads(line).get("Task Metrics") if '"Task Metrics"' in line else None
-                    if metrics:
-                        yield int(metrics["Shuffle Write Metrics"]["Shuffle Bytes Written"])
+                    event = json.loads(line) if '"SparkListenerTaskEnd"' in line else {}
+                    if metrics := event.get("Task Metrics"):
+                        info, written = event["Task Info"], metrics["Shuffle Write Metrics"]
+                        begin, end = info["Launch Time"] / 1e3, info["Finish Time"] / 1e3
+                        yield Task(event["Stage ID"], begin, end, written["Shuffle Bytes Written"])
+
+
+def serial_share(tasks: Sequence[Task], begin: float, end: float) -> float:
+    """Return for how long less than two tasks ran, the driver's time included, over the time of all tasks."""
+    changes = sorted([(task.begin, 1) for task in tasks] + [(task.end, -1) for task in tasks] + [(end, 0)])
+    serial, running = 0.0, 0
+    for moment, change in changes:
+        serial += moment - begin if running < 2 else 0
+        begin, running = moment, running + change
+    return serial / sum(task.end - task.begin for task in tasks)
+
+
+def longest_task(tasks: Sequence[Task]) -> float:
+    """Return the longest task over the median of its stage, of the stage where that is most."""
+    stages: dict[int, list[float]] = {}
+    for task in tasks:
+        stages.setdefault(task.stage, []).append(task.end - task.begin)
+    return max((max(each) / median(each) for each in stages.values() if len(each) >= 8), default=1.0)
 
 
 def _own_memory() -> float:
@@ -169,15 +218,25 @@ class _folder:  # noqa: N801  # a context manager
 
 
 # ---------------------------------------------------------------- all of them
-def run_one(how: str, what: str, file: Path) -> dict[str, float]:
+def run_one(how: str, what: str, file: Path, ranges: int = 0) -> dict[str, float]:
     """Measure in a process of its own."""
-    command = [sys.executable, "-m", "benchmarks.spark", "--one", how, what, str(file)]
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.spark",
+        "--one",
+        how,
+        what,
+        str(file),
+        "--ranges",
+        str(ranges),
+    ]
     env = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
     done = subprocess.run(command, env=env, stdout=subprocess.PIPE, check=True)
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
-def _measure(how: str, what: str, file: Path) -> dict[str, float]:
+def _measure(how: str, what: str, file: Path, ranges: int) -> dict[str, float]:
     if how == "single":
         return single(file, what)
     if how.startswith("naive"):
@@ -186,7 +245,7 @@ def _measure(how: str, what: str, file: Path) -> dict[str, float]:
         begin = monotonic()
         subprocess.run(tshark_fields(file), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
         return {"seconds": monotonic() - begin}
-    return spark(file, what, how)
+    return spark(file, what, how, ranges)
 
 
 def plan(options: argparse.Namespace) -> list[tuple[str, str]]:
@@ -269,6 +328,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--mb", type=float, default=2000, help="size of the capture (default 2000)")
     parser.add_argument("--rounds", type=int, default=3, help="rounds (default 3)")
     parser.add_argument("--capture", type=Path, metavar="FILE", help="read this pcap file")
+    parser.add_argument("--ranges", type=int, default=0, help="ranges of the capture (default: of 64 MiB)")
     parser.add_argument("--ours", action="store_true", help="leave out the shuffle of packets, and tshark")
     parser.add_argument("--only", default="", metavar="TEXT", help="only what has this in its name")
     parser.add_argument("--json", action="store_true", help="print figures for programs")
@@ -276,13 +336,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     if options.one:
         how, what, file = options.one
-        print(json.dumps(_measure(how, what, Path(file))))
+        print(json.dumps(_measure(how, what, Path(file), options.ranges)))
         return
     path = options.capture or made("steady", int(options.mb * MB), traffic.GENERATED["steady"])
     runs: Runs = {}
     for _ in range(options.rounds):
         for how, what in plan(options):
-            runs.setdefault((how, what), []).append(run_one(how, what, path))
+            runs.setdefault((how, what), []).append(run_one(how, what, path, options.ranges))
             print(f"{what}, {how}: {runs[how, what][-1]['seconds']:.1f} s", file=sys.stderr)
     if options.json:
         size = path.stat().st_size

@@ -68,6 +68,10 @@ class Clusters:
         """Return the cluster ID of a member of :attr:`parts`; None if unknown."""
         return None if part == UNKNOWN else part or self._only
 
+    def id_of_broker(self, broker: str) -> str | None:
+        """Return the ID of the cluster that has the broker at an address, as in the capture; None if unknown."""
+        return self.id_of(self._part_of_broker(broker) if self.several else "")
+
     @cached_property
     def _seen(self) -> dict[tuple[str, int | None], set[str]]:
         """Broker and file, or None for all files, -> IDs of clusters in responses."""

@@ -12,9 +12,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from msgspec import UNSET, UnsetType
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.exchange_groups import RowGroups, client_names
+from captures.arrays import Int64s
 from captures.exchanges import Exchange
 from captures.exchanges.columns import ExchangeColumns
 from captures.meaning import Names
@@ -127,16 +129,18 @@ class TopicRow:
     :ivar topic: its name, or its ID (base64url) if no message revealed the name
     :ivar total: sum of all partitions
     :ivar partitions: partitions by number
+    :ivar cluster: its cluster (:mod:`captures.analysis.clusters`), if the capture shows several
     """
 
     JSON = (
-        "topic produced=total.produced fetched=total.fetched replicated=total.replicated "
+        "topic cluster_id=cluster produced=total.produced fetched=total.fetched replicated=total.replicated "
         "errors=total.errors partitions"
     )
 
     topic: str
     total: PartitionRow
     partitions: list[PartitionRow]
+    cluster: str | UnsetType = UNSET
 
 
 class TopicStats:
@@ -164,21 +168,23 @@ class TopicStats:
                     self._flow(name, partition, direction).add(client, data)
         self.add_errors(exchange)
 
-    def add_columns(self, columns: ExchangeColumns) -> None:
-        """Count the record data of exchanges; errors are added separately (:meth:`add_errors`)."""
-        topics = columns.ragged("flow_topics")
-        figures = [columns.ragged(f"flow_{name}").values for name in _FIGURES]
-        partitions, clients = columns.ragged("flow_partitions").values, client_names(columns)
-        keys, replicas = columns.flat("api_key")[topics.rows], columns.flat("replica_id")[topics.rows]
+    def add_columns(self, columns: ExchangeColumns, indexes: Int64s) -> None:
+        """Count the record data of exchanges; errors are added separately (:meth:`add_errors`).
+
+        :param indexes: indexes in `columns` of the exchanges to count
+        """
+        counted = np.isin(columns.ragged("flow_topics").rows, indexes)
+        rows, topics = (getattr(columns.ragged("flow_topics"), name)[counted] for name in ("rows", "values"))
+        figures = [columns.ragged(f"flow_{name}").values[counted] for name in _FIGURES]
+        partitions, clients = columns.ragged("flow_partitions").values[counted], client_names(columns)
+        keys, replicas = columns.flat("api_key")[rows], columns.flat("replica_id")[rows]
         direction = np.where(keys == ApiKey.PRODUCE, 0, np.where(replicas >= 0, 2, 1))
-        grouping = RowGroups(topics.values, partitions, direction, clients[0][topics.rows])
+        grouping = RowGroups(topics, partitions, direction, clients[0][rows])
         texts = columns.texts("flow_topics")
         sums = zip(grouping.first.tolist(), *(grouping.sums(values) for values in figures), strict=True)
         for first, *found in sums:
-            flow = self._flow(
-                texts[topics.values[first]] or "", int(partitions[first]), int(direction[first])
-            )
-            client = clients[1][clients[0][topics.rows[first]]]
+            flow = self._flow(texts[topics[first]] or "", int(partitions[first]), int(direction[first]))
+            client = clients[1][clients[0][rows[first]]]
             size, batches, records, uncounted, markers = found
             flow.include(Flow(size, batches, records, uncounted, markers, {client: size}))
 

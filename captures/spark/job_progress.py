@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
+from captures.spark.session import is_connect
 from captures.tables.single import Progress, silent
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ def watched(spark: SparkSession, what: str, progress: Progress) -> Iterator[None
         yield
         return
     progress(what, 0, 0)
-    if ".connect." in type(spark).__module__:
+    if is_connect(spark):
 
         def report(stages: Any, inflight_tasks: int, operation_id: str | None, done: bool) -> None:
             completed = sum(stage.num_completed_tasks for stage in stages)

@@ -18,7 +18,7 @@ from captures.ranges.plan import Plan, make_plan
 from captures.ranges.whole import whole_of
 from captures.spark.capture_reader import SparkCaptureReader
 from captures.spark.job_progress import watched
-from captures.spark.session import running_session
+from captures.spark.session import APP, is_connect, running_session
 from captures.spark.table_writer import (
     WRITTEN,
     AnalysisSettings,
@@ -177,24 +177,26 @@ def settings_of(
     """
     # interventions excuse findings of all rules, and only one share with the group histories sees them all
     noted = any(each.mark.noted for each in read.marked)
-    shares = shares_of(tables, wanted.rules, 1 if noted else processors)
+    shares = shares_of(tables, wanted.rules, 0 if noted else processors)
     return AnalysisSettings(task=task, shares=tuple(shares), limits=wanted.limits)
 
 
 def side_by_side(spark: SparkSession, jobs: Sequence[DataFrame]) -> list[dict[int, Any]]:
-    """Run jobs concurrently; if one fails, or on Ctrl-C, the others end at once.
+    """Run jobs concurrently, each in a scheduler pool; if one fails, or on Ctrl-C, the others end at once.
 
     :return: for each job, the result of :func:`~captures.spark.table_writer.collected`
     """
     tag = f"kproxy-{uuid4().hex}"
 
-    def run(job: DataFrame) -> dict[int, Any]:
-        spark.addTag(tag)  # tags belong to the thread
+    def run(job: DataFrame, pool: str) -> dict[int, Any]:
+        spark.addTag(tag)  # tags and pools belong to the thread
+        if not is_connect(spark):
+            spark.sparkContext.setLocalProperty("spark.scheduler.pool", pool)
         return collected(job)
 
     threads = ThreadPoolExecutor(len(jobs) or 1)
     try:
-        begun = [threads.submit(run, job) for job in jobs]
+        begun = [threads.submit(run, job, f"{APP}-{number}") for number, job in enumerate(jobs)]
         for each in as_completed(begun):
             each.result()
         return [each.result() for each in begun]
@@ -209,7 +211,7 @@ def side_by_side(spark: SparkSession, jobs: Sequence[DataFrame]) -> list[dict[in
 
 def processors(spark: SparkSession) -> int:
     """Return how many tasks run in parallel; a large number for Spark Connect, whose server does not report it."""
-    if ".connect." in type(spark).__module__:
+    if is_connect(spark):
         return 1 << 10
     return int(spark.sparkContext.defaultParallelism)
 

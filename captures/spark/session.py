@@ -62,6 +62,8 @@ STARTED = {
     "spark.python.worker.faulthandler.enabled": "true",
     # workers are reused, because their imports take a second
     "spark.python.worker.reuse": "true",
+    # one queue would let the range tasks of one job delay the single long task of the other
+    "spark.scheduler.mode": "FAIR",
     "spark.executorEnv.OPENBLAS_NUM_THREADS": "1",
 }
 """Default settings of sessions that are started here; the user's settings override them."""
@@ -200,19 +202,20 @@ def _running() -> SparkSession | None:
 def _check(running: SparkSession, master: str | None, remote: str | None) -> None:
     """Raise SessionConflict if the running session is not the requested one."""
     if remote is not None:
-        if _is_connect(running):
+        if is_connect(running):
             return
         raise SessionConflict(f"a Spark session runs in this process already, so {remote} cannot be used")
     if master is None:
         return
-    now = None if _is_connect(running) else running.conf.get("spark.master", None)
+    now = None if is_connect(running) else running.conf.get("spark.master", None)
     if now != master:
         raise SessionConflict(
             f"a Spark session runs in this process already, on {now or 'Spark Connect'}, not {master}"
         )
 
 
-def _is_connect(spark: SparkSession) -> bool:
+def is_connect(spark: SparkSession) -> bool:
+    """Return whether a session is one of Spark Connect, without a JVM in this process's reach."""
     return ".connect." in type(spark).__module__
 
 

@@ -41,7 +41,7 @@ from captures.tables.columns import Needs
 from captures.tables.exchange_rows import ExchangeTables, header_batch, wants_summary
 from captures.tables.folder import Part, PartWriter, StagingFolder
 from captures.tables.single import TableRequest
-from captures.tables.whole_rows import WholeTables, needs
+from captures.tables.whole_rows import OF_ALL_EXCHANGES, WholeTables, needs
 from dissectors.api_keys import MEMBER_APIS, ApiKey
 from dissectors.session_context import SessionContext, SessionFacts
 from dissectors.sides import SIDES
@@ -319,11 +319,6 @@ class AnalysisSettings:
         columns.prepare((*COUNTED, *TAKEN))
         return DecisionColumns(columns, elsewhere)
 
-    @property
-    def decides(self) -> bool:
-        """Whether deciding exchanges have to be selected, because some share is not shown all exchanges."""
-        return self.task.filter is None and any("connections" not in share.tables for share in self.shares)
-
     def wanted(self, part: RangeExchanges, rows: DecisionColumns) -> list[Bools]:
         """Return, for each share, a mask of the exchanges of a range that are deciding for its tables and rules."""
         found: dict[tuple[Any, ...], Bools] = {}
@@ -360,7 +355,7 @@ class FactFinder(RowFunction):
         settings = self.settings
         part = settings.task.read(context)
         rows = settings.deciding(part, {})
-        if settings.decides:
+        if settings.task.filter is None:
             settings.wanted(part, rows)
         facts: list[dict[str, Any]] = [{"fact": fact} for fact, found in rows.found_facts.items() if found]
         if settings.collects:
@@ -385,7 +380,13 @@ class ExchangeDealer(RowFunction):
     def batches(self, context: Context) -> Iterator[pa.RecordBatch]:
         part = self._settings.task.read(context)
         yield from self._first_rows(part)
-        shown, held = self._shown(part), self._held(part)
+        if self._settings.task.filter is None:
+            columns = self._settings.deciding(part, self._facts)
+            yield from self._counts(part, columns.columns)
+            shown = self._settings.wanted(part, columns)
+        else:
+            shown = self._fitting(part)
+        held = self._held(part)
         for begin in range(0, len(part), _ROWS):
             some = np.arange(begin, min(begin + _ROWS, len(part)))
             rows = located(part, some)
@@ -397,24 +398,25 @@ class ExchangeDealer(RowFunction):
                     yield _dealt(rows, number, np.flatnonzero(chosen), seen[chosen])
 
     def _first_rows(self, part: RangeExchanges) -> Iterator[pa.RecordBatch]:
-        """Yield the first row of each share, if this is the first range, and the counts of the exchanges of a range."""
-        settings = self._settings
+        """Yield the first row of each share, if this is the first range."""
         if not part.number:
-            for share in range(len(settings.shares)):
+            for share in range(len(self._settings.shares)):
                 yield _first_row(share)
-        counting = [
-            number for number, share in enumerate(settings.shares) if "client_versions" in share.tables
-        ]
-        if not counting or settings.task.filter is not None or not len(part):
+
+    def _counts(self, part: RangeExchanges, columns: ExchangeColumns) -> Iterator[pa.RecordBatch]:
+        """Yield the counts of the exchanges of a range for the shares that need them."""
+        if not len(part):
             return
-        counted = exchange_groups(ExchangeColumns(part.capture, part.rows), part.numbers, bodies=False)
+        counted = exchange_groups(columns, part.numbers)
         connections, first = part.connections, part.numbers[0]
         for group in counted:
             connection = int(connections[group.number - first])
             group.connection = group.connection._replace(connection=connection)
-        at = part.number - len(settings.task.given.plan.ranges)
-        for share in counting:
-            yield _first_row(share, at, _PartialResults(None, counted, Faults()))
+        at = part.number - len(self._settings.task.given.plan.ranges)
+        for number, share in enumerate(self._settings.shares):
+            if OF_ALL_EXCHANGES.intersection(share.tables):
+                of_share = [group for group in counted if share.has(group.connection.connection)]
+                yield _first_row(number, at, _PartialResults(None, of_share, Faults()))
 
     def _held(self, part: RangeExchanges) -> list[Bools]:
         """Return, for each share, a mask of the exchanges of a range that belong to it."""
@@ -429,12 +431,9 @@ class ExchangeDealer(RowFunction):
         }
         return [by_key[share.key, share.of, share.collects][share.bucket] for share in self._settings.shares]
 
-    def _shown(self, part: RangeExchanges) -> list[Bools]:
+    def _fitting(self, part: RangeExchanges) -> list[Bools]:
+        """Return, for each share, a mask of the exchanges of a range that match the filter and matter for its work."""
         settings, task = self._settings, self._settings.task
-        if settings.decides:
-            return settings.wanted(part, settings.deciding(part, self._facts))
-        if task.filter is None:
-            return [np.ones(len(part), np.bool_)] * len(settings.shares)
         fitting = [exchange.number for exchange in task.fitting(part, None, summary=False)]
         fits: Bools = np.isin(part.numbers, fitting)
         keys = part.capture.table.column("api_key")[part.rows]
@@ -569,7 +568,7 @@ def dealt_out(contexts: DataFrame, settings: AnalysisSettings, whole: Whole) -> 
     :param whole: data of the capture as a whole
     """
     facts: list[Any] = []
-    if settings.decides or settings.collects:
+    if settings.task.filter is None or settings.collects:
         facts = contexts.mapInArrow(FactFinder(settings), _FACTS).distinct().collect()
     rows = contexts.mapInArrow(ExchangeDealer(settings, facts), LOCATED_SHARES)
     if settings.collects:  # one task per collecting share, which also passes on rows of other shares

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _RECORDS = frozenset({ApiKey.PRODUCE, ApiKey.FETCH})
 """Produce and Fetch: the most frequent exchanges, and the most expensive to analyze."""
 _WORTH_SHARING = 3
-"""Processors from which several tasks are faster, although together they take twice the processor time."""
+"""Processors from which tasks by key are faster, although together they take half as much processor time again."""
 _MOST = 100
 """Most tasks among which exchanges are dealt by a key."""
 
@@ -50,23 +50,35 @@ class Share(NamedTuple):
 
 
 def shares_of(tables: Sequence[str], rules: Sequence[type[Rule]], processors: int) -> list[Share]:
-    """Divide tables, and the rules of the diagnosis, among tasks; with few processors, one task does everything.
+    """Divide tables, and the rules of the diagnosis, among tasks.
+
+    With few processors there are two: one for the rules about records, to which ranges show nearly all Produce and
+    Fetch exchanges, one for everything else, which gets few.
 
     :param tables: names of tables that need all exchanges
+    :param processors: 0 if one task has to do everything
     """
     wanted = tuple(rules) if "findings" in tables else ()
-    if processors < _WORTH_SHARING:
+    if not processors:
         return [Share(tuple(tables), wanted)]
+    shares = _divided if processors >= _WORTH_SHARING else _halved
     return [
-        share for share in _divided(tables, wanted, min(processors, _MOST)) if share.tables or share.collects
+        share for share in shares(tables, wanted, min(processors, _MOST)) if share.tables or share.collects
     ]
+
+
+def _halved(tables: Sequence[str], rules: Sequence[type[Rule]], _: int) -> Iterator[Share]:
+    records = tuple(filter(_about_records, rules))
+    others = tuple(rule for rule in rules if rule not in records)
+    yield Share((*(name for name in tables if name != "findings"), *_findings(others)), others)
+    yield Share(_findings(records), records)
 
 
 def _divided(tables: Sequence[str], rules: Sequence[type[Rule]], count: int) -> Iterator[Share]:
     """Yield shares, including some without work."""
     groups = tuple(rule for rule in rules if rule.of_groups)
     together = tuple(rule for rule in rules if rule.key in (Key.CLUSTER, Key.CAPTURE) and rule not in groups)
-    records = tuple(rule for rule in together if rule.apis and rule.apis & _RECORDS)
+    records = tuple(filter(_about_records, together))
     others = tuple(rule for rule in together if rule not in records)
     of_groups = tuple(name for name in tables if name in OF_GROUPS)
     by_connection = tuple(name for name in tables if name in BY_CONNECTION)
@@ -82,6 +94,10 @@ def _divided(tables: Sequence[str], rules: Sequence[type[Rule]], count: int) -> 
         made = (*(by_connection if key is Key.CONNECTION else ()), *_findings(of_key))
         for bucket in range(count):
             yield Share(made, of_key, key, bucket, count)
+
+
+def _about_records(rule: type[Rule]) -> bool:
+    return not rule.of_groups and bool(rule.apis and rule.apis & _RECORDS)
 
 
 def _findings(rules: Sequence[type[Rule]]) -> tuple[str, ...]:

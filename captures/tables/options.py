@@ -135,7 +135,7 @@ class TablesSummary:
 
     JSON = (
         "out engine files unreadable skipped passed_over bytes packets exchanges undecoded faults rows lost_bytes "
-        "damage notes seconds complete=clean"
+        "damage notes seconds complete"
     )
 
     out: str
@@ -169,6 +169,11 @@ class TablesSummary:
         """Whether all of it could be read and decoded."""
         return not (self.unreadable or self.damage or self.lost_bytes or self.undecoded or self.faults.count)
 
+    @property
+    def complete(self) -> bool:
+        """Whether all files were captures, and could be read and decoded."""
+        return self.clean and not self.passed_over
+
     def lines(self) -> Iterator[str]:
         """Yield it for people, line by line."""
         for file in self.unreadable:
@@ -192,7 +197,9 @@ class TablesSummary:
         slow = self.seconds <= 0 or self.bytes < _TELLING
         rate = "" if slow else f", {self.bytes / self.seconds / 1e6:,.0f} MB/s"
         found = f"{counted(self.packets, 'packet')}, {counted(self.exchanges, 'exchange')}"
-        return f"{counted(len(self.files), 'file')}, {volume(self.bytes)}: {found} in {self.seconds:,.1f} s{rate}"
+        other = f" ({len(self.passed_over):,} passed over)" if self.passed_over else ""
+        files = f"{counted(len(self.files), 'file')}{other}"
+        return f"{files}, {volume(self.bytes)}: {found} in {self.seconds:,.1f} s{rate}"
 
     def _written(self) -> str:
         tables = ", ".join(f"{name} {rows:,}" for name, rows in self.rows.items())

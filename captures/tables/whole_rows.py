@@ -34,7 +34,7 @@ from captures.analysis.groups.calls import (
     Run,
     Sync,
 )
-from captures.analysis.groups.model import Rebalance, TopicPartition
+from captures.analysis.groups.model import GroupTimeline, Rebalance, TopicPartition
 from captures.analysis.groups.vocabulary import Kind
 from captures.analysis.incidents.history import NEEDED as BY_INCIDENTS
 from captures.analysis.incidents.history import IncidentHistories
@@ -68,7 +68,8 @@ BY_CONNECTION = frozenset({"connections", "tcp_health"})
 """Tables whose rows each belong to one connection."""
 _PIECE = 1 << 13
 """Rows per batch."""
-_OF_ALL_EXCHANGES = frozenset({"connections", "client_versions"})
+OF_ALL_EXCHANGES = frozenset({"connections", "client_versions"})
+"""Tables that count all exchanges."""
 
 
 def needs(chosen: Iterable[str], rules: Sequence[type[Rule]] = RULES) -> frozenset[int] | None:
@@ -78,7 +79,7 @@ def needs(chosen: Iterable[str], rules: Sequence[type[Rule]] = RULES) -> frozens
     :param rules: rules for the table of findings
     """
     wanted = set(chosen)
-    if wanted & _OF_ALL_EXCHANGES:
+    if wanted & OF_ALL_EXCHANGES:
         return None
     found: set[int] = set()
     if "group_events" in wanted:
@@ -114,7 +115,7 @@ class WholeTables:
     :param limits: thresholds of rules that differ from their defaults: ``rule.name`` -> value
     :param has: returns whether a connection has rows in the tables :data:`BY_CONNECTION`
     :param follow: whether :meth:`add` follows groups; otherwise their histories arrive by :meth:`merge`
-    :param count: whether :meth:`add` counts the versions in use; otherwise the counts arrive by :meth:`merge`
+    :param count: whether :meth:`add` counts for :data:`OF_ALL_EXCHANGES`; otherwise counts arrive by :meth:`merge`
     :param clusters: clusters of the connections; by default all are of one cluster
     :ivar faults: internal errors, those of the capture
     """
@@ -151,11 +152,12 @@ class WholeTables:
         self._adders: list[tuple[str, Callable[[Exchange], None]]] = []
         if asked or followed:
             self._adders.append(("the diagnosis", self._diagnosis.add))
-        if "connections" in wanted:
-            self._adders.append((doing("connections"), self._connections.add))
-        if "client_versions" in wanted:
-            add = self._versions.add if count else self._versions.learn
-            self._adders.append((doing("client_versions"), add))
+        self._counters: list[Callable[[ExchangeGroup], None]] = []
+        made: dict[str, ConnectionStats | _Versions]
+        made = {"connections": self._connections, "client_versions": self._versions}
+        for name in (name for name in made if name in wanted):
+            self._adders.append((doing(name), made[name].add if count else made[name].introduce))
+            self._counters.append(self.faults.guarded(made[name].count, doing(name)))
 
     def add(self, exchange: Exchange) -> None:
         """Add one exchange; in the order of numbers, at least those of the APIs that :func:`needs` returns.
@@ -182,16 +184,16 @@ class WholeTables:
         """
         if histories is not None:
             self._diagnosis.groups.merge(histories)
-        count = self.faults.guarded(self._versions.count, doing("client_versions"))
         for group in counted:
-            count(group)
+            for count in self._counters:
+                count(group)
         self.faults.merge(faults)
 
     def wanted(self, rows: DecisionColumns) -> Bools:
         """Return a mask of the exchanges that have to be added, if :meth:`merge` adds the counts of all."""
-        if "connections" in self.tables:
-            return ~rows.nothing
         wanted: Bools = np.logical_or.reduce(self._diagnosis.wanted(rows), axis=0)
+        if "connections" in self.tables:
+            wanted = np.logical_or(wanted, rows.introducing)
         if "client_versions" in self.tables:
             wanted = np.logical_or(wanted, Negotiation.deciding(rows))
         return wanted
@@ -216,14 +218,18 @@ class WholeTables:
                 return (row for calls in every for row in _group_events(calls, self._id_of_connection))
             case "rebalances":
                 timelines = self._diagnosis.groups.result()
-                rebalances = (each for timeline in timelines for each in timeline.rebalances)
-                return (_rebalance(each) | self._cluster_id(each) for each in rebalances)
+                return (
+                    _rebalance(each, timeline) | self._cluster_id(each)
+                    for timeline in timelines
+                    for each in timeline.rebalances
+                )
             case "incidents":
                 self._diagnosis.groups.result()
                 incidents = self._diagnosis.groups.incidents
                 return (_incident(each) | self._cluster_id(each) for each in incidents)
             case "client_versions":
-                return self._versions.rows()
+                rows = self._versions.rows()
+                return (row | {"cluster_id": self._clusters.id_of_broker(row["broker"])} for row in rows)
             case "connections":
                 return self._connection_rows()
             case "findings":
@@ -309,6 +315,7 @@ class WholeTables:
                     "handshake_ns": _seen(known.handshake),
                     "rtt_ns": trips.of(connection),
                     "file": self._file_of(connection),
+                    "cluster_id": self._id_of_connection(connection),
                 }
 
 
@@ -429,7 +436,7 @@ def _places(places: Iterable[TopicPartition] | None) -> list[Row] | None:
     return [{"topic": place.topic, "partition": place.partition} for place in sorted(places)]
 
 
-def _rebalance(rebalance: Rebalance) -> Row:
+def _rebalance(rebalance: Rebalance, timeline: GroupTimeline) -> Row:
     shape: Row = to_json(rebalance)
     shape |= _moment("time", rebalance.time)
     for cause, row in zip(rebalance.causes, shape["causes"], strict=True):
@@ -444,6 +451,7 @@ def _rebalance(rebalance: Rebalance) -> Row:
     for name in ("assigned", "tasks"):
         shape[name] = list(shape[name].items())
     shape["because_of"] = None if rebalance.because_of is None else rebalance.because_of.id
+    shape["coordinator"] = timeline.coordinator_at(rebalance.time)
     return shape
 
 
@@ -467,11 +475,11 @@ class _Versions:
     def __init__(self, capture: Capture) -> None:
         self._negotiation = Negotiation(capture)
         self._used: dict[tuple[str, str, int, int], ExchangeGroup] = {}
-        self.learn = self._negotiation.learn
+        self.introduce = self._negotiation.learn
 
     def add(self, exchange: Exchange) -> None:
         self.count(ExchangeGroup.of(exchange))
-        self.learn(exchange)
+        self.introduce(exchange)
 
     def count(self, group: ExchangeGroup) -> None:
         self._negotiation.count(group)

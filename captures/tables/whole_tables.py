@@ -133,6 +133,8 @@ REBALANCES = Table(
                "of Kafka Streams, member ID to its tasks after it"),
         Column("status", "array<string>", "of a streams group, what the coordinator says keeps it from running"),
         _CLUSTER_ID,
+        Column("coordinator", "string", "address of the group's coordinator when it began, `host:port`, as `broker` in"
+               " other tables; null if it was not seen", nullable=True),
     ),
     per_exchange=False,
 )  # fmt: skip
@@ -194,6 +196,7 @@ CLIENT_VERSIONS = Table(
         Column("limit", "string", "what keeps the client from a higher one: `broker` or `client`", nullable=True),
         Column("used_elsewhere", "array<smallint>", "versions that it used with other brokers only"),
         Column("warnings", "array<string>", "what will not go well with this version: docs/api-versions.md#warnings"),
+        _CLUSTER_ID,
     ),
     per_exchange=False,
 )  # fmt: skip
@@ -297,6 +300,7 @@ TCP_HEALTH = Table(
         Column("rtt_ns", "bigint", "round trip between the place of the capture and the broker: of the handshake, else"
                " what the kernel told a proxy; null if not known", "ns", True),
         _FILE,
+        _CLUSTER_ID,
     ),
     per_exchange=False,
 )  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from captures.analysis.error_stats import ErrorStats
     from captures.analysis.throttling import ThrottleStats
     from captures.analysis.time_shares import TimeShares
-    from captures.analysis.topic_stats import TopicStats
+    from captures.analysis.topic_stats import TopicRow, TopicStats
     from captures.exchanges import Capture, Exchange, ExchangeReader
     from kproxy.text.blocks import Block
     from kproxy.text.summary import Tally
@@ -87,7 +88,6 @@ class StatsRun(CaptureRun[StatsOptions], short_help="Show statistics of a captur
         from captures.analysis.client_stats import ClientStats
         from captures.analysis.error_stats import ErrorStats
         from captures.analysis.throttling import ThrottleStats
-        from captures.analysis.topic_stats import TopicStats
 
         quick, tables = options.quick, options.tables
         if quick and set(tables) - {"api"}:
@@ -104,7 +104,8 @@ class StatsRun(CaptureRun[StatsOptions], short_help="Show statistics of a captur
         self.apis: ApiStats = ApiStats()
         self.errors: ErrorStats = ErrorStats()
         self.clients: ClientStats = ClientStats()
-        self.topics: TopicStats = TopicStats(self._topic_name)
+        self.topics: dict[str, TopicStats] = {}
+        """By member of :attr:`~captures.analysis.clusters.Clusters.parts`."""
         self.throttling: ThrottleStats = ThrottleStats()
         self.shares: TimeShares
         self._reader: ExchangeReader | None = None
@@ -128,9 +129,19 @@ class StatsRun(CaptureRun[StatsOptions], short_help="Show statistics of a captur
         self.answer(result, blocks=self._blocks(capture, tally, rows))
 
     # ------------------------------------------------------------ adding up
+    def _topic_rows(self) -> list[TopicRow]:
+        from msgspec import UNSET
+
+        return [
+            replace(row, cluster=part or UNSET)
+            for part, stats in self.topics.items()
+            for row in stats.result()
+        ]
+
     def _add(self, capture: Capture, connections: ConnectionStats, tally: Tally) -> None:
         from captures.analysis.decision_columns import DecisionColumns
         from captures.analysis.exchange_groups import COUNTED, exchange_groups
+        from captures.analysis.topic_stats import TopicStats
         from captures.exchanges.columns import ExchangeColumns
 
         reader = self._reader = self.reading.reader(capture)
@@ -157,8 +168,11 @@ class StatsRun(CaptureRun[StatsOptions], short_help="Show statistics of a captur
                 stats.introduce(exchange)
 
         def of_topics() -> None:
-            self.topics.add_columns(columns)
-            with_errors(self.topics.add_errors)
+            clusters = self.reading.clusters(reader)
+            for part, rows in clusters.rows_of(columns.flat("connection")):
+                self.topics[part] = TopicStats(self._topic_name)
+                self.topics[part].add_columns(columns, rows)
+            with_errors(lambda each: self.topics[clusters.part_of(each.connection)].add_errors(each))
 
         by_table: dict[str, Callable[[], None]] = {
             "api": lambda: self.apis.add_columns(columns),
@@ -209,7 +223,7 @@ class StatsRun(CaptureRun[StatsOptions], short_help="Show statistics of a captur
             "api": ("apis", self.apis.result),
             "error": ("errors", self.errors.result),
             "client": ("clients", self.clients.result),
-            "topic": ("topics", self.topics.result),
+            "topic": ("topics", self._topic_rows),
             "connection": ("connections", lambda: connections),
             "throttle": ("throttling", self.throttling.result),
             "latency": ("time_shares", self.shares.result),
@@ -260,7 +274,7 @@ class StatsRun(CaptureRun[StatsOptions], short_help="Show statistics of a captur
             case "client":
                 return tables.client_table(self.clients.result(), names)
             case "topic":
-                return tables.topic_table(self.topics.result(), names, partitions=not self.overview)
+                return tables.topic_table(self._topic_rows(), names, partitions=not self.overview)
             case "connection":
                 return tables.connection_table(connections, names, self.reading.zone, story=not self.overview)
             case "latency":

@@ -8,6 +8,7 @@ from datetime import tzinfo
 from captures.analysis.api_stats import ApiRow
 from captures.analysis.client_identity import Introduction
 from captures.analysis.client_stats import ClientRow
+from captures.analysis.clusters import beside
 from captures.analysis.connection_stats import OPEN, ConnectionRow
 from captures.analysis.error_stats import ErrorRow
 from captures.analysis.percentiles import Percentiles
@@ -176,7 +177,9 @@ def topic_table(rows: list[TopicRow], names: Names, *, partitions: bool) -> Tabl
     ]
     lines = []
     for topic in rows:
-        lines.append(_topic_row(topic.topic, f"{len(topic.partitions)}", topic.total, names))
+        lines.append(
+            _topic_row(beside(topic.topic, topic.cluster), f"{len(topic.partitions)}", topic.total, names)
+        )
         if partitions:
             lines[-1].cells[1] = ""
             lines += [_topic_row("", f"{row.partition}", row, names) for row in topic.partitions]

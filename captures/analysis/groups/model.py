@@ -6,8 +6,10 @@ durations ns; exchanges are given by their numbers.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields, replace
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from msgspec import UNSET, UnsetType
@@ -558,6 +560,11 @@ class GroupTimeline:
     _caused: tuple[int, dict[str, list[int]]] = field(
         default_factory=lambda: (0, {}), init=False, repr=False, compare=False
     )
+
+    def coordinator_at(self, time: int) -> str | None:
+        """Return the address of the coordinator at a time, of the first one before it was seen; None if none was."""
+        place = bisect_right(self.coordinators, time, key=attrgetter("time"))
+        return self.coordinators[max(place - 1, 0)].broker if self.coordinators else None
 
     @property
     def of_workers(self) -> bool:

@@ -72,9 +72,7 @@ def _near(timeline: GroupTimeline, outages: Sequence[Incident]) -> Sequence[Inci
 
 def _concerns(outage: Incident, timeline: GroupTimeline) -> bool:
     """Return whether the broker was the group's coordinator when the outage began."""
-    place = bisect_right(timeline.coordinators, outage.begin, key=attrgetter("time"))
-    seen = timeline.coordinators[max(place - 1, 0)] if timeline.coordinators else None
-    return seen is not None and seen.broker in outage.brokers
+    return timeline.coordinator_at(outage.begin) in outage.brokers
 
 
 def _downtime(outage: Incident, timeline: GroupTimeline) -> Period[Incident]:

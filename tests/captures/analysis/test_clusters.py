@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import struct
+from collections import Counter
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 import zstandard
 from click.testing import CliRunner
@@ -129,6 +132,15 @@ def test_lag(both: tuple[Path, Path, Path]) -> None:
         )
 
 
+def test_topics_of_stats(both: tuple[Path, Path, Path]) -> None:
+    (found,) = answers("stats", both[2])
+    alone = [topic for path in both[:2] for topic in answers("stats", path)[0]["topics"]]
+    assert len({topic["cluster_id"] for topic in found["topics"]}) == 2
+    assert sorted(map(repr, without(found["topics"]))) == sorted(map(repr, alone))
+    assert all("cluster_id" not in topic for topic in alone)
+    assert CliRunner().invoke(main, ["stats", str(both[2])]).stdout.count("reb (cluster ") == 2
+
+
 def test_text_names_the_cluster(both: tuple[Path, Path, Path]) -> None:
     assert CliRunner().invoke(main, ["groups", str(both[2])]).stdout.count("grp-roundrobin (cluster ") == 2
     assert "(cluster " not in CliRunner().invoke(main, ["groups", str(both[0])]).stdout
@@ -136,6 +148,18 @@ def test_text_names_the_cluster(both: tuple[Path, Path, Path]) -> None:
 
 
 def test_tables(both: tuple[Path, Path, Path], tmp_path: Path) -> None:
-    wanted = TablesOptions(tables=("rebalances", "incidents", "findings"))
-    made = [write_tables([str(path)], str(tmp_path / path.stem), wanted).rows for path in both]
+    names = ("rebalances", "incidents", "findings", "client_versions", "tcp_health")
+    made = [
+        write_tables([str(path)], str(tmp_path / path.stem), TablesOptions(tables=names)).rows
+        for path in both
+    ]
     assert made[2] == {name: made[0][name] + made[1][name] for name in made[2]}
+    for name in names:
+        ids, *alone = (
+            [row["cluster_id"] for row in pq.read_table(tmp_path / path.stem / name).to_pylist()]
+            for path in (both[2], *both[:2])
+        )
+        assert Counter(ids) == Counter(chain(*alone))
+        assert len({*ids}) == 2
+    rows = pq.read_table(tmp_path / both[2].stem / "rebalances").to_pylist()
+    assert len({(row["cluster_id"], row["coordinator"]) for row in rows}) == 2

@@ -56,7 +56,7 @@ def dealt(read: MergeResult, settings: AnalysisSettings, most: int = 1000) -> pa
     """The rows of :class:`TableBuilder`, as Spark sorts them."""
     contexts = contexts_of(read)
     facts: list[tuple[Any, ...]] = []
-    if settings.decides or settings.collects:
+    if settings.task.filter is None or settings.collects:
         facts = [
             tuple(row.values())
             for batch in FactFinder(settings)(iter([contexts]))

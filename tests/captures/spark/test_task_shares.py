@@ -8,6 +8,7 @@ from captures.analysis.findings.all import RULES
 from captures.analysis.findings.keys import Key
 from captures.spark.task_shares import shares_of
 from captures.tables.schema import OF_THE_WHOLE
+from dissectors.api_keys import ApiKey
 
 ALL = tuple(OF_THE_WHOLE)
 
@@ -34,8 +35,18 @@ def test_every_rule_and_every_table_is_in_one_share_or_dealt_out(processors: int
         )
 
 
-def test_with_few_processors_one_task_makes_all() -> None:
-    assert len(shares_of(ALL, RULES, 2)) == 1
+def test_one_task_makes_all_if_asked_to() -> None:
+    (share,) = shares_of(ALL, RULES, 0)
+    assert (share.tables, share.rules) == (ALL, tuple(RULES))
+
+
+@pytest.mark.parametrize("processors", [1, 2])
+def test_with_few_processors_rules_about_records_have_a_task_of_their_own(processors: int) -> None:
+    others, records = shares_of(ALL, RULES, processors)
+    assert others.follows_groups
+    assert set(others.tables) == set(ALL)
+    assert records.tables == ("findings",)
+    assert all(rule.apis & {ApiKey.PRODUCE, ApiKey.FETCH} for rule in records.rules)
 
 
 @pytest.mark.parametrize("connection", range(20))

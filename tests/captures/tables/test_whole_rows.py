@@ -143,12 +143,14 @@ def test_rebalances(path: Path) -> None:
     histories = IncidentHistories(reader.knowledge.topic_name, capture_of(path))
     for exchange in exchanges:
         histories.add(exchange)
-    theirs = plain([to_json(told) for timeline in histories.result() for told in timeline.rebalances])
+    rebalances = [(timeline, told) for timeline in histories.result() for told in timeline.rebalances]
+    theirs = plain([to_json(told) for _, told in rebalances])
     for row in theirs:
         for cause in row["causes"]:
             del cause["session_end"]  # timeout_cause is the word for it
     mine = [times_as_text(row) for row in table(path, "rebalances")]
-    for row in mine:
+    for row, (timeline, told) in zip(mine, rebalances, strict=True):
+        assert row.pop("coordinator") == timeline.coordinator_at(told.time)
         for name in ("assigned", "tasks"):
             row[name] = dict(row[name])
         del row["run"]

@@ -120,9 +120,10 @@ def pass_over_files(tmp_path: Path, engine: str) -> None:
     chosen = ("--table", "exchanges", "--columns", "api", "--engine", engine)
     done = run(folder, "-o", tmp_path / "a", *chosen)
     assert f"passed over, as it is no capture: {damaged}" in done.stdout
-    assert json.loads(run(folder, "-o", tmp_path / "b", *chosen, "--json").stdout)["passed_over"] == [
-        str(damaged)
-    ]
+    assert "1 file (1 passed over), " in done.stdout
+    assert done.exit_code == 0
+    summary = json.loads(run(folder, "-o", tmp_path / "b", *chosen, "--json").stdout)
+    assert (summary["passed_over"], summary["complete"]) == ([str(damaged)], False)
     strict = run(folder, "-o", tmp_path / "c", *chosen, "--strict")
     assert strict.exit_code == 1
     assert f"{damaged}: this is no capture" in strict.stderr

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from captures.analysis.groups.context import MOST_STINTS, Coordinators
+from captures.analysis.groups.model import CoordinatorSeen, GroupTimeline
+from captures.analysis.groups.vocabulary import Kind
 from tests.captures.analysis.groups.compare import read_groups
 from tests.captures.analysis.groups.kit import at
 from tests.captures.analysis.groups.talk import seconds
@@ -28,6 +30,13 @@ def test_another_one_takes_over() -> None:
 def test_the_former_one_may_come_back() -> None:
     answers = [(0, "b1"), (10, "b2"), (20, "b2"), (90, "b1"), (91, "b1")]
     assert [broker for _, broker, _ in told(*answers)] == ["b1", "b2", "b1"]
+
+
+def test_the_coordinator_at_a_time() -> None:
+    timeline = GroupTimeline(group="orders", kind=Kind.CLASSIC)
+    assert timeline.coordinator_at(at(0)) is None
+    timeline.coordinators += [CoordinatorSeen(at(1), "b1", 1), CoordinatorSeen(at(9), "b2", 3)]
+    assert [timeline.coordinator_at(at(each)) for each in (0, 1, 8, 9, 99)] == ["b1", "b1", "b1", "b2", "b2"]
 
 
 def test_listeners_of_one_broker_are_one_coordinator() -> None:
