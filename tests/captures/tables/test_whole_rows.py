@@ -193,6 +193,7 @@ def test_connections(path: Path) -> None:
         for name in ("packets", "retransmitted", "reordered", "lost", "cut", "zero_windows"):
             both = {side: health[row["connection"], side][name] for side in ENDS}
             assert both == shape.pop(name)
+        assert shape.pop("rtt_ns") == row["handshake_ns"]  # else TCP_INFO of a proxy, which these have not
         told = times_as_text(row)
         told["first"] = told.pop("time")
         assert told.pop("cluster_id") == cluster_of(path)
