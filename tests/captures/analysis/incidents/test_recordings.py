@@ -337,6 +337,22 @@ def test_a_member_that_does_not_learn_of_its_removal_shows_a_network_outage(name
     assert back < outage.end / SECOND < back + 6
 
 
+def test_a_suspended_host_is_no_cut_network() -> None:
+    """Its TCP timestamps stood still; those of a host whose network is cut go on."""
+    (pause,) = incidents("51_k430_host_suspended")
+    assert (pause.kind, pause.certainty) == (IncidentKind.PROCESS_PAUSE, Certainty.INFERRED)
+    assert "the TCP clock of its host stood still for 12.5 s" in pause.sentence
+    (cut,) = incidents("48_k430_network_cut")
+    assert (cut.kind, cut.certainty) == (IncidentKind.NETWORK_OUTAGE, Certainty.INFERRED)
+    assert "the TCP clock of its host went on" in cut.sentence
+
+
+def test_a_broker_that_closes_late_leaves_no_doubt_that_the_client_died() -> None:
+    absence, pause = incidents("51_k430_killed_while_broker_paused")
+    assert (absence.kind, absence.certainty) == (IncidentKind.MEMBER_ABSENCE, Certainty.INFERRED)
+    assert (pause.kind, pause.certainty) == (IncidentKind.PROCESS_PAUSE, Certainty.INFERRED)
+
+
 def test_rebalances_because_of_a_topic_follow_from_its_change() -> None:
     told = incidents("21_k430_kip848_regex_topicchange")
     grown = next(each for each in told if each.who == ("ry-a",))
