@@ -13,11 +13,14 @@ import numpy as np
 from captures.arrays import Bools, Int64s
 from captures.packets import ACK
 from captures.packets.header_scan import Headers
+from captures.packets.source import Source
 from dissectors.units import SECOND
 
 _SENT_AGAIN = 10_000_000
 """ns; data repeated sooner is the same packet, captured in two places: retransmission takes 200 ms, tail loss probes
 (RFC 8985) two round trips."""
+_STAMPED = 50
+"""Most packets on either side of a silence whose timestamps are read."""
 _SEQUENCE = 1 << 32
 _HALF = 1 << 31
 
@@ -53,6 +56,37 @@ def ahead(sequence: Int64s, origin: int) -> Int64s:
     """Return the distance of sequence numbers from `origin`, modulo 2^32, as signed numbers."""
     distance: Int64s = (sequence - origin + _HALF) % _SEQUENCE - _HALF
     return distance
+
+
+def suspended(source: Source, sent: Headers, begin: int) -> int | None:
+    """Return the time in ns by which the TCP clock of a host that was silent at `begin` fell behind; None if unknown.
+
+    The clock behind TCP timestamps (RFC 7323) stands still while a host is suspended, as CLOCK_MONOTONIC does on Linux,
+    and continues while only its network is cut. Its rate is taken from the packets before or after the silence.
+
+    :param sent: what the host sent on one connection
+    """
+    first = int(np.searchsorted(sent.time, begin))
+    before = list(_timestamps(source, sent, range(max(first - _STAMPED, 0), first)))
+    after = list(_timestamps(source, sent, range(first, min(first + _STAMPED, len(sent)))))
+    runs = [run for run in (before, after) if run and run[-1][0] - run[0][0] >= SECOND // 2]
+    ticks = sum(_ticks(run[0], run[-1]) for run in runs)
+    if not before or not after or ticks <= 0:
+        return None
+    tick = sum(run[-1][0] - run[0][0] for run in runs) / ticks
+    return int(after[0][0] - before[-1][0] - _ticks(before[-1], after[0]) * tick)
+
+
+def _timestamps(source: Source, sent: Headers, rows: range) -> Iterator[tuple[int, int]]:
+    """Yield the capture time and the TSval of packets, without those that have other options than timestamps."""
+    for row in rows:
+        header = source.read(int(sent.offset[row]) - 20, 20)
+        if header[:1] == b"\x80" and header[8:12] == b"\x01\x01\x08\x0a":
+            yield int(sent.time[row]), int.from_bytes(header[12:16])
+
+
+def _ticks(earlier: tuple[int, int], later: tuple[int, int]) -> int:
+    return (later[1] - earlier[1] + _HALF) % _SEQUENCE - _HALF
 
 
 def cut_off(sent: Headers, answered: Headers) -> Iterator[tuple[int, int]]:

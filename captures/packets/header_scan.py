@@ -34,6 +34,7 @@ class Headers:
     :ivar ack: int64, acknowledgment number; valid if ``flags & ACK``
     :ivar flags: uint8
     :ivar length: int64, payload bytes on the wire
+    :ivar offset: int64, offset of the payload in the source
     """
 
     time: Int64s
@@ -41,11 +42,12 @@ class Headers:
     ack: Int64s
     flags: Bytes
     length: Int64s
+    offset: Int64s
 
     @classmethod
     def none(cls) -> Headers:
         nothing = np.zeros(0, np.int64)
-        return cls(nothing, nothing, nothing, nothing.astype(np.uint8), nothing)
+        return cls(nothing, nothing, nothing, nothing.astype(np.uint8), nothing, nothing)
 
     def __len__(self) -> int:
         return len(self.time)
@@ -58,7 +60,7 @@ class Headers:
         return Headers(*(getattr(self, name)[rows] for name in _COLUMNS))
 
 
-_COLUMNS = ("time", "seq", "ack", "flags", "length")
+_COLUMNS = ("time", "seq", "ack", "flags", "length", "offset")
 
 
 def headers_between(source: Source, ends: Iterable[Ends], begin: int, end: int) -> dict[Ends, Headers]:

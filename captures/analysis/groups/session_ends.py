@@ -14,21 +14,20 @@ from typing import NamedTuple
 from captures.analysis.groups.vocabulary import Certainty, SessionEnd, TimeoutCause
 from captures.meaning import words
 from captures.time_format import span
+from dissectors.units import SECOND
 
 
 class Closing(NamedTuple):
     """The end of a connection on which the member sent requests.
 
-    :ivar after: ns after its last sign of life; negative if shortly before
+    :ivar after: ns after its last sign of life; negative before it, as its last request may be answered later
     :ivar by_client: whether the client closed first
     :ivar reset: whether it was an RST
-    :ivar answered: whether the other side closed, too, or acknowledged it, within a second; True if unknown
     """
 
     after: int
     by_client: bool
     reset: bool
-    answered: bool = True
 
 
 class UnacknowledgedData(NamedTuple):
@@ -36,10 +35,14 @@ class UnacknowledgedData(NamedTuple):
 
     :ivar by_client: whether the member's host sent it
     :ivar other_side_arrived: whether packets of the other side still arrived: only one direction was lost
+    :ivar clock_seen: whether the TCP clock of the member's host was seen before and after
+    :ivar suspended: ns in which that clock stood still
     """
 
     by_client: bool = False
     other_side_arrived: bool = False
+    clock_seen: bool = False
+    suspended: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +53,7 @@ class SilenceFacts:
         capture; empty otherwise
     :ivar named: number of that FindCoordinator
     :ivar closings: ends of the connections on which it sent requests, in the order of time
+    :ivar unanswered: whether the broker's host did not acknowledge within a second that the client closed a connection
     :ivar still_open: number of these connections that were open when its session ended
     :ivar others_closed: other connections that the broker ended within a second of the member's first
     :ivar broker_continued: whether the broker answered others on older connections after it had ended the member's
@@ -64,6 +68,7 @@ class SilenceFacts:
     coordinator: str = ""
     named: int = 0
     closings: tuple[Closing, ...] = ()
+    unanswered: bool = False
     still_open: int = 0
     others_closed: int = 0
     broker_continued: bool = False
@@ -143,11 +148,21 @@ def _died(seen: SilenceFacts) -> SessionEnd | None:
     alternatives = []
     if seen.quiet:
         alternatives.append(f"it was shut down cleanly: {seen.quiet} sends no LeaveGroup")
-    if not all(each.answered for each in seen.closings):
-        evidence.append("the broker did not react to the end of its connection within a second")
+    if seen.unanswered:
+        evidence.append("the broker's host did not acknowledge the end of its connection within a second")
         alternatives.append("its host or the network had gone down before")
     certainty = Certainty.POSSIBLE if alternatives else Certainty.INFERRED
     return SessionEnd(TimeoutCause.PROCESS_DIED, certainty, tuple(alternatives), tuple(evidence))
+
+
+def _suspended(seen: SilenceFacts) -> SessionEnd | None:
+    if seen.in_vain is None or not seen.in_vain.suspended:
+        return None
+    observation = (
+        "data to it was retransmitted and not acknowledged, and the TCP clock of its host stood still for "
+        f"{span(seen.in_vain.suspended)}"
+    )
+    return SessionEnd(TimeoutCause.HOST_SUSPENDED, evidence=(observation,))
 
 
 def _unreachable(seen: SilenceFacts) -> SessionEnd | None:
@@ -160,6 +175,13 @@ def _unreachable(seen: SilenceFacts) -> SessionEnd | None:
             f"data {way} was retransmitted again and again and never acknowledged, but {other} packets still arrived: "
             "one direction was lost"
         )
+    elif seen.in_vain.clock_seen:
+        observation = (
+            "data was retransmitted again and again, nothing came back, and the TCP clock of its host went on"
+        )
+    elif not seen.in_vain.by_client:
+        alternative = "its host was down or suspended"
+        return SessionEnd(TimeoutCause.UNREACHABLE, Certainty.POSSIBLE, (alternative,), (observation,))
     return SessionEnd(TimeoutCause.UNREACHABLE, evidence=(observation,))
 
 
@@ -185,7 +207,7 @@ _BY_CONNECTIONS: tuple[Callable[[SilenceFacts], SessionEnd | None], ...] = (
     _closed_in_order,
     _died,
 )
-_DECISIONS = (*_BY_CONNECTIONS, _unreachable, _paused)
+_DECISIONS = (*_BY_CONNECTIONS, _suspended, _unreachable, _paused)
 
 
 def _closed(seen: SilenceFacts) -> tuple[str, ...]:
@@ -204,4 +226,6 @@ def _how(closing: Closing) -> str:
 
 
 def _after(time: int) -> str:
+    if time < -SECOND:
+        return f"{span(-time)} before its last request was answered"
     return f"{span(time)} after its last sign of life" if time > 0 else "with its last sign of life"

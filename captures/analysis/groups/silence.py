@@ -17,7 +17,7 @@ from operator import attrgetter
 
 import numpy as np
 
-from captures.analysis.groups.activity import NEVER, ConnectionActivity
+from captures.analysis.groups.activity import ConnectionActivity
 from captures.analysis.groups.farewells import CapturedAddresses, Farewells, NamedCoordinators
 from captures.analysis.groups.labels import Labels
 from captures.analysis.groups.model import Cause, GroupMember, GroupTimeline, Rebalance
@@ -31,7 +31,7 @@ from captures.analysis.groups.session_ends import (
 )
 from captures.analysis.groups.vocabulary import Certainty, Kind, SessionEnd, TimeoutCause, Trigger
 from captures.analysis.groups.words import elsewhere_in_words, timeout_in_words
-from captures.analysis.unacknowledged import ahead, sent_in_vain
+from captures.analysis.unacknowledged import ahead, sent_in_vain, suspended
 from captures.exchanges import Capture
 from captures.meaning.assignments import STREAMS_ASSIGNOR
 from captures.packets import ACK, FIN, RST, SYN, CaptureError
@@ -40,6 +40,9 @@ from dissectors.units import SECOND
 
 _MARGIN = SECOND
 """ns around a silence in which packets are examined: retransmitted data was first sent before."""
+_BACK = 600 * SECOND
+"""ns after its session in which a member's host is expected on its connections: brokers close those that are idle for
+longer (connections.max.idle.ms)."""
 _DELAYED_ACK = 200_000_000
 """ns; until then an acknowledgment may be for data that arrived while the process was alive (RFC 1122 4.2.3.2 allows
 500 ms, kernels take 40 to 200)."""
@@ -79,12 +82,16 @@ class _Case:
 
     :ivar seen: observations from connections and requests
     :ivar open: connections of the member's process that stayed open and on which it fell silent
+    :ivar closed: connections that the client closed, and the broker not within a second
+    :ivar asked: time of the member's last request, which a slow broker may answer long after
     :ivar last: time of the last request of the process
     """
 
     silence: Silence
     seen: SilenceFacts
     open: list[int] = field(default_factory=list)
+    closed: list[int] = field(default_factory=list)
+    asked: int = 0
     last: int = 0
 
 
@@ -110,7 +117,11 @@ class Silences:
             activity = ConnectionActivity(self._capture)
             connections = _Connections(self._capture, activity, self.farewells, self.named)
             cases = [connections.case(each) for each in fresh]
-            settled = {case.silence: end for case in cases if (end := by_connections(case.seen)) is not None}
+            settled = {
+                case.silence: end
+                for case in cases
+                if not case.closed and (end := by_connections(case.seen)) is not None
+            }
             unsettled = [case for case in cases if case.silence not in settled]
             found = settled | _looked_into(self._capture, activity, unsettled)
             # packets of a growing capture are examined once it has ended, and processes may resume until then
@@ -137,8 +148,8 @@ class _Connections:
 
     def case(self, silence: Silence) -> _Case:
         """Gather what connections and requests show of a silence."""
-        closings, still_open = self._closings(silence)
-        case = _Case(silence, SilenceFacts(), last=silence.since)
+        case = _Case(silence, SilenceFacts(), asked=self._last_request(silence), last=silence.since)
+        closings, still_open = self._closings(case)
         went_on, resumed = self._quiet_connections(case)
         sighting = self._named.within(silence.group, silence.since - _MARGIN, silence.until)
         elsewhere = None if sighting is None or sighting.address in self._addresses else sighting
@@ -157,8 +168,9 @@ class _Connections:
         )
         return case
 
-    def _closings(self, silence: Silence) -> tuple[list[Closing], int]:
+    def _closings(self, case: _Case) -> tuple[list[Closing], int]:
         """Return how connections of a member ended during its silence, and how many were still open at its end."""
+        silence = case.silence
         found, still_open = [], 0
         for connection in silence.connections:
             if int(self._capture.connections.first_time[connection]) > silence.since:
@@ -171,15 +183,24 @@ class _Connections:
             end = min(client_closed, broker_closed)
             if end > silence.until:
                 still_open += 1
-            elif end >= silence.since - _MARGIN:
+            elif end >= case.asked - _MARGIN:
                 first = client if client_closed <= broker_closed else client ^ 1
                 reset = int(self._capture.connections.streams.reset_time[first]) == end
-                answered = reset or self._answered(first)
-                found.append(Closing(end - silence.since, client_closed <= broker_closed, reset, answered))
+                found.append(Closing(end - silence.since, client_closed <= broker_closed, reset))
+                if not reset and broker_closed - client_closed > _MARGIN:
+                    case.closed.append(connection)
         found.sort()
         if found and found[0].by_client and silence.alone:
             found = [*self._broker_closings(silence, silence.since + found[0].after), *found]
         return found, still_open
+
+    def _last_request(self, silence: Silence) -> int:
+        """Return when a member sent its last request before the silence; its beginning if none was captured."""
+        sent = (
+            self._activity.requests(connection, silence.client).until(silence.since).sent
+            for connection in silence.connections
+        )
+        return max((int(each.max()) for each in sent if len(each)), default=silence.since)
 
     def _broker_closings(self, silence: Silence, time: int) -> Iterator[Closing]:
         """Yield the connections of the process that its broker ended up to a second before it closed one at `time`.
@@ -194,15 +215,6 @@ class _Connections:
                 end = int(self._activity.closed[stream])
                 reset = int(self._capture.connections.streams.reset_time[stream]) == end
                 yield Closing(end - silence.since, by_client=False, reset=reset)
-
-    def _answered(self, stream: int) -> bool:
-        """Return whether the receiver of a FIN closed its side within a second or acknowledged it; True if unknown."""
-        closed, other = self._activity.closed, stream ^ 1
-        if closed[other] < NEVER:
-            return bool(closed[other] - closed[stream] <= _MARGIN)
-        streams = self._capture.connections.streams
-        sent, acknowledged = int(streams.next_seq[stream]), int(streams.ack[other])
-        return min(sent, acknowledged) < 0 or int(ahead(np.array([acknowledged]), sent)[0]) > 0
 
     def _others(self, silence: Silence, closings: list[Closing]) -> tuple[int, bool]:
         """Return how many other connections a broker ended with the member's, and whether it answered on others."""
@@ -282,6 +294,7 @@ def _looked_into(
             case.seen,
             in_vain=max((each for each in found if isinstance(each, UnacknowledgedData)), default=None),
             acknowledged=TimeoutCause.PROCESS_PAUSED in found,
+            unanswered=not all(_acknowledged_end(capture, each, packets) for each in case.closed),
         )
         out[case.silence] = decide(case.seen)
     return out
@@ -291,16 +304,35 @@ def _packets(capture: Capture, cases: list[_Case]) -> dict[Ends, Headers] | None
     """Read the packets of all cases again; return None if that is impossible."""
     if capture.source.growing:
         return None
-    pairs = {capture.endpoints(connection) for case in cases for connection in case.open}
+    pairs = {capture.endpoints(connection) for case in cases for connection in (*case.open, *case.closed)}
     if not pairs:
         return {}
     both = [*pairs, *((broker, client) for client, broker in pairs)]
-    begin = min(case.silence.since for case in cases) - _MARGIN
-    end = max(case.silence.until for case in cases)
+    begin = min(case.asked for case in cases) - _MARGIN
+    end = max(case.silence.until for case in cases) + _BACK
     try:
         return headers_between(capture.source, both, begin, end)
     except CaptureError:  # no longer in the spool or the ring of files
         return None
+
+
+def _acknowledged_end(capture: Capture, connection: int, packets: dict[Ends, Headers] | None) -> bool:
+    """Return whether the broker's host acknowledged the client's FIN within a second; without packets, at all.
+
+    The kernel of a broker that is slow to close its side acknowledges it at once.
+    """
+    streams, stream = capture.connections.streams, capture.client_stream(connection)
+    client, broker = capture.endpoints(connection)
+    time, reached, latest = (
+        int(column[at])
+        for column, at in ((streams.fin_time, stream), (streams.next_seq, stream), (streams.ack, stream ^ 1))
+    )
+    if reached < 0:
+        return True
+    if packets is None:
+        return latest < 0 or int(ahead(np.array([latest]), reached)[0]) > 0
+    answers = packets.get((broker, client), Headers.none()).within(time, time + _MARGIN)
+    return bool(np.any((answers.flags & ACK != 0) & (ahead(answers.ack, reached) > 0)))
 
 
 def _evidence(
@@ -321,16 +353,28 @@ def _evidence(
         return _at_the_end(capture, case, connection, answered_late=answered_late)
     client, broker = capture.endpoints(connection)
     begin, end = case.silence.since - _MARGIN, case.silence.until
-    sent = packets.get((client, broker), Headers.none()).within(begin, end)
+    all_sent = packets.get((client, broker), Headers.none())
+    sent = all_sent.within(begin, end)
     came = packets.get((broker, client), Headers.none()).within(begin, end)
     for by_client, data, answers in ((False, came, sent), (True, sent, came)):
         first = sent_in_vain(data, answers, case.last)
         if first is not None:
-            return UnacknowledgedData(by_client, other_side_arrived=bool(np.any(answers.time > first)))
+            arrived = bool(np.any(answers.time > first))
+            clock = None if by_client or arrived else _clock(capture, all_sent, first)
+            return UnacknowledgedData(by_client, arrived, clock is not None, clock or 0)
     bare = (sent.length == 0) & (sent.flags & (SYN | FIN | RST) == 0) & (sent.flags & ACK != 0)
     if np.any(bare & (sent.time > case.last + _DELAYED_ACK)):
         return TimeoutCause.PROCESS_PAUSED
     return TimeoutCause.UNKNOWN
+
+
+def _clock(capture: Capture, sent: Headers, since: int) -> int | None:
+    """Return for how many ns after `since` a host was suspended, 0 if its clock went on; None if that is unknown."""
+    behind = suspended(capture.source, sent, since)
+    if behind is None:
+        return None
+    back = int(sent.time[np.searchsorted(sent.time, since)])
+    return behind if behind > (back - since) // 2 else 0
 
 
 def _at_the_end(

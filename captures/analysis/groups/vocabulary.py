@@ -139,7 +139,10 @@ class TimeoutCause(StrEnum):
     """It sent nothing for a while and then continued: a long garbage collection, SIGSTOP, a debugger. ``inferred`` if
     its host was seen to acknowledge data meanwhile, otherwise only ``possible``."""
     UNREACHABLE = "unreachable"
-    """Data sent to it was retransmitted and never acknowledged: host or network gone."""
+    """Data sent to it was retransmitted and never acknowledged: host or network gone. ``inferred`` if the clock of its
+    host went on, or if only one direction was lost, otherwise only ``possible``."""
+    HOST_SUSPENDED = "host_suspended"
+    """Data sent to it was retransmitted and not acknowledged, and the TCP clock of its host stood still meanwhile."""
     ELSEWHERE = "elsewhere"
     """Its coordinator was a broker whose connections are not in the capture, so its silence means nothing."""
     UNKNOWN = "unknown"

@@ -92,6 +92,7 @@ _OF_SILENCE = {
     TimeoutCause.PROCESS_DIED: "its connections were closed at that point: the process died",
     TimeoutCause.PROCESS_PAUSED: "its host kept acknowledging data: the process was paused",
     TimeoutCause.UNREACHABLE: "data sent to it was no longer acknowledged: its host or the network was down",
+    TimeoutCause.HOST_SUSPENDED: "its host acknowledged nothing, and its TCP clock stood still: the host was suspended",
 }
 _POSSIBLY = {
     TimeoutCause.PROCESS_DIED: "its connections were closed at that point: the process may have died",

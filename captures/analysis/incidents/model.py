@@ -86,7 +86,7 @@ class IncidentKind(StrEnum):
         "process_pause",
         "Process paused",
         "A member sent nothing until its session had ended, or a broker answered nothing, and then continued.",
-        "Look for long garbage collections, CPU throttling, swapping or a debugger on that host.",
+        "Look for long garbage collections, CPU throttling, swapping, a debugger, or a suspended virtual machine.",
     )
     TOPIC_CHANGE = (
         "topic_change",

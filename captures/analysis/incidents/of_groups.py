@@ -137,6 +137,7 @@ def _of_silences(timeline: GroupTimeline, away: Sequence[Absence]) -> Iterator[I
         ended, until = each.session_end, each.end
         kind, surely, perhaps = {
             TimeoutCause.PROCESS_PAUSED: (IncidentKind.PROCESS_PAUSE, "paused", "may have paused"),
+            TimeoutCause.HOST_SUSPENDED: (IncidentKind.PROCESS_PAUSE, "was suspended with its host", ""),
             TimeoutCause.UNREACHABLE: (
                 IncidentKind.NETWORK_OUTAGE,
                 "was unreachable",

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from unittest.mock import Mock
+
 import numpy as np
 import pytest
 
-from captures.analysis.unacknowledged import cut_off
+from captures.analysis.unacknowledged import cut_off, suspended
 from captures.packets import ACK
 from captures.packets.header_scan import Headers
 from dissectors.units import SECOND
 
+_HEADER = bytes.fromhex("8010 01f5 0000 0000 0101 080a") + bytes(8)
+"""A TCP header from its data offset on, whose only option is timestamps."""
 Row = tuple[float, int, int, int]
 """Seconds, sequence number, acknowledgment number, length."""
 
@@ -17,7 +21,8 @@ Row = tuple[float, int, int, int]
 def headers(*rows: Row) -> Headers:
     time, seq, ack, length = (np.array(column) for column in zip(*rows, strict=True))
     flags = np.full(len(rows), ACK, np.uint8)
-    return Headers((time * SECOND).astype(np.int64), seq, ack, flags, length)
+    offsets = np.arange(len(rows)) * len(_HEADER) + len(_HEADER)
+    return Headers((time * SECOND).astype(np.int64), seq, ack, flags, length, offsets)
 
 
 RESENT = headers((1, 100, 50, 20), *((second, 120, 50, 20) for second in (2, 3, 5, 9)))
@@ -45,3 +50,29 @@ def test_what_is_cut_off(answered: list[Row], seconds: list[tuple[float, float]]
 
 def test_without_packets_nothing_is_cut_off() -> None:
     assert not [*cut_off(RESENT, Headers.none()), *cut_off(Headers.none(), RESENT)]
+
+
+@pytest.mark.parametrize(
+    ("ticks", "behind"),
+    [
+        ([0, 1_000, 13_000, 14_000], 0),
+        ([0, 1_000, 1_500, 2_500], 11.5),
+        # a clock of 100 Hz that wraps around
+        ([2**32 - 150, 2**32 - 50, 1_150, 1_250], 0),
+        # one that never moves, and packets without timestamps
+        ([7, 7, 7, 7], None),
+        ([None] * 4, None),
+    ],
+)
+def test_the_clock_of_a_suspended_host_stands_still(ticks: list[int | None], behind: float | None) -> None:
+    stamps = [_HEADER[:12] + each.to_bytes(4) + bytes(4) if each is not None else bytes(20) for each in ticks]
+    source = Mock(read=lambda offset, size: b"".join(stamps)[offset : offset + size])
+    sent = headers(*((second, 100, 50, 20) for second in (0, 1, 13, 14)))
+    found = suspended(source, sent, 2 * SECOND)
+    assert (found if found is None else found / SECOND) == behind
+
+
+def test_a_host_that_does_not_continue_shows_no_clock() -> None:
+    assert (
+        suspended(Mock(read=lambda offset, size: bytes(size)), headers((0, 100, 50, 20)), 2 * SECOND) is None
+    )

@@ -36,6 +36,7 @@ _WHY = {
         "hung while its host kept answering",
     ),
     TimeoutCause.UNREACHABLE: ("it", "they", "became unreachable"),
+    TimeoutCause.HOST_SUSPENDED: ("its host", "their hosts", "had been suspended"),
     TimeoutCause.UNKNOWN: ("the capture", "the capture", "does not show why"),
 }
 _ADVICE = {
@@ -55,6 +56,8 @@ _ADVICE = {
     " A longer session.timeout.ms bridges pauses, but then crashes are noticed later.",
     TimeoutCause.UNREACHABLE: "Look at the network between that client and the broker (links, firewalls, NAT), and at "
     "the client's host.",
+    TimeoutCause.HOST_SUSPENDED: "Find out why the host was suspended: a snapshot or migration of its virtual machine, "
+    "an overcommitted hypervisor, or power saving.",
     TimeoutCause.UNKNOWN: "Check the log and the host of that client at that time. A capture on the client's or the "
     "broker's host shows whether the process ended, hung, or was unreachable. Consumers before "
     "0.10.1 send heartbeats only as they poll (KIP-62), so slow processing is enough.",

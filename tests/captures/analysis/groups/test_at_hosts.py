@@ -15,6 +15,8 @@ from tests.captures.analysis.groups.test_cut import matched, untrue
 from tests.captures.analysis.groups.truth import FOLDER, read
 
 AT_HOSTS = FOLDER / "at_hosts"
+UNINFORMED = ["48_k430_network_cut_from_broker", "49_k430_network_cut_and_closed"]
+"""Nothing of the broker reaches the member, which joins anew afterwards without having learned of its removal."""
 
 
 @pytest.mark.parametrize(
@@ -35,8 +37,8 @@ def test_what_befell_the_member_is_told_and_nothing_is_invented(path: Path) -> N
         for cause in story.causes
         if cause.trigger is Trigger.SESSION_TIMEOUT and cause.client == who
     ]
-    assert {cause.timeout_cause for cause in silences} == why, said
     assert TimeoutCause.UNKNOWN not in why
+    assert {cause.timeout_cause for cause in silences} == (why if name not in UNINFORMED else set()), said
     assert all(
         cause.session_end and cause.session_end.certainty is not Certainty.POSSIBLE for cause in silences
     )

@@ -30,7 +30,15 @@ BY_BROKER = Closing(SECOND, by_client=False, reset=False)
         (SilenceFacts(closings=(CLOSED,)), TimeoutCause.PROCESS_DIED, Certainty.INFERRED),
         (SilenceFacts(closings=(CLOSED,), quiet="a static member"), TimeoutCause.PROCESS_DIED, Certainty.POSSIBLE),
         (SilenceFacts(closings=(CLOSED,), still_open=1), TimeoutCause.UNKNOWN, Certainty.POSSIBLE),
-        (SilenceFacts(in_vain=UnacknowledgedData(), resumed=True), TimeoutCause.UNREACHABLE, Certainty.INFERRED),
+        (SilenceFacts(closings=(CLOSED,), unanswered=True), TimeoutCause.PROCESS_DIED, Certainty.POSSIBLE),
+        (SilenceFacts(in_vain=UnacknowledgedData(), resumed=True), TimeoutCause.UNREACHABLE, Certainty.POSSIBLE),
+        (SilenceFacts(in_vain=UnacknowledgedData(by_client=True)), TimeoutCause.UNREACHABLE, Certainty.INFERRED),
+        (SilenceFacts(in_vain=UnacknowledgedData(clock_seen=True)), TimeoutCause.UNREACHABLE, Certainty.INFERRED),
+        (
+            SilenceFacts(in_vain=UnacknowledgedData(clock_seen=True, suspended=9 * SECOND), resumed=True),
+            TimeoutCause.HOST_SUSPENDED,
+            Certainty.INFERRED,
+        ),
         (
             SilenceFacts(in_vain=UnacknowledgedData(other_side_arrived=True)),
             TimeoutCause.UNREACHABLE,
@@ -48,6 +56,8 @@ def test_what_was_observed_decides(seen: SilenceFacts, cause: TimeoutCause, cert
 
 def test_only_what_was_seen_is_evidence() -> None:
     assert decide(SilenceFacts()).evidence == ()
+    before = decide(SilenceFacts(closings=(Closing(-3 * SECOND, by_client=True, reset=False),)))
+    assert before.evidence[0] == "the client closed its connection 3 s before its last request was answered"
     assert "acknowledged what came" not in " ".join(decide(SilenceFacts(resumed=True)).evidence)
     reset = Closing(SECOND // 2, by_client=True, reset=True)
     assert decide(SilenceFacts(closings=(reset,))).evidence[0] == (

@@ -143,7 +143,9 @@ def test_a_process_that_ends_after_its_network_is_perhaps_not_what_died_first(
     found = end(written(tmp_path, member))
     assert (found.cause, found.certainty) == (TimeoutCause.PROCESS_DIED, Certainty.POSSIBLE)
     assert found.alternatives == ("its host or the network had gone down before",)
-    assert found.evidence[-1] == "the broker did not react to the end of its connection within a second"
+    assert found.evidence[-1] == (
+        "the broker's host did not acknowledge the end of its connection within a second"
+    )
 
 
 def test_a_connection_that_is_closed_after_the_timeout_does_not_explain_it(tmp_path: Path) -> None:

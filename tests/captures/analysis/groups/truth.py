@@ -170,7 +170,9 @@ def silenced(truth: Truth, who: frozenset[str], since: float, until: float) -> T
                 latest = TimeoutCause.PROCESS_PAUSED
             elif event["what"] in ("host gone", "network gone"):
                 latest = TimeoutCause.UNREACHABLE
-            elif event["what"] in ("SIGCONT", "network back"):
+            elif event["what"] == "host suspended":
+                latest = TimeoutCause.HOST_SUSPENDED
+            elif event["what"] in ("SIGCONT", "network back", "host resumed"):
                 latest = None
         elif event["who"].startswith(("node", "broker ")) and event["what"] in ("SIGTERM", "SIGKILL"):
             latest = latest or TimeoutCause.BROKER_GONE

@@ -11,6 +11,7 @@ from captures.analysis.findings.diagnosis import Diagnosis
 from captures.analysis.groups.vocabulary import Certainty
 from captures.analysis.incidents.model import Incident, IncidentKind
 from captures.exchanges import ExchangeReader, open_capture
+from tests.captures.analysis.groups.test_at_hosts import AT_HOSTS, UNINFORMED
 from tests.captures.analysis.groups.truth import FOLDER, SECOND, read
 
 CLEAN, FINDINGS = FOLDER.parent / "clean", FOLDER.parent / "findings"
@@ -315,11 +316,41 @@ def test_nothing_is_told_after_the_end_of_the_capture() -> None:
 
 def test_an_outage_of_the_network_is_not_told_of_the_broker_too() -> None:
     """At the member's host, answers of the broker are late, and the member is silent: one outage."""
-    path = FOLDER / "at_hosts" / "48_k430_network_cut_to_broker-at-m2.pcap.zst"
+    path = AT_HOSTS / "48_k430_network_cut_to_broker-at-m2.pcap.zst"
     (outage,) = diagnosed(path).incidents
     assert outage.kind is IncidentKind.NETWORK_OUTAGE
     (slow,) = (each for each in outage.consequences if each.kind == "slow_answers")
-    assert slow.sentence.startswith("3 responses were up to 13.6 s late: ")
+    assert slow.sentence.startswith("3 responses were up to 13.3 s late: ")
+
+
+@pytest.mark.parametrize("name", UNINFORMED)
+def test_a_member_that_does_not_learn_of_its_removal_shows_a_network_outage(name: str) -> None:
+    cut, back = (
+        next(event["t"] for event in read(name, AT_HOSTS).events if event["what"] == what)
+        for what in ("network gone", "network back")
+    )
+    (outage,) = diagnosed(AT_HOSTS / f"{name}-at-m2.pcap.zst").incidents
+    assert (outage.kind, outage.certainty) == (IncidentKind.NETWORK_OUTAGE, Certainty.INFERRED)
+    assert outage.end is not None
+    # it begins with the first request after the cut, and ends with the first retransmission that is acknowledged
+    assert outage.begin / SECOND == pytest.approx(cut, abs=1.5)
+    assert back < outage.end / SECOND < back + 6
+
+
+def test_a_suspended_host_is_no_cut_network() -> None:
+    """Its TCP timestamps stood still; those of a host whose network is cut go on."""
+    (pause,) = incidents("51_k430_host_suspended")
+    assert (pause.kind, pause.certainty) == (IncidentKind.PROCESS_PAUSE, Certainty.INFERRED)
+    assert "the TCP clock of its host stood still for 12.5 s" in pause.sentence
+    (cut,) = incidents("48_k430_network_cut")
+    assert (cut.kind, cut.certainty) == (IncidentKind.NETWORK_OUTAGE, Certainty.INFERRED)
+    assert "the TCP clock of its host went on" in cut.sentence
+
+
+def test_a_broker_that_closes_late_leaves_no_doubt_that_the_client_died() -> None:
+    absence, pause = incidents("51_k430_killed_while_broker_paused")
+    assert (absence.kind, absence.certainty) == (IncidentKind.MEMBER_ABSENCE, Certainty.INFERRED)
+    assert (pause.kind, pause.certainty) == (IncidentKind.PROCESS_PAUSE, Certainty.INFERRED)
 
 
 def test_rebalances_because_of_a_topic_follow_from_its_change() -> None:
