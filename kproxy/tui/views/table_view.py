@@ -147,7 +147,9 @@ class TableView(View, Generic[F]):
         self._found: Detail | None = None
         self._activity: tuple[tuple[str, Filter | None, bool, bool], Activity] | None = None
         self._text_pane = VerticalScroll(self._text, classes="text")
-        self._detail = Vertical(*self.pictures(), self._text_pane, *self._details, self._chart, classes="detail")
+        self._detail = Vertical(
+            *self.pictures(), self._text_pane, *self._details, self._chart, classes="detail"
+        )
 
     # ------------------------------------------------------------ for subclasses; in the engine's thread
     def make(self, access: Access) -> F:
