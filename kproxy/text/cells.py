@@ -67,7 +67,7 @@ def cut_name(text: str, room: int) -> str:
     return f"{cut(text, room - end)}{_last(text, end)}" if room > end else _last(text, end)
 
 
-_NUMBER_AT_END = re.compile(r"[:-]\d+(@\d+)?$")
+_NUMBER_AT_END = re.compile(r"[:-]\d+(@\d+)?\)?$")
 _MIDDLE = 6
 """Cells from which on a part of both ends can be shown."""
 

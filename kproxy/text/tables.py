@@ -27,12 +27,14 @@ class Column:
     :ivar right: whether it is aligned right, as numbers are
     :ivar least: characters that it can be cut to; 0 if it cannot be cut
     :ivar rank: the columns with the highest rank are left out first if there is no room; 0 never
+    :ivar wraps: whether the UI wraps its texts instead of cutting them
     """
 
     title: str
     right: bool = False
     least: int = 0
     rank: int = 0
+    wraps: bool = False
 
 
 @dataclass(slots=True)

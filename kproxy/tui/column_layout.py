@@ -73,7 +73,7 @@ def lay_out(profile: Profile, room: int, longest: Mapping[str, int], *, margin: 
         if spare is None or not spare.expendable:
             break
         columns.remove(spare)
-    widths = [chosen.get(each.id, min(least[each.id], _needed(each, longest))) for each in columns]
+    widths = [least[each.id] for each in columns]
     own = [each for each in columns if each.id not in chosen]
     _widen(columns, widths, room - margin - gap * (len(columns) - 1), longest, own)
     placed: list[PlacedColumn] = []
@@ -86,11 +86,6 @@ def lay_out(profile: Profile, room: int, longest: Mapping[str, int], *, margin: 
 
 def _least(each: Column, longest: Mapping[str, int]) -> int:
     return max(each.least, _wanted(each, longest)) if each.firm else each.least
-
-
-def _needed(each: Column, longest: Mapping[str, int]) -> int:
-    """Return the width beyond which a column gains nothing: that of its title or its longest measured text."""
-    return max(longest.get(each.id, each.least), len(each.title))
 
 
 def _wanted(each: Column, longest: Mapping[str, int]) -> int:
@@ -121,7 +116,7 @@ def _satisfy(widths: list[int], wanted: Sequence[int], room: int) -> None:
     """Widen columns by the wanted cells, smallest wants first; those that want more than is left share it evenly."""
     open_ = sorted((want, index) for index, want in enumerate(wanted) if want > 0)
     for place, (want, index) in enumerate(open_):
-        given = min(want, max(room, 0) // (len(open_) - place))
+        given = want if want <= room else max(room, 0) // (len(open_) - place)
         widths[index] += given
         room -= given
 

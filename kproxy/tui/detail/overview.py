@@ -28,7 +28,7 @@ def _time(exchange: Exchange, access: Access) -> str:
         parts.append(f"designed wait {duration(exchange.wait)}{reason}")
         parts.append(f"excess {duration(max(took - exchange.wait, 0))}")
     trip = RoundTrips(access.capture).of(exchange.connection)
-    if trip is not None:
+    if trip:  # the packets that kproxy's proxy records have none
         share = f" ({min(100 * trip / took, 100):.0f} %)" if took > 0 else ""
         parts.append(f"network {duration(trip)}{share}")
     if exchange.kproxy_time:

@@ -47,7 +47,7 @@ class Clients(TableView[ClientsFold]):
     FACTS = True
     COLUMNS = (
         Column("client", least=12),
-        Column("software", least=12),
+        Column("software", least=23),
         Column("too old", least=8, rank=2),
         Column("principal", least=8, rank=4),
         Column("address", least=9, rank=3),

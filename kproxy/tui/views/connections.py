@@ -102,7 +102,7 @@ class Connections(TableView[ConnectionsFold]):
         (
             Column("time", rank=1),
             Column("after", right=True),
-            Column("what happened", least=20),
+            Column("what happened", least=20, wraps=True),
             Column("exchange", right=True),
         ),
     )

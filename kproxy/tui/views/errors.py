@@ -52,8 +52,8 @@ class Errors(TableView[ErrorsFold]):
     THINGS = "errors"
     FACTS = True
     COLUMNS = (
-        Column("error", least=20),
-        Column("API", least=12),
+        Column("error"),
+        Column("API"),
         Column("count", right=True),
         Column("times", right=True, rank=5),
         Column("first", right=True, rank=1),
@@ -66,7 +66,7 @@ class Errors(TableView[ErrorsFold]):
     )
     DETAILS = (
         (
-            Column("what the client did next", least=24),
+            Column("what the client did next", least=24, wraps=True),
             Column("times", right=True),
             Column("after", right=True, rank=1),
             Column("at most", right=True, rank=2),

@@ -21,6 +21,7 @@ from captures.filters.regex import TextRegex
 from captures.meaning import words
 from dissectors.printable import printable
 from dissectors.units import SECOND
+from kproxy.proxy.rules.actions import ACTIONS
 from kproxy.session import Session
 from kproxy.session.published import HeldMessage
 from kproxy.text.tables import Column
@@ -36,10 +37,8 @@ _SOON = 5 * SECOND
 
 _NOT_LIVE = """\
 This view shows what a running kproxy holds, its fault rules, and whether it forwards.
-
     kproxy proxy -b BROKER       starts one between clients and brokers
     kproxy attach --control      attaches to a running one
-
 Then  i  holds messages that match a filter,  a  releases one,  e  edits one,  +  adds a fault rule.
 In a capture, the filters  held,  changed  and  fault  find what was done to exchanges.
 """
@@ -56,7 +55,8 @@ class Faults(View):
         #state { height: auto; max-height: 4; padding: 0 1; }
         .title { height: 1; padding: 0 1; text-style: bold; color: $text-primary; }
         #held, #rules { height: 1fr; min-height: 3; }
-        #not-live { height: 1fr; padding: 1 2; }
+        #not-live { height: auto; padding: 0 1; }
+        #actions { height: 1fr; }
     }
     """
 
@@ -84,6 +84,9 @@ class Faults(View):
     def compose(self) -> ComposeResult:
         if self._link is None:
             yield Static(Content(_NOT_LIVE), id="not-live")
+            actions = RowTable(_ACTIONS, id="actions")
+            actions.set_rows(_action_rows())
+            yield actions
             return
         yield Static(id="state")
         with Vertical():
@@ -153,17 +156,26 @@ class Faults(View):
         if rule is not None:
             self.post_message(self.Narrow(applied_filter(rule)))
 
+    @on(RowTable.RowEntered, "#actions")
+    def _action_entered(self, event: RowTable.RowEntered) -> None:
+        """Show the exchanges that an action was applied to."""
+        event.stop()
+        self.post_message(self.Narrow(f"fault contains {str(event.key).partition(' ')[0]}"))
+
     @property
     def _state(self) -> LiveState:
         return LiveState() if self._link is None else self._link.state
 
     def search(self, pattern: TextRegex, *, forward: bool) -> bool:
-        if self._link is None:
-            return False
-        name = "#rules" if self.query_one("#rules", RowTable).has_focus else "#held"
-        return self.query_one(name, RowTable).search(pattern, forward=forward)
+        tables = list(self.query(RowTable))
+        table = next((table for table in tables if table.has_focus), tables[0])
+        return table.search(pattern, forward=forward)
 
     # ------------------------------------------------------------ actions
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool:
+        """Return whether rules can be changed: only with a proxy."""
+        return self._link is not None or not action.startswith("rule_")
+
     def action_rule_add(self) -> None:
         self.post_message(self.AddRule())
 
@@ -219,10 +231,25 @@ def _content(part: str | Content) -> Content:
     return part if isinstance(part, Content) else Content(part)
 
 
+_ACTIONS = [
+    Column("action of a rule, FILTER => ACTION", least=16, wraps=True),
+    Column("what happens to the message", least=40, wraps=True),
+]
+
+
+def _action_rows() -> list[Row]:
+    """Return a row for each form of each fault action."""
+    return [
+        Row(f"{name} {argument}", (f"{name} {argument}", meaning.replace("`", "")))
+        for name, action in ACTIONS.items()
+        for argument, meaning in action.forms.items()
+    ]
+
+
 _HELD = [
     Column("#", right=True),
-    Column("what", least=16),
-    Column("client", least=12),
+    Column("what"),
+    Column("client", least=16),
     Column("broker", least=12, rank=2),
     Column("size", right=True, rank=3),
     Column("held for", right=True, rank=1),

@@ -43,7 +43,7 @@ EVIDENCE = (
     Column("evidence", right=True),
     Column("time", rank=2),
     Column("client", least=10, rank=1),
-    Column("api", least=12),
+    Column("api"),
     Column("request → response", least=20),
 )
 """Columns of exchanges that are evidence."""
@@ -111,7 +111,7 @@ class Findings(DiagnosisView):
     THINGS = "findings"
     COLUMNS = (
         Column("severity"),
-        Column("what", least=SENTENCE),
+        Column("what", least=SENTENCE, wraps=True),
         Column("about", least=14, rank=4),
         Column("times", right=True, rank=2),
         Column("first", rank=1),
@@ -148,13 +148,13 @@ class Findings(DiagnosisView):
         if finding is None:
             return None
         sure = "" if finding.certainty is Certainty.OBSERVED else finding.certainty.value
+        cause = next((each.sentence for each in found.incidents if each.id == finding.because_of), "")
         ends = (f"{' to '.join(access.capture.shown_endpoints(each))}" for each in finding.connections)
         zone = self.session.zone
         text = facts(
-            ("", Cell(finding.sentence, Role.STRONG)),
             ("what to do", finding.advice),
             ("certainty", sure),
-            ("because of", finding.because_of),
+            ("because of", finding.because_of, cause),
             (
                 "seen",
                 f"{clock(finding.first, zone)} to {clock(finding.last, zone)}",

@@ -80,7 +80,7 @@ class Groups(PacedView["GroupFold"]):
     DEFAULT_CSS = """
     Groups {
         & > .rows { max-height: 25%; }
-        & > .detail > Lanes { height: auto; max-height: 40%; min-height: 4; }
+        & > .detail > Lanes { height: auto; max-height: 50%; min-height: 4; }
         & > .detail > .text { max-height: 40%; }
         & > .detail > RowTable { max-height: 35%; }
     }
@@ -99,7 +99,7 @@ class Groups(PacedView["GroupFold"]):
         Column("rebalances", right=True),
         Column("count", right=True, rank=3),
         *(Column(title, right=True, rank=6 + place // 2) for place, title in enumerate(_APIS)),
-        Column("errors", least=12, rank=1),
+        Column("errors", least=24, rank=1),
         Column("last", rank=2),
     )
     DETAILS = (

@@ -37,7 +37,7 @@ class Incidents(DiagnosisView):
         Column("lasted", right=True),
         Column("when", least=_AXIS, rank=3),
         Column("incident"),
-        Column("what", least=_WHAT),
+        Column("what", least=_WHAT, wraps=True),
         Column("effects", right=True, rank=1),
         Column("certainty", rank=2),
     )
@@ -45,7 +45,7 @@ class Incidents(DiagnosisView):
         (
             Column("time"),
             Column("effect"),
-            Column("what", least=_WHAT),
+            Column("what", least=24, wraps=True),
             Column("evidence", right=True, least=8),
         ),
         EVIDENCE,
@@ -78,7 +78,6 @@ class Incidents(DiagnosisView):
         zone = self.session.zone
         end = ", its end was not seen" if incident.end is None else f" to {clock(incident.end, zone)}"
         text = facts(
-            ("", Cell(incident.sentence, Role.STRONG)),
             ("what to do", incident.advice),
             ("when", f"{clock(incident.begin, zone)}{end}"),
             ("certainty", "" if incident.certainty is Certainty.OBSERVED else incident.certainty.value),

@@ -98,7 +98,7 @@ class TableView(View, Generic[F]):
 
     DEFAULT_CSS = """
     TableView {
-        & > .rows { height: auto; max-height: 50%; min-height: 4; }
+        & > .rows { height: auto; max-height: 50%; min-height: 2; }
         & > .detail {
             height: 1fr;
             border-top: solid $primary;
@@ -106,11 +106,10 @@ class TableView(View, Generic[F]):
             border-title-style: bold;
             & > .text { height: auto; max-height: 60%; padding: 0 1; }
             &.-text-only > .text { height: 1fr; max-height: 100%; }
-            & > RowTable { height: auto; max-height: 50%; min-height: 3; }
+            & > RowTable { height: auto; max-height: 50%; min-height: 2; }
             & > RowTable.last { height: 1fr; max-height: 100%; }
             & > ActivityChart { display: none; }
             &.-drawn > ActivityChart { display: block; }
-            &.-drawn > .text { height: auto; max-height: 100%; }
             &.-drawn > RowTable { height: auto; max-height: 100%; min-height: 0; }
         }
         &.-beside {
@@ -147,8 +146,10 @@ class TableView(View, Generic[F]):
         self._chart = ActivityChart(session.zone)
         self._found: Detail | None = None
         self._activity: tuple[tuple[str, Filter | None, bool, bool], Activity] | None = None
-        text = VerticalScroll(self._text, classes="text")
-        self._detail = Vertical(*self.pictures(), text, *self._details, self._chart, classes="detail")
+        self._text_pane = VerticalScroll(self._text, classes="text")
+        self._detail = Vertical(
+            *self.pictures(), self._text_pane, *self._details, self._chart, classes="detail"
+        )
 
     # ------------------------------------------------------------ for subclasses; in the engine's thread
     def make(self, access: Access) -> F:
@@ -195,8 +196,12 @@ class TableView(View, Generic[F]):
         return text + sum(table.line_count() + 1 for table in self._details if table.display)
 
     def _use_room(self) -> None:
-        """Draw the exchanges of the selected row over time if enough lines are left."""
-        left = self._detail.content_size.height - self._detail_height
+        """Give the text the lines that no table needs; draw the exchanges over time if enough are left."""
+        height = self._detail.content_size.height
+        left = height - self._detail_height
+        if self.DRAWN:
+            tables = sum(table.line_count() for table in self._details if table.display)
+            self._text_pane.styles.max_height = max(height - tables, height * 3 // 5)
         drawn = self.DRAWN and self._found is not None and left >= LEAST_HEIGHT
         self._detail.set_class(drawn, "-drawn")
         row, found = self._table.selected, self._found

@@ -67,7 +67,7 @@ class Topics(TableView[TopicsFold]):
         Column("leader", right=True, rank=9),
         Column("producers", least=8, rank=10),
         Column("fetchers", least=8, rank=11),
-        Column("errors", least=16),
+        Column("errors", least=28),
     )
     DETAILS = (
         (

@@ -22,6 +22,14 @@ class CursorLines(ScrollView):
         """Number of lines that the cursor can be on."""
         raise NotImplementedError
 
+    def top_of(self, line: int) -> int:
+        """Return how many screen lines are above a line; more than its index if lines above it are wrapped."""
+        return line
+
+    def line_at(self, y: int) -> int:
+        """Return the index of the line on screen line `y`, counted from the first line."""
+        return y
+
     @property
     def page(self) -> int:
         """Number of visible lines."""
@@ -32,7 +40,8 @@ class CursorLines(ScrollView):
         before, self.cursor = self.cursor, max(min(line, self.cursor_lines - 1), 0)
         self.show_cursor()
         for each in {before, self.cursor}:
-            self.refresh_line(each + self.HEADER)
+            for y in range(self.top_of(each), self.top_of(each + 1)):
+                self.refresh_line(y + self.HEADER)
         return before != self.cursor
 
     def move_to(self, line: int) -> None:
@@ -45,7 +54,7 @@ class CursorLines(ScrollView):
 
     def move_page(self, pages: int) -> None:
         """Move the cursor down by pages, up if negative."""
-        self.move_to(self.cursor + pages * self.page)
+        self.move_to(self.line_at(self.top_of(self.cursor) + pages * self.page))
 
     def move_to_end(self, *, last: bool) -> None:
         """Move the cursor to the first or the last line."""
@@ -54,8 +63,8 @@ class CursorLines(ScrollView):
     def show_cursor(self) -> None:
         """Scroll the cursor into sight, as little as possible, without leaving room below the last line."""
         before, page = self.scroll_offset.y, self.page
-        top = min(before, max(self.cursor_lines - page, 0))
-        top = max(min(top, self.cursor), self.cursor - page + 1)
+        top = min(before, max(self.top_of(self.cursor_lines) - page, 0))
+        top = min(max(top, self.top_of(self.cursor + 1) - page), self.top_of(self.cursor))
         if top != before:
             self.scroll_to(y=top, animate=False, force=True)
 
@@ -64,5 +73,5 @@ class CursorLines(ScrollView):
         offset = event.get_content_offset(self)
         if offset is None or offset.y < self.HEADER:
             return None
-        line = self.scroll_offset.y + offset.y - self.HEADER
+        line = self.line_at(self.scroll_offset.y + offset.y - self.HEADER)
         return line if line < self.cursor_lines else None

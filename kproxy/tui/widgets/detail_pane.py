@@ -48,8 +48,7 @@ class DetailPane(Widget):
     DEFAULT_CSS = """
     DetailPane {
         layout: horizontal;
-        & #about { dock: top; height: auto; max-height: 2; padding: 0 1; background: $panel; }
-        & #about { text-wrap: nowrap; text-overflow: ellipsis; }
+        & #about { dock: top; height: auto; max-height: 4; padding: 0 1; background: $panel; }
         &.flat #about { max-height: 1; }
         & #trees { layout: horizontal; width: 1fr; height: 1fr; }
         & #octets { layout: vertical; width: 1fr; height: 1fr; }

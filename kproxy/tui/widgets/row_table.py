@@ -7,14 +7,16 @@ To use it, give it columns once, and rows whenever they change::
 
 Keys identify rows: cursor and folds stay with them when rows are replaced. Columns are those of
 :mod:`kproxy.text.tables`: without enough room, they are cut to ``least`` and left out by ``rank``. Columns without any
-text are hidden.
+text are hidden. A row takes several screen lines if a text is wrapped.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partialmethod
+from functools import lru_cache, partialmethod
+from itertools import accumulate
 from operator import is_
 from typing import ClassVar
 
@@ -22,6 +24,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual import events
 from textual.binding import BindingType
+from textual.content import Content
 from textual.geometry import Size
 from textual.message import Message
 from textual.strip import Strip
@@ -109,6 +112,7 @@ class RowTable(SelectableLines, CursorLines, can_focus=True, inherit_bindings=Fa
         self._lines = Lines((), None, self._unfolded)
         self._longest = [0] * len(columns)
         self._widths: dict[int, int] = {}
+        self._tops: Sequence[int] = range(1)
         self._everything = False
         self._moved = False
         self._returning: int | None = None
@@ -160,7 +164,7 @@ class RowTable(SelectableLines, CursorLines, can_focus=True, inherit_bindings=Fa
             return
         top = self._returning
         self.scroll_to(y=top, animate=False, force=True)
-        if top <= self.cursor < top + self.page:
+        if top <= self.top_of(self.cursor) < top + self.page:
             self._returning = None
         else:
             self.show_cursor()
@@ -192,7 +196,7 @@ class RowTable(SelectableLines, CursorLines, can_focus=True, inherit_bindings=Fa
         return False
 
     def _arrange(self) -> None:
-        on_screen = self.cursor - self.scroll_offset.y
+        on_screen = self.top_of(self.cursor) - self.scroll_offset.y
         self._lines = Lines(self._rows, self.order, self._unfolded)
         self._longest = self._lines.longest(len(self.columns))
         self._lay_out()
@@ -200,7 +204,7 @@ class RowTable(SelectableLines, CursorLines, can_focus=True, inherit_bindings=Fa
         self.cursor = place if place is not None else max(min(self.cursor, len(self._lines) - 1), 0)
         if 0 <= on_screen < self.page:
             if place is not None:
-                self.scroll_to(y=self.cursor - on_screen, animate=False, force=True)
+                self.scroll_to(y=self.top_of(self.cursor) - on_screen, animate=False, force=True)
             self.show_cursor()
         elif self.scroll_offset.y > self.max_scroll_y:
             self.scroll_to(y=self.max_scroll_y, animate=False, force=True)
@@ -225,11 +229,27 @@ class RowTable(SelectableLines, CursorLines, can_focus=True, inherit_bindings=Fa
     def cursor_lines(self) -> int:
         return len(self._lines)
 
+    def top_of(self, line: int) -> int:
+        return self._tops[max(min(line, len(self._lines)), 0)]
+
+    def line_at(self, y: int) -> int:
+        return bisect_right(self._tops, y) - 1
+
+    def _parts(self, line: Line, index: int) -> tuple[str, ...]:
+        """Return the text of a cell as it is on its screen lines."""
+        text = text_of(line.row.cells[index])
+        return _wrapped(text, self._widths[index]) if self.columns[index].wraps else (text,)
+
     def _lay_out(self) -> None:
         room = None if self._everything else max(self._room - len(_CURSOR), 1)
         self._widths = fitted(self.columns, self._longest, room)
+        wrapping = [index for index in self._widths if self.columns[index].wraps]
+        self._tops = range(len(self._lines) + 1)
+        if wrapping:
+            heights = (max(len(self._parts(line, index)) for index in wrapping) for line in self._lines)
+            self._tops = [0, *accumulate(heights)]
         total = len(_CURSOR) + sum(self._widths.values()) + len(GAP) * (len(self._widths) - 1)
-        self.virtual_size = Size(total, 1 + len(self._lines))
+        self.virtual_size = Size(total, self.line_count())
 
     def on_resize(self, _: events.Resize) -> None:
         """Lay out the columns for the new width."""
@@ -248,11 +268,11 @@ class RowTable(SelectableLines, CursorLines, can_focus=True, inherit_bindings=Fa
         """Return one line of the widget: the titles, then rows."""
         left, top = self.scroll_offset
         room, style = self._room, self.rich_style
-        place = top + y - 1
+        place = self.line_at(top + y - 1)
         if y == 0:
             strip, at = self._titles(), 0
         elif place < len(self._lines):
-            strip, at = self._line(place), place + 1
+            strip, at = self._line(top + y - 1), top + y
         elif y == 1:
             strip, at = Strip([Segment(f" {printable(self.empty)}", self._style(Role.MUTED))]), 1
         else:
@@ -274,14 +294,17 @@ class RowTable(SelectableLines, CursorLines, can_focus=True, inherit_bindings=Fa
             parts.append(f"{fit(column.title, size, right=column.right)}{fit(sign, len(GAP))}")
         return Strip([Segment(f" {''.join(parts)}", style)])
 
-    def _line(self, place: int) -> Strip:
-        line, current = self._lines[place], place == self.cursor
+    def _line(self, y: int) -> Strip:
+        """Return screen line `y`, counted from the first row."""
+        place = self.line_at(y)
+        line, part, current = self._lines[place], y - self.top_of(place), place == self.cursor
         cursor = self._style("cursor") if current else None
         segments = [Segment(_CURSOR if current else " ", cursor or self.rich_style)]
         for index, size in self._widths.items():
             cell = line.row.cells[index]
-            lead = self._lead(line) if not index else ""
-            text = lead + fit(text_of(cell), size - len(lead), right=self.columns[index].right)
+            lead = self._lead(line) if not index and not part else ""
+            text = "".join(self._parts(line, index)[part : part + 1])
+            text = lead + fit(text, size - len(lead), right=self.columns[index].right)
             segments.append(Segment(text + GAP, cursor or self._style(role_of(cell))))
         return Strip(segments)
 
@@ -299,7 +322,7 @@ class RowTable(SelectableLines, CursorLines, can_focus=True, inherit_bindings=Fa
         return (self._line(y - 1) if y else self._titles()).text
 
     def line_count(self) -> int:
-        return 1 + len(self._lines)
+        return self.HEADER + self._tops[-1]
 
     # ------------------------------------------------------------ keys and mouse
     action_table_down = partialmethod(CursorLines.move, 1)
@@ -390,6 +413,11 @@ class RowTable(SelectableLines, CursorLines, can_focus=True, inherit_bindings=Fa
                     self.sort_by(None)
                 return
             begin += size + len(GAP)
+
+
+@lru_cache(maxsize=4096)
+def _wrapped(text: str, width: int) -> tuple[str, ...]:
+    return tuple(part.plain for part in Content(printable(text)).wrap(max(width, 1)))
 
 
 def _upwards(lines: Lines, place: int) -> Iterator[Line]:

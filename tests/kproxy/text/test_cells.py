@@ -16,6 +16,7 @@ from kproxy.text.cells import cut_name, width
         ("127.0.0.1:29092", 6, ":29092"),
         ("127.0.0.1:29092", 5, "127.…"),  # no room for the port: cut as any text
         ("[fd00::1]:9092", 10, "[fd0…:9092"),
+        ("m3 (127.0.0.1:50608)", 15, "m3 (127…:50608)"),
         ("größe-größe:9092", 9, "grö…:9092"),
         ("orders-of-yesterday-3", 12, "orders…day-3"),
         ("orders-of-yesterday-12@4711", 12, "ord…-12@4711"),

@@ -62,6 +62,25 @@ def test_what_is_left_over_goes_to_what_has_most_to_say() -> None:
     assert layout.gap == 2
 
 
+def test_small_wants_are_satisfied_before_large_ones_share_the_rest() -> None:
+    longest = LONGEST | {"api": 15, "state": 24, "summary": 60}
+    widths = {
+        placed.column.id: placed.width for placed in lay_out(DEFAULT, 84, longest, margin=MARGIN).columns
+    }
+    assert widths["api"] == 15
+    assert widths["summary"] > COLUMNS["summary"].least
+
+
+def test_a_broker_is_whole_or_left_out() -> None:
+    for room in range(60, 160):
+        widths = [
+            placed.width
+            for placed in lay_out(DEFAULT, room, LONGEST, margin=MARGIN).columns
+            if placed.column.id == "broker"
+        ]
+        assert widths in ([], [LONGEST["broker"]])
+
+
 def test_a_width_that_was_chosen_is_kept() -> None:
     chosen = Profile("", (ProfileColumn("number", 30), ProfileColumn("broker", 50), ProfileColumn("summary")))
     layout = lay_out(chosen, 60, LONGEST)

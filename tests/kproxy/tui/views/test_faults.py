@@ -214,8 +214,11 @@ async def test_without_a_proxy_it_says_how_to_get_one() -> None:
         assert "kproxy attach --control" in str(app.query_one("#not-live", Static).visual)
         await app.view.refresh_data()
         assert app.view.held_number is None
-        assert not app.view.search(TextRegex("x", any_case=False), forward=True)
-        await pilot.press("tab")
+        assert not app.view.search(TextRegex("nowhere", any_case=False), forward=True)
+        assert app.view.search(TextRegex("its first 100 bytes", any_case=False), forward=True)
+        app.query_one("#actions", RowTable).focus()
+        await pilot.press("enter", "plus")
+        assert app.said == [Faults.Narrow("fault contains truncate")], "a rule needs a proxy"
 
 
 def test_the_proxy_is_looked_at_more_often_while_it_is_shown() -> None:

@@ -23,7 +23,7 @@ async def test_an_outage_is_one_row_with_what_followed_from_it() -> None:
         table(pilot).focus()
         await press(pilot, "home")
         assert "what to do" in said(pilot)
-        assert "refused 635 attempts to connect" in said(pilot)
+        assert "refused 635 attempts to connect" in column(pilot, "what")[0]
         effects = column(pilot, "effect", 1)
         assert {"stopped", "rebalance", "finding"} <= set(effects)
         await press(pilot, "enter")
@@ -39,6 +39,8 @@ async def test_nothing_is_cut_off_in_80_columns() -> None:
         for place in range(3):
             assert table(pilot, place).rows
             assert table(pilot, place).max_scroll_x == 0, "columns are out of sight"
+        lines = [table(pilot, 1).line_text(y) for y in range(table(pilot, 1).line_count())]
+        assert "…" not in "".join(lines[1:]), "effects are wrapped, and their evidence is named"
 
 
 @pytest.mark.slow

@@ -116,13 +116,13 @@ def test_only_a_text_that_must_not_be_cut_widens_its_column_while_it_is_painted(
     lines = painter()
     lines.measure([summary(1)], AT)
     lines.outgrown = False
-    lines.line(summary(3, broker="b" * 12), None, AT, selected=False)
+    lines.line(summary(3, client="b" * 12), None, AT, selected=False)
     assert not lines.outgrown
     lines.line(summary(4, latency=123_456_789_000_000), None, AT, selected=False)
     assert lines.outgrown
     assert lines.longest["latency"] == len("123456789.0")
-    lines.measure([summary(3, broker="b" * 12)], AT)
-    assert lines.longest["broker"] == 12
+    lines.measure([summary(3, client="b" * 12)], AT)
+    assert lines.longest["client"] == 12
 
 
 def test_the_last_column_reaches_to_the_end_of_the_line() -> None:

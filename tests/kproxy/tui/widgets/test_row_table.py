@@ -367,3 +367,52 @@ async def test_the_cursor_stays_with_its_row_whatever_happens(opened: Callable[.
                     assert 0 <= on_screen < table.page
             move = chance.choice(["down", "up", "page_down", "page_up", "bottom", "top", "unfold", "reverse"])
             getattr(table, f"action_table_{move}")()
+
+
+class SentencesApp(App[None]):
+    def compose(self) -> ComposeResult:
+        yield RowTable([Column("severity"), Column("what", least=10, wraps=True)])
+
+    def on_mount(self) -> None:
+        sentences = [
+            "one two three four five six",
+            "short",
+            "",
+            "seven eight nine ten eleven twelve thirteen",
+        ]
+        table = self.query_one(RowTable)
+        table.set_rows([Row(number, ("high", text)) for number, text in enumerate(sentences)])
+        table.focus()
+
+
+async def test_sentences_are_wrapped_and_the_cursor_goes_from_row_to_row() -> None:
+    app = SentencesApp()
+    async with app.run_test(size=(28, 5)) as pilot:
+        table = app.query_one(RowTable)
+        lines = [table.line_text(y).rstrip() for y in range(table.line_count())]
+        assert lines == [
+            " severity  what",
+            "▌high      one two three",
+            "▌          four five six",
+            " high      short",
+            " high",
+            " high      seven eight nine",
+            "           ten eleven",
+            "           twelve thirteen",
+        ]
+        await pilot.press("down", "down", "down")
+        assert table.selected is not None
+        assert (table.selected.key, table.scroll_offset.y) == (3, 3), (
+            "all of the row is in sight, or its first line"
+        )
+        await pilot.press("pageup")
+        assert table.selected.key == 0
+        await pilot.click(table, offset=(12, 3))
+        assert table.selected.key == 1
+        place = table.place
+        assert place is not None
+        await pilot.press("end")
+        table.come_back(place)
+        assert (table.selected.key, table.scroll_offset.y) == (1, place.top)
+        await pilot.resize_terminal(60, 5)
+        assert table.line_count() == 5
