@@ -2,7 +2,7 @@
 
 A JSON object has the fields of a dataclass or named tuple, by name and in order. A class whose object differs declares
 ``JSON``: the keys in order, separated by spaces, each with the attribute or property of its value if that has another
-name: ``"topic=place.topic partition=place.partition end_ns=end"``. The type determines how a value is written:
+name: ``"topic=tp.topic partition=tp.partition end_ns=end"``. The type determines how a value is written:
 :data:`Time`, :data:`OrNull`, a tuple with :class:`KeyNames`, ``Any`` for values that are ready for the encoder. A value
 that is :data:`msgspec.UNSET` has no key. The JSON Schemas of the documentation are generated from the same
 declarations.
@@ -127,7 +127,7 @@ def keys(kind: type) -> dict[str, str]:
 def hint(kind: Any, path: str) -> Any:
     """Return the annotation of an attribute or property; names imported only for type checking become Any.
 
-    :param path: path of the attribute, with dots: ``place.topic``
+    :param path: path of the attribute, with dots: ``tp.topic``
     """
     name, _, rest = path.partition(".")
     found = getattr(kind, name, None)

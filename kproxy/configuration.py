@@ -61,10 +61,10 @@ class Configuration:
         :raises ConfigurationError: if its name belongs to something else
         """
         found: Any = self.tables
-        for place, key in enumerate(keys, 1):
+        for index, key in enumerate(keys, 1):
             found = found.get(key, {})
             if not isinstance(found, dict):
-                raise self.error(f"this must be a table: [{'.'.join(keys[:place])}]", *keys[:place])
+                raise self.error(f"this must be a table: [{'.'.join(keys[:index])}]", *keys[:index])
         assert isinstance(found, Mapping)
         return found
 

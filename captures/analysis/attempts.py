@@ -75,8 +75,8 @@ class Acceptances:
     def next(self, broker: str, after: int) -> int | None:
         """Return the first time after `after` at which a broker accepted a connection; None if none was captured."""
         times = self._by_broker.get(broker, [])
-        place = bisect_right(times, after)
-        return times[place] if place < len(times) else None
+        index = bisect_right(times, after)
+        return times[index] if index < len(times) else None
 
     @cached_property
     def _by_broker(self) -> dict[str, list[int]]:

@@ -226,8 +226,8 @@ def _around(time: int, moments: list[int]) -> int:
 
 def _soon_after(time: int, moments: list[int]) -> bool:
     """Return whether one of the sorted times is within :data:`GONE` after `time`."""
-    place = bisect_left(moments, time)
-    return place < len(moments) and moments[place] - time <= GONE
+    index = bisect_left(moments, time)
+    return index < len(moments) and moments[index] - time <= GONE
 
 
 class _Circumstances(NamedTuple):

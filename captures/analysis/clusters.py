@@ -56,9 +56,9 @@ class Clusters:
         if not self.several:
             yield "", np.arange(len(connections))
             return
-        places = np.array([self.parts.index(part) for part in self._of_connections], np.int64)
-        for place, part in enumerate(self.parts):
-            yield part, np.flatnonzero(places[connections] == place)
+        indexes = np.array([self.parts.index(part) for part in self._of_connections], np.int64)
+        for index, part in enumerate(self.parts):
+            yield part, np.flatnonzero(indexes[connections] == index)
 
     def has(self, part: str, broker: str) -> bool:
         """Return whether a member of :attr:`parts` has the broker at an address, as in the capture."""

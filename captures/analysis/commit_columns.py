@@ -53,7 +53,7 @@ class StoredCommit(NamedTuple):
             client_name(exchange),
             text(request, "group_id"),
             text(request, "member_id"),
-            [(place, offset) for place, offset, error in committed if error == 0],
+            [(tp, offset) for tp, offset, error in committed if error == 0],
         )
 
 
@@ -91,17 +91,17 @@ def _stored_commits(rows: DecisionColumns, chosen: Bools) -> Iterator[StoredComm
     columns = [rows.numbers, time, time + np.maximum(rows.latency, 0), rows.columns.flat("connection")]
     columns += [clients, rows.group, rows.columns.flat("member")]
     groups, members = (rows.columns.texts(name) for name in ("groups", "member"))
-    places: dict[int, TopicPartition] = {}
+    partitions: dict[int, TopicPartition] = {}
     for begin in range(0, len(commits), _BLOCK):
         block = commits[begin : begin + _BLOCK]
         bounds = begins[begin : begin + len(block) + 1]
         here = slice(int(bounds[0]), int(bounds[-1]))
         for place in np.unique(asked.places[here]).tolist():
-            if place not in places:
+            if place not in partitions:
                 topic, partition = PartitionOffsets.split(place)
-                places[place] = TopicPartition(topics[topic], partition)
+                partitions[place] = TopicPartition(topics[topic], partition)
         offsets = [
-            (places[place], offset)
+            (partitions[place], offset)
             for place, offset in zip(asked.places[here].tolist(), asked.offsets[here].tolist(), strict=True)
         ]
         ends = pairwise((bounds - bounds[0]).tolist())

@@ -87,9 +87,9 @@ class PartitionOffsets(NamedTuple):
         return PartitionOffsets(*(column[chosen] for column in self))
 
     @staticmethod
-    def split(place: int) -> tuple[int, int]:
+    def split(index: int) -> tuple[int, int]:
         """Return topic number and partition of a code."""
-        return divmod(place, _PARTITIONS)
+        return divmod(index, _PARTITIONS)
 
 
 class DecisionColumns:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from captures.exchanges import Exchange
 from captures.meaning import Names
 from captures.meaning.exchange import Body, items, number, replica_of, rows, text
-from captures.meaning.places import TopicPartition, rows_by_place, topic
+from captures.meaning.places import TopicPartition, rows_by_partition, topic
 from dissectors.api_keys import ApiKey
 
 MOST_SESSIONS = 4096
@@ -110,7 +110,7 @@ class FetchSessions:
             replica_of(request),
         )
         # partitions fetched by name are no longer fetched by ID
-        seen.dropped.extend(place for place in former if seen.session.partitions.pop(place, None) is not None)
+        seen.dropped.extend(tp for tp in former if seen.session.partitions.pop(tp, None) is not None)
         return seen
 
     def follow(self, of: tuple[int, str], step: FetchStep, end: int, replica: int) -> FetchSeen:
@@ -131,12 +131,12 @@ class FetchSessions:
         if step.epoch <= 0:  # FetchMetadata.java: 0 opens a session, -1 has none or closes it
             session = self._remember(of, FetchSession(partitions=dict(asked), whole=True))
             known = before.partitions if before is not None else {}
-            return session, [place for place in known if place not in session.partitions]
+            return session, [tp for tp in known if tp not in session.partitions]
         named = step.session_id
         session = before if before is not None and before.id == named else FetchSession(named)
         self._remember(of, session)
         session.partitions.update(asked)
-        dropped = [place for place in step.forgotten if session.partitions.pop(place, None) is not None]
+        dropped = [tp for tp in step.forgotten if session.partitions.pop(tp, None) is not None]
         return session, dropped
 
     def _remember(self, of: tuple[int, str], session: FetchSession) -> FetchSession:
@@ -146,8 +146,8 @@ class FetchSessions:
         return session
 
     def _asked(self, request: Body) -> Iterator[tuple[TopicPartition, int]]:
-        for place, row in rows_by_place(request, "topics", self._topic_name):
-            yield place, number(row, "fetch_offset")
+        for tp, row in rows_by_partition(request, "topics", self._topic_name):
+            yield tp, number(row, "fetch_offset")
 
     def _topic_name(self, uuid: str) -> str | None:
         name = self._names(uuid)
@@ -158,10 +158,10 @@ class FetchSessions:
     def _named_meanwhile(self, request: Body) -> list[TopicPartition]:
         """Return the partitions of a request, by topic ID, whose topics have got a name meanwhile."""
         return [
-            place
+            tp
             for holder in rows(request, "topics")
             if (uuid := holder.get("topic_id")) in self._unnamed and self._names(uuid)
-            for place, _ in rows_by_place({"topics": [holder]}, "topics", lambda _: None)
+            for tp, _ in rows_by_partition({"topics": [holder]}, "topics", lambda _: None)
         ]
 
     def _forgotten(self, request: Body) -> Iterator[TopicPartition]:

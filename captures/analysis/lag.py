@@ -85,8 +85,8 @@ class LagOverTime:
 
     def at(self, time: int) -> int | None:
         """Return the highest lag in the slice that contains `time`; None if unknown."""
-        place = (time - self.begin) // self.width
-        return self.highest[place] if 0 <= place < len(self.highest) else None
+        index = (time - self.begin) // self.width
+        return self.highest[index] if 0 <= index < len(self.highest) else None
 
     def merged(self, most: int) -> list[int | None]:
         """Return the highest lags in at most `most` slices."""
@@ -323,8 +323,8 @@ class LagStats:
         named: dict[tuple[Group, TopicPartition], LagRow] = {}
         positions = self._positions.result()
         # entries by ID, from before the name was known, are older than those by name
-        for place, kept in sorted(self._partitions.items(), key=lambda item: bool(self._names(item[0][0]))):
-            shown = place._replace(topic=self._names(place.topic) or place.topic)
+        for tp, kept in sorted(self._partitions.items(), key=lambda item: bool(self._names(item[0][0]))):
+            shown = tp._replace(topic=self._names(tp.topic) or tp.topic)
             known = positions.get(shown, Position())
             for group, of_group in kept.groups.items():
                 named.setdefault((group, shown), self._row(group, shown, known, kept, of_group))
@@ -336,8 +336,8 @@ class LagStats:
             self._confirm(session, time)
 
     def _confirm(self, session: FetchSession, time: int) -> None:
-        for place in session.partitions:
-            kept = self._partitions.get(place)
+        for tp in session.partitions:
+            kept = self._partitions.get(tp)
             if kept is not None and kept.reported is not None and kept.reported[1] < time:
                 kept.reported = kept.reported[0], time
 
@@ -348,10 +348,10 @@ class LagStats:
             time, _, knows_ends, source = heapq.heappop(self._waiting)
             updates = self._positions.updates(source) if isinstance(source, Exchange) else source
             touched: dict[_PartitionLag, list[_GroupLag]] = {}
-            for place, what, who, value in updates:
-                kept = self._partitions[place]
+            for tp, what, who, value in updates:
+                kept = self._partitions[tp]
                 if kept.position is None:
-                    kept.position = self._positions.of(place)
+                    kept.position = self._positions.of(tp)
                 kept.position.take(what, who, value)
                 committed = touched.setdefault(kept, [])
                 if what is COMMITTED:
@@ -395,10 +395,10 @@ class LagStats:
         group = None if seen.replica >= 0 else group_of()
         if group is None:
             return
-        for place, offset in seen.asked:
+        for tp, offset in seen.asked:
             if offset < 0:
                 continue
-            kept = self._partitions[place]
+            kept = self._partitions[tp]
             of_group = kept.groups[group]
             of_group.position, of_group.client = offset, client
             self._measure(kept, (of_group,), time)

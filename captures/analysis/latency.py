@@ -337,11 +337,11 @@ class LatencyStats:
         kinds = api_grouping(columns, columns.flat("connection"), columns.flat("client_id")).of[measured]
         grouping = RowGroups(kinds)
         alike = reader.bares(indexes[grouping.first].tolist())
-        places: dict[_Group, list[Int64s]] = {}
+        positions: dict[_Group, list[Int64s]] = {}
         for places_of_kind, exchange in zip(grouping, alike, strict=True):
             for group in self._groups_of(exchange):
-                places.setdefault(group, []).append(places_of_kind)
-        for group, parts in places.items():
+                positions.setdefault(group, []).append(places_of_kind)
+        for group, parts in positions.items():
             yield group, np.sort(np.concatenate(parts))
 
     def _count_one(self, counters: list[_Counter], nanoseconds: int, at: int, number: int) -> None:

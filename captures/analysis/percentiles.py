@@ -66,8 +66,8 @@ class Times:
             return None
         # a copy: an array with an exported buffer cannot grow
         values = np.array(self._values, np.int64)
-        places = [nearest_rank(len(values), percent) - 1 for percent in RANKS]
-        p50, p95, p99 = np.partition(values, places)[places].tolist()
+        indexes = [nearest_rank(len(values), percent) - 1 for percent in RANKS]
+        p50, p95, p99 = np.partition(values, indexes)[indexes].tolist()
         return Percentiles(len(values), int(values.sum()), p50, p95, p99, int(values.max()))
 
 

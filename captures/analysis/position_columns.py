@@ -159,10 +159,10 @@ class PositionColumns:
         for code, topic, partition in zip(
             codes.tolist(), topics.values.tolist(), partitions.tolist(), strict=True
         ):
-            place = self._places.get(code)
-            if place is None:
-                place = self._places[code] = TopicPartition(str(texts[topic]), partition)
-            places.append(place)
+            tp = self._places.get(code)
+            if tp is None:
+                tp = self._places[code] = TopicPartition(str(texts[topic]), partition)
+            places.append(tp)
         values = [self._columns.ragged(f"{name}_{number}").take(rows).values.tolist() for number in numbers]
         made = list(zip(places, *values, strict=True))
         bounds = topics.offsets.tolist()

@@ -20,7 +20,7 @@ from captures.exchanges import Exchange
 from captures.meaning import Names
 from captures.meaning.exchange import Body, number, replica_of, rows, text
 from captures.meaning.payload import headers
-from captures.meaning.places import TopicPartition, rows_by_place
+from captures.meaning.places import TopicPartition, rows_by_partition
 from dissectors.api_keys import ApiKey
 
 ALL = -1
@@ -141,8 +141,8 @@ class Positions:
 
     def add(self, exchange: Exchange) -> None:
         """Learn from one exchange."""
-        for place, what, who, value in self.updates(exchange):
-            self.of(place).take(what, who, value)
+        for tp, what, who, value in self.updates(exchange):
+            self.of(tp).take(what, who, value)
 
     def updates(self, exchange: Exchange) -> Iterator[PositionUpdate]:
         """Yield an exchange's updates for :meth:`Position.take`; exchanges must be in order, each once."""
@@ -150,71 +150,71 @@ class Positions:
         if learn is not None:
             yield from learn(self, client_name(exchange), exchange.request_body, exchange.response_body)
 
-    def of(self, place: TopicPartition) -> Position:
+    def of(self, tp: TopicPartition) -> Position:
         """Return the state of a partition, which is kept from now on."""
-        return self._positions[place]
+        return self._positions[tp]
 
     def result(self) -> dict[TopicPartition, Position]:
         """Return the positions by topic (its name, if any message revealed it) and partition."""
         out: dict[TopicPartition, Position] = {}
         early = []
-        for place, known in self._positions.items():
-            name = self._names(place.topic)
+        for tp, known in self._positions.items():
+            name = self._names(tp.topic)
             if name is None:
-                out[place] = replace(known)
+                out[tp] = replace(known)
             else:  # values by ID, from before the name was known, are older than those by name
-                early.append((place._replace(topic=name), known))
-        for place, known in early:
-            out.setdefault(place, Position()).include(known)
+                early.append((tp._replace(topic=name), known))
+        for tp, known in early:
+            out.setdefault(tp, Position()).include(known)
         return out
 
     def _places(
         self, body: Body, topics: str, partitions: str = "partitions"
     ) -> Iterator[tuple[TopicPartition, Body]]:
-        return rows_by_place(body, topics, self._names, partitions)
+        return rows_by_partition(body, topics, self._names, partitions)
 
     def _produce(self, _: str, request: Body, response: Body) -> Iterator[PositionUpdate]:
         if number(request, "acks", 0) != ALL:
             return
         sent = dict(self._places(request, "topic_data", "partition_data"))
-        for place, row in self._places(response, "responses", "partition_responses"):
-            batches = headers(sent.get(place, {}).get("records"))
+        for tp, row in self._places(response, "responses", "partition_responses"):
+            batches = headers(sent.get(tp, {}).get("records"))
             base = number(row, "base_offset")
             # producers number records from 0; in message sets of magic 0 and 1 they may not
             if row.get("error_code") == 0 and base >= 0 and batches and batches[-1].magic >= _COUNTED_FROM_0:
-                yield PositionUpdate(place, REACHED, "", base + batches[-1].last_offset + 1)
+                yield PositionUpdate(tp, REACHED, "", base + batches[-1].last_offset + 1)
 
     def _fetch(self, client: str, request: Body, response: Body) -> Iterator[PositionUpdate]:
         replica = replica_of(request)
-        for place, row in self._places(request, "topics"):
+        for tp, row in self._places(request, "topics"):
             if replica < 0 and number(row, "fetch_offset") >= 0:
-                yield PositionUpdate(place, FETCHED, client, row["fetch_offset"])
-        for place, row in self._places(response, "responses"):
+                yield PositionUpdate(tp, FETCHED, client, row["fetch_offset"])
+        for tp, row in self._places(response, "responses"):
             if row.get("error_code"):
                 continue
-            yield PositionUpdate(place, EXISTS)
+            yield PositionUpdate(tp, EXISTS)
             if number(row, "high_watermark") >= 0:
-                yield PositionUpdate(place, END, "", row["high_watermark"])
+                yield PositionUpdate(tp, END, "", row["high_watermark"])
             if number(row, "log_start_offset") >= 0:
-                yield PositionUpdate(place, BEGIN, "", row["log_start_offset"])
+                yield PositionUpdate(tp, BEGIN, "", row["log_start_offset"])
 
     def _list_offsets(self, _: str, request: Body, response: Body) -> Iterator[PositionUpdate]:
-        asked = {place: number(row, "timestamp", 0) for place, row in self._places(request, "topics")}
-        for place, row in self._places(response, "topics"):
+        asked = {tp: number(row, "timestamp", 0) for tp, row in self._places(request, "topics")}
+        for tp, row in self._places(response, "topics"):
             found = row.get("old_style_offsets") or (number(row, "offset"),)
-            if asked.get(place) == _LATEST and not row.get("error_code") and found[0] >= 0:
-                yield PositionUpdate(place, END, "", found[0])
+            if asked.get(tp) == _LATEST and not row.get("error_code") and found[0] >= 0:
+                yield PositionUpdate(tp, END, "", found[0])
 
     def _commit(self, _: str, request: Body, response: Body) -> Iterator[PositionUpdate]:
-        for place, offset, error in commits_of(request, response, self._names):
+        for tp, offset, error in commits_of(request, response, self._names):
             if error == 0:
-                yield PositionUpdate(place, COMMITTED, text(request, "group_id"), offset)
+                yield PositionUpdate(tp, COMMITTED, text(request, "group_id"), offset)
 
     def _txn_commit(self, _: str, request: Body, response: Body) -> Iterator[PositionUpdate]:
         undecided = self._undecided.setdefault(text(request, "transactional_id"), {})
-        for place, offset, error in commits_of(request, response, self._names):
+        for tp, offset, error in commits_of(request, response, self._names):
             if error == 0:
-                undecided[text(request, "group_id"), place] = offset
+                undecided[text(request, "group_id"), tp] = offset
         yield from ()
 
     def _end_txn(self, _: str, request: Body, response: Body) -> Iterator[PositionUpdate]:
@@ -222,8 +222,8 @@ class Positions:
             return
         decided = self._undecided.pop(text(request, "transactional_id"), {})
         if request.get("committed"):
-            for (group, place), offset in decided.items():
-                yield PositionUpdate(place, COMMITTED, group, offset)
+            for (group, tp), offset in decided.items():
+                yield PositionUpdate(tp, COMMITTED, group, offset)
 
     def _init_producer_id(self, _: str, request: Body, response: Body) -> Iterator[PositionUpdate]:
         # aborts open transactions of the former producer with the same ID
@@ -234,17 +234,17 @@ class Positions:
     def _offset_fetch(self, _: str, request: Body, response: Body) -> Iterator[PositionUpdate]:
         # before v8 a request has one group, which the response does not repeat
         for holder in rows(response, "groups") or [{**response, "group_id": request.get("group_id")}]:
-            for place, row in self._places(holder, "topics"):
+            for tp, row in self._places(holder, "topics"):
                 if number(row, "committed_offset") >= 0 and not row.get("error_code"):
-                    yield PositionUpdate(place, COMMITTED, text(holder, "group_id"), row["committed_offset"])
+                    yield PositionUpdate(tp, COMMITTED, text(holder, "group_id"), row["committed_offset"])
 
     def _metadata(self, _: str, request: Body, response: Body) -> Iterator[PositionUpdate]:
         for broker in rows(response, "brokers"):
             if broker.get("node_id") is not None:
                 self.nodes[broker["node_id"]] = f"{text(broker, 'host', '?')}:{broker.get('port', '?')}"
-        for place, row in self._places(response, "topics"):
+        for tp, row in self._places(response, "topics"):
             if row.get("leader_id") is not None:
-                yield PositionUpdate(place, LEADER, "", row["leader_id"])
+                yield PositionUpdate(tp, LEADER, "", row["leader_id"])
 
 
 _LEARN: dict[int, Callable[..., Iterator[PositionUpdate]]] = {

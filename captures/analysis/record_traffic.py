@@ -14,7 +14,7 @@ from captures.exchanges import Exchange
 from captures.exchanges.shapes import offset_reached
 from captures.meaning import Names
 from captures.meaning.exchange import Body, number
-from captures.meaning.places import TopicPartition, rows_by_place
+from captures.meaning.places import TopicPartition, rows_by_partition
 from dissectors.api_keys import ApiKey
 from dissectors.records import Batch, RecordSet, TrailingEntry, record_set, records_size
 
@@ -95,11 +95,11 @@ class CommittedPartition(NamedTuple):
 
 def commits_of(request: Body, response: Body, names: Names) -> Iterator[CommittedPartition]:
     """Yield the offsets that an OffsetCommit or TxnOffsetCommit stores; negative ones mean none and are left out."""
-    errors = {place: row.get("error_code") for place, row in rows_by_place(response, "topics", names)}
-    for place, row in rows_by_place(request, "topics", names):
+    errors = {tp: row.get("error_code") for tp, row in rows_by_partition(response, "topics", names)}
+    for tp, row in rows_by_partition(request, "topics", names):
         offset = number(row, "committed_offset")
         if offset >= 0:
-            yield CommittedPartition(place, offset, errors.get(place))
+            yield CommittedPartition(tp, offset, errors.get(tp))
 
 
 class RecordTraffic:
@@ -167,19 +167,21 @@ class RecordTraffic:
         self._exchange = exchange
 
     def _of_produce(self, exchange: Exchange) -> Iterator[ProducedPartition]:
-        answers = dict(rows_by_place(exchange.response_body, "responses", self._names, "partition_responses"))
-        for place, row in rows_by_place(exchange.request_body, "topic_data", self._names, "partition_data"):
+        answers = dict(
+            rows_by_partition(exchange.response_body, "responses", self._names, "partition_responses")
+        )
+        for tp, row in rows_by_partition(exchange.request_body, "topic_data", self._names, "partition_data"):
             size, held = _records(row)
-            answer = answers.get(place, _EMPTY)
+            answer = answers.get(tp, _EMPTY)
             error, base_offset = number(answer, "error_code", 0), number(answer, "base_offset")
-            yield ProducedPartition(place, *place, size, held.batches, error, base_offset)
+            yield ProducedPartition(tp, *tp, size, held.batches, error, base_offset)
 
     def _of_fetch(self, exchange: Exchange) -> Iterator[FetchedPartition]:
-        for place, row in rows_by_place(exchange.response_body, "responses", self._names):
+        for tp, row in rows_by_partition(exchange.response_body, "responses", self._names):
             size, held = _records(row)
             yield FetchedPartition(
-                place,
-                *place,
+                tp,
+                *tp,
                 size,
                 held.batches,
                 number(row, "error_code", 0),

@@ -34,7 +34,7 @@ from captures.exchanges.columns.arrays import GrowingArray
 from captures.meaning import Names
 from captures.meaning.exchange import number, replica_of, rows, text
 from captures.meaning.payload import headers
-from captures.meaning.places import TopicPartition, rows_by_place, topic
+from captures.meaning.places import TopicPartition, rows_by_partition, topic
 from dissectors.api_keys import ApiKey
 
 _ALL = -1
@@ -152,8 +152,8 @@ class TimeShares:
         for row, total in zip(waited[groups.first].tolist(), groups.sums(wait[waited]), strict=True):
             sums[api[row]].wait_reasons[reasons[reason[row]] or ""] += total
         decoded = reader.several(indexes[in_full].tolist())
-        for place, exchange in zip((np.flatnonzero(in_full) + first).tolist(), decoded, strict=True):
-            self._look_into(exchange, place)
+        for index, exchange in zip((np.flatnonzero(in_full) + first).tolist(), decoded, strict=True):
+            self._look_into(exchange, index)
 
     def _of(self, api: str) -> _Sums:
         return self._sums.setdefault(api, _Sums())
@@ -165,19 +165,19 @@ class TimeShares:
             column.append(more)
         return first
 
-    def _look_into(self, exchange: Exchange, place: int) -> None:
-        """Learn from an exchange, whose index in the columns is `place`, what only its content tells."""
+    def _look_into(self, exchange: Exchange, index: int) -> None:
+        """Learn from an exchange, whose index in the columns is `index`, what only its content tells."""
         self._settle(exchange.time)
         if exchange.kproxy_time:
             self._of(exchange.api).kproxy.add(exchange.kproxy_time)
         end = exchange.answered_at
-        self._columns["end"].array[place] = -1 if end is None else end
+        self._columns["end"].array[index] = -1 if end is None else end
         if exchange.latency is None:
             return
         if exchange.api_key == ApiKey.FETCH:
             self._note_follower(exchange)
         elif exchange.api_key == ApiKey.PRODUCE:
-            self._note_produced(exchange, place, max(exchange.latency, 0))
+            self._note_produced(exchange, index, max(exchange.latency, 0))
 
     def result(self) -> list[ShareRow]:
         """Return the shares by API, the one with the highest total latency first."""
@@ -192,9 +192,9 @@ class TimeShares:
         ]
         return sorted(found, key=lambda row: (-row.latency.total if row.latency else 0, row.api))
 
-    def _row(self, api: str, sums: _Sums, places: Int64s, client: Int64s) -> ShareRow:
+    def _row(self, api: str, sums: _Sums, indexes: Int64s, client: Int64s) -> ShareRow:
         connection, latency, wait, paused, followers = (
-            self._columns[name].array[places]
+            self._columns[name].array[indexes]
             for name in ("connection", "latency", "wait", "paused", "followers")
         )
         network = self._network(connection)
@@ -217,9 +217,9 @@ class TimeShares:
 
     def _network(self, connections: Int64s) -> Int64s:
         """Return the round trip time of each connection, -1 if unknown."""
-        ids, places = np.unique(connections, return_inverse=True)
+        ids, indexes = np.unique(connections, return_inverse=True)
         times = [self._round_trips.of(connection) for connection in ids.tolist()]
-        return np.array([-1 if time is None else time for time in times], np.int64)[places]
+        return np.array([-1 if time is None else time for time in times], np.int64)[indexes]
 
     # ------------------------------------------------------------ the client
     def _client_times(self) -> tuple[Int64s, Int64s]:
@@ -229,13 +229,13 @@ class TimeShares:
         """
         order = np.argsort(self._columns["connection"].array, kind="stable")
         api, connection, time, end = (self._columns[name].array[order] for name in _MEASURED[:4])
-        places = np.arange(len(order))
-        begins = np.maximum.accumulate(np.where(np.diff(connection, prepend=-1) != 0, places, 0))
+        indexes = np.arange(len(order))
+        begins = np.maximum.accumulate(np.where(np.diff(connection, prepend=-1) != 0, indexes, 0))
         # ranks, because the ends themselves leave no room for the connection beside them
         keys = connection * len(order) + np.unique(end, return_inverse=True)[1]
         latest = (end >= 0) & (keys >= np.maximum.accumulate(keys))
-        answered = np.maximum.accumulate(np.where(latest, places, -1))[:-1]
-        unanswered = np.maximum.accumulate(np.where(end < 0, places, -1))[:-1]
+        answered = np.maximum.accumulate(np.where(latest, indexes, -1))[:-1]
+        unanswered = np.maximum.accumulate(np.where(end < 0, indexes, -1))[:-1]
         idle = time[1:] - end[answered]
         known = (answered >= begins[1:]) & (answered > unanswered) & (idle >= 0)
         return api[answered[known]], idle[known]
@@ -246,14 +246,14 @@ class TimeShares:
         if replica_of(request) < 0:
             return
         ids: dict[str, str] | None = None
-        for place, row in rows_by_place(request, "topics", self._names):
-            asked = self._followers.get(place)
+        for tp, row in rows_by_partition(request, "topics", self._names):
+            asked = self._followers.get(tp)
             if asked is None:
                 # a topic's name may be revealed after brokers have begun to fetch it by ID
                 holders = rows(request, "topics")
                 ids = ids or {topic(each, self._names): text(each, "topic_id") for each in holders}
-                before = self._followers.pop(place._replace(topic=ids.get(place.topic, "")), ())
-                asked = self._followers[place] = deque(before, maxlen=_MOST_FETCHES)
+                before = self._followers.pop(tp._replace(topic=ids.get(tp.topic, "")), ())
+                asked = self._followers[tp] = deque(before, maxlen=_MOST_FETCHES)
             asked.append((exchange.time, number(row, "fetch_offset")))
 
     def _note_produced(self, exchange: Exchange, at: int, latency: int) -> None:
@@ -262,14 +262,14 @@ class TimeShares:
         if number(request, "acks", 0) != _ALL or not self._followers:
             return
         counts = {
-            place: _records(row.get("records"))
-            for place, row in rows_by_place(request, "topic_data", self._names, "partition_data")
+            tp: _records(row.get("records"))
+            for tp, row in rows_by_partition(request, "topic_data", self._names, "partition_data")
         }
         ends = {}
-        for place, row in rows_by_place(response, "responses", self._names, "partition_responses"):
+        for tp, row in rows_by_partition(response, "responses", self._names, "partition_responses"):
             base = number(row, "base_offset")
-            if base >= 0 and not row.get("error_code") and place in self._followers:
-                ends[place] = base + counts.get(place, 0)
+            if base >= 0 and not row.get("error_code") and tp in self._followers:
+                ends[tp] = base + counts.get(tp, 0)
         if ends:
             self._waiting.append(_ReplicatedProduce(at, exchange.time, exchange.time + latency, ends))
 
@@ -279,8 +279,8 @@ class TimeShares:
             produced = self._waiting.popleft()
             arrived = [
                 time
-                for place, end in produced.ends.items()
-                for time, offset in self._followers[place]
+                for tp, end in produced.ends.items()
+                for time, offset in self._followers[tp]
                 if offset >= end and produced.begin <= time <= produced.end
             ]
             if arrived:

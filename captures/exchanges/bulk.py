@@ -162,15 +162,15 @@ class BulkPairing:
         self._latest[connection] = self._first_client_id[connection] = -1
         self._more_client_ids.pop(connection, None)
 
-    def feed(self, block: SegmentBlock, memory: Memory, places: Int64s, rows: Bools) -> list[Handover]:
+    def feed(self, block: SegmentBlock, memory: Memory, indexes: Int64s, rows: Bools) -> list[Handover]:
         """Process the segments of a block that belong to connections of the fast path.
 
         :param memory: the payload of the block
-        :param places: where each segment begins in it
+        :param indexes: where each segment begins in it
         :param rows: mask over the block's rows: all rows of a stream, none, or those from some row on
         :returns: connections that turned out not to be ordinary; nothing of them in this block was kept
         """
-        frames, impossible, before = self._framing.split(block, rows, places, memory)
+        frames, impossible, before = self._framing.split(block, rows, indexes, memory)
         broken = {stream >> 1 for stream in impossible}
         connection = frames.stream >> 1
         is_request = frames.stream & 1 == self._client_direction[connection]
@@ -260,27 +260,27 @@ class BulkPairing:
         Nearly every request has the client ID of the one before it on its connection: that is compared instead of
         looked up.
         """
-        connection, places = requests.stream >> 1, requests.head + 14
-        numbers = np.full(len(places), self._table.client_number(None), np.int64)
+        connection, indexes = requests.stream >> 1, requests.head + 14
+        numbers = np.full(len(indexes), self._table.client_number(None), np.int64)
         for length in np.unique(lengths[lengths >= 0]).tolist():
             rows = np.flatnonzero(lengths == length)
             if 0 < length <= _LONG_CLIENT_ID:
-                rows = self._repeated(memory, connection, places, rows, length, numbers)
+                rows = self._repeated(memory, connection, indexes, rows, length, numbers)
                 newly = rows[np.unique(connection[rows], return_index=True)[1]]
                 for row in newly.tolist():
-                    name = memory.read(int(places[row]), length)
+                    name = memory.read(int(indexes[row]), length)
                     self._client_ids_known[connection[row]] = name, length, self._table.client_number(name)
-                rows = self._repeated(memory, connection, places, rows, length, numbers)
+                rows = self._repeated(memory, connection, indexes, rows, length, numbers)
             for row in rows.tolist():
-                numbers[row] = self._table.client_number(memory.read(int(places[row]), length))
+                numbers[row] = self._table.client_number(memory.read(int(indexes[row]), length))
         return numbers
 
     def _repeated(
-        self, memory: Memory, connection: Int64s, places: Int64s, rows: Int64s, length: int, numbers: Int64s
+        self, memory: Memory, connection: Int64s, indexes: Int64s, rows: Int64s, length: int, numbers: Int64s
     ) -> Int64s:
         """Set the numbers of rows whose client ID is the one known for their connection; return the other rows."""
         known = self._client_ids_known[connection[rows]]
-        same: Bools = memory.gather(np.dtype(f"S{length}"), places[rows]) == known["name"]
+        same: Bools = memory.gather(np.dtype(f"S{length}"), indexes[rows]) == known["name"]
         same &= known["length"] == length
         numbers[rows[same]] = known["number"][same]
         others: Int64s = rows[~same]
@@ -337,12 +337,12 @@ class BulkPairing:
         ]
         begun_of, begun_id = np.array(begun, np.int64).reshape(-1, 2).T
         answering = np.append(responses.stream >> 1, begun_of)
-        place = _nth_of(connection, answering)
-        unasked = place < 0
+        indexes = _nth_of(connection, answering)
+        unasked = indexes < 0
         correlation_id = memory.gather(_RESPONSE_HEAD, responses.head)["correlation_id"]
         wrong = unasked.copy()
         asked = ~unasked
-        wrong[asked] = expected_id[place[asked]] != np.append(correlation_id, begun_id)[asked]
+        wrong[asked] = expected_id[indexes[asked]] != np.append(correlation_id, begun_id)[asked]
         return set(answering[wrong].tolist())
 
     def _commit(self, requests: Frames, parsed: _Heads, responses: Frames) -> None:
@@ -372,19 +372,19 @@ class BulkPairing:
                 del silent[:-MAX_SILENT]
         connection, _, which = self._expected(requests, parsed)
         rows = np.where(which < 0, -1 - which, which + added.start)
-        place = _nth_of(connection, responses.stream >> 1)
+        indexes = _nth_of(connection, responses.stream >> 1)
         # numpy keeps the last of several assignments to a connection
         self._latest[requests.stream >> 1, 0] = np.arange(added.start, added.stop)
-        self._latest[responses.stream >> 1, 1] = rows[place]
+        self._latest[responses.stream >> 1, 1] = rows[indexes]
         table.set(
-            rows[place],
+            rows[indexes],
             response_position=responses.position,
             response_size=responses.size,
             response_first=responses.first,
             response_last=responses.last,
         )
         left = np.ones(len(rows), np.bool_)
-        left[place] = False
+        left[indexes] = False
         self._waiting = _PendingRequests(connection[left], rows[left])
 
     def _hand_over(self, broken: set[int], before: PositionsBefore | None = None) -> list[Handover]:
@@ -455,7 +455,7 @@ def _nth_of(groups: Int64s, members: Int64s) -> Int64s:
     rank = np.arange(len(by_group)) - np.repeat(begin, np.diff(np.append(begin, len(by_group))))
     low = np.searchsorted(groups, by_group, "left")
     high = np.searchsorted(groups, by_group, "right")
-    place = np.where(low + rank < high, low + rank, -1)
+    indexes = np.where(low + rank < high, low + rank, -1)
     result = np.empty(len(members), np.int64)
-    result[order] = place
+    result[order] = indexes
     return result

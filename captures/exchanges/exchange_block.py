@@ -69,34 +69,34 @@ class ExchangeBlock:
         """Yield each of ``kinds`` with the number of its exchanges."""
         return zip(self.kinds, np.bincount(self.kind, minlength=len(self.kinds)).tolist(), strict=True)
 
-    def put(self, place: int, exchange: Exchange) -> None:
+    def put(self, index: int, exchange: Exchange) -> None:
         """Set an exchange that was decoded by itself; the fields of its bodies are not kept."""
         for name in _OWN:
-            getattr(self, name)[place] = getattr(exchange, name)
+            getattr(self, name)[index] = getattr(exchange, name)
         for texts, text in zip(self.summary, exchange.summary, strict=True):
-            texts[place] = text
+            texts[index] = text
         exchange.request, exchange.response = map(_without_fields, (exchange.request, exchange.response))
         exchange.errors, exchange.expected = (
             [error._replace(holders=()) for error in errors]
             for errors in (exchange.errors, exchange.expected)
         )
-        self.kind[place] = len(self.kinds)
+        self.kind[index] = len(self.kinds)
         self.kinds.append(exchange)
 
-    def set_kind(self, places: Int64s | int, example: Exchange) -> None:
+    def set_kind(self, indexes: Int64s | int, example: Exchange) -> None:
         """Set the kind of exchanges."""
         code = self._codes.setdefault(id(example), len(self.kinds))
         if code == len(self.kinds):
             self.kinds.append(example)
-        self.kind[places] = code
+        self.kind[indexes] = code
 
     def exchanges(self) -> Iterator[Exchange]:
         """Yield the exchanges one by one."""
-        for place, (kind, party) in enumerate(zip(self.kind.tolist(), self.party.tolist(), strict=True)):
-            own: dict[str, Any] = {name: getattr(self, name)[place] for name in _OWN}
+        for index, (kind, party) in enumerate(zip(self.kind.tolist(), self.party.tolist(), strict=True)):
+            own: dict[str, Any] = {name: getattr(self, name)[index] for name in _OWN}
             shared = {name: getattr(self.parties[party], name) for name in _OF_PARTY}
             requests, responses = self.summary
-            summary = requests[place], responses[place]
+            summary = requests[index], responses[index]
             yield replace(self.kinds[kind], **own, **shared, summary=summary)
 
 

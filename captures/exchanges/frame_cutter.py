@@ -85,14 +85,14 @@ class _SegmentRun:
     Offsets count over all of them, stream by stream; row ``r`` has the offsets ``[starts[r], ends[r])``.
     """
 
-    def __init__(self, block: SegmentBlock, rows: Bools, places: Int64s, memory: Memory) -> None:
+    def __init__(self, block: SegmentBlock, rows: Bools, indexes: Int64s, memory: Memory) -> None:
         picked = np.flatnonzero(rows)
         self.memory = memory
         self.stream = block.stream[picked]
         length = block.length[picked]
         self.ends = np.cumsum(length)
         self.starts = self.ends - length
-        self.shift = places[picked] - self.starts
+        self.shift = indexes[picked] - self.starts
         self.position, self.time, self.packet = (
             block.position[picked],
             block.time[picked],
@@ -203,15 +203,15 @@ class FrameCutter:
         return list(self._carries)
 
     def split(
-        self, block: SegmentBlock, rows: Bools, places: Int64s, memory: Memory
+        self, block: SegmentBlock, rows: Bools, indexes: Int64s, memory: Memory
     ) -> tuple[Frames, set[int], PositionsBefore]:
         """Cut the segments in `rows`.
 
-        :param places: where each row of the block is in the memory
+        :param indexes: where each row of the block is in the memory
         :returns: the frames, by stream and in order; the streams with an impossible size, which get no frames; and the
             position of each stream before the block
         """
-        run = _SegmentRun(block, rows, places, memory)
+        run = _SegmentRun(block, rows, indexes, memory)
         edges = run.edges()
         first, last = edges[:-1], edges[1:] - 1
         stream = run.stream[first]
@@ -303,9 +303,9 @@ class FrameCutter:
         while at + SIZE_BYTES <= end:
             if at >= ends[row]:
                 row = bisect_right(ends, at, row, high)
-            place = at + shift[row]
-            if at + SIZE_BYTES <= ends[row] and place < in_view:
-                (size,) = unpack(view, place)
+            index = at + shift[row]
+            if at + SIZE_BYTES <= ends[row] and index < in_view:
+                (size,) = unpack(view, index)
             else:
                 (size,) = unpack(run.bytes_at(at, row, SIZE_BYTES))
             if not least <= size <= most:

@@ -89,17 +89,17 @@ def places_of(capture: Capture, rows: Int64s, side: Side) -> Places:
     return Places(*(np.concatenate(columns) for columns in zip(*found, strict=True)))
 
 
-def read_at(source: Source, places: Places, sizes: Int64s) -> list[bytes | None]:
+def read_at(source: Source, indexes: Places, sizes: Int64s) -> list[bytes | None]:
     """Return frames by their places; None for one that has none, or can no longer be read.
 
     :param sizes: sizes of the frames
     """
-    frames = _frames(source, places, sizes, bytearray())
+    frames = _frames(source, indexes, sizes, bytearray())
     return [frames.payload(index) for index in range(len(sizes))]
 
 
-def _frames(source: Source, places: Places, sizes: Int64s, room: bytearray) -> Frames:
-    frame, offset, length = places
+def _frames(source: Source, indexes: Places, sizes: Int64s, room: bytearray) -> Frames:
+    frame, offset, length = indexes
     found = np.full(len(sizes), -1, np.int64)
     # not the announced sizes: a damaged frame may announce gigabytes that do not exist
     total = int(length.sum())
@@ -120,10 +120,10 @@ def _streams(capture: Capture, rows: Int64s, side: Side) -> Int64s:
     return streams
 
 
-def _read(source: Source, offset: Int64s, length: Int64s, places: Int64s, into: bytearray) -> Bools:
+def _read(source: Source, offset: Int64s, length: Int64s, indexes: Int64s, into: bytearray) -> Bools:
     """Read pieces of the file.
 
-    :param places: where in ``into`` each is put
+    :param indexes: where in ``into`` each is put
     :returns: a mask of the pieces that were read completely
     """
     found = np.zeros(len(offset), np.bool_)
@@ -132,7 +132,7 @@ def _read(source: Source, offset: Int64s, length: Int64s, places: Int64s, into: 
     windows = np.flatnonzero(np.diff(offset[order] >> _WINDOW, prepend=-1))
     for chosen in np.split(order, windows)[1:]:
         begin, end = int(offset[chosen[0]]), int((offset[chosen] + length[chosen]).max())
-        pieces = zip(offset[chosen].tolist(), length[chosen].tolist(), places[chosen].tolist(), strict=True)
+        pieces = zip(offset[chosen].tolist(), length[chosen].tolist(), indexes[chosen].tolist(), strict=True)
         if source.held(begin) and end - begin <= int(length[chosen].sum()) + _NEAR * len(chosen):
             data = memoryview(source.read(begin, end - begin))
             found[chosen] = offset[chosen] + length[chosen] <= begin + len(data)

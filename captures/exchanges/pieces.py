@@ -72,16 +72,16 @@ class UnreadSegments:
         connections, which = np.unique(self.gap_connection[self.gaps], return_inverse=True)
         first = np.full(len(connections) + 1, _NEVER)
         np.minimum.at(first, which, self._gap_since[self.gaps])
-        place = np.searchsorted(connections, self.connection)
-        place[~np.isin(self.connection, connections)] = len(connections)
-        before: Bools = self.rows & (self._when <= first[place])
+        indexes = np.searchsorted(connections, self.connection)
+        indexes[~np.isin(self.connection, connections)] = len(connections)
+        before: Bools = self.rows & (self._when <= first[indexes])
         # bytes after a gap in a stream may have been captured before bytes in front of it
         streams, which = np.unique(self.block.gaps.stream[self.gaps], return_inverse=True)
         behind = np.full(len(streams) + 1, _NEVER)
         np.minimum.at(behind, which, self.block.gaps.segment[self.gaps])
-        place = np.searchsorted(streams, self.block.stream)
-        place[~np.isin(self.block.stream, streams)] = len(streams)
-        before &= np.arange(len(self.rows)) < behind[place]
+        indexes = np.searchsorted(streams, self.block.stream)
+        indexes[~np.isin(self.block.stream, streams)] = len(streams)
+        before &= np.arange(len(self.rows)) < behind[indexes]
         return before
 
     def take(self, connection: int) -> SegmentSequence:
@@ -98,8 +98,8 @@ class UnreadSegments:
         self.gaps[holes] = False
         when = np.concatenate((self._when[rows], self._gap_when[holes]))
         # a gap sorts before its row
-        place = np.concatenate((2 * rows + 1, 2 * block.gaps.segment[holes]))
-        order = np.lexsort((place, when))
+        indexes = np.concatenate((2 * rows + 1, 2 * block.gaps.segment[holes]))
+        order = np.lexsort((indexes, when))
         return SegmentSequence(self, np.concatenate((rows, holes))[order], order >= len(rows))
 
 

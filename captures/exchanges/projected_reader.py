@@ -550,8 +550,8 @@ class _Plan:
         data, starts, ends = np.frombuffer(frames.data, np.uint8), frames.starts[chosen], frames.ends[chosen]
         if self.side == "request" and self._header:
             starts = starts + _CLIENT_ID_AT
-            places = np.minimum(starts, len(data) - 2)[:, None] + np.arange(2)
-            lengths = np.ascontiguousarray(data[places]).view(">i2")[:, 0]
+            indexes = np.minimum(starts, len(data) - 2)[:, None] + np.arange(2)
+            lengths = np.ascontiguousarray(data[indexes]).view(">i2")[:, 0]
             starts = starts + 2 + np.maximum(lengths, 0)
             unreadable = [text is not None and "\ufffd" in text for text in capture.table.client_ids]
             codes = capture.table.column("client_id")[rows[chosen]]

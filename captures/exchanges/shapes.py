@@ -333,7 +333,9 @@ class Shape:
     def _tallies(
         self, data: Bytes, contents: list[tuple[Int64s, Int64s]], own: Int64s, chosen: Int64s
     ) -> RecordTallies | None:
-        holes = [(hole, *places) for hole, places in zip(self._holes, contents, strict=True) if hole.records]
+        holes = [
+            (hole, *indexes) for hole, indexes in zip(self._holes, contents, strict=True) if hole.records
+        ]
         if not holes:
             return None
         starts = np.stack([start[chosen] for _, start, _ in holes], axis=1)
@@ -494,16 +496,16 @@ def _columns(
     :param places: segment, position in it, and dtype of each number
     """
     made = np.empty((len(chosen), len(places)), np.int64)
-    for column, (segment, place, kind) in enumerate(places):
-        made[:, column] = _number(data, begins[segment][chosen] + place, kind)
+    for column, (segment, index, kind) in enumerate(places):
+        made[:, column] = _number(data, begins[segment][chosen] + index, kind)
     return made
 
 
 def _number(data: Bytes, at: Int64s, kind: str) -> Int64s:
     """Read a number at each place; outside of the data, arbitrary bytes are read instead."""
     size = np.dtype(kind).itemsize
-    places = np.minimum(at, max(len(data) - size, 0))[:, None] + np.arange(size)
-    return np.ascontiguousarray(data[places]).view(kind)[:, 0].astype(np.int64)
+    indexes = np.minimum(at, max(len(data) - size, 0))[:, None] + np.arange(size)
+    return np.ascontiguousarray(data[indexes]).view(kind)[:, 0].astype(np.int64)
 
 
 def _length(data: Bytes, at: Int64s, *, compact: bool) -> tuple[Int64s, Int64s]:

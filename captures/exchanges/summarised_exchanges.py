@@ -71,7 +71,7 @@ class SummarisedExchanges:
             if group is None:
                 continue
             if group.depends_on_names:  # exchanges in between may reveal them
-                group_of |= {member: (group, place) for place, member in enumerate(members.tolist())}
+                group_of |= {member: (group, index) for index, member in enumerate(members.tolist())}
             else:
                 group.fill(block, members, range(len(members)), reader)
                 filled[members] = True
@@ -83,10 +83,10 @@ class SummarisedExchanges:
                 block.put(at, next(others))
                 continue
             reader.learn(indexes[at])
-            group, place = group_of[at]
+            group, index = group_of[at]
             filled[at] = group.pair.prepare(reader.knowledge.topic_name)
             if filled[at]:
-                group.fill(block, np.array([at]), range(place, place + 1), reader)
+                group.fill(block, np.array([at]), range(index, index + 1), reader)
             else:
                 block.put(at, reader.exchange(indexes[at]))
         self._annotate(block, rows, np.flatnonzero(filled))
@@ -131,8 +131,10 @@ class SummarisedExchanges:
             found = designed_waits(
                 parts.key, pair.version, request.value, response.value or {}, latency, response.tallies
             )
-            for places, waits, why in found:
-                group.waits |= {at: (ns, why) for at, ns in zip(places.tolist(), waits.tolist(), strict=True)}
+            for indexes, waits, why in found:
+                group.waits |= {
+                    at: (ns, why) for at, ns in zip(indexes.tolist(), waits.tolist(), strict=True)
+                }
         return group
 
 
@@ -200,11 +202,11 @@ class _Group:
         """Whether the summaries contain names of topic IDs."""
         return self.pair.template is None or self.pair.template.depends_on_names
 
-    def fill(self, block: ExchangeBlock, members: Int64s, places: range, reader: ExchangeReader) -> None:
+    def fill(self, block: ExchangeBlock, members: Int64s, positions: range, reader: ExchangeReader) -> None:
         """Set exchanges of a block.
 
         :param members: their indexes in the block
-        :param places: their indexes in the group
+        :param positions: their indexes in the group
         """
         template, names = self.pair.template, reader.knowledge.topic_name
         assert template is not None, "it was prepared"
@@ -212,8 +214,8 @@ class _Group:
             self._template, self._texts = template, template.texts(self._inserted, self._count)
         requests, responses = block.summary
         indexes = members.tolist()
-        for at, place in zip(indexes, places, strict=True):
-            requests[at], responses[at] = self._texts[place]
+        for at, index in zip(indexes, positions, strict=True):
+            requests[at], responses[at] = self._texts[index]
         if template.by_latency:
             for at in indexes:
                 latency = block.latency[at]
@@ -221,9 +223,9 @@ class _Group:
         bare = partial(reader.bare, block.number[indexes[0]] - reader.first)
         block.set_kind(members, self.pair.example(bare, waited=False))
         if self.waits:
-            for at, place in zip(indexes, places, strict=True):
-                if place in self.waits:
-                    block.wait[at], block.wait_reason[at] = self.waits[place]
+            for at, index in zip(indexes, positions, strict=True):
+                if index in self.waits:
+                    block.wait[at], block.wait_reason[at] = self.waits[index]
                     block.set_kind(at, self.pair.example(bare, waited=True))
 
 

@@ -64,7 +64,7 @@ def csv_pieces(
     """
     faults = RaisedFaults() if faults is None else faults
     chosen = tuple(columns)
-    bodies = [place for place, column in enumerate(chosen) if column.kind == "json"]
+    bodies = [index for index, column in enumerate(chosen) if column.kind == "json"]
     cells = [(column, _SHOWN.get(column.kind)) for column in chosen]
     text = StringIO(newline="")
     lines = csv.writer(text)
@@ -89,7 +89,7 @@ def csv_pieces(
             faults.note(error, "writing it as CSV", exchange.number)
             continue
         count += 1
-        if any(len(row[place]) > _LONG for place in bodies):
+        if any(len(row[index]) > _LONG for index in bodies):
             yield text.getvalue(), count - 1
             for part in _long_row(row):
                 yield part, 0

@@ -132,10 +132,10 @@ class _Group:
         return self._members.get(self._known(cause.member)) if cause.member else None
 
     def _assigned(self, rebalance: Rebalance) -> Iterator[str]:
-        for member, places in rebalance.assigned.items():
+        for member, topic_partitions in rebalance.assigned.items():
             alias = self._members.get(self._known(member))
             if alias is not None:
-                yield f"        {self._alias}-->>{alias}: {escaped(partitions(places) or 'nothing assigned')}"
+                yield f"        {self._alias}-->>{alias}: {escaped(partitions(topic_partitions) or 'nothing assigned')}"
 
     def _note(self, text: str) -> str:
         aliases = [alias for member, alias in self._members.items() if member]

@@ -124,8 +124,8 @@ class Spans:
         ]
         for stop in rebalance.stopped:
             place = {
-                "messaging.destination.name": stop.place.topic,
-                "messaging.destination.partition.id": str(stop.place.partition),
+                "messaging.destination.name": stop.tp.topic,
+                "messaging.destination.partition.id": str(stop.tp.partition),
             }
             events.append(Event("consumption stopped", place, stop.begin))
             if stop.ended:

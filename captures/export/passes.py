@@ -208,18 +208,18 @@ class Passes:
         if not known.any():
             if self._anchor_seq[stream] == UNKNOWN:
                 return
-            seq, place = np.full(1, self._anchor_seq[stream]), np.full(1, self._anchor_position[stream])
+            seq, indexes = np.full(1, self._anchor_seq[stream]), np.full(1, self._anchor_position[stream])
             before = np.zeros(len(rows), np.int64)
         else:
-            seq, place = sequence[rows[known]], position[rows[known]]
+            seq, indexes = sequence[rows[known]], position[rows[known]]
             before = np.cumsum(known) - 1
             if self._anchor_seq[stream] != UNKNOWN:
                 seq = np.append(self._anchor_seq[stream], seq)
-                place = np.append(self._anchor_position[stream], place)
+                indexes = np.append(self._anchor_position[stream], indexes)
                 before = before + 1
             before = np.maximum(before, 0)  # packets before the first known place count from it
-            self._anchor_seq[stream], self._anchor_position[stream] = seq[-1] % _SEQUENCE, place[-1]
-        position[rows] = place[before] + _signed(sequence[rows] - seq[before])
+            self._anchor_seq[stream], self._anchor_position[stream] = seq[-1] % _SEQUENCE, indexes[-1]
+        position[rows] = indexes[before] + _signed(sequence[rows] - seq[before])
 
 
 def _signed(ahead: Int64s) -> Int64s:

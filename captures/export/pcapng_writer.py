@@ -163,18 +163,18 @@ def open_for_append(path: str | os.PathLike[str]) -> BinaryIO:
 def _whole_blocks(file: BinaryIO) -> int:
     """Return the size of the complete blocks at the start of the file."""
     size = file.seek(0, os.SEEK_END)
-    place = size if _ends_with_whole_blocks(file.fileno(), size) else 0
-    while size - place >= _OVERHEAD:
-        file.seek(place)
+    position = size if _ends_with_whole_blocks(file.fileno(), size) else 0
+    while size - position >= _OVERHEAD:
+        file.seek(position)
         kind, length = _HEAD.unpack(file.read(_HEAD.size))
-        if place == 0 and not _begins_section(kind, length):
+        if position == 0 and not _begins_section(kind, length):
             raise ValueError("not a pcapng file that this program can append to")
-        if length < _OVERHEAD or length & 3 or place + length > size:
+        if length < _OVERHEAD or length & 3 or position + length > size:
             break
-        place += length
-    if size and not place:
+        position += length
+    if size and not position:
         raise ValueError("not a pcapng file that this program can append to")
-    return place
+    return position
 
 
 def _begins_section(kind: int, length: int) -> bool:
@@ -188,16 +188,16 @@ def _ends_with_whole_blocks(fd: int, size: int) -> bool:
     """
     if size < _OVERHEAD or not _begins_section(*_HEAD.unpack(os.pread(fd, _HEAD.size, 0))):
         return False
-    place = size
-    while place and size - place < _CONVINCING:
-        if place < _OVERHEAD:
+    position = size
+    while position and size - position < _CONVINCING:
+        if position < _OVERHEAD:
             return False
-        (length,) = _TAIL.unpack(os.pread(fd, _TAIL.size, place - _TAIL.size))
-        if length < _OVERHEAD or length & 3 or length > place:
+        (length,) = _TAIL.unpack(os.pread(fd, _TAIL.size, position - _TAIL.size))
+        if length < _OVERHEAD or length & 3 or length > position:
             return False
-        if _HEAD.unpack(os.pread(fd, _HEAD.size, place - length))[1] != length:
+        if _HEAD.unpack(os.pread(fd, _HEAD.size, position - length))[1] != length:
             return False
-        place -= length
+        position -= length
     return True
 
 

@@ -67,8 +67,8 @@ def captured_frames(capture: Capture) -> ReadFrame:
     def read(row: int, side: Side, position: int, size: int) -> list[Piece]:
         connection = int(capture.table.column("connection")[row])
         stream = capture.client_stream(connection) ^ SIDES.index(side)
-        places = capture.decryption.index_of(connection).pieces(stream, position, position + size)
-        pieces = zip(*(column.tolist() for column in places), strict=True)
+        positions = capture.decryption.index_of(connection).pieces(stream, position, position + size)
+        pieces = zip(*(column.tolist() for column in positions), strict=True)
         return [
             Piece(at - position, capture.source.read(offset, length), offset) for at, offset, length in pieces
         ]
@@ -177,10 +177,10 @@ class _Maker:
             for side, frames in enumerate(sides)
         ]
         for segment in heapq.merge(*both, key=_when):
-            _, place, side, position, payload, missing, push, comment = segment
+            _, pos, side, position, payload, missing, push, comment = segment
             data = conversation.segment(side, position, payload, push=push, missing=missing)
             latest = max(latest, segment.time)
-            yield SyntheticPacket(latest, place, data, comment, missing)
+            yield SyntheticPacket(latest, pos, data, comment, missing)
         yield from self._end(connection, conversation, latest)
 
     def _delay(self, connection: int) -> int:
@@ -234,20 +234,20 @@ class _Maker:
         parts = list(self._parts(self.read(frame.row, name, frame.position, size), size))
         steps = max(sum(1 for part in parts if part[2]) - 1, 1)
         step, time, text = 0, frame.first, self.comments.get((frame.row, frame.side), "")
-        for start, place, data, missing in parts:
+        for start, position, data, missing in parts:
             if data:
                 time = frame.first + (frame.last - frame.first) * step // steps
                 step += 1
             push = start + len(data) + missing == size
-            yield _Segment(time, place, frame.side, sent + start, data, missing, push, text)
+            yield _Segment(time, position, frame.side, sent + start, data, missing, push, text)
             text = ""
 
     def _parts(self, pieces: list[Piece], size: int) -> Iterator[tuple[int, int, bytes, int]]:
         """Split a frame into packets: offset in the frame, offset in the file, bytes, number of missing bytes."""
-        at = place = 0
+        at = position = 0
         for piece in (*pieces, Piece(size, b"", -1)):
             for hole, missing in self._lacking(at, piece.start):
-                yield hole, place, b"", missing
+                yield hole, position, b"", missing
             for start in range(0, len(piece.data), self.segment_size):
                 yield (
                     piece.start + start,
@@ -255,7 +255,7 @@ class _Maker:
                     piece.data[start : start + self.segment_size],
                     0,
                 )
-            at, place = piece.start + len(piece.data), piece.place + len(piece.data)
+            at, position = piece.start + len(piece.data), piece.place + len(piece.data)
 
     def _end(self, connection: int, conversation: Conversation, latest: int) -> Iterator[SyntheticPacket]:
         streams, client = self.capture.connections.streams, self.capture.client_stream(connection)

@@ -176,7 +176,7 @@ class GroupInference:
         group = self._by_assignment(client, candidates, wanted())
         return group if group is not None else self._group_by_connection.get(connection)
 
-    def member_of(self, group: str, client_id: str | None, host: str, place: TopicPartition) -> str:
+    def member_of(self, group: str, client_id: str | None, host: str, tp: TopicPartition) -> str:
         """Return the member ID of the client that fetches a partition for a group; empty if unknown.
 
         If a client has been several members, it is the latest one to which the partition was assigned.
@@ -184,7 +184,7 @@ class GroupInference:
         known = self._members.get(((client_id, host), group), {})
         if len(known) == 1:
             return next(iter(known))
-        return next((each for each in reversed(known) if place in (known[each] or ())), "")
+        return next((each for each in reversed(known) if tp in (known[each] or ())), "")
 
     def _know_member(
         self, exchange: Exchange, of: tuple[ClientOfHost, str], assigned: frozenset[TopicPartition] | None

@@ -19,14 +19,14 @@ from dissectors.records import Record
 
 
 class _PlacedRecord(NamedTuple):
-    place: TopicPartition
+    tp: TopicPartition
     record: Record
 
 
 _VALUES: Mapping[str, Callable[[_PlacedRecord], Iterable[Any]]] = {
-    "topic": lambda each: (each.place.topic,),
-    "partition": lambda each: (each.place.partition,),
-    "topic_partition": lambda each: (str(each.place),),
+    "topic": lambda each: (each.tp.topic,),
+    "partition": lambda each: (each.tp.partition,),
+    "topic_partition": lambda each: (str(each.tp),),
     "key": lambda each: _present(each.record.key),
     "value": lambda each: _present(each.record.value),
     "header": lambda each: (name for name, _ in each.record.headers),
@@ -48,9 +48,9 @@ class RecordFilter:
         )
         """Whether it tests any field of single records."""
 
-    def may_fit(self, place: TopicPartition, record: Record) -> bool:
+    def may_fit(self, tp: TopicPartition, record: Record) -> bool:
         """Return whether a record of a matching exchange may be one that is meant."""
-        return not self.decides or _matches(self._bound, _PlacedRecord(place, record)) is not False
+        return not self.decides or _matches(self._bound, _PlacedRecord(tp, record)) is not False
 
 
 def _matches(bound: binding.Bound, each: _PlacedRecord) -> bool | None:

@@ -79,7 +79,7 @@ def partitions(row: Body) -> list[int]:
     return [number for struct in found if struct and (number := struct.get(field)) is not None]
 
 
-def rows_by_place(
+def rows_by_partition(
     body: Body, topics: str, names: Names, partitions: str = "partitions"
 ) -> Iterator[tuple[TopicPartition, Body]]:
     """Yield partition structs with their topic partitions: by the topic's name, or its ID until a message has named it.

@@ -28,9 +28,9 @@ class Interner:
         """
         if not len(keys):
             return np.empty(0, np.int64), np.empty(0, np.int64)
-        place, known = self._find(keys)
+        positions, known = self._find(keys)
         if known.all():
-            return self._ids[place], np.empty(0, np.int64)
+            return self._ids[positions], np.empty(0, np.int64)
         unknown = np.flatnonzero(~known)
         fresh, rows = np.unique(keys[unknown], return_index=True)
         rows = unknown[rows]
@@ -40,16 +40,16 @@ class Interner:
         at = np.searchsorted(self._sorted, fresh)
         self._sorted = np.insert(self._sorted, at, fresh)
         self._ids = np.insert(self._ids, at, numbers)
-        place, known = self._find(keys)
+        positions, known = self._find(keys)
         assert known.all()
-        return self._ids[place], rows[by_row]
+        return self._ids[positions], rows[by_row]
 
     def _find(self, keys: Int64s) -> tuple[Int64s, np.ndarray]:
         if not len(self._sorted):
             return np.zeros(len(keys), np.int64), np.zeros(len(keys), bool)
-        place = np.searchsorted(self._sorted, keys)
-        np.minimum(place, len(self._sorted) - 1, out=place)
-        return place, self._sorted[place] == keys
+        positions = np.searchsorted(self._sorted, keys)
+        np.minimum(positions, len(self._sorted) - 1, out=positions)
+        return positions, self._sorted[positions] == keys
 
 
 class AddressBook:

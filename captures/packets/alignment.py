@@ -183,7 +183,7 @@ def _rank(order: Int64s, *columns: Int64s | UInt64s) -> Int64s:
     """Return the number of equal rows before each row, in an order that groups equal rows."""
     new = np.ones(len(order), np.bool_)
     new[1:] = np.logical_or.reduce([column[order][1:] != column[order][:-1] for column in columns])
-    place = np.arange(len(order))
+    positions = np.arange(len(order))
     rank = np.empty(len(order), np.int64)
-    rank[order] = place - np.maximum.accumulate(np.where(new, place, 0))
+    rank[order] = positions - np.maximum.accumulate(np.where(new, positions, 0))
     return rank

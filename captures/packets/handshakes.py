@@ -66,9 +66,9 @@ class Handshakes:
         table = np.array(sorted(changes), np.int64)
         keys = table[:, 0] << 32 | table[:, 1]
         rows = pair << 32 | np.arange(len(pair))
-        place = np.searchsorted(keys, rows, "right") - 1
-        applies = (place >= 0) & (table[place, 0] == pair)
-        return np.where(applies, table[place, 2], connection)
+        positions = np.searchsorted(keys, rows, "right") - 1
+        applies = (positions >= 0) & (table[positions, 0] == pair)
+        return np.where(applies, table[positions, 2], connection)
 
     def _first_acknowledgments(self, block: PacketBlock, pair: Int64s, syns: Int64s) -> Int64s:
         """Return the first packet after each SYN with which its sender acknowledges the other side's bytes.
@@ -82,11 +82,11 @@ class Handshakes:
         row = np.flatnonzero(waiting[sender] & (block.flags & (SYN | ACK | RST) == ACK))
         keys = np.sort(sender[row] << 32 | row)
         wanted = np.concatenate([self._half_open << 32, sender[opening] << 32 | opening])
-        place = keys.searchsorted(wanted)
-        found = place < len(keys)
-        found[found] = keys[place[found]] >> 32 == wanted[found] >> 32
+        positions = keys.searchsorted(wanted)
+        found = positions < len(keys)
+        found[found] = keys[positions[found]] >> 32 == wanted[found] >> 32
         self._half_open = np.unique(wanted[~found] >> 32)
-        return np.unique(keys[place[found]] & 0xFFFF_FFFF)
+        return np.unique(keys[positions[found]] & 0xFFFF_FFFF)
 
     def _identify(self, block: PacketBlock, row: int, old: int) -> int:
         """Return the connection of a packet that has a SYN, is the first of its pair, or the first after a SYN."""

@@ -93,11 +93,9 @@ class _Runs:
         return len(self._cells) // 2
 
     def __getitem__(self, at: int) -> _RowRange:
-        position, place = self._cells[2 * at], self._cells[2 * at + 1]
-        low = place >> _COUNT_BITS & (1 << _LOW_BITS) - 1
-        return _RowRange(
-            position, place >> _LOW_BITS + _COUNT_BITS, low, low + (place & (1 << _COUNT_BITS) - 1)
-        )
+        position, pos = self._cells[2 * at], self._cells[2 * at + 1]
+        low = pos >> _COUNT_BITS & (1 << _LOW_BITS) - 1
+        return _RowRange(position, pos >> _LOW_BITS + _COUNT_BITS, low, low + (pos & (1 << _COUNT_BITS) - 1))
 
     def add(self, position: int, chunk: int, low: int, count: int) -> None:
         self._cells.append(position)
@@ -134,16 +132,16 @@ class SegmentIndex:
     def append(self, block: SegmentBlock) -> None:
         """Add the segments of a block; blocks are added in the order in which the assembler made them."""
         if len(block):
-            places = block.position, block.offset, block.length
-            self._add(block.stream, places, int(block.time.max()))
+            positions = block.position, block.offset, block.length
+            self._add(block.stream, positions, int(block.time.max()))
 
-    def put(self, stream: int, places: Places) -> None:
+    def put(self, stream: int, positions: Places) -> None:
         """Add places of a stream's bytes, as returned by :meth:`pieces` of another index."""
-        if len(places[0]):
-            self._add(np.full(len(places[0]), stream, np.int64), places, 0)
+        if len(positions[0]):
+            self._add(np.full(len(positions[0]), stream, np.int64), positions, 0)
 
-    def _add(self, stream: Int64s, places: Places, time: int) -> None:
-        position, offset, length = places
+    def _add(self, stream: Int64s, positions: Places, time: int) -> None:
+        position, offset, length = positions
         starts = np.flatnonzero(np.append(True, stream[1:] != stream[:-1]))
         counts = np.diff(np.append(starts, len(stream)))
         hole = position - np.append(0, (position + length)[:-1])
@@ -233,18 +231,18 @@ class SegmentIndex:
         met, which = np.unique(streams, return_inverse=True)
         known = [self._runs.get(stream) or _Runs() for stream in met.tolist()]
         cells = np.concatenate([runs.cells for runs in known] or [np.empty(0, np.int64)])
-        position, place = cells[::2], cells[1::2]
+        position, positions = cells[::2], cells[1::2]
         of = np.repeat(np.arange(len(met)), [len(runs) for runs in known])
         at = _key(of, position).searchsorted(_key(which, starts), "right") - 1
         ranges = np.flatnonzero(at >= 0)
-        position, place, of = position[at[ranges]], place[at[ranges]], of[at[ranges]]
+        position, positions, of = position[at[ranges]], positions[at[ranges]], of[at[ranges]]
         there = (of == which[ranges]) & (position <= starts[ranges])
-        ranges, position, place = ranges[there], position[there], place[there]
+        ranges, position, positions = ranges[there], position[there], positions[there]
         made = np.empty(len(ranges), _RUN)
         made["position"] = position
-        made["chunk"] = place >> _LOW_BITS + _COUNT_BITS
-        made["low"] = place >> _COUNT_BITS & (1 << _LOW_BITS) - 1
-        made["high"] = made["low"] + (place & (1 << _COUNT_BITS) - 1)
+        made["chunk"] = positions >> _LOW_BITS + _COUNT_BITS
+        made["low"] = positions >> _COUNT_BITS & (1 << _LOW_BITS) - 1
+        made["high"] = made["low"] + (positions & (1 << _COUNT_BITS) - 1)
         return ranges, made
 
     def read(self, stream: int, start: int, end: int) -> bytes:

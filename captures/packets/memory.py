@@ -27,25 +27,25 @@ class Memory:
 
     def add(self, data: bytes) -> int:
         """Append bytes; return their place."""
-        place = self.size + len(self._added)
+        position = self.size + len(self._added)
         self._added += data
         self._added += bytes(SPARE)
-        return place
+        return position
 
-    def gather(self, dtype: np.dtype[Any], places: Int64s) -> NDArray[Any]:
+    def gather(self, dtype: np.dtype[Any], positions: Int64s) -> NDArray[Any]:
         """Read an item of at most :data:`SPARE` bytes at each place."""
-        found: NDArray[Any] = _gather(self.view, dtype, np.minimum(places, self.size - dtype.itemsize))
-        beside = np.flatnonzero(places >= self.size)
+        found: NDArray[Any] = _gather(self.view, dtype, np.minimum(positions, self.size - dtype.itemsize))
+        beside = np.flatnonzero(positions >= self.size)
         if len(beside):
-            found[beside] = _gather(self._added, dtype, places[beside] - self.size)
+            found[beside] = _gather(self._added, dtype, positions[beside] - self.size)
         return found
 
-    def read(self, place: int, size: int) -> bytes:
-        """Return `size` bytes from `place` on."""
-        if place >= self.size:
-            place -= self.size
-            return bytes(self._added[place : place + size])
-        return bytes(self.view[place : place + size])
+    def read(self, position: int, size: int) -> bytes:
+        """Return `size` bytes from `position` on."""
+        if position >= self.size:
+            position -= self.size
+            return bytes(self._added[position : position + size])
+        return bytes(self.view[position : position + size])
 
 
 def _gather(buffer: Any, dtype: np.dtype[Any], at: Int64s) -> NDArray[Any]:

@@ -248,12 +248,12 @@ class NetworkDecoder:
                 self._count(f"IP fragment of {name}", 1)
                 continue
             head = self._data[at : at + 20].tobytes()
-            place = int(header["fragment"][index])
+            position = int(header["fragment"][index])
             self._fragment(
                 row=int(frames.row[index]),
                 key=head[4:6] + head[12:20],
-                offset=(place & 0x1FFF) * 8,
-                more=bool(place & 0x2000),
+                offset=(position & 0x1FFF) * 8,
+                more=bool(position & 0x2000),
                 begin=at + int(size[index]),
                 end=int(ip_end[index]),
                 captured_end=int(frames.end[index]),
@@ -304,14 +304,14 @@ class NetworkDecoder:
                 name = _PROTOCOL_NAMES.get(head[0], f"IP protocol {head[0]}")
                 self._count(f"IP fragment of {name}", 1)
                 continue
-            place = int.from_bytes(head[2:4], "big")
+            position = int.from_bytes(head[2:4], "big")
             numbers = (network.src, network.src_low, network.dst, network.dst_low)
             addresses = b"".join(int(column[index]).to_bytes(8, "big", signed=True) for column in numbers)
             self._fragment(
                 row=int(frames.row[index]),
                 key=head[4:8] + addresses,
-                offset=place & 0xFFF8,
-                more=bool(place & 1),
+                offset=position & 0xFFF8,
+                more=bool(position & 1),
                 begin=at + 8,
                 end=int(frames.wire_end[index]),
                 captured_end=int(frames.end[index]),
@@ -337,7 +337,7 @@ class NetworkDecoder:
 
     def _whole_datagram(self, row: int, key: bytes, datagram: bytes) -> None:
         """Decode a reassembled IP payload, which is stored beside the capture, not in it."""
-        place = self._source.keep(datagram)
+        position = self._source.keep(datagram)
         addresses = key[2:] if len(key) == 10 else key[4:]
         half = len(addresses) // 2
         outer, found = self._data, len(self._found)
@@ -354,7 +354,7 @@ class NetworkDecoder:
         self._tcp(LinkFrames(one, np.zeros(1, np.int64), size, size), network)
         self._data = outer
         for part in self._found[found:]:
-            part.offset += place
+            part.offset += position
 
     # -- transport and tunnels
 

@@ -68,10 +68,10 @@ class PcapFormat:
         self.marker = (0 if self.big_endian else 3, lowest, (self._latest >> 24) - lowest)
         self._units = units
 
-    def believable(self, data: Bytes, places: Int64s, end: int | Int64s) -> Bools:
+    def believable(self, data: Bytes, positions: Int64s, end: int | Int64s) -> Bools:
         """Return a mask of places that may be a record header: a time near the first one, consistent lengths."""
-        inside = places + self.base <= end
-        header = view(data, self._header)[np.where(inside, places, 0)]
+        inside = positions + self.base <= end
+        header = view(data, self._header)[np.where(inside, positions, 0)]
         seconds, captured, wire = header["seconds"], header["captured"], header["wire"]
         good: Bools = (
             inside & (seconds >= self._earliest) & (seconds <= self._latest) & (captured >= _MIN_FRAME)

@@ -126,13 +126,13 @@ class PcapngFormat:
                 return True
         return False
 
-    def believable(self, data: Bytes, places: Int64s, end: int | Int64s) -> Bools:
+    def believable(self, data: Bytes, positions: Int64s, end: int | Int64s) -> Bools:
         """Return a mask of places that may be a block: its length is repeated at its end, as section 3.1 requires."""
-        inside = places + 12 <= end
-        places = np.where(inside, places, 0)
-        length = view(data, self._block)[places]["length"].astype(np.int64)
+        inside = positions + 12 <= end
+        positions = np.where(inside, positions, 0)
+        length = view(data, self._block)[positions]["length"].astype(np.int64)
         good: Bools = inside & (length >= 12) & (length <= self.maximum) & (length & 3 == 0)
-        last = np.where(good & (places + length <= end), places + length - 4, 0)
+        last = np.where(good & (positions + length <= end), positions + length - 4, 0)
         good &= (last == 0) | (view(data, self._order + "u4")[last] == length)
         return good
 
@@ -142,18 +142,18 @@ class PcapngFormat:
         self._stopped = ""
         # After a change of byte order only a little is walked at first: the next change may be near, and
         # walking beyond it would be wasted, again and again.
-        place, span = start, end - start
+        position, span = start, end - start
         while True:
-            if end - place >= 12 and bytes(data[place : place + 4]) == b"\x0a\x0d\x0d\x0a":
+            if end - position >= 12 and bytes(data[position : position + 4]) == b"\x0a\x0d\x0d\x0a":
                 was = self.big_endian
-                if not self._set_byte_order(data, place):
+                if not self._set_byte_order(data, position):
                     return ParsedBuffer(
-                        _concatenate(parts), place, "a section header without byte-order magic"
+                        _concatenate(parts), position, "a section header without byte-order magic"
                     )
                 if self.big_endian != was:
                     span = _FIRST_SPAN
-            limit = min(place + span, end)
-            walked = walk(data, place, limit, self)
+            limit = min(position + span, end)
+            walked = walk(data, position, limit, self)
             foreign = self._first_foreign(data, walked.offsets)
             offsets = walked.offsets[:foreign]
             records, taken = self._records(data, offsets)
@@ -161,15 +161,15 @@ class PcapngFormat:
             if self._stopped:
                 return ParsedBuffer(_concatenate(parts), int(offsets[taken]), self._stopped, stopped=True)
             if foreign < len(walked.offsets):
-                place = int(walked.offsets[foreign])
-            elif walked.end > place and walked.damaged:
-                place = walked.end  # a section of the other byte order, or real damage: look again
+                position = int(walked.offsets[foreign])
+            elif walked.end > position and walked.damaged:
+                position = walked.end  # a section of the other byte order, or real damage: look again
             elif walked.damaged:
                 return ParsedBuffer(_concatenate(parts), walked.end, "a block of an impossible length")
             elif limit == end:
                 return ParsedBuffer(_concatenate(parts), walked.end)
             else:
-                place, span = walked.end, span * 4
+                position, span = walked.end, span * 4
 
     def _first_foreign(self, data: Bytes, offsets: Int64s) -> int:
         types = view(data, self._order + "u4")[offsets]

@@ -239,21 +239,21 @@ class PacketReader:
         :param position: their position in the source
         """
         layout, damaged = self._recognised(), position
-        place, reach = layout.multiple, _CONTEXT if self.source.live else REACH
+        pos, reach = layout.multiple, _CONTEXT if self.source.live else REACH
         final = False
         while True:
-            if end < place + reach:  # the following blocks may decide about a place
-                final = not self.source.wait_for(position + place + reach)
-                data, end = self._load(position, max(self._block_size, place + 2 * reach))
+            if end < pos + reach:  # the following blocks may decide about a place
+                final = not self.source.wait_for(position + pos + reach)
+                data, end = self._load(position, max(self._block_size, pos + 2 * reach))
             # a live capture may return less than is available
-            limit = end if final else max(end - reach + 1, place)
-            found = resync(data, place, end, layout, limit=limit, reach=reach)
+            limit = end if final else max(end - reach + 1, pos)
+            found = resync(data, pos, end, layout, limit=limit, reach=reach)
             if found >= 0:
                 break
             if final:
                 self._note(damaged, 0, reason)
                 return None
-            position, place = position + limit, 0
+            position, pos = position + limit, 0
             data, end = data[limit:], end - limit
             if self.source.live and (passed := position - damaged) > _MOST_GARBAGE:
                 self._note(damaged, 0, f"{reason}, and no packet in the {passed:,} bytes behind it")

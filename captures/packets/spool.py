@@ -145,7 +145,7 @@ class Spool:
 
         :raises OSError: if they cannot be written
         """
-        place, rest = self.size, memoryview(data)
+        position, rest = self.size, memoryview(data)
         while rest:
             if not self._chunks or self._chunks[-1].size >= self._quota.chunk_size:
                 self._quota.new_chunk(self.size, self._chunks)
@@ -153,7 +153,7 @@ class Spool:
             written = self._quota.write(chunk, rest[: self._quota.chunk_size - chunk.size])
             self.size += written
             rest = rest[written:]
-        return place
+        return position
 
     def read(self, offset: int, size: int) -> bytes:
         """Return up to `size` bytes from `offset`; fewer only at the end.

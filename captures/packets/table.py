@@ -258,30 +258,30 @@ class SegmentBlock:
         """
         windows = () if self.block is None else self.block.windows
         if len(windows) == 1:
-            data, places = windows[0].data, self.offset - windows[0].offset
-            places[(places < 0) | (places + self.length > windows[0].size)] = -1
+            data, positions = windows[0].data, self.offset - windows[0].offset
+            positions[(positions < 0) | (positions + self.length > windows[0].size)] = -1
         else:
-            data, places = self._gathered(windows)
+            data, positions = self._gathered(windows)
         memory = Memory(data)
-        for row in np.flatnonzero(places < 0).tolist():
-            places[row] = memory.add(self._read(int(self.offset[row]), int(self.length[row])))
-        return memory, places
+        for row in np.flatnonzero(positions < 0).tolist():
+            positions[row] = memory.add(self._read(int(self.offset[row]), int(self.length[row])))
+        return memory, positions
 
     def _gathered(self, windows: tuple[Window, ...]) -> tuple[Bytes, Int64s]:
         """Return the rows' bytes from several windows, concatenated, and the start of each row in them; -1 if not
         included.
         """
-        places = np.full(len(self), -1, np.int64)
+        positions = np.full(len(self), -1, np.int64)
         parts, size = [], 0
         for window in windows:
             begin = self.offset - window.offset
             inside = (begin >= 0) & (begin + self.length <= window.size)
             if inside.any():
                 low, high = int(begin[inside].min()), int((begin + self.length)[inside].max())
-                places[inside] = begin[inside] + size - low
+                positions[inside] = begin[inside] + size - low
                 parts.append(window.data[low:high])
                 size += high - low
-        return np.concatenate([*parts, np.zeros(PADDING, np.uint8)]), places
+        return np.concatenate([*parts, np.zeros(PADDING, np.uint8)]), positions
 
     def _read(self, offset: int, size: int) -> bytes:
         assert self.source is not None
@@ -293,6 +293,6 @@ class SegmentBlock:
 
         :returns: the bytes, and for each row the index of its first byte (int64)
         """
-        memory, places = self.memory()
-        cells = zip(places.tolist(), self.length.tolist(), strict=True)
+        memory, positions = self.memory()
+        cells = zip(positions.tolist(), self.length.tolist(), strict=True)
         return b"".join(memory.read(*cell) for cell in cells), np.cumsum(self.length) - self.length

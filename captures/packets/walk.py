@@ -47,7 +47,7 @@ class RecordLayout(Protocol):
     marker: tuple[int, int, int]
     """A byte that cheaply distinguishes records from other bytes: its offset, lowest value, and span of values."""
 
-    def believable(self, data: Bytes, places: Int64s, end: int | Int64s) -> Bools:
+    def believable(self, data: Bytes, positions: Int64s, end: int | Int64s) -> Bools:
         """Return a mask of the places that look like a record header; headers must be complete, records need not be.
 
         :param end: end of the bytes to inspect; for each place, or the same for all
@@ -116,10 +116,10 @@ def resync(
     while low < stop:
         high = min(low + step, stop)
         marked = data[low + offset : high + offset] - np.uint8(lowest) <= span
-        places = np.flatnonzero(marked) + low
-        places = places[_begins_chain(data, places, np.minimum(places + reach, end), layout)]
-        if len(places):
-            return int(places[0])
+        positions = np.flatnonzero(marked) + low
+        positions = positions[_begins_chain(data, positions, np.minimum(positions + reach, end), layout)]
+        if len(positions):
+            return int(positions[0])
         low, step = high, min(step * 4, 1 << 20)
     return -1
 
@@ -131,26 +131,26 @@ def _guesses(data: Bytes, start: int, end: int, count: int, window: int, layout:
     offset, lowest, span = layout.marker
     windows = as_strided(data[start + offset :], (count, window), (stretch, 1))
     which, where = np.nonzero(windows - np.uint8(lowest) <= span)
-    places = start + which * stretch + where
-    good = _begins_chain(data, places, np.full(len(places), end, np.int64), layout)
+    positions = start + which * stretch + where
+    good = _begins_chain(data, positions, np.full(len(positions), end, np.int64), layout)
     which, first = np.unique(which[good], return_index=True)
-    places = places[good][first]
-    return np.append(start, places[places > start])
+    positions = positions[good][first]
+    return np.append(start, positions[positions > start])
 
 
 def _begins_chain(data: Bytes, places: Int64s, ends: Int64s, layout: RecordLayout) -> Bools:
     """Return a mask of the places that start a chain of believable records; a chain may exceed its end."""
     good = layout.believable(data, places, ends)
     running = np.flatnonzero(good)
-    place = places[running]
+    positions = places[running]
     table = lengths(data, layout)
     for _ in range(_CHAIN_RECORDS - 1):
-        place = place + table[place + layout.length_field] + layout.base
-        inside = place + layout.base + 12 <= ends[running]
-        running, place = running[inside], place[inside]
-        believable = layout.believable(data, place, ends[running])
+        positions = positions + table[positions + layout.length_field] + layout.base
+        inside = positions + layout.base + 12 <= ends[running]
+        running, positions = running[inside], positions[inside]
+        believable = layout.believable(data, positions, ends[running])
         good[running[~believable]] = False
-        running, place = running[believable], place[believable]
+        running, positions = running[believable], positions[believable]
     return good
 
 
@@ -163,19 +163,19 @@ def _walk_one_by_one(
     low, high, mask = layout.minimum, layout.maximum, layout.multiple - 1
     buffer = data.data
     found: list[int] = []
-    place, damaged = start, False
+    position, damaged = start, False
     limit = min(limit, end - field - 3)
-    while place < limit and len(found) < most:
-        (length,) = unpack(buffer, place + field)
+    while position < limit and len(found) < most:
+        (length,) = unpack(buffer, position + field)
         if length < low or length > high or length & mask:
             damaged = True
             break
-        after = place + base + length
+        after = position + base + length
         if after > end:
             break
-        found.append(place)
-        place = after
-    return WalkedRecords(np.array(found, np.int64), place, damaged)
+        found.append(position)
+        position = after
+    return WalkedRecords(np.array(found, np.int64), position, damaged)
 
 
 def _join(data: Bytes, starts: Int64s, end: int, layout: RecordLayout) -> WalkedRecords:
@@ -183,20 +183,20 @@ def _join(data: Bytes, starts: Int64s, end: int, layout: RecordLayout) -> Walked
     offsets, first, counts, ends = _lockstep(data, starts, end, layout)
     limits = np.append(starts[1:], end)
     pieces: list[Int64s] = []
-    place = int(starts[0])
+    position = int(starts[0])
     for stretch, (begin, limit) in enumerate(zip(starts.tolist(), limits.tolist(), strict=True)):
-        if place >= limit:
+        if position >= limit:
             continue
-        if place == begin:
+        if position == begin:
             pieces.append(offsets[first[stretch] : first[stretch] + counts[stretch]])
-            place = int(ends[stretch])
-        if place < limit:  # a wrong guess, a long stretch, or the chain breaks here: settle it one by one
-            part = _walk_one_by_one(data, place, limit, end, layout)
+            position = int(ends[stretch])
+        if position < limit:  # a wrong guess, a long stretch, or the chain breaks here: settle it one by one
+            part = _walk_one_by_one(data, position, limit, end, layout)
             pieces.append(part.offsets)
-            place = part.end
-            if place < limit:
-                return WalkedRecords(np.concatenate(pieces), place, part.damaged)
-    return WalkedRecords(np.concatenate(pieces), place, False)
+            position = part.end
+            if position < limit:
+                return WalkedRecords(np.concatenate(pieces), position, part.damaged)
+    return WalkedRecords(np.concatenate(pieces), position, False)
 
 
 def _lockstep(
@@ -213,30 +213,35 @@ def _lockstep(
     counts = np.zeros(len(starts), np.int64)
     ends = starts.copy()
     running = np.arange(len(starts))
-    place, stop = starts, limit
+    positions, stop = starts, limit
     which: list[Int64s] = []
     where: list[Int64s] = []
     mask = layout.multiple - 1
     last_read = end - layout.length_field - 4
     while len(running):
-        length = table[np.minimum(place, last_read) + layout.length_field].astype(np.int64)
-        after = place + length + layout.base
-        good = (after <= end) & (length >= layout.minimum) & (length <= layout.maximum) & (place <= last_read)
+        length = table[np.minimum(positions, last_read) + layout.length_field].astype(np.int64)
+        after = positions + length + layout.base
+        good = (
+            (after <= end)
+            & (length >= layout.minimum)
+            & (length <= layout.maximum)
+            & (positions <= last_read)
+        )
         if mask:
             good &= (length & mask) == 0
         if not good.all():
-            ends[running[~good]] = place[~good]
-            running, place, stop, after = running[good], place[good], stop[good], after[good]
+            ends[running[~good]] = positions[~good]
+            running, positions, stop, after = running[good], positions[good], stop[good], after[good]
         which.append(running)
-        where.append(place)
+        where.append(positions)
         counts[running] += 1
-        place = after
-        done = place >= stop
+        positions = after
+        done = positions >= stop
         if done.any():
-            ends[running[done]] = place[done]
-            running, place, stop = running[~done], place[~done], stop[~done]
+            ends[running[done]] = positions[done]
+            running, positions, stop = running[~done], positions[~done], stop[~done]
         if len(running) < _MIN_STRETCHES:
-            ends[running] = place
+            ends[running] = positions
             break
     first = np.cumsum(counts) - counts
     step = np.repeat(np.arange(len(which)), [len(part) for part in which])

@@ -203,11 +203,11 @@ class CheckpointStitcher(Stitcher):
         offset, payload = packets.offset.copy(), {}
         for row, size in enumerate(packets.captured.tolist()):
             if size:
-                place = int(offset[row])
-                data = self._bytes.get(place)
+                index = int(offset[row])
+                data = self._bytes.get(index)
                 # negative, because offsets in the files of the next batch start at zero again
                 self._places -= 1
-                payload[self._places] = self._source.read_or_zeros(place, size) if data is None else data
+                payload[self._places] = self._source.read_or_zeros(index, size) if data is None else data
                 offset[row] = self._places
         packets = replace(packets, offset=offset)
         numbers = set(packets.number.tolist())

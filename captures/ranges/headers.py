@@ -76,13 +76,13 @@ def headers_of(finished: FinishedExchanges, context: Context) -> Headers:
 def _add_finished(table: ExchangeTable, finished: FinishedExchanges, context: Context) -> None:
     """Add the exchanges that are finished in the range, except those of connections that the context does not list."""
     local = finished.columns["connection"]
-    place = np.full(int(local.max()) + 1 if len(local) else 0, -1, np.int64)
+    indexes = np.full(int(local.max()) + 1 if len(local) else 0, -1, np.int64)
     for index, each in enumerate(context.locals):
-        if each.local < len(place):
-            place[each.local] = index
-    good = place[local] >= 0
+        if each.local < len(indexes):
+            indexes[each.local] = index
+    good = indexes[local] >= 0
     columns = {name: finished.columns[name][good] for name in COLUMNS}
-    columns["connection"] = place[local][good]
+    columns["connection"] = indexes[local][good]
     columns["packet"] = columns["packet"] + context.first_packet
     distances = np.array([each.distances[0] for each in context.locals], np.int64)
     if len(distances):

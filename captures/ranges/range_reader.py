@@ -462,15 +462,15 @@ def packets_between(
 def in_buckets(edges: Edges, count: int) -> dict[int, Edges]:
     """Divide edges among stitching tasks by pair of endpoints; return them by bucket."""
     bucket = np.array([crc32(repr(pair).encode()) % count for pair in edges.pairs], np.int64)
-    place = np.zeros(len(bucket), np.int32)
+    indexes = np.zeros(len(bucket), np.int32)
     made = {}
     for number in np.unique(bucket).tolist():
         chosen = np.flatnonzero(bucket == number)
-        place[chosen] = np.arange(len(chosen))
+        indexes[chosen] = np.arange(len(chosen))
         packets = edges.packets.take(np.flatnonzero(bucket[edges.packets.pair] == number))
-        packets.pair = place[packets.pair]
+        packets.pair = indexes[packets.pair]
         crossings = [
-            replace(each, pair=int(place[each.pair]))
+            replace(each, pair=int(indexes[each.pair]))
             for each in edges.crossings
             if bucket[each.pair] == number
         ]

@@ -178,11 +178,11 @@ class Stitcher:
         """Return the state of a connection; bytes that are not in the files are kept in the source."""
         if not crossing.payload:
             return crossing.state
-        kept = {place: self._source.keep(data) for place, data in crossing.payload.items()}
+        kept = {index: self._source.keep(data) for index, data in crossing.payload.items()}
         streams = []
         for stream in crossing.state.streams:
             position, offset, length = stream.places
-            offset = np.array([kept.get(place, place) for place in offset.tolist()], np.int64)
+            offset = np.array([kept.get(index, index) for index in offset.tolist()], np.int64)
             streams.append(replace(stream, places=(position, offset, length)))
         return replace(crossing.state, streams=(streams[0], streams[1]))
 
@@ -238,9 +238,9 @@ class Stitcher:
         """
         capture = self._capture
         offset = packets.offset.copy()
-        kept = {place: self._source.keep(data) for place, data in payload.items()}
+        kept = {index: self._source.keep(data) for index, data in payload.items()}
         if kept:
-            offset = np.array([kept.get(place, place) for place in offset.tolist()], np.int64)
+            offset = np.array([kept.get(index, index) for index in offset.tolist()], np.int64)
         book = capture.addresses
         ends = np.full((len(pairs), 2), -1, np.int32)
         for pair in np.unique(packets.pair).tolist():

@@ -69,15 +69,15 @@ class LogLineReader:
             if not isinstance(text, bytes):
                 return text
             return self._read(text, time if time is not None else outer, layers - 1)
-        place = line.find(REQUEST_LOG_MARK)
-        if place < 0:
+        index = line.find(REQUEST_LOG_MARK)
+        if index < 0:
             return (
                 IncompleteEntry("the beginning is missing")
                 if any(each in line for each in _FRAGMENT)
                 else None
             )
-        time = self._times.of(line[:place])
-        return Line(time if time is not None else outer, line[place + len(REQUEST_LOG_MARK) :])
+        time = self._times.of(line[:index])
+        return Line(time if time is not None else outer, line[index + len(REQUEST_LOG_MARK) :])
 
     def _unwrapped(self, line: bytes, outer: int | None, layers: int) -> Line | IncompleteEntry | None:
         """Read the message in a JSON object."""

@@ -213,13 +213,13 @@ class LocatedCapture(HeaderCapture):
         column = self._rows.column(side)
         offsets, lengths = column.field("offsets"), column.field("lengths")
         counts = np.diff(offsets.offsets.to_numpy())
-        places = Places(
+        indexes = Places(
             np.repeat(np.arange(len(counts)), counts),
             offsets.flatten().to_numpy(zero_copy_only=False),
             lengths.flatten().to_numpy(zero_copy_only=False).astype(np.int64),
         )
         sizes = self.table.column(f"{side}_size").astype(np.int64) - SIZE_BYTES
-        found = read_at(self.source, places, sizes)
+        found = read_at(self.source, indexes, sizes)
         names = ("payload", "have", "complete", "reason")
         rows = zip(*(column.field(name).to_pylist() for name in names), strict=True)
         made: list[FrameBytes | None] = []

@@ -381,9 +381,9 @@ def _throttle(exchange: Exchange, _: PartitionContent | None) -> int | None:
     return throttle if isinstance(throttle, int) else None
 
 
-def _total(place: int) -> _Maker:
+def _total(index: int) -> _Maker:
     def total(_: Exchange, content: PartitionContent | None) -> int | None:
-        return None if content is None or content.totals is None else content.totals[place]
+        return None if content is None or content.totals is None else content.totals[index]
 
     return total
 

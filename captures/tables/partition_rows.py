@@ -105,7 +105,7 @@ def _shape(fields: tuple[str, ...], side: Side) -> _Shape:
     return _Shape(
         fields,
         next((name for name in PARTITION_FIELDS if name in fields), ""),
-        tuple((name, place) for name, place in _FIELDS[side].items() if name in fields),
+        tuple((name, index) for name, index in _FIELDS[side].items() if name in fields),
         next((name for name in _RECORDS_FIELDS if name in fields), ""),
         "records" in fields,
         any(name in fields for name in _APART),
@@ -300,10 +300,10 @@ class _RowCollector:
             row = rows.get((group, name, number))
             if row is None or uuid is not None:
                 row = self._row((group, name, number), uuid)
-            for field, place in shape.values:
+            for field, index in shape.values:
                 value = struct[field]
                 if value is not None:
-                    row[place] = value
+                    row[index] = value
             if answer and row[ERROR_CODE]:
                 self._structs.append((row, struct))
             if shape.records:

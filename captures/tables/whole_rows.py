@@ -430,10 +430,10 @@ def _ms(time: int | None) -> int | None:
     return None if time is None else time // MS
 
 
-def _places(places: Iterable[TopicPartition] | None) -> list[Row] | None:
-    if places is None:
+def _places(partitions: Iterable[TopicPartition] | None) -> list[Row] | None:
+    if partitions is None:
         return None
-    return [{"topic": place.topic, "partition": place.partition} for place in sorted(places)]
+    return [{"topic": tp.topic, "partition": tp.partition} for tp in sorted(partitions)]
 
 
 def _rebalance(rebalance: Rebalance, timeline: GroupTimeline) -> Row:

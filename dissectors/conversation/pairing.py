@@ -202,9 +202,9 @@ class Pairing:
     def due(self) -> dict[int, int]:
         """Return the first correlation IDs in flight, each with its position in the queue."""
         places: dict[int, int] = {}
-        for place, entry in enumerate(self.queue):
+        for index, entry in enumerate(self.queue):
             if entry.correlation_id is not None:
-                places.setdefault(entry.correlation_id, place)
+                places.setdefault(entry.correlation_id, index)
                 if len(places) == MAX_EXPECTED:
                     break
         return places
@@ -237,14 +237,14 @@ class Pairing:
             return self._pop_request()
         if queue.times(correlation_id) != 1:
             return None
-        place = 0
+        index = 0
         for entry in queue:
             if entry.correlation_id == correlation_id:
                 break
             if isinstance(entry, Loss) and entry.highest is not None and correlation_id <= entry.highest:
                 return None
-            place += 1
-        for _ in range(place):
+            index += 1
+        for _ in range(index):
             self._drop_head(OVERTAKEN)
         return self._pop_request()
 

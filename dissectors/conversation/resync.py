@@ -266,10 +266,10 @@ class Responses:
             size, correlation_id = RESPONSE_START.unpack_from(data, hop)
             if not MIN_RESPONSE <= size <= self.limits.max_response_size:
                 return False
-            place = self.due.get(correlation_id, -1)
-            if place > last_place:
+            index = self.due.get(correlation_id, -1)
+            if index > last_place:
                 due += 1
-                last_place = place
+                last_place = index
                 if anchored or correlation_id >= DISTINCTIVE_ID:
                     return True
             elif not self.open or (frames and not 0 < correlation_id - last_id <= MAX_CHAIN_STEP):

@@ -77,8 +77,8 @@ def _lines(check: Check, names: int, width: int | None) -> Iterator[str]:
     head = f"{INDENT}{check.name:<{names}}{GAP}{state:<{_STATE_WIDTH}}{GAP}"
     room = " " * len(head)
     first, *more = wrapped(check.found, width, room, first=head)
-    place = len(head) - len(GAP) - _STATE_WIDTH
-    yield f"{first[:place]}{style(state, fg=_COLORS[state])}{first[place + len(state) :]}"
+    index = len(head) - len(GAP) - _STATE_WIDTH
+    yield f"{first[:index]}{style(state, fg=_COLORS[state])}{first[index + len(state) :]}"
     yield from more
     if check.about:
         yield from wrapped(f"{check.about}.", width, room)

@@ -458,7 +458,7 @@ class _ListingCounts:
 
 
 def _place_of(record: CapturedRecord) -> _Place:
-    return record.place, record.offset
+    return record.tp, record.offset
 
 
 def _once(records: Iterable[T], place_of: Callable[[T], _Place | None]) -> Iterator[T]:

@@ -192,7 +192,7 @@ class RecordResult:
     """A line of ``kproxy records``."""
 
     JSON = (
-        "topic=record.place.topic partition=record.place.partition offset=record.offset "
+        "topic=record.tp.topic partition=record.tp.partition offset=record.offset "
         "timestamp=record.timestamp timestamp_type=record.timestamp_type origin=origin "
         "exchange=record.number time=record.time connection=record.connection client=record.client "
         "broker=record.broker client_id=record.client_id key key_format value value_format schema problem headers "

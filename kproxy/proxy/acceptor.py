@@ -71,12 +71,12 @@ class Acceptor:
         """
         return self.listen(self._plane.mode.open())
 
-    def listen(self, sockets: list[socket.socket], place: UpstreamAddress | None = None) -> Listener:
+    def listen(self, sockets: list[socket.socket], upstream: UpstreamAddress | None = None) -> Listener:
         """Accept connections on `sockets`.
 
-        :param place: the broker that clients reach there
+        :param upstream: the broker that clients reach there
         """
-        return Listener(self._plane.loop, sockets, self._accept, self._plane.reports.warn, place)
+        return Listener(self._plane.loop, sockets, self._accept, self._plane.reports.warn, upstream)
 
     def stop(self) -> None:
         """Cancel connections that are not yet served."""
@@ -135,16 +135,16 @@ class Acceptor:
 
     async def _connect(self, client: socket.socket, listener: Listener, peers: Peers) -> None:
         plane = self._plane
-        place = listener.place
+        upstream = listener.upstream
         named = ""
         if self._clients is not None:
             named = await self._requested_name(client)
             if self._settings.sni:
-                place = self._place_named(named)
+                upstream = self._place_named(named)
         session = Session(plane, peers)
-        down = plane.outages.of(place)
+        down = plane.outages.of(upstream)
         if down is None:
-            down = await self._connect_broker(session, client, listener, place, named)
+            down = await self._connect_broker(session, client, listener, upstream, named)
         if down is not None:
             if not down.is_silent:
                 session.abort()
@@ -155,7 +155,7 @@ class Acceptor:
                 session.responses.transport = Nowhere(
                     lambda: None, lambda: session.lost(session.responses, None)
                 )
-        peers.node_id = place.node_id if place is not None else None
+        peers.node_id = upstream.node_id if upstream is not None else None
         session.record(plane.recordings.open(peers.client, peers.broker, time_ns()))
         try:
             await self._read_from(client, session, named)
@@ -208,10 +208,10 @@ class Acceptor:
             node_id = names.node_id(name, role)
             if node_id is None:
                 continue
-            place = self._plane.brokers.get(role, node_id)
-            if place is None:
+            upstream = self._plane.brokers.get(role, node_id)
+            if upstream is None:
                 raise _NotServedError(f"the client asks for {name}, but there is no {role} {node_id}")
-            return place
+            return upstream
         return None
 
     # ------------------------------------------------------------ brokers
@@ -220,7 +220,7 @@ class Acceptor:
         session: Session,
         client: socket.socket,
         listener: Listener,
-        place: UpstreamAddress | None,
+        upstream: UpstreamAddress | None,
         named: str,
     ) -> BrokerOutage | None:
         """Connect to the broker; return its outage if its address shows that a rule has taken it down.
@@ -234,7 +234,7 @@ class Acceptor:
             self._forward_nothing(session)
             session.peers.broker = address_of(client.getsockname())
             return None
-        route = await self._plane.mode.route(client, listener.addresses[0], place, named)
+        route = await self._plane.mode.route(client, listener.addresses[0], upstream, named)
         outages = self._plane.outages
         targets = [each for each in route.targets if outages.at(each.address) is None]
         if not targets:
@@ -250,15 +250,15 @@ class Acceptor:
                 route.begin,
             )
         except UnreachableError as error:
-            if place is None:
+            if upstream is None:
                 raise
-            why = reachability.what_to_do(place, error)
-            reachability.note(place, why)
+            why = reachability.what_to_do(upstream, error)
+            reachability.note(upstream, why)
             raise UnreachableError(why) from None
         reached = address_of(session.responses.transport.get_extra_info("peername"))
-        if place is not None:
-            reachability.note(place, "")
-            self._plane.report_oddity(place, reached[0])
+        if upstream is not None:
+            reachability.note(upstream, "")
+            self._plane.report_oddity(upstream, reached[0])
         session.peers.broker = reached
         down = outages.at(reached)
         if down is None and settings.authenticate:

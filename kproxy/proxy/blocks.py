@@ -94,20 +94,20 @@ class BlockMaker:
         """Register a connection that another recorder has begun."""
         self._connections[number] = self._connection(number, endpoints, 0, shown=True)
 
-    def read(self, place: int, end: int, most: int) -> int:
-        """Make blocks from the records between `place` and `end`; return the place after the last record read.
+    def read(self, position: int, end: int, most: int) -> int:
+        """Make blocks from the records between `position` and `end`; return the place after the last record read.
 
         :param most: bytes of records after which to stop
         """
-        limit = min(place + most, end)
+        limit = min(position + most, end)
         lengths, places = self._lengths, []
-        while place < limit:
-            length = lengths[place >> 2]
+        while position < limit:
+            length = lengths[position >> 2]
             if not length:
-                place = end
+                position = end
                 break
-            places.append(place)
-            place += length
+            places.append(position)
+            position += length
         if len(places) < _FEW:
             self._one_by_one(places)
         else:
@@ -115,23 +115,25 @@ class BlockMaker:
         if self._small:
             self.buffers.append(b"".join(self._small))
             self._small.clear()
-        return place
+        return position
 
-    def _in_runs(self, places: Int64s) -> None:
+    def _in_runs(self, positions: Int64s) -> None:
         """Make blocks from records; runs of small messages are made together."""
-        heads = self._records[places // _ALIGNED]
+        heads = self._records[positions // _ALIGNED]
         plain = (heads["kind"] == DATA) & (heads["noted"] == 0) & (heads["size"] <= _COPIED)
         edges = np.flatnonzero(np.diff(plain, prepend=~plain[:1], append=~plain[-1:])).tolist()
         for begin, end in pairwise(edges):
             chosen = slice(begin, end)
-            if not (plain[begin] and end - begin >= _FEW and self._together(places[chosen], heads[chosen])):
-                self._one_by_one(places[chosen].tolist())
+            if not (
+                plain[begin] and end - begin >= _FEW and self._together(positions[chosen], heads[chosen])
+            ):
+                self._one_by_one(positions[chosen].tolist())
 
     def _one_by_one(self, places: Sequence[int]) -> None:
         memory, unpack, connections = self._memory, RECORD.unpack_from, self._connections
-        for place in places:
-            _, number, time, position, size, noted, kind, side = unpack(memory, place)
-            payload = place + RECORD.size
+        for pos in places:
+            _, number, time, position, size, noted, kind, side = unpack(memory, pos)
+            payload = pos + RECORD.size
             connection = connections.get(number)
             if kind == OPEN:
                 endpoints = bytes(memory[payload : payload + size]).decode()
@@ -146,14 +148,14 @@ class BlockMaker:
                 else:
                     self._other(number, connection, kind, side, time, position, self._text(payload, noted))
 
-    def _together(self, places: Int64s, heads: np.ndarray[Any, Any]) -> bool:
+    def _together(self, positions: Int64s, heads: np.ndarray[Any, Any]) -> bool:
         """Make blocks from small messages together; return False, with nothing done, if that is not possible."""
         numbers, of = np.unique(heads["number"], return_inverse=True)
         connections = [self._connections.get(number) for number in numbers.tolist()]
         shown = [each.conversation for each in connections if each is not None and each.shown]
-        if len(shown) < len(numbers) or len(numbers) * _PER_CONNECTION > len(places):
+        if len(shown) < len(numbers) or len(numbers) * _PER_CONNECTION > len(positions):
             return False
-        size, payload = heads["size"].astype(np.int64), places + RECORD.size
+        size, payload = heads["size"].astype(np.int64), positions + RECORD.size
         columns = SegmentColumns(
             of,
             heads["side"].astype(np.int64),
@@ -167,20 +169,20 @@ class BlockMaker:
             framed[chosen] += headers.shape[1]
         length, time = _OVERHEAD + (framed + 3 & ~3), heads["time"]
         # a row for each packet: padding and length that end the previous block, then the beginning of its own
-        blocks = np.zeros((len(places), 9), "<u4")
+        blocks = np.zeros((len(positions), 9), "<u4")
         blocks[1:, 1] = length[:-1]
         blocks[:, 2], blocks[:, 3], blocks[:, 4] = _ENHANCED_PACKET, length, _INTERFACE
         blocks[:, 5], blocks[:, 6] = time >> 32, time & _MASK
         blocks[:, 7] = blocks[:, 8] = framed
         padding = -framed & 3
-        left = np.full(len(places), 8)  # the first row has no previous block
+        left = np.full(len(positions), 8)  # the first row has no previous block
         left[1:] = 4 - padding[:-1]
-        pieces: list[bytes | memoryview] = [b""] * (2 * len(places))
+        pieces: list[bytes | memoryview] = [b""] * (2 * len(positions))
         memory, begins = self._memory, payload.tolist()
         pieces[1::2] = [
             memory[begin:end] for begin, end in zip(begins, (payload + size).tolist(), strict=True)
         ]
-        rows = np.empty(len(places), object)
+        rows = np.empty(len(positions), object)
         for chosen, headers in made:
             joined = np.concatenate((blocks[chosen].view(np.uint8), headers), axis=1)
             width, data = joined.shape[1], joined.tobytes()
@@ -190,7 +192,7 @@ class BlockMaker:
         pieces[::2] = rows.tolist()
         self._small.append(b"".join(pieces))
         self._small += (_PADS[framed[-1] & 3], _TAIL.pack(length[-1]))
-        self.packets += len(places)
+        self.packets += len(positions)
         self.payload += int(size.sum())
         return True
 
@@ -271,25 +273,25 @@ class BlockMaker:
         side: int,
         time: int,
         position: int,
-        place: int,
+        pos: int,
         size: int,
         noted: int,
     ) -> None:
-        text = self._text(place + size, noted) if noted else b""
-        end = place + size
+        text = self._text(pos + size, noted) if noted else b""
+        end = pos + size
         self.payload += size
-        while place < end:
-            count = min(end - place, MAX_SEGMENT)
-            view = self._memory[place : place + count]
+        while pos < end:
+            count = min(end - pos, MAX_SEGMENT)
+            view = self._memory[pos : pos + count]
             checked = words_sum(view) if count <= _COPIED else None
-            head = conversation.segment_header(side, position, count, checked, push=place + count == end)
+            head = conversation.segment_header(side, position, count, checked, push=pos + count == end)
             if count <= _COPIED:
                 self._add(time, head + view, text)
                 view.release()
             else:
                 self._add_large(time, head, view, text)
             text = b""
-            place += count
+            pos += count
             position += count
 
     # ------------------------------------------------------------ blocks

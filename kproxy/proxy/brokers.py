@@ -148,7 +148,7 @@ class Brokers:
         self._sni = sni
         self._file = file
         self._bootstrap = list(bootstrap)
-        self._places: dict[Key, UpstreamAddress] = {}
+        self._upstreams: dict[Key, UpstreamAddress] = {}
         self._taken: set[int] = set()
         self._announced = announced or BrokerPolicy()
         self._refused = refused
@@ -157,11 +157,11 @@ class Brokers:
         self.refusals = 0
 
     def __iter__(self) -> Iterator[UpstreamAddress]:
-        return iter(self._places.values())
+        return iter(self._upstreams.values())
 
     def get(self, role: str, node_id: int) -> UpstreamAddress | None:
         """Return a broker, None if it is not known."""
-        return self._places.get((role, node_id))
+        return self._upstreams.get((role, node_id))
 
     def advertise(self, broker: Broker) -> Address:
         """Record a broker; return the address at which clients find it.
@@ -170,24 +170,24 @@ class Brokers:
         listens: a client that cannot connect is better off than one that bypasses the proxy. The same holds for
         addresses that are invalid or not allowed, and for brokers beyond the limit.
         """
-        place = self._places.get((broker.role, broker.node_id))
-        if place is not None and (place.host, place.port) == (broker.host, broker.port):
-            if self._sni is None and not place.listens:
-                place = self._add(UpstreamAddress(broker.role, broker.node_id, broker.host, broker.port))
-            return self.address_of(place)
-        if self._is_refused(broker, new=place is None):
+        upstream = self._upstreams.get((broker.role, broker.node_id))
+        if upstream is not None and (upstream.host, upstream.port) == (broker.host, broker.port):
+            if self._sni is None and not upstream.listens:
+                upstream = self._add(UpstreamAddress(broker.role, broker.node_id, broker.host, broker.port))
+            return self.address_of(upstream)
+        if self._is_refused(broker, new=upstream is None):
             return self._advertised or "localhost", _NOWHERE
-        if place is None or (self._sni is None and not place.listens):
-            place = self._add(UpstreamAddress(broker.role, broker.node_id, broker.host, broker.port))
+        if upstream is None or (self._sni is None and not upstream.listens):
+            upstream = self._add(UpstreamAddress(broker.role, broker.node_id, broker.host, broker.port))
         else:
-            before = f"{place.host}:{place.port}"
-            place.host, place.port = broker.host, broker.port
-            self._changed(place, before)
+            before = f"{upstream.host}:{upstream.port}"
+            upstream.host, upstream.port = broker.host, broker.port
+            self._changed(upstream, before)
             self._is_saved = False
-        return self.address_of(place)
+        return self.address_of(upstream)
 
     def _is_refused(self, broker: Broker, *, new: bool) -> bool:
-        if new and len(self._places) >= limit("brokers"):
+        if new and len(self._upstreams) >= limit("brokers"):
             why, kind = f"there may be no more: limit {shown('brokers')}", "brokers"
         else:
             why = self._announced.refusal(broker.node_id, broker.host, broker.port, broker.role)
@@ -201,17 +201,22 @@ class Brokers:
             self._refused(broker, why)
         return True
 
-    def address_of(self, place: UpstreamAddress) -> Address:
+    def address_of(self, upstream: UpstreamAddress) -> Address:
         """Return the address at which clients find a broker."""
         if self._sni is not None:
             names, port = self._sni
-            return names.name(place.node_id, place.role), port
-        return self._advertised, place.listens or _NOWHERE
+            return names.name(upstream.node_id, upstream.role), port
+        return self._advertised, upstream.listens or _NOWHERE
 
     def at(self, host: str, port: int) -> UpstreamAddress | None:
         """Return the broker at an address."""
         return next(
-            (place for place in self._places.values() if (place.host, place.port) == (host, port)), None
+            (
+                upstream
+                for upstream in self._upstreams.values()
+                if (upstream.host, upstream.port) == (host, port)
+            ),
+            None,
         )
 
     def remember(self) -> None:
@@ -223,21 +228,21 @@ class Brokers:
         except (OSError, msgspec.MsgspecError):
             return
         if kept.bootstrap == self._bootstrap:
-            for place in kept.brokers:
-                if not self._is_refused(place.broker, new=True):
-                    self._add(place)
+            for upstream in kept.brokers:
+                if not self._is_refused(upstream.broker, new=True):
+                    self._add(upstream)
 
-    def _add(self, place: UpstreamAddress) -> UpstreamAddress:
-        key = (place.role, place.node_id)
-        self._places[key] = place
+    def _add(self, upstream: UpstreamAddress) -> UpstreamAddress:
+        key = (upstream.role, upstream.node_id)
+        self._upstreams[key] = upstream
         if self._sni is None:
-            kept = place.listens if place.listens not in self._taken else 0
-            place.listens = self._listen(place, self._port(key, kept, self._taken))
-            if place.listens:
-                self._taken.add(place.listens)
-        self._changed(place, "")
+            kept = upstream.listens if upstream.listens not in self._taken else 0
+            upstream.listens = self._listen(upstream, self._port(key, kept, self._taken))
+            if upstream.listens:
+                self._taken.add(upstream.listens)
+        self._changed(upstream, "")
         self._is_saved = False
-        return place
+        return upstream
 
     def _port(self, key: Key, kept: int, taken: set[int]) -> int:
         """Return the port that a broker had if the choice of ports still allows it, else a new one."""
@@ -252,7 +257,7 @@ class Brokers:
         if self._is_saved or file is None:
             return None
         self._is_saved = True
-        content = msgspec.json.encode(SavedBrokers(self._bootstrap, list(self._places.values())))
+        content = msgspec.json.encode(SavedBrokers(self._bootstrap, list(self._upstreams.values())))
 
         def save() -> None:
             try:

@@ -27,7 +27,7 @@ def commands(plane: Plane) -> dict[str, Command]:
 
     def brokers() -> list[dict[str, Any]]:
         """Return the brokers, where clients find them, and whether they can be reached."""
-        return [_broker(plane, place) for place in plane.brokers]
+        return [_broker(plane, upstream) for upstream in plane.brokers]
 
     return by_name(status, connections, brokers)
 
@@ -58,14 +58,14 @@ def changing_commands(plane: Plane) -> dict[str, Command]:
     return by_name(forwarding, keep, detach, drain)
 
 
-def _broker(plane: Plane, place: UpstreamAddress) -> dict[str, Any]:
-    mapped, why = plane.mapped_to(place), plane.reachability.of(place)
+def _broker(plane: Plane, upstream: UpstreamAddress) -> dict[str, Any]:
+    mapped, why = plane.mapped_to(upstream), plane.reachability.of(upstream)
     return {
-        "role": place.role,
-        "node_id": place.node_id,
-        "address": address_text(place.host, place.port),
+        "role": upstream.role,
+        "node_id": upstream.node_id,
+        "address": address_text(upstream.host, upstream.port),
         "dialled": None if mapped is None else address_text(*mapped),
-        "at": address_text(*plane.brokers.address_of(place)),
+        "at": address_text(*plane.brokers.address_of(upstream)),
         "reachable": None if why is None else not why,
         "why": why or "",
     }

@@ -191,15 +191,15 @@ class Requests(Half):
         :raises NeedMore: if that is not known yet
         """
         try:
-            place = acks_place(data, at, end, version)
+            position = acks_place(data, at, end, version)
         except NeedMore:
             if end < len(data):
                 return True  # malformed: the broker will close the connection
             raise
         if not at and self.session.peers.client_id is not None:
             treatment = self.plane.treatment(ApiKey.PRODUCE, version)
-            self._last_produce = _Produce(version, data[REQUEST_HEAD.size : place], place, treatment)
-        return data[place : place + 2] != b"\0\0"
+            self._last_produce = _Produce(version, data[REQUEST_HEAD.size : position], position, treatment)
+        return data[position : position + 2] != b"\0\0"
 
     def _refuses(self, api_key: int) -> bool:
         """Return whether kproxy refuses requests of this kind, because it has authenticated the connection itself."""

@@ -93,10 +93,10 @@ class InFlight:
             return queue.popleft()
         if isinstance(first, TrackedRequest) and first.correlation_id == correlation_id:
             return queue.popleft()
-        for place in range(1, min(len(queue), _MOST_SEARCHED)):
-            entry = queue[place]
+        for position in range(1, min(len(queue), _MOST_SEARCHED)):
+            entry = queue[position]
             if (entry.correlation_id if isinstance(entry, TrackedRequest) else entry) == correlation_id:
-                for _ in range(place):
+                for _ in range(position):
                     queue.popleft()
                 break
         return queue.popleft()
@@ -130,17 +130,17 @@ def acks_place(data: bytes, at: int, end: int, version: int) -> int:
     :param end: offset of the end of the frame, or of the bytes received of it
     :raises NeedMore: if the bytes end before it
     """
-    place = at + REQUEST_HEAD.size
-    place = _after_string(data, place, end)  # client ID, a classic string in every version
+    position = at + REQUEST_HEAD.size
+    position = _after_string(data, position, end)  # client ID, a classic string in every version
     if version >= _PRODUCE_FLEXIBLE:
-        place = _after_tags(data, place, end)
-        length, place = _uvarint(data, place, end)
-        place += max(length - 1, 0)
+        position = _after_tags(data, position, end)
+        length, position = _uvarint(data, position, end)
+        position += max(length - 1, 0)
     elif version >= _PRODUCE_TRANSACTIONAL:
-        place = _after_string(data, place, end)
-    if place + _SHORT.size > end:
+        position = _after_string(data, position, end)
+    if position + _SHORT.size > end:
         raise NeedMore
-    return place
+    return position
 
 
 def client_id_of(data: bytes, at: int, end: int) -> str | None:
@@ -148,41 +148,41 @@ def client_id_of(data: bytes, at: int, end: int) -> str | None:
 
     :param at: offset of the size field
     """
-    place = at + REQUEST_HEAD.size
-    if place + _SHORT.size > end:
+    position = at + REQUEST_HEAD.size
+    if position + _SHORT.size > end:
         return None
-    (length,) = _SHORT.unpack_from(data, place)
-    if length < 0 or place + _SHORT.size + length > end:
+    (length,) = _SHORT.unpack_from(data, position)
+    if length < 0 or position + _SHORT.size + length > end:
         return None
-    return data[place + _SHORT.size : place + _SHORT.size + length].decode(errors="replace")
+    return data[position + _SHORT.size : position + _SHORT.size + length].decode(errors="replace")
 
 
-def _after_string(data: bytes, place: int, end: int) -> int:
-    if place + _SHORT.size > end:
+def _after_string(data: bytes, position: int, end: int) -> int:
+    if position + _SHORT.size > end:
         raise NeedMore
-    (length,) = _SHORT.unpack_from(data, place)
-    return place + _SHORT.size + max(int(length), 0)
+    (length,) = _SHORT.unpack_from(data, position)
+    return position + _SHORT.size + max(int(length), 0)
 
 
-def _after_tags(data: bytes, place: int, end: int) -> int:
-    count, place = _uvarint(data, place, end)
+def _after_tags(data: bytes, position: int, end: int) -> int:
+    count, position = _uvarint(data, position, end)
     for _ in range(count):
-        _, place = _uvarint(data, place, end)
-        size, place = _uvarint(data, place, end)
-        place += size
-    return place
+        _, position = _uvarint(data, position, end)
+        size, position = _uvarint(data, position, end)
+        position += size
+    return position
 
 
-def _uvarint(data: bytes, place: int, end: int) -> tuple[int, int]:
+def _uvarint(data: bytes, position: int, end: int) -> tuple[int, int]:
     value = shift = 0
     while True:
-        if place >= end:
+        if position >= end:
             raise NeedMore
-        byte = data[place]
-        place += 1
+        byte = data[position]
+        position += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
-            return value, place
+            return value, position
         shift += 7
         if shift > 28:
-            return 0, place  # not a uvarint; the broker will reject it
+            return 0, position  # not a uvarint; the broker will reject it

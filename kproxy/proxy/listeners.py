@@ -77,7 +77,7 @@ class Listener:
 
     :param accept: called with each accepted socket and this listener
     :param trouble: called with sentences for the user
-    :param place: the broker that clients reach here; None for the bootstrap port
+    :param upstream: the broker that clients reach here; None for the bootstrap port
     """
 
     def __init__(
@@ -86,13 +86,13 @@ class Listener:
         sockets: list[socket.socket],
         accept: Callable[[socket.socket, Listener], None],
         trouble: Callable[[str], None],
-        place: UpstreamAddress | None = None,
+        upstream: UpstreamAddress | None = None,
     ) -> None:
         self._loop = loop
         self._sockets = sockets
         self._accept = accept
         self._trouble = trouble
-        self.place = place
+        self.upstream = upstream
         self._names = [(each.family, each.getsockname()) for each in sockets]
         self._is_shut = False
         for each in sockets:

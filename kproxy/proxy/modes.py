@@ -90,13 +90,13 @@ class Mode(ABC):
 
     @abstractmethod
     async def route(
-        self, client: socket.socket, listening: Address, place: UpstreamAddress | None, named: str
+        self, client: socket.socket, listening: Address, upstream: UpstreamAddress | None, named: str
     ) -> Route:
         """Return the way to the broker of a connection.
 
         :param client: the accepted socket
         :param listening: address of the socket that accepted it
-        :param place: the broker that the client asked for by port or name; None at the bootstrap address
+        :param upstream: the broker that the client asked for by port or name; None at the bootstrap address
         :param named: host name that the client asked for in TLS, or empty
         :raises NotRedirectedError: if the client did not ask for any broker
         """
@@ -131,10 +131,10 @@ class Rewrite(Mode):
         return super().refusal(settings)
 
     async def route(
-        self, client: socket.socket, listening: Address, place: UpstreamAddress | None, named: str
+        self, client: socket.socket, listening: Address, upstream: UpstreamAddress | None, named: str
     ) -> Route:
-        if place is not None:
-            return Route([self._plane.target_of(place)])
+        if upstream is not None:
+            return Route([self._plane.target_of(upstream)])
         addresses = list(self._settings.bootstrap)  # a different one is first each time
         self._turn = (self._turn + 1) % len(addresses)
         return Route(
@@ -201,7 +201,7 @@ class Transparent(Mode):
         return open_listeners(*self._settings.listen, self._settings.tproxy)
 
     async def route(
-        self, client: socket.socket, listening: Address, place: UpstreamAddress | None, named: str
+        self, client: socket.socket, listening: Address, upstream: UpstreamAddress | None, named: str
     ) -> Route:
         settings = self._settings
         wanted = original_destination(client, settings.tproxy, listening, self._upstreams)
@@ -224,7 +224,7 @@ class Passthrough(Mode):
         return super().refusal(settings)
 
     async def route(
-        self, client: socket.socket, listening: Address, place: UpstreamAddress | None, named: str
+        self, client: socket.socket, listening: Address, upstream: UpstreamAddress | None, named: str
     ) -> Route:
         return Route([Target(each, each[0]) for each in self._settings.bootstrap])
 

@@ -82,9 +82,11 @@ class Outages:
                 self._down[node_id] = BrokerOutage(rule)
                 self._go_down(self._down[node_id])
 
-    def of(self, place: UpstreamAddress | None) -> BrokerOutage | None:
+    def of(self, upstream: UpstreamAddress | None) -> BrokerOutage | None:
         """Return the outage of a broker, None if it is up."""
-        return self._down.get(place.node_id) if place is not None and place.role == "broker" else None
+        return (
+            self._down.get(upstream.node_id) if upstream is not None and upstream.role == "broker" else None
+        )
 
     def at(self, address: Address) -> BrokerOutage | None:
         """Return the outage of the broker with an address (advertised, dialled or reached), None if there is none."""
@@ -92,16 +94,16 @@ class Outages:
 
     def _addresses(self, node_id: int) -> set[Address]:
         plane = self._plane
-        place = plane.brokers.get("broker", node_id)
+        upstream = plane.brokers.get("broker", node_id)
         found = {each.peers.broker for each in plane.sessions if each.peers.node_id == node_id}
-        if place is not None:
-            found |= {(place.host, place.port), plane.target_of(place).address}
+        if upstream is not None:
+            found |= {(upstream.host, upstream.port), plane.target_of(upstream).address}
         return found
 
     def _go_down(self, down: BrokerOutage) -> None:
         plane = self._plane
         for listener in plane.listeners:
-            if down.is_refused and self.of(listener.place) is down:
+            if down.is_refused and self.of(listener.upstream) is down:
                 listener.shut()
         addresses = self._addresses(down.node_id)
         for session in list(plane.sessions):
@@ -110,7 +112,7 @@ class Outages:
 
     def _come_back(self, down: BrokerOutage) -> None:
         for listener in self._plane.listeners:
-            if listener.place is not None and listener.place.node_id == down.node_id:
+            if listener.upstream is not None and listener.upstream.node_id == down.node_id:
                 listener.reopen()
         for session in down.sessions:
             session.close()  # data received meanwhile is lost

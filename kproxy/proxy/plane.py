@@ -305,17 +305,17 @@ class Plane:
             f"{broker.role} {broker.node_id} gets no connections: {why}", about=f"left out {why}"
         )
 
-    def mapped_to(self, place: UpstreamAddress) -> Address | None:
+    def mapped_to(self, upstream: UpstreamAddress) -> Address | None:
         """Return the address that ``--map`` gives for a broker, None if there is none."""
-        return self._mapped.lookup(place.host, place.port, (place.role, place.node_id))
+        return self._mapped.lookup(upstream.host, upstream.port, (upstream.role, upstream.node_id))
 
-    def target_of(self, place: UpstreamAddress) -> Target:
+    def target_of(self, upstream: UpstreamAddress) -> Target:
         """Return where to connect to reach a broker."""
-        mapped = self.mapped_to(place)
+        mapped = self.mapped_to(upstream)
         if mapped is not None:
-            return Target(mapped, place.host)
-        host = place.host
-        return Target((host, place.port), host, lambda ip: self.announced.permits(host, ip))
+            return Target(mapped, upstream.host)
+        host = upstream.host
+        return Target((host, upstream.port), host, lambda ip: self.announced.permits(host, ip))
 
     def bootstrap_target(self, address: Address) -> Target:
         """Return where to connect to reach a bootstrap server."""
@@ -330,24 +330,24 @@ class Plane:
                     return "kproxy itself listens there"
         return ""
 
-    def report_oddity(self, place: UpstreamAddress, host: str) -> None:
+    def report_oddity(self, upstream: UpstreamAddress, host: str) -> None:
         """Report an odd address of a broker, once for each kind of oddity.
 
         :param host: as announced, or the IP address that was reached
         """
-        if self.mapped_to(place) is not None:
+        if self.mapped_to(upstream) is not None:
             return  # the user has said so
         odd = self.announced.oddity(host)
         if odd and odd not in self._odd:
             self._odd.add(odd)
             self.reports.note(
-                f"{place.role} {place.node_id} is at {host}, {odd}: clients' connections go there "
+                f"{upstream.role} {upstream.node_id} is at {host}, {odd}: clients' connections go there "
                 "(--allow-brokers says where they may go)"
             )
 
-    def _listen_for(self, place: UpstreamAddress, port: int) -> int:
+    def _listen_for(self, upstream: UpstreamAddress, port: int) -> int:
         """Open the listener of a broker; return its port, 0 if none can be opened."""
-        name, host = f"{place.role} {place.node_id}", self.settings.listen[0]
+        name, host = f"{upstream.role} {upstream.node_id}", self.settings.listen[0]
         try:
             sockets = bind(host, port)
         except OSError as taken:
@@ -357,30 +357,30 @@ class Plane:
                 self.reports.warn(f"clients cannot connect to {name} for now: {error.strerror}")
                 return 0
             self.reports.warn(f"{name} gets another port than {port}: {taken.strerror}")
-        listener = self.serving.listen(sockets, place)
+        listener = self.serving.listen(sockets, upstream)
         self.listeners.append(listener)
-        down = self.outages.of(place)
+        down = self.outages.of(upstream)
         if down is not None and down.is_refused:
             listener.shut()
         return listener.port
 
-    def _broker_changed(self, place: UpstreamAddress, before: str) -> None:
-        host, port = self.brokers.address_of(place)
-        self._watch.learn(place.broker)
+    def _broker_changed(self, upstream: UpstreamAddress, before: str) -> None:
+        host, port = self.brokers.address_of(upstream)
+        self._watch.learn(upstream.broker)
         self._watch.allow(host, port)
-        self.report_oddity(place, place.host)
-        mapped = self.mapped_to(place)
+        self.report_oddity(upstream, upstream.host)
+        mapped = self.mapped_to(upstream)
         self.reports.event(
             "broker",
-            role=place.role,
-            node_id=place.node_id,
-            address=address_text(place.host, place.port),
+            role=upstream.role,
+            node_id=upstream.node_id,
+            address=address_text(upstream.host, upstream.port),
             dialled="" if mapped is None else address_text(*mapped),
             at=address_text(host, port),
             before=before,
         )
         if self.settings.forward:
-            self.reachability.check(place)
+            self.reachability.check(upstream)
 
     # ------------------------------------------------------------ called by sessions
     def treatment(self, api_key: int, version: int) -> Treatment | None:

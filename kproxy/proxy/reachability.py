@@ -35,30 +35,30 @@ class Reachability:
         self._room = asyncio.Semaphore(_AT_ONCE)
         self._checks: set[asyncio.Task[None]] = set()
 
-    def of(self, place: UpstreamAddress) -> str | None:
+    def of(self, upstream: UpstreamAddress) -> str | None:
         """Return why the last attempt to reach a broker failed, empty if it succeeded, None if there was none."""
-        host, port, why = self._found.get((place.role, place.node_id), ("", 0, ""))
-        return why if (host, port) == (place.host, place.port) else None
+        host, port, why = self._found.get((upstream.role, upstream.node_id), ("", 0, ""))
+        return why if (host, port) == (upstream.host, upstream.port) else None
 
-    def note(self, place: UpstreamAddress, why: str) -> None:
+    def note(self, upstream: UpstreamAddress, why: str) -> None:
         """Record the result of an attempt.
 
         :param why: the reason for its failure; empty if it succeeded
         """
-        self._found[place.role, place.node_id] = place.host, place.port, why
+        self._found[upstream.role, upstream.node_id] = upstream.host, upstream.port, why
 
-    def what_to_do(self, place: UpstreamAddress, error: UnreachableError) -> str:
+    def what_to_do(self, upstream: UpstreamAddress, error: UnreachableError) -> str:
         """Return the message of an error, with advice if the broker may have another address from here."""
         if not error.is_elsewhere:
             return str(error)
-        if self._plane.mapped_to(place) is not None:
+        if self._plane.mapped_to(upstream) is not None:
             return f"{error} (that is where --map says it is: does the port-forward or tunnel run?)"
-        where = address_text(place.host, place.port)
+        where = address_text(upstream.host, upstream.port)
         return f"{error}; if it has another address from here, by a port-forward or tunnel: --map {where}=HOST:PORT"
 
-    def check(self, place: UpstreamAddress) -> None:
+    def check(self, upstream: UpstreamAddress) -> None:
         """Start to check whether a broker can be reached; if not, it is reported."""
-        task = self._plane.loop.create_task(self._check(place))
+        task = self._plane.loop.create_task(self._check(upstream))
         self._checks.add(task)
         task.add_done_callback(self._checks.discard)
 
@@ -72,28 +72,28 @@ class Reachability:
         for task in self._checks:
             task.cancel()
 
-    async def _check(self, place: UpstreamAddress) -> None:
-        tried = place.host, place.port
+    async def _check(self, upstream: UpstreamAddress) -> None:
+        tried = upstream.host, upstream.port
         probe = _Probe()
         async with self._room:
             try:
                 await connect(
-                    probe, [self._plane.target_of(place)], self._context, self._plane.dialler, _SECONDS
+                    probe, [self._plane.target_of(upstream)], self._context, self._plane.dialler, _SECONDS
                 )
                 why = ""
             except UnreachableError as error:
-                why = self.what_to_do(place, error)
+                why = self.what_to_do(upstream, error)
             finally:
                 probe.close()
-        if (place.host, place.port) != tried:
+        if (upstream.host, upstream.port) != tried:
             return  # it has moved meanwhile
-        self.note(place, why)
+        self.note(upstream, why)
         if why:
             self._plane.reports.event(
                 "unreachable",
-                role=place.role,
-                node_id=place.node_id,
-                address=address_text(place.host, place.port),
+                role=upstream.role,
+                node_id=upstream.node_id,
+                address=address_text(upstream.host, upstream.port),
                 why=why,
             )
 

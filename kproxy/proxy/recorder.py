@@ -156,11 +156,11 @@ class Recorder:
         receiver, blocks, batch = self._receiver, self._blocks, self._output.batch
         while receiver.wait(None if self._counts == self._reported else _COUNTS):
             begin, end = receiver.available()
-            place = blocks.read(begin, end, batch)
+            position = blocks.read(begin, end, batch)
             self._counts["lost_bytes"] += blocks.take_unknown()
             if blocks.buffers:
                 self._write()
-            receiver.take(place)
+            receiver.take(position)
             self._report_counts()
         report("end", **self._counts)
 

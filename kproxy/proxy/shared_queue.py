@@ -103,9 +103,9 @@ class Sender(_End):
         :param length: a multiple of eight; the message has to begin with it, as a 32-bit number in native byte order
         :param spare: bytes that must stay free
         """
-        place = self._put & self._mask
+        position = self._put & self._mask
         begin = self._put
-        left = self.size - place
+        left = self.size - position
         if left < length:
             begin += left
         if begin + length + spare > self._limit:
@@ -113,10 +113,10 @@ class Sender(_End):
             if begin + length + spare > self._limit:
                 return -1
         if begin != self._put:
-            self.memory[_HEAD + place : _HEAD + place + _LENGTH] = _AT_THE_BEGINNING
-            place = 0
+            self.memory[_HEAD + position : _HEAD + position + _LENGTH] = _AT_THE_BEGINNING
+            position = 0
         self._next = begin + length
-        return _HEAD + place
+        return _HEAD + position
 
     def publish(self) -> None:
         """Make the message just written visible to the receiver."""
@@ -179,15 +179,15 @@ class Receiver(_End):
         put = self._words[_PUT]
         if not _ORDERED:
             os.sched_yield()
-        place = self._taken % self.size
-        return _HEAD + place, _HEAD + min(place + put - self._taken, self.size)
+        position = self._taken % self.size
+        return _HEAD + position, _HEAD + min(position + put - self._taken, self.size)
 
-    def take(self, place: int) -> None:
+    def take(self, position: int) -> None:
         """Free the room before a place within what :meth:`available` returned.
 
-        :param place: where a message begins or ends, or where a length of zero is
+        :param position: where a message begins or ends, or where a length of zero is
         """
-        self._taken += place - _HEAD - self._taken % self.size
+        self._taken += position - _HEAD - self._taken % self.size
         if not _ORDERED:
             os.sched_yield()
         self._words[_TAKEN] = self._taken

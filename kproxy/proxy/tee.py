@@ -137,17 +137,15 @@ class Tee:
             return False
         size = len(data)
         length = _SIZE + size + len(comment) + 7 & ~7
-        place = self.queue.reserve(length, spare)
-        if place < 0:
+        pos = self.queue.reserve(length, spare)
+        if pos < 0:
             return False
         memory = self.queue.memory
-        RECORD.pack_into(
-            memory, place, length, number, time, position & _MASK, size, len(comment), kind, side
-        )
-        place += _SIZE
-        memory[place : place + size] = data
-        place += size
-        memory[place : place + len(comment)] = comment
+        RECORD.pack_into(memory, pos, length, number, time, position & _MASK, size, len(comment), kind, side)
+        pos += _SIZE
+        memory[pos : pos + size] = data
+        pos += size
+        memory[pos : pos + len(comment)] = comment
         self.queue.publish()
         return True
 
@@ -169,10 +167,10 @@ class Tee:
         queue, kept = self.queue, self.kept
         while kept:
             record = kept[0]
-            place = queue.reserve(len(record))
-            if place < 0:
+            position = queue.reserve(len(record))
+            if position < 0:
                 return False
-            queue.memory[place : place + len(record)] = record
+            queue.memory[position : position + len(record)] = record
             queue.publish()
             self._kept_bytes -= len(record)
             kept.popleft()
@@ -226,15 +224,15 @@ class Recording:
             return
         position = positions[side]
         queue, length = self._queue, _SIZE + size + 7 & ~7
-        place = queue.reserve(length, tee.spare)
-        if place < 0:
+        pos = queue.reserve(length, tee.spare)
+        if pos < 0:
             self._pieces(side, data, time, comment)
             return
         positions[side] = position + size
         memory = queue.memory
-        RECORD.pack_into(memory, place, length, self._number, time, position & _MASK, size, 0, DATA, side)
-        place += _SIZE
-        memory[place : place + size] = data
+        RECORD.pack_into(memory, pos, length, self._number, time, position & _MASK, size, 0, DATA, side)
+        pos += _SIZE
+        memory[pos : pos + size] = data
         queue.publish()
 
     def note(self, side: int, text: str, time: int) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from captures.meaning import Names
-from captures.meaning.places import TopicPartition, rows_by_place
+from captures.meaning.places import TopicPartition, rows_by_partition
 from dissectors.api_keys import ApiKey
 from dissectors.records import record_set
 
@@ -23,11 +23,11 @@ class Offsets:
     def __init__(self) -> None:
         self._points: dict[TopicPartition, tuple[list[int], list[int]]] = {}
 
-    def learn(self, place: TopicPartition, recorded: int, live: int) -> None:
+    def learn(self, tp: TopicPartition, recorded: int, live: int) -> None:
         """Record that a recorded offset corresponds to a live one; negative values are not offsets and are ignored."""
-        if recorded < 0 or live < 0 or self._known(place, recorded) == live:
+        if recorded < 0 or live < 0 or self._known(tp, recorded) == live:
             return
-        before, after = self._points.setdefault(place, ([], []))
+        before, after = self._points.setdefault(tp, ([], []))
         index = bisect_left(before, recorded)
         if index < len(before) and before[index] == recorded:
             after[index] = live
@@ -35,15 +35,15 @@ class Offsets:
             before.insert(index, recorded)
             after.insert(index, live)
 
-    def live(self, place: TopicPartition, recorded: int) -> int:
+    def live(self, tp: TopicPartition, recorded: int) -> int:
         """Return the live offset for a recorded one; `recorded` itself if negative or if the partition is unknown."""
-        found = self._known(place, recorded)
+        found = self._known(tp, recorded)
         return recorded if found is None or recorded < 0 else found
 
-    def _known(self, place: TopicPartition, recorded: int) -> int | None:
-        if place not in self._points:
+    def _known(self, tp: TopicPartition, recorded: int) -> int | None:
+        if tp not in self._points:
             return None
-        before, after = self._points[place]
+        before, after = self._points[tp]
         index = max(bisect_right(before, recorded) - 1, 0)
         return max(after[index] + recorded - before[index], 0)
 
@@ -56,26 +56,26 @@ def reported_offsets(
     :param names: returns the name of a topic ID
     """
     if key == ApiKey.PRODUCE:
-        for place, row in _valid_rows(response, "responses", names, "partition_responses"):
-            yield place, (row["base_offset"], row["base_offset"])
+        for tp, row in _valid_rows(response, "responses", names, "partition_responses"):
+            yield tp, (row["base_offset"], row["base_offset"])
     elif key == ApiKey.LIST_OFFSETS:
-        for place, row in _valid_rows(response, "topics", names):
+        for tp, row in _valid_rows(response, "topics", names):
             offset = row["offset"] if "offset" in row else next(iter(row["old_style_offsets"]), -1)
-            yield place, (offset, offset)
+            yield tp, (offset, offset)
     elif key == ApiKey.OFFSET_FETCH:
         for group in response.get("groups") or (response,):
-            for place, row in _valid_rows(group, "topics", names):
-                yield place, (row["committed_offset"], row["committed_offset"])
+            for tp, row in _valid_rows(group, "topics", names):
+                yield tp, (row["committed_offset"], row["committed_offset"])
     elif key == ApiKey.FETCH:
-        for place, row in _valid_rows(response, "responses", names):
+        for tp, row in _valid_rows(response, "responses", names):
             batches = record_set(row["records"] or b"").batches
             if batches:
-                yield place, (batches[0].base_offset, batches[-1].last_offset + 1)
+                yield tp, (batches[0].base_offset, batches[-1].last_offset + 1)
 
 
 def _valid_rows(
     response: Mapping[str, Any], topics: str, names: Names, partitions: str = "partitions"
 ) -> Iterator[tuple[TopicPartition, Mapping[str, Any]]]:
-    for place, row in rows_by_place(response, topics, names, partitions):
+    for tp, row in rows_by_partition(response, topics, names, partitions):
         if not row.get("error_code"):
-            yield place, row
+            yield tp, row

@@ -22,7 +22,7 @@ import msgspec
 from captures.exchanges import Exchange, ExchangeReader
 from captures.meaning import places
 from captures.meaning.payload import headers
-from captures.meaning.places import TopicPartition, rows_by_place
+from captures.meaning.places import TopicPartition, rows_by_partition
 from dissectors import wire
 from dissectors.api_keys import ApiKey
 from dissectors.apis import api
@@ -209,7 +209,7 @@ class RecordedAnswers:
     def _partitions(
         self, body: Mapping[str, Any], partitions: str, topics: str = "topics"
     ) -> Iterator[tuple[TopicPartition, Mapping[str, Any]]]:
-        return rows_by_place(body, topics, self._names, partitions)
+        return rows_by_partition(body, topics, self._names, partitions)
 
     def _add_fetch(self, index: int, request: Body, response: Mapping[str, Any]) -> None:
         fields = _FIELDS[ApiKey.FETCH]
@@ -217,47 +217,47 @@ class RecordedAnswers:
         whole, session = self._sessions.request(request.asked, request.value)
         self._sessions.recorded(session, response)
         offsets = {
-            place: row["fetch_offset"]
-            for place, row in self._partitions(whole, fields.requested_partitions, fields.requested_topics)
+            tp: row["fetch_offset"]
+            for tp, row in self._partitions(whole, fields.requested_partitions, fields.requested_topics)
         }
-        for place, row in self._partitions(response, fields.partitions, fields.topics):
-            if place in offsets:
-                self._fetches.add((place, offsets[place]), index)
-                self._ends[place] = {**row, "records": b"", "error_code": int(ErrorCode.NONE)}
-                self._batches[place] += [
+        for tp, row in self._partitions(response, fields.partitions, fields.topics):
+            if tp in offsets:
+                self._fetches.add((tp, offsets[tp]), index)
+                self._ends[tp] = {**row, "records": b"", "error_code": int(ErrorCode.NONE)}
+                self._batches[tp] += [
                     (batch.base_offset, batch.last_offset, index) for batch in headers(row["records"] or b"")
                 ]
 
-    def _fetched(self, place: TopicPartition, requested: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    def _fetched(self, tp: TopicPartition, requested: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """Return the answer for a partition: recorded at this offset, with a batch of it, or that there is no more."""
         offset = requested["fetch_offset"]
-        index = self._fetches.next((place, offset))
+        index = self._fetches.next((tp, offset))
         if index is None:
-            batches = self._batches.get(place, ())
+            batches = self._batches.get(tp, ())
             index = next((index for first, last, index in batches if first <= offset <= last), None)
         if index is None:
-            end = self._ends.get(place)
+            end = self._ends.get(tp)
             return end if end is not None and offset == end["high_watermark"] else None
         fields = _FIELDS[ApiKey.FETCH]
         recorded = self._partitions(
             self._reader.exchange(index).response_body, fields.partitions, fields.topics
         )
-        return next(row for found, row in recorded if found == place)
+        return next(row for found, row in recorded if found == tp)
 
     def _add_produce(self, request: Mapping[str, Any], response: Mapping[str, Any]) -> None:
         fields = _FIELDS[ApiKey.PRODUCE]
         answered = dict(self._partitions(response, fields.partitions, fields.topics))
-        for place, row in self._partitions(request, fields.requested_partitions, fields.requested_topics):
-            if place not in answered:
+        for tp, row in self._partitions(request, fields.requested_partitions, fields.requested_topics):
+            if tp not in answered:
                 continue
             for number, record in enumerate(_record_contents(row["records"])):
-                offset = answered[place]["base_offset"]
+                offset = answered[tp]["base_offset"]
                 own = {"base_offset": offset + number} if offset >= 0 else {}
-                self._records.add((place, record), {**answered[place], **own})
+                self._records.add((tp, record), {**answered[tp], **own})
 
-    def _produced(self, place: TopicPartition, requested: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    def _produced(self, tp: TopicPartition, requested: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """Return the answer for a partition: that of its first record, if all of them were recorded."""
-        answers = [self._records.next((place, record)) for record in _record_contents(requested["records"])]
+        answers = [self._records.next((tp, record)) for record in _record_contents(requested["records"])]
         return answers[0] if answers and None not in answers else None
 
 

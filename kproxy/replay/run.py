@@ -100,12 +100,12 @@ class Replay:
         """
         await self._introduce_producers()
         by_connection: dict[int, list[int]] = defaultdict(list)
-        for place, step in enumerate(self._plan.steps):
-            by_connection[step.connection].append(place)
+        for index, step in enumerate(self._plan.steps):
+            by_connection[step.connection].append(index)
         self._begin = monotonic_ns()
         async with asyncio.TaskGroup() as tasks:
-            for places in by_connection.values():
-                tasks.create_task(self._connection(places))
+            for indexes in by_connection.values():
+                tasks.create_task(self._connection(indexes))
 
     async def _introduce_producers(self) -> None:
         if not self._plan.producers:
@@ -120,12 +120,12 @@ class Replay:
             await brokers.close()
 
     # ------------------------------------------------------------ one recorded connection
-    async def _connection(self, places: list[int]) -> None:
+    async def _connection(self, indexes: list[int]) -> None:
         brokers = _Brokers(self._security, self._pace.timeout)
         try:
             async with asyncio.TaskGroup() as responses:
-                for place in places:
-                    step = self._plan.steps[place]
+                for index in indexes:
+                    step = self._plan.steps[index]
                     await self._wait_until_due(step)
                     try:
                         sent = await self._send(step, brokers)
@@ -136,9 +136,9 @@ class Replay:
                         )
                         sent = None
                     if sent is None:
-                        self._finish(place)
+                        self._finish(index)
                     else:
-                        responses.create_task(self._receive(place, sent, brokers))
+                        responses.create_task(self._receive(index, sent, brokers))
         finally:
             await brokers.close()
 
@@ -156,9 +156,9 @@ class Replay:
             if left > 0:
                 await asyncio.sleep(left / SECOND)
 
-    def _finish(self, place: int) -> None:
-        self._done[place] = 1
-        waited = self._waited.pop(place, None)
+    def _finish(self, index: int) -> None:
+        self._done[index] = 1
+        waited = self._waited.pop(index, None)
         if waited is not None and not waited.done():
             waited.set_result(None)
 
@@ -228,13 +228,13 @@ class Replay:
         outcome.failure = f"an internal error in kproxy: {described(error)}"
         self._report(outcome, None, None)
 
-    async def _receive(self, place: int, sent: _PendingRequest, brokers: _Brokers) -> None:
+    async def _receive(self, index: int, sent: _PendingRequest, brokers: _Brokers) -> None:
         """Wait for a response and report it; then let requests that waited for it be sent."""
         try:
             await self._process_answer(sent, brokers)
         except Exception as error:
             self._fail(sent.outcome, error)
-        self._finish(place)
+        self._finish(index)
 
     async def _process_answer(self, sent: _PendingRequest, brokers: _Brokers) -> None:
         """Wait for a response, learn from it, and compare it."""

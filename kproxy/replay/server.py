@@ -80,26 +80,29 @@ class RecordedCluster:
             connection.cancel()
         await asyncio.gather(*self._connections, return_exceptions=True)
 
-    def _listen(self, port: int, place: UpstreamAddress | None = None) -> int:
+    def _listen(self, port: int, upstream: UpstreamAddress | None = None) -> int:
         loop = asyncio.get_running_loop()
-        listener = Listener(loop, bind(self._host, port), self._accept, self._report, place)
+        listener = Listener(loop, bind(self._host, port), self._accept, self._report, upstream)
         self._listeners.append(listener)
         return listener.port
 
-    def _listen_for(self, place: UpstreamAddress, port: int) -> int:
+    def _listen_for(self, upstream: UpstreamAddress, port: int) -> int:
         """Open the listener of a broker; return its port, 0 if none can be opened."""
         for each in (port, 0):
             with suppress(OSError):
-                return self._listen(each, place)
+                return self._listen(each, upstream)
         return 0
 
-    def _report_broker(self, place: UpstreamAddress, _before: str) -> None:
-        recorded, own = address_text(place.host, place.port), address_text(*self._brokers.address_of(place))
-        self._report(f"{place.role} {place.node_id}, recorded at {recorded}, is at {own}")
+    def _report_broker(self, upstream: UpstreamAddress, _before: str) -> None:
+        recorded, own = (
+            address_text(upstream.host, upstream.port),
+            address_text(*self._brokers.address_of(upstream)),
+        )
+        self._report(f"{upstream.role} {upstream.node_id}, recorded at {recorded}, is at {own}")
 
     # ------------------------------------------------------------ clients
     def _accept(self, client: socket.socket, listener: Listener) -> None:
-        node = None if listener.place is None else listener.place.node_id
+        node = None if listener.upstream is None else listener.upstream.node_id
         connection = asyncio.create_task(self._serve(client, node))
         self._connections.add(connection)
         connection.add_done_callback(self._connections.discard)

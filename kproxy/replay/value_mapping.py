@@ -95,8 +95,8 @@ class ValueMapping:
         if type_.domain is LEADER_EPOCH and value >= 0:
             return self._leader_epoch(name, value, self._place(holders))
         if name == _OFFSETS.get(key) and not self._keep_offsets:
-            place = self._place(holders)
-            return self.offsets.live(place, value) if place else value
+            tp = self._place(holders)
+            return self.offsets.live(tp, value) if tp else value
         return value
 
     def _place(self, holders: Holders) -> places.TopicPartition | None:
@@ -118,11 +118,11 @@ class ValueMapping:
     def _producer(self, recorded: Producer) -> Producer:
         return self._producers.get(recorded, recorded)
 
-    def _leader_epoch(self, name: str, recorded: int, place: places.TopicPartition | None) -> int:
+    def _leader_epoch(self, name: str, recorded: int, tp: places.TopicPartition | None) -> int:
         """Return the live leader's epoch, `recorded` if unknown; -1, which is not checked, if there is no partition."""
-        if place is None or name == "last_fetched_epoch":
+        if tp is None or name == "last_fetched_epoch":
             return _LOST_EPOCH
-        leader = self.cluster.leader(*place)
+        leader = self.cluster.leader(*tp)
         return recorded if leader is None else leader.epoch
 
     # ------------------------------------------------------------ responses
@@ -185,10 +185,10 @@ class ValueMapping:
             return
         before = dict(reported_offsets(key, recorded, self.knowledge.topic_name))
         after = dict(reported_offsets(key, live, self.cluster.topic_name))
-        for place, (begin, end) in before.items():
+        for tp, (begin, end) in before.items():
             # if no records arrived in place of recorded ones, the reader stays where it is
-            now = after[place][1] if place in after else self.offsets.live(place, begin)
-            self.offsets.learn(place, end, now)
+            now = after[tp][1] if tp in after else self.offsets.live(tp, begin)
+            self.offsets.learn(tp, end, now)
 
 
 def _member(holders: Holders) -> tuple[str, str]:

@@ -60,7 +60,7 @@ def _keys(column: str, numbers: Int64s, access: Access, context: Context) -> Ste
 
 def _ranks(texts: Sequence[str | None]) -> Int64s:
     """Return the rank of each text by code; equal texts have equal ranks."""
-    places = {text: place for place, text in enumerate(sorted({text.casefold() for text in texts if text}))}
+    places = {text: index for index, text in enumerate(sorted({text.casefold() for text in texts if text}))}
     return np.array([places[text.casefold()] if text else _MISSING for text in texts] or [_MISSING], np.int64)
 
 

@@ -40,13 +40,13 @@ def blocks(
         yield Fact("note", note, 0, _INDENT)
     shown = comparison.differences[:most]
     doubted = False
-    for place, each in enumerate(shown, 1):
+    for index, each in enumerate(shown, 1):
         if not each.certain and not doubted:
             doubted = True
             yield BLANK
             yield Paragraph("May differ, with too little data to be sure:")
         yield BLANK
-        yield from _difference(place, each, leading)
+        yield from _difference(index, each, leading)
     rest = len(comparison.differences) - len(shown)
     if rest:
         yield BLANK
@@ -64,11 +64,11 @@ def _side(facts: SideFacts, zone: tzinfo | None) -> str:
     return f"{words.line(facts.label)}  {counts}, from {begin}"
 
 
-def _difference(place: int, each: Difference, leading: Collection[str]) -> Iterator[Block]:
+def _difference(index: int, each: Difference, leading: Collection[str]) -> Iterator[Block]:
     sides = {"good": each.good, "bad": each.bad}
     numbers = {name: shown.examples[0] for name, shown in sides.items() if shown.examples and name in leading}
-    title = f"{place}.  [{each.aspect}] {each.sentence}"
-    indent = (_INDENT - len(f"{place}.  "), _INDENT)
+    title = f"{index}.  [{each.aspect}] {each.sentence}"
+    indent = (_INDENT - len(f"{index}.  "), _INDENT)
     number = numbers.get("bad", numbers.get("good"))
     color = _COLORS.get(each.aspect)
     yield Paragraph(title, level=3, indent=indent, color=color, bold=True, number=number)

@@ -44,14 +44,14 @@ class RecordPayloads:
             key = record.decoded.get("key")
             if record.control is not None or key is not None:
                 return Payload("null" if key is None else "kafka", key, len(record.record.key or b""))
-        return self.decoding.read(record.record.key, record.place.topic, "key")
+        return self.decoding.read(record.record.key, record.tp.topic, "key")
 
     def value(self, record: CapturedRecord) -> Payload:
         """Return the value."""
         if record.decoded is not None:
             shown = {name: each for name, each in record.decoded.items() if name != "key"}
             return Payload("kafka", shown, len(record.record.value or b""))
-        return self.decoding.read(record.record.value, record.place.topic, "value")
+        return self.decoding.read(record.record.value, record.tp.topic, "value")
 
     @staticmethod
     def headers(record: CapturedRecord) -> list[tuple[str, Payload]]:

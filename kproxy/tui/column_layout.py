@@ -115,8 +115,8 @@ def _widen(
 def _satisfy(widths: list[int], wanted: Sequence[int], room: int) -> None:
     """Widen columns by the wanted cells, smallest wants first; those that want more than is left share it evenly."""
     open_ = sorted((want, index) for index, want in enumerate(wanted) if want > 0)
-    for place, (want, index) in enumerate(open_):
-        given = want if want <= room else max(room, 0) // (len(open_) - place)
+    for position, (want, index) in enumerate(open_):
+        given = want if want <= room else max(room, 0) // (len(open_) - position)
         widths[index] += given
         room -= given
 

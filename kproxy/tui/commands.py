@@ -14,7 +14,7 @@ from enum import StrEnum
 from textual.binding import Binding
 
 
-class Place(StrEnum):
+class Scope(StrEnum):
     """Where a command is available: everywhere on the main screen, or only while a widget has the focus."""
 
     SCREEN = "everywhere"
@@ -39,7 +39,7 @@ class Command:
     :ivar keys: default keys in Textual's notation, separated by commas; empty for none
     :ivar title: one or two words, for the footer and the palette
     :ivar doc: a sentence, for help
-    :ivar place: where it is available
+    :ivar scope: where it is available
     :ivar show: whether the footer shows it
     :ivar argument: its argument on the ``:`` line, empty for none; without the argument the command asks for it
     :ivar line: its name on the ``:`` line, empty for commands that make no sense there
@@ -50,7 +50,7 @@ class Command:
     keys: str
     title: str
     doc: str
-    place: Place = Place.SCREEN
+    scope: Scope = Scope.SCREEN
     show: bool = False
     argument: str = ""
     line: str = ""
@@ -104,7 +104,7 @@ _DOING_MORE = _TOUCHING | {
     "records.schema",
 }
 
-_S, _L, _T, _B, _V = Place.SCREEN, Place.LIST, Place.TREE, Place.BYTES, Place.TABLE
+_S, _L, _T, _B, _V = Scope.SCREEN, Scope.LIST, Scope.TREE, Scope.BYTES, Scope.TABLE
 
 COMMANDS: tuple[Command, ...] = (
     Command("help.show", "question_mark,f1", "help", "Show keys, and the filter language.", show=True, line="help"),
@@ -157,8 +157,8 @@ COMMANDS: tuple[Command, ...] = (
     Command("forward.pause", "P", "pause", "Live: hold every request; press it again to release them.", line="pause"),
     Command("forward.toggle", "O", "forwarding", "Live: switch forwarding off or on.", line="forwarding"),
     Command("proxy.brokers", "", "brokers", "Live: the brokers: what they advertise, where clients find them, whether they can be reached.", line="brokers"),
-    Command("rule.add", "plus", "add rule", "Live: add a fault rule, FILTER => ACTION.", Place.FAULTS, show=True, argument="RULE", line="rule"),
-    Command("rule.remove", "delete,d", "remove rule", "Live: remove the selected fault rule.", Place.FAULTS, show=True),
+    Command("rule.add", "plus", "add rule", "Live: add a fault rule, FILTER => ACTION.", Scope.FAULTS, show=True, argument="RULE", line="rule"),
+    Command("rule.remove", "delete,d", "remove rule", "Live: remove the selected fault rule.", Scope.FAULTS, show=True),
     Command("replay.start", "r", "replay", "Send the request, or all marked ones, to a broker again, and compare the responses.", argument="[BROKER]", line="replay"),
     Command("recorder.keep", "K", "keep moment", "Live: make the flight recorder keep the traffic around this moment.", line="keep"),
     Command("compare.responses", "equals_sign", "compare", "Compare two responses field by field: those of the two marked exchanges, or this one and the previous one of its kind.", line="compare"),
@@ -227,56 +227,56 @@ COMMANDS: tuple[Command, ...] = (
     Command("table.reverse", "v", "reverse", "Reverse the order.", _V),
     Command("table.unfold", "u", "unfold", "Show the parts of the row, such as the partitions of a topic.", _V),
     # ---- groups
-    Command("group.members", "b", "members", "Show members instead of rebalances, and back.", Place.GROUPS, show=True, line="members"),
-    Command("timeline.earlier", "left,h", "earlier", "The previous rebalance.", Place.TIMELINE),
-    Command("timeline.later", "right,l", "later", "The next rebalance.", Place.TIMELINE),
-    Command("timeline.first", "home,g", "first", "The first rebalance.", Place.TIMELINE),
-    Command("timeline.last", "end,G", "last", "The latest rebalance.", Place.TIMELINE),
-    Command("timeline.up", "up,k", "up", "Scroll the members up.", Place.TIMELINE),
-    Command("timeline.down", "down,j", "down", "Scroll the members down.", Place.TIMELINE),
-    Command("timeline.zoom_in", "plus,z", "zoom in", "Show less time around the rebalance.", Place.TIMELINE, show=True),
-    Command("timeline.zoom_out", "Z", "zoom out", "Show more time.", Place.TIMELINE, show=True),
-    Command("timeline.whole", "asterisk", "all", "Show all the time.", Place.TIMELINE, show=True),
-    Command("timeline.pan_earlier", "less_than_sign,shift+left,pageup", "pan back", "Show earlier times.", Place.TIMELINE),
-    Command("timeline.pan_later", "greater_than_sign,shift+right,pagedown", "pan on", "Show later times.", Place.TIMELINE),
-    Command("timeline.enter", "enter", "exchange", "Show the exchange that began the rebalance.", Place.TIMELINE, show=True),
+    Command("group.members", "b", "members", "Show members instead of rebalances, and back.", Scope.GROUPS, show=True, line="members"),
+    Command("timeline.earlier", "left,h", "earlier", "The previous rebalance.", Scope.TIMELINE),
+    Command("timeline.later", "right,l", "later", "The next rebalance.", Scope.TIMELINE),
+    Command("timeline.first", "home,g", "first", "The first rebalance.", Scope.TIMELINE),
+    Command("timeline.last", "end,G", "last", "The latest rebalance.", Scope.TIMELINE),
+    Command("timeline.up", "up,k", "up", "Scroll the members up.", Scope.TIMELINE),
+    Command("timeline.down", "down,j", "down", "Scroll the members down.", Scope.TIMELINE),
+    Command("timeline.zoom_in", "plus,z", "zoom in", "Show less time around the rebalance.", Scope.TIMELINE, show=True),
+    Command("timeline.zoom_out", "Z", "zoom out", "Show more time.", Scope.TIMELINE, show=True),
+    Command("timeline.whole", "asterisk", "all", "Show all the time.", Scope.TIMELINE, show=True),
+    Command("timeline.pan_earlier", "less_than_sign,shift+left,pageup", "pan back", "Show earlier times.", Scope.TIMELINE),
+    Command("timeline.pan_later", "greater_than_sign,shift+right,pagedown", "pan on", "Show later times.", Scope.TIMELINE),
+    Command("timeline.enter", "enter", "exchange", "Show the exchange that began the rebalance.", Scope.TIMELINE, show=True),
     # ---- conversation
-    Command("conversation.down", "down,j", "down", "The next line.", Place.CONVERSATION),
-    Command("conversation.up", "up,k", "up", "The previous line.", Place.CONVERSATION),
-    Command("conversation.page_down", "pagedown,space,ctrl+f", "page down", "A page down.", Place.CONVERSATION),
-    Command("conversation.page_up", "pageup,ctrl+b", "page up", "A page up.", Place.CONVERSATION),
-    Command("conversation.top", "home,g", "top", "The start of the conversation.", Place.CONVERSATION),
-    Command("conversation.bottom", "end,G", "bottom", "The end of the conversation.", Place.CONVERSATION),
-    Command("conversation.left", "left,h", "left", "Scroll participants that do not fit.", Place.CONVERSATION),
-    Command("conversation.right", "right,l", "right", "Scroll participants that do not fit.", Place.CONVERSATION),
-    Command("conversation.enter", "enter", "go to", "Go to the exchange in the list; on repeats, unfold them.", Place.CONVERSATION, show=True),
-    Command("conversation.unfold", "u", "unfold", "Unfold or fold repeated exchanges.", Place.CONVERSATION, show=True),
-    Command("conversation.unfold_all", "asterisk", "unfold all", "Unfold or fold all repeated exchanges.", Place.CONVERSATION),
-    Command("conversation.connection", "s", "connection", "Show only the connection of this line, or all.", Place.CONVERSATION, show=True),
-    Command("conversation.participants", "p", "who", "Choose the clients and brokers that are shown.", Place.CONVERSATION, show=True),
-    Command("conversation.follow", "F", "follow", "Follow the newest exchange; moving away stops it.", Place.CONVERSATION, show=True),
+    Command("conversation.down", "down,j", "down", "The next line.", Scope.CONVERSATION),
+    Command("conversation.up", "up,k", "up", "The previous line.", Scope.CONVERSATION),
+    Command("conversation.page_down", "pagedown,space,ctrl+f", "page down", "A page down.", Scope.CONVERSATION),
+    Command("conversation.page_up", "pageup,ctrl+b", "page up", "A page up.", Scope.CONVERSATION),
+    Command("conversation.top", "home,g", "top", "The start of the conversation.", Scope.CONVERSATION),
+    Command("conversation.bottom", "end,G", "bottom", "The end of the conversation.", Scope.CONVERSATION),
+    Command("conversation.left", "left,h", "left", "Scroll participants that do not fit.", Scope.CONVERSATION),
+    Command("conversation.right", "right,l", "right", "Scroll participants that do not fit.", Scope.CONVERSATION),
+    Command("conversation.enter", "enter", "go to", "Go to the exchange in the list; on repeats, unfold them.", Scope.CONVERSATION, show=True),
+    Command("conversation.unfold", "u", "unfold", "Unfold or fold repeated exchanges.", Scope.CONVERSATION, show=True),
+    Command("conversation.unfold_all", "asterisk", "unfold all", "Unfold or fold all repeated exchanges.", Scope.CONVERSATION),
+    Command("conversation.connection", "s", "connection", "Show only the connection of this line, or all.", Scope.CONVERSATION, show=True),
+    Command("conversation.participants", "p", "who", "Choose the clients and brokers that are shown.", Scope.CONVERSATION, show=True),
+    Command("conversation.follow", "F", "follow", "Follow the newest exchange; moving away stops it.", Scope.CONVERSATION, show=True),
     # ---- latency
-    Command("latency.slower", "up,k", "slower", "The range of latencies above.", Place.LATENCY),
-    Command("latency.faster", "down,j", "faster", "The range of latencies below.", Place.LATENCY),
-    Command("latency.slowest", "home,g", "slowest", "The slowest range.", Place.LATENCY),
-    Command("latency.fastest", "end,G", "fastest", "The fastest range.", Place.LATENCY),
-    Command("latency.earlier", "left,h", "earlier", "The previous slice of time; before the first, the whole time.", Place.LATENCY),
-    Command("latency.later", "right,l", "later", "The next slice of time.", Place.LATENCY),
-    Command("latency.page_earlier", "pageup,ctrl+b", "ten earlier", "Ten slices of time back.", Place.LATENCY),
-    Command("latency.page_later", "pagedown,space,ctrl+f", "ten later", "Ten slices of time forward.", Place.LATENCY),
-    Command("latency.enter", "enter", "exchanges", "Show the exchanges of this range and time.", Place.LATENCY, show=True),
-    Command("latency.longest", "s", "slowest", "Go to the slowest exchange of the row.", Place.LATENCY, show=True, line="slowest"),
-    Command("latency.by", "b", "by", "Group latencies by API, by broker or by client.", Place.LATENCY, show=True, line="by"),
-    Command("latency.waiting", "d", "waiting", "Count designed waiting as latency, such as that of a Fetch for records, or leave it out.", Place.LATENCY, show=True, line="waiting"),
-    Command("latency.lines", "p", "percentiles", "Draw percentiles over time, or counts.", Place.LATENCY, show=True, line="percentiles"),
+    Command("latency.slower", "up,k", "slower", "The range of latencies above.", Scope.LATENCY),
+    Command("latency.faster", "down,j", "faster", "The range of latencies below.", Scope.LATENCY),
+    Command("latency.slowest", "home,g", "slowest", "The slowest range.", Scope.LATENCY),
+    Command("latency.fastest", "end,G", "fastest", "The fastest range.", Scope.LATENCY),
+    Command("latency.earlier", "left,h", "earlier", "The previous slice of time; before the first, the whole time.", Scope.LATENCY),
+    Command("latency.later", "right,l", "later", "The next slice of time.", Scope.LATENCY),
+    Command("latency.page_earlier", "pageup,ctrl+b", "ten earlier", "Ten slices of time back.", Scope.LATENCY),
+    Command("latency.page_later", "pagedown,space,ctrl+f", "ten later", "Ten slices of time forward.", Scope.LATENCY),
+    Command("latency.enter", "enter", "exchanges", "Show the exchanges of this range and time.", Scope.LATENCY, show=True),
+    Command("latency.longest", "s", "slowest", "Go to the slowest exchange of the row.", Scope.LATENCY, show=True, line="slowest"),
+    Command("latency.by", "b", "by", "Group latencies by API, by broker or by client.", Scope.LATENCY, show=True, line="by"),
+    Command("latency.waiting", "d", "waiting", "Count designed waiting as latency, such as that of a Fetch for records, or leave it out.", Scope.LATENCY, show=True, line="waiting"),
+    Command("latency.lines", "p", "percentiles", "Draw percentiles over time, or counts.", Scope.LATENCY, show=True, line="percentiles"),
     # ---- lines to type in
-    Command("typing.accept", "tab", "take", "Accept the completion.", Place.TYPING, show=True),
-    Command("typing.down", "down", "next", "The next completion or history entry.", Place.TYPING),
-    Command("typing.up", "up", "previous", "The previous completion or history entry.", Place.TYPING),
-    Command("typing.page_down", "pagedown", "page down", "A page down in the completions.", Place.TYPING),
-    Command("typing.page_up", "pageup", "page up", "A page up in the completions.", Place.TYPING),
-    Command("typing.close", "escape", "close", "Close the completions, then the line.", Place.TYPING, show=True),
-    Command("typing.deep", "ctrl+t", "all fields", "Search in every field and in the bytes of exchanges, not only in what the list shows.", Place.SEARCHING, show=True),
+    Command("typing.accept", "tab", "take", "Accept the completion.", Scope.TYPING, show=True),
+    Command("typing.down", "down", "next", "The next completion or history entry.", Scope.TYPING),
+    Command("typing.up", "up", "previous", "The previous completion or history entry.", Scope.TYPING),
+    Command("typing.page_down", "pagedown", "page down", "A page down in the completions.", Scope.TYPING),
+    Command("typing.page_up", "pageup", "page up", "A page up in the completions.", Scope.TYPING),
+    Command("typing.close", "escape", "close", "Close the completions, then the line.", Scope.TYPING, show=True),
+    Command("typing.deep", "ctrl+t", "all fields", "Search in every field and in the bytes of exchanges, not only in what the list shows.", Scope.SEARCHING, show=True),
 )  # fmt: skip
 """All commands, in the order of help."""
 
@@ -285,12 +285,12 @@ BY_ACTION = {command.action: command for command in COMMANDS}
 BY_LINE = {command.line: command for command in COMMANDS if command.line}
 
 
-def of(place: Place) -> Iterator[Command]:
+def of(place: Scope) -> Iterator[Command]:
     """Yield the commands of a place."""
-    return (command for command in COMMANDS if command.place is place)
+    return (command for command in COMMANDS if command.scope is place)
 
 
-def bindings(place: Place) -> list[Binding]:
+def bindings(place: Scope) -> list[Binding]:
     """Return the bindings of a place, for the ``BINDINGS`` of the class that implements its actions."""
     return [
         Binding(

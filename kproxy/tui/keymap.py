@@ -11,7 +11,7 @@ from textual.binding import Binding, InvalidBinding
 from textual.keys import KEY_NAME_REPLACEMENTS, Keys, key_to_character
 
 from captures.filters.errors import did_you_mean
-from kproxy.tui.commands import BY_NAME, COMMANDS, Command, Place
+from kproxy.tui.commands import BY_NAME, COMMANDS, Command, Scope
 
 UNBOUND = "unbound"
 """A key that no terminal sends, for commands without a key: Textual's keymaps cannot express that."""
@@ -37,16 +37,16 @@ RESERVED = {
 
 _MODIFIERS = ("ctrl+", "shift+", "alt+", "super+", "hyper+", "meta+")
 _NAMED = {key.value for key in Keys if not key.value.startswith("<")} | set(KEY_NAME_REPLACEMENTS.values())
-_AROUND: dict[Place, tuple[Place, ...]] = {
-    **dict.fromkeys(Place, (Place.SCREEN,)),
-    Place.SCREEN: (),
+_AROUND: dict[Scope, tuple[Scope, ...]] = {
+    **dict.fromkeys(Scope, (Scope.SCREEN,)),
+    Scope.SCREEN: (),
     # these contain tables
-    Place.LATENCY: (Place.TABLE, Place.SCREEN),
-    Place.FAULTS: (Place.TABLE, Place.SCREEN),
-    Place.GROUPS: (Place.TABLE, Place.TIMELINE, Place.SCREEN),
+    Scope.LATENCY: (Scope.TABLE, Scope.SCREEN),
+    Scope.FAULTS: (Scope.TABLE, Scope.SCREEN),
+    Scope.GROUPS: (Scope.TABLE, Scope.TIMELINE, Scope.SCREEN),
     # a line takes all other keys as text
-    Place.TYPING: (),
-    Place.SEARCHING: (Place.TYPING,),
+    Scope.TYPING: (),
+    Scope.SEARCHING: (Scope.TYPING,),
 }
 
 Keymap = dict[str, str]
@@ -83,10 +83,10 @@ def keys_of(command: Command, changes: Mapping[str, str]) -> list[str]:
     return keys.split(",") if keys and keys != UNBOUND else []
 
 
-def held_in(place: Place) -> Iterator[Command]:
+def held_in(place: Scope) -> Iterator[Command]:
     """Yield the commands available while a place has the focus, its own first."""
     for held in (place, *_AROUND[place]):
-        yield from (command for command in COMMANDS if command.place is held)
+        yield from (command for command in COMMANDS if command.scope is held)
 
 
 def _normalised(written: str, command: Command) -> str:
@@ -120,7 +120,7 @@ def _clashes(changes: Keymap) -> list[str]:
     """Return a problem for each pair of commands with the same key at one place, except pairs of the command table."""
     problems = []
     reported = set()
-    for place in Place:
+    for place in Scope:
         used: dict[str, Command] = {}
         for command in held_in(place):
             for key in keys_of(command, changes):

@@ -61,7 +61,7 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
-class ListPlace:
+class ListPosition:
     """A user's place in the list.
 
     :ivar number: the exchange under the cursor
@@ -146,8 +146,8 @@ class Position:
             return last
         if anchored is None:
             return min(top, last)
-        place = self.row if by_cursor else self._line(anchored, anchor, ordered=ordered)
-        return min(max(place - (anchor - top), 0), last)
+        index = self.row if by_cursor else self._line(anchored, anchor, ordered=ordered)
+        return min(max(index - (anchor - top), 0), last)
 
     def _find(self, row: int, *, ordered: bool) -> None:
         if not len(self.shown):

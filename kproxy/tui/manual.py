@@ -19,7 +19,7 @@ from textual.keys import format_key
 from captures.filters import reference
 from kproxy.configuration import FILE, configuration_folder
 from kproxy.saved_choices import choices_path, state_directory
-from kproxy.tui.commands import COMMANDS, Command, Place
+from kproxy.tui.commands import COMMANDS, Command, Scope
 from kproxy.tui.config import TABLES, Config, Nanoseconds
 from kproxy.tui.keymap import RESERVED, keys_of
 
@@ -53,14 +53,14 @@ def spelled(key: str) -> str:
     return f"{modifiers}{plus}{named.get(shown, shown)}"
 
 
-def key_sections(places: Sequence[Place], keymap: Mapping[str, str]) -> list[Section]:
+def key_sections(places: Sequence[Scope], keymap: Mapping[str, str]) -> list[Section]:
     """Return the sections that list keys and their commands.
 
     :param places: places that have the focus, the innermost first; their sections come first
     :param keymap: the changed keys, by command
     """
-    inner = [place for place in places if place is not Place.SCREEN]
-    order = dict.fromkeys((*inner, Place.SCREEN, *Place))
+    inner = [place for place in places if place is not Scope.SCREEN]
+    order = dict.fromkeys((*inner, Scope.SCREEN, *Scope))
     return [section for place in order if (section := _place_section(place, keymap)).rows] + [
         Section(
             "always", header=("key", "does"), rows=tuple((f"`{key}`", does) for key, does in RESERVED.items())
@@ -75,8 +75,8 @@ def view_section(keymap: Mapping[str, str]) -> Section:
     return Section("views", header=("key", "shows"), rows=tuple(rows))
 
 
-def _place_section(place: Place, keymap: Mapping[str, str]) -> Section:
-    rows = tuple(_command_row(command, keymap) for command in COMMANDS if command.place is place)
+def _place_section(place: Scope, keymap: Mapping[str, str]) -> Section:
+    rows = tuple(_command_row(command, keymap) for command in COMMANDS if command.scope is place)
     return Section(str(place), header=("key", "does", "command", NAME), rows=rows)
 
 

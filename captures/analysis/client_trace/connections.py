@@ -139,9 +139,9 @@ class _Finder:
         which = table.column("connection")[rows].astype(np.int64) * _KEYS + keys
         order = np.argsort(which, kind="stable")
         _, start, count = np.unique(which[order], return_index=True, return_counts=True)
-        place = np.arange(len(order)) - np.repeat(start, count)
+        indexes = np.arange(len(order)) - np.repeat(start, count)
         chosen = np.zeros(len(rows), np.bool_)
-        chosen[order] = (place < _FIRST) | (place >= np.repeat(count, count) - _LAST)
+        chosen[order] = (indexes < _FIRST) | (indexes >= np.repeat(count, count) - _LAST)
         return rows[chosen | np.isin(keys, _CHANGING)]
 
     def _learn_names(self, rows: Int64s) -> None:

@@ -89,10 +89,10 @@ class _Traffic(Stretch):
             if codec:
                 self.manners[CODEC_LABELS[codec]] = None
 
-    def _add_range(self, place: TopicPartition, first: int, behind: int) -> None:
-        course = self.courses.get(place)
+    def _add_range(self, tp: TopicPartition, first: int, behind: int) -> None:
+        course = self.courses.get(tp)
         if course is None:
-            course = self.courses[place] = Course()
+            course = self.courses[tp] = Course()
         course.add(first, behind)
 
     def _carried(self) -> str:
@@ -170,13 +170,13 @@ class Fetches(_Traffic):
         """Add one request, with the partitions that it requests and those of its response."""
         named: Iterable[TopicPartition] = ()
         if seen is not None:
-            named = [place for place, _ in seen.asked] if self.count else seen.session.partitions
+            named = [tp for tp, _ in seen.asked] if self.count else seen.session.partitions
             self.unchanged = self.unchanged or not seen.session.whole
         self.add(exchange)
         if number(exchange.request_body, "isolation_level", 0) == _READ_COMMITTED:
             self.manners["read_committed"] = None
-        for place in named:
-            self.partitions[place] = None
+        for tp in named:
+            self.partitions[tp] = None
         size = self.size
         for part in parts:
             self._count(part)
@@ -227,8 +227,8 @@ class Consumer:
             return
         # several processes may share a client ID
         process = client_name(exchange), exchange.client.rpartition(":")[0]
-        for place, offset in seen.asked:
-            key = process, place
+        for tp, offset in seen.asked:
+            key = process, tp
             expected = self._next.get(key)
             # progress of other members before a rebalance returned the partition is not a jump
             if (
@@ -236,7 +236,7 @@ class Consumer:
                 and 0 <= offset != expected
                 and (offset < expected or key in self._settled)
             ):
-                yield Jump(place, expected, offset)
+                yield Jump(tp, expected, offset)
             if offset >= 0:
                 self._next[key] = offset
                 self._settled.add(key)

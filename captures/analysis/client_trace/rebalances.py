@@ -31,8 +31,8 @@ def _concerned(rebalance: Rebalance) -> set[str]:
 
 def _line(timeline: GroupTimeline, rebalance: Rebalance, labels: Labels, members: frozenset[str]) -> Line:
     own = [
-        f"{labels.of(member)} has {partitions(places) or 'nothing'}"
-        for member, places in rebalance.assigned.items()
+        f"{labels.of(member)} has {partitions(topic_partitions) or 'nothing'}"
+        for member, topic_partitions in rebalance.assigned.items()
         if member in members
     ]
     how = words.listed([step(rebalance), duration_text(rebalance, timeline)])

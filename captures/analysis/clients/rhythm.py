@@ -108,17 +108,17 @@ class Rhythm:
         key = exchange.api_key
         if key is None or Flag.ORPHAN in exchange.flag:
             return
-        place = exchange.connection
-        if place not in self._opened:
-            self._opened[place] = exchange.time
+        index = exchange.connection
+        if index not in self._opened:
+            self._opened[index] = exchange.time
             # it may be another client of the same name, whose intervals begin later
             self._asked.pop(exchange.client.rpartition(":")[0], None)
         if key in TIMED:
-            self.repeat(key, place, exchange.time, exchange.number)
+            self.repeat(key, index, exchange.time, exchange.number)
         elif key in (ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.LEAVE_GROUP):
             # clients wait for a rebalance, and commit before it regardless of the interval
-            self._last.pop((place, ApiKey.HEARTBEAT), None)
-            self._last.pop((place, ApiKey.OFFSET_COMMIT), None)
+            self._last.pop((index, ApiKey.HEARTBEAT), None)
+            self._last.pop((index, ApiKey.OFFSET_COMMIT), None)
         elif key == ApiKey.METADATA:
             self._refreshed(exchange)
         if key in _RETRIED:

@@ -18,7 +18,7 @@ from captures.analysis.record_traffic import CommittedPartition, FetchedPartitio
 from captures.exchanges import Exchange
 from captures.meaning import Names
 from captures.meaning.exchange import Body, number, rows, text
-from captures.meaning.places import rows_by_place
+from captures.meaning.places import rows_by_partition
 from dissectors.error_codes import ErrorCode
 
 _LATEST, _EARLIEST = -1, -2
@@ -165,8 +165,8 @@ class Resets:
 
     def _answered_commits(self, exchange: Exchange, group: str, body: Body) -> None:
         found = [
-            (_reader(exchange, *place), number(row, "committed_offset", 0))
-            for place, row in rows_by_place(body, "topics", self._names)
+            (_reader(exchange, *tp), number(row, "committed_offset", 0))
+            for tp, row in rows_by_partition(body, "topics", self._names)
             if not number(row, "error_code", 0)
         ]
         for reader, offset in found:
@@ -212,13 +212,13 @@ class Resets:
     def list_offsets(self, exchange: Exchange) -> None:
         """Add a ListOffsets, with which a consumer gets offsets to continue at."""
         times = {
-            place: number(row, "timestamp", 0)
-            for place, row in rows_by_place(exchange.request_body, "topics", self._names)
+            tp: number(row, "timestamp", 0)
+            for tp, row in rows_by_partition(exchange.request_body, "topics", self._names)
         }
-        for place, row in rows_by_place(exchange.response_body, "topics", self._names):
-            lost, offset = self.lost.get(_reader(exchange, *place)), _offset(row)
-            if lost is not None and offset >= 0 and place in times:
-                time = times[place]
+        for tp, row in rows_by_partition(exchange.response_body, "topics", self._names):
+            lost, offset = self.lost.get(_reader(exchange, *tp)), _offset(row)
+            if lost is not None and offset >= 0 and tp in times:
+                time = times[tp]
                 lost.found[time] = offset
                 if time == _EARLIEST and lost.log_start < 0:
                     lost.log_start = offset

@@ -39,15 +39,15 @@ class StuckPositions:
         """Return a mask of the Fetches on connections that may have fetched an offset for at least `least` ns."""
         consumers = self._rows.of_consumers
         asked, answered = (each.chosen(consumers[each.rows]) for each in (self._asked, self._answered))
-        rows, places, offsets = map(np.concatenate, zip(asked, answered, strict=True))
+        rows, indexes, offsets = map(np.concatenate, zip(asked, answered, strict=True))
         answers, lines = np.arange(len(rows)) >= len(asked.rows), self._connection[rows]
-        order = np.lexsort((answers, rows, places, lines))
-        rows, places, offsets = (column[order] for column in (rows, places, offsets))
+        order = np.lexsort((answers, rows, indexes, lines))
+        rows, indexes, offsets = (column[order] for column in (rows, indexes, offsets))
         answers, lines = answers[order], lines[order]
         latest = np.maximum.accumulate(np.where(answers, 0, np.arange(len(rows))))
-        known = answers & ~answers[latest] & (places == places[latest]) & (lines == lines[latest])
+        known = answers & ~answers[latest] & (indexes == indexes[latest]) & (lines == lines[latest])
         more = known & (offsets[latest] >= 0) & (offsets > offsets[latest])
-        stood = self._unchanged(rows[more], least, lines[more], places[more], offsets[latest][more])
+        stood = self._unchanged(rows[more], least, lines[more], indexes[more], offsets[latest][more])
         return self._on(lines[more][stood])
 
     def committed(self, least: float) -> Bools:
@@ -56,21 +56,21 @@ class StuckPositions:
         commits = self._rows.of_api({ApiKey.OFFSET_COMMIT}) & groups.filled
         asked = self._asked.chosen(commits[self._asked.rows] & (self._asked.offsets >= 0))
         ends = self._ends()
-        rows, places, offsets = map(np.concatenate, zip(ends, asked, strict=True))
-        order = np.lexsort((rows, places))
+        rows, indexes, offsets = map(np.concatenate, zip(ends, asked, strict=True))
+        order = np.lexsort((rows, indexes))
         tells = order < len(ends.rows)
-        rows, places, offsets = (column[order] for column in (rows, places, offsets))
+        rows, indexes, offsets = (column[order] for column in (rows, indexes, offsets))
         # running maximum of each partition's end: all ranks of a partition exceed those of the previous one
         values, ranks = np.unique(offsets, return_inverse=True)
-        base = np.cumsum(np.diff(places, prepend=places[:1]) != 0) * (len(values) + 1)
+        base = np.cumsum(np.diff(indexes, prepend=indexes[:1]) != 0) * (len(values) + 1)
         greatest = np.maximum.accumulate(base + np.where(tells, ranks + 1, 0)) - base
         more = ~tells & (greatest > ranks + 1)
         group = groups.values[groups.offsets[rows[more]]]
-        stood = self._unchanged(rows[more], least, group, places[more], offsets[more])
+        stood = self._unchanged(rows[more], least, group, indexes[more], offsets[more])
         if not stood.any():
             return self._rows.nothing
         found = commits & groups.any(np.isin(groups.values, group[stood]))
-        stuck = places[more][stood]
+        stuck = indexes[more][stood]
         mentions = np.concatenate([each.rows[np.isin(each.places, stuck)] for each in (ends, self._asked)])
         found[mentions[self._produced[mentions]]] = True
         return found | self._on(self._connection[mentions[self._rows.of_consumers[mentions]]])

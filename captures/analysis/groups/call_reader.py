@@ -151,9 +151,9 @@ def _sync(common: dict[str, Any], _: Exchange, request: Body, response: Body, re
         if (dealt := synced_tasks(data, protocol_type, protocol)) is not None
     }
     known = {
-        text(row, "member_id"): places
+        text(row, "member_id"): partitions
         for row in leader_gives
-        if (places := synced(row.get("assignment"), protocol_type, protocol)) is not None
+        if (partitions := synced(row.get("assignment"), protocol_type, protocol)) is not None
     }
     return Sync(
         **common,
@@ -205,8 +205,8 @@ def _commit(
 def _leave(common: dict[str, Any], _: Exchange, request: Body, response: Body, __: _CallContext) -> Call:
     answered = rows(response, "members")
     gone = []
-    for place, row in enumerate(rows(request, "members") or [request]):
-        code = number(answered[place], "error_code", 0) if place < len(answered) else 0
+    for index, row in enumerate(rows(request, "members") or [request]):
+        code = number(answered[index], "error_code", 0) if index < len(answered) else 0
         gone.append((text(row, "member_id"), row.get("group_instance_id"), text(row, "reason"), code))
     first = gone[0]
     alone = len(gone) == 1

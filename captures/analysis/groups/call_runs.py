@@ -53,13 +53,13 @@ class CallRuns:
         ending = np.sort(self._place(groups.values, groups.rows)[ends[groups.rows]])
         era = np.searchsorted(ending, self._place(rows.group[chosen], chosen))
         kind = np.where(rows.of_api(HEARTBEATS), -1, key)
-        places = [each[chosen] for each in (columns.flat("member"), kind, self._connection, rows.group)]
-        order = np.lexsort((chosen, *places))
+        indexes = [each[chosen] for each in (columns.flat("member"), kind, self._connection, rows.group)]
+        order = np.lexsort((chosen, *indexes))
         self._chosen = chosen = chosen[order]
         codes = [columns.flat(name)[chosen] for name in ("call", "client_id")]
         self._gaps = np.diff(self._time[chosen], prepend=self._time[chosen[:1]])
         goes_on = (self._gaps >= 0) & (self._gaps <= PAUSE) & (np.arange(len(chosen)) > 0)
-        for each in (*codes, *(each[order] for each in (era, *places))):
+        for each in (*codes, *(each[order] for each in (era, *indexes))):
             goes_on[1:] &= each[1:] == each[:-1]
         self.passed = rows.nothing
         self.passed[chosen[:-1]] = goes_on[:-1] & goes_on[1:]
@@ -91,10 +91,10 @@ class CallRuns:
             [names.setdefault(name, len(names)) for name in self._rows.columns.texts("broker")], np.int64
         )
         calls = np.flatnonzero(self._rows.of_api(OF_MEMBERS))
-        places = brokers[self._connection[calls]], self._rows.group[calls]
-        order = np.lexsort((calls, *places))
+        indexes = brokers[self._connection[calls]], self._rows.group[calls]
+        order = np.lexsort((calls, *indexes))
         calls = calls[order]
         behind = self.passed[calls[:-1]] & ~self.passed[calls[1:]]
-        for each in places:
+        for each in indexes:
             behind &= np.diff(each[order]) == 0
         yield from zip(calls[1:][behind].tolist(), self._time[calls[:-1][behind]].tolist(), strict=True)

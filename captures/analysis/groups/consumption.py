@@ -220,10 +220,10 @@ class Consumption:
                 shares=False,
                 member="",
                 group_of=lambda: self._inference.infer(
-                    row.connection, row.named, lambda: {place for place, _ in step.asked}
+                    row.connection, row.named, lambda: {tp for tp, _ in step.asked}
                 ),
                 seen=seen,
-                reached=[(place, reached, mark) for place, mark, _, reached in row.answers],
+                reached=[(tp, reached, mark) for tp, mark, _, reached in row.answers],
             )
         )
 
@@ -250,19 +250,19 @@ class Consumption:
             for open_run in current.values():
                 open_run.close()
         else:
-            for place in seen.dropped:
-                if place in current:
-                    current[place].close()
+            for tp in seen.dropped:
+                if tp in current:
+                    current[tp].close()
         line.end, line.last = max(line.end, seen.end), fetch.number
         if paused:
-            for place in current.keys() - seen.session.partitions.keys():
-                del current[place]
-            for place, offset in seen.session.partitions.items():
-                self._begin(line, place, fetch, offset)
-        for place, offset in seen.asked:
-            self._asked(line, place, fetch, offset)
-        for place, reached, high_watermark in fetch.reached:
-            run = current.get(place)
+            for tp in current.keys() - seen.session.partitions.keys():
+                del current[tp]
+            for tp, offset in seen.session.partitions.items():
+                self._begin(line, tp, fetch, offset)
+        for tp, offset in seen.asked:
+            self._asked(line, tp, fetch, offset)
+        for tp, reached, high_watermark in fetch.reached:
+            run = current.get(tp)
             if run is not None:
                 run.reached = max(run.reached, reached)
                 if run.first == fetch.number and min(high_watermark, run.offset) >= 0:
@@ -284,21 +284,21 @@ class Consumption:
             line.group = fetch.group_of() or ""
         return line
 
-    def _asked(self, line: FetchLine, place: TopicPartition, fetch: _Fetch, offset: int) -> None:
-        run = self._current[line].get(place)
+    def _asked(self, line: FetchLine, tp: TopicPartition, fetch: _Fetch, offset: int) -> None:
+        run = self._current[line].get(tp)
         paused = run is not None and not run.open and fetch.time - run.end > PAUSE
         if run is None or paused or 0 <= offset < run.reached:
-            self._begin(line, place, fetch, offset)
+            self._begin(line, tp, fetch, offset)
         else:
             run.reopen()
             run.reached = max(run.reached, offset)
 
-    def _begin(self, line: FetchLine, place: TopicPartition, fetch: _Fetch, offset: int) -> None:
+    def _begin(self, line: FetchLine, tp: TopicPartition, fetch: _Fetch, offset: int) -> None:
         current = self._current[line]
-        known = current.get(place)
+        known = current.get(tp)
         if known is not None:
             known.close()
-        by_owner = self._runs.setdefault(place, {})
+        by_owner = self._runs.setdefault(tp, {})
         run = FetchRun(
             line,
             fetch.time,
@@ -306,44 +306,44 @@ class Consumption:
             offset,
             offset,
             _before(by_owner, line.group),
-            None if self._sessions.is_unnamed(place.topic) else dict(self._committed.get(place, ())),
+            None if self._sessions.is_unnamed(tp.topic) else dict(self._committed.get(tp, ())),
         )
         if line.owner not in by_owner and len(by_owner) >= MOST_OWNERS:
             del by_owner[min(by_owner, key=lambda owner: by_owner[owner][-1].end)]
         runs = by_owner.setdefault(line.owner, [])
         runs.append(run)
         if len(runs) > MOST_RUNS:
-            self._end_idle(place, runs, fetch.time)
+            self._end_idle(tp, runs, fetch.time)
             by_owner[line.owner] = _thinned(runs)
-        current[place] = run
+        current[tp] = run
 
-    def _end_idle(self, place: TopicPartition, runs: list[FetchRun], now: int) -> None:
+    def _end_idle(self, tp: TopicPartition, runs: list[FetchRun], now: int) -> None:
         """Close runs on idle connections; if a connection is used again, its runs start again as after a pause."""
         for run in runs:
             if run.open and now - run.line.end > PAUSE:
                 run.close()
-                self._current[run.line].pop(place, None)
+                self._current[run.line].pop(tp, None)
 
     # ------------------------------------------------------------ commits
     def commit(self, stored: StoredCommit) -> None:
-        for place, offset in stored.offsets:
-            known = self._committed.setdefault(place, {})
+        for tp, offset in stored.offsets:
+            known = self._committed.setdefault(tp, {})
             if stored.group not in known or known[stored.group].time <= stored.end:
                 known[stored.group] = CommittedOffset(offset, stored.end, stored.member, stored.number)
 
     # ------------------------------------------------------------ results
     def merge(self, other: Consumption) -> None:
         """Merge the fetches of other client processes from `other`."""
-        for place, by_owner in other._runs.items():
-            self._runs.setdefault(place, {}).update(by_owner)
+        for tp, by_owner in other._runs.items():
+            self._runs.setdefault(tp, {}).update(by_owner)
 
     def of_group(self, group: str) -> dict[TopicPartition, list[FetchRun]]:
         """Return the fetches of a group's members: partition -> runs in the order of time."""
         found: dict[TopicPartition, list[FetchRun]] = {}
-        for place, by_owner in self._runs.items():
+        for tp, by_owner in self._runs.items():
             of_group = [run for runs in by_owner.values() for run in runs if run.line.group == group]
             if of_group:
-                named = place._replace(topic=self._names(place.topic) or place.topic)
+                named = tp._replace(topic=self._names(tp.topic) or tp.topic)
                 found.setdefault(named, []).extend(of_group)
         for runs in found.values():
             runs.sort(key=lambda run: (run.begin, run.first))

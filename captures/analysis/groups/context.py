@@ -191,8 +191,8 @@ class PartitionCounts:
     def at(self, topic: str, time: int) -> int | None:
         """Return the partition count of a topic that clients knew at `time`; None if none knew it."""
         known = self.changes(topic)
-        place = bisect_right(known, time, key=lambda seen: seen.time)
-        return known[place - 1].partitions if place else None
+        index = bisect_right(known, time, key=lambda seen: seen.time)
+        return known[index - 1].partitions if index else None
 
     def _counts(self, key: int | None, request: Body, response: Body) -> list[tuple[str, int]]:
         if key == ApiKey.CREATE_PARTITIONS:

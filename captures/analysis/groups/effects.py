@@ -56,10 +56,10 @@ class RebalanceContext:
     def begin(self) -> int:
         return self.rebalance.time
 
-    def shows(self, place: TopicPartition) -> bool:
+    def shows(self, tp: TopicPartition) -> bool:
         """Return whether the capture has the fetches of every possible owner of a partition afterwards."""
-        if place in self.owners or self.rebalance.emptied:
-            return place not in self.hidden
+        if tp in self.owners or self.rebalance.emptied:
+            return tp not in self.hidden
         return self.whole
 
 
@@ -95,10 +95,10 @@ class RebalanceContexts:
         begun = bisect_right(self._begins, time)
         return self.every[begun - 1] if begun else None
 
-    def shown(self, place: TopicPartition, begin: int, end: int) -> bool:
+    def shown(self, tp: TopicPartition, begin: int, end: int) -> bool:
         """Return whether the capture has the fetches of every possible owner of a partition from `begin` to `end`."""
         low, high = bisect_left(self._begins, begin), bisect_right(self._begins, end)
-        return all(context.shows(place) for context in self.every[max(low - 1, 0) : high])
+        return all(context.shows(tp) for context in self.every[max(low - 1, 0) : high])
 
     def _context(
         self, each: Rebalance, before: Rebalance | None, after: Rebalance | None, now: int
@@ -108,14 +108,14 @@ class RebalanceContexts:
         end = max(unseen if each.end is None else each.end, each.time)
         owners: dict[TopicPartition, set[Owner]] = {}
         hidden: set[TopicPartition] = set()
-        for member, places in each.assigned.items():
+        for member, partitions in each.assigned.items():
             owner = self._owners.get(member)
-            for place in places:
-                known = owners.setdefault(place, set())
+            for tp in partitions:
+                known = owners.setdefault(tp, set())
                 if owner is not None:
                     known.add(owner)
                 if member not in self._fetching:
-                    hidden.add(place)
+                    hidden.add(tp)
         # in a running rebalance no member has partitions yet: use those before it
         last = before if each.running and before is not None else each
         return RebalanceContext(
@@ -123,7 +123,7 @@ class RebalanceContexts:
             end=end,
             next=following,
             eager=each.kind is Kind.CLASSIC and not each.cooperative,
-            moved=frozenset(move.place for move in each.moved),
+            moved=frozenset(move.tp for move in each.moved),
             owners=owners,
             hidden=hidden,
             whole=self._whole(last),
@@ -131,7 +131,7 @@ class RebalanceContexts:
         )
 
     def _whole(self, rebalance: Rebalance) -> bool:
-        with_none = {member for member, places in rebalance.assigned.items() if not places}
+        with_none = {member for member, partitions in rebalance.assigned.items() if not partitions}
         known = rebalance.size == len(rebalance.members)
         return known and self._fetching.issuperset(set(rebalance.members) - with_none)
 
@@ -174,9 +174,9 @@ def fill_effects(timeline: GroupTimeline, calls: GroupCalls, consumption: Consum
     fetched = consumption.of_group(timeline.group)
     contexts = RebalanceContexts(timeline, {run.line.owner for runs in fetched.values() for run in runs}, now)
     for (topic, partition), runs in sorted(fetched.items()):
-        place = TopicPartition(topic, partition)
-        timeline.pauses += _fill_stops(place, runs, contexts, now)
-        _fill_again(place, runs, contexts, timeline.group)
+        tp = TopicPartition(topic, partition)
+        timeline.pauses += _fill_stops(tp, runs, contexts, now)
+        _fill_again(tp, runs, contexts, timeline.group)
 
 
 # ---------------------------------------------------------------- partitions that no member consumed
@@ -197,9 +197,9 @@ class _Pause:
     def length(self) -> int:
         return self.end - self.begin
 
-    def stop(self, place: TopicPartition) -> Stop:
+    def stop(self, tp: TopicPartition) -> Stop:
         after, behind = (None, -1) if self.after is None else (self.after.first, self.after.behind)
-        return Stop(place, self.length, self.after is not None, self.before.last, after, self.begin, behind)
+        return Stop(tp, self.length, self.after is not None, self.before.last, after, self.begin, behind)
 
     @property
     def resumed(self) -> bool:
@@ -208,7 +208,7 @@ class _Pause:
 
 
 def _fill_stops(
-    place: TopicPartition, runs: list[FetchRun], contexts: RebalanceContexts, now: int
+    tp: TopicPartition, runs: list[FetchRun], contexts: RebalanceContexts, now: int
 ) -> Iterator[Stop]:
     """Attribute pauses to rebalances; yield those that no rebalance overlaps."""
     pauses = list(_pauses(runs, now))
@@ -220,12 +220,12 @@ def _fill_stops(
         if pause.length <= max(LEAST_STOP, usual):
             continue
         paused.update(near)
-        context = _due_to(place, pause, near)
+        context = _due_to(tp, pause, near)
         if (context is None and (near or pause.length < SECOND)) or not contexts.shown(
-            place, pause.begin, pause.end
+            tp, pause.begin, pause.end
         ):
             continue
-        stop = pause.stop(place)
+        stop = pause.stop(tp)
         if context is None:
             yield stop
         elif context not in longest or longest[context].duration < stop.duration:
@@ -255,21 +255,21 @@ def _usual(lengths: list[int]) -> int:
     return sorted(lengths)[len(lengths) * 9 // 10] if len(lengths) >= _HABIT else 0
 
 
-def _due_to(place: TopicPartition, pause: _Pause, near: list[RebalanceContext]) -> RebalanceContext | None:
+def _due_to(tp: TopicPartition, pause: _Pause, near: list[RebalanceContext]) -> RebalanceContext | None:
     """Return the rebalance to which a pause is attributed; None if to none."""
     if pause.after is None:
         # an emptied group, or a partition no longer assigned, is not expected to be consumed again
         if any(context.rebalance.emptied for context in near):
             return None
-        near = [context for context in near if context.wanted is None or place in context.wanted]
+        near = [context for context in near if context.wanted is None or tp in context.wanted]
     else:
         # a partition that stays with its process was not revoked in a cooperative round
-        near = [context for context in near if context.eager or place in context.moved or not pause.resumed]
-    return next((context for context in near if place in context.moved), next(iter(near), None))
+        near = [context for context in near if context.eager or tp in context.moved or not pause.resumed]
+    return next((context for context in near if tp in context.moved), next(iter(near), None))
 
 
 # ---------------------------------------------------------------- records to be expected twice
-def _fill_again(place: TopicPartition, runs: list[FetchRun], contexts: RebalanceContexts, group: str) -> None:
+def _fill_again(tp: TopicPartition, runs: list[FetchRun], contexts: RebalanceContexts, group: str) -> None:
     begins = [run.begin for run in runs]
     fetchers = {run.line.owner for run in runs}
     for run in runs:
@@ -280,10 +280,10 @@ def _fill_again(place: TopicPartition, runs: list[FetchRun], contexts: Rebalance
         if context is None or run.begin >= context.end + _SOON or _was_committed(run, context, group):
             continue
         # an owner that already fetched after the rebalance goes back for another reason
-        owners = context.owners.get(place) or fetchers
+        owners = context.owners.get(tp) or fetchers
         since = islice(runs, bisect_left(begins, context.begin), None)
         if run is next((each for each in since if each.line.owner in owners), None):
-            context.rebalance.refetched.append(Again(place, run.offset, before.reached, run.first))
+            context.rebalance.refetched.append(Again(tp, run.offset, before.reached, run.first))
 
 
 def _reached_before(run: FetchRun, owners: set[Owner]) -> Before | None:

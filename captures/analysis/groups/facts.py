@@ -124,11 +124,11 @@ def _every(rebalance: Rebalance, timeline: GroupTimeline, labels: Labels, cut: _
     for cause, end in ends:
         whose = f"{labels.of(cause.member, cause.client)}: " if len(ends) > 1 else ""
         yield Fact("silence", whose + _silence(end))
-    for place, cause in enumerate(rebalance.causes[1:], 1):
+    for index, cause in enumerate(rebalance.causes[1:], 1):
         unsure = "" if cause.certainty is Certainty.OBSERVED else f" ({cause.certainty})"
         named = labels.of(cause.member, cause.client) if cause.member or cause.client else ""
         # the sentence of the rebalance contains those of its first causes
-        text = f" {named}".rstrip() if place < CAUSES_SHOWN else f": {words.line(cause.sentence)}"
+        text = f" {named}".rstrip() if index < CAUSES_SHOWN else f": {words.line(cause.sentence)}"
         yield Fact("also", f"{cause.trigger}{text}{unsure}")
     for each in rebalance.awaited:
         yield Fact("awaited", _awaited(each, timeline, labels), Tone.TROUBLE)
@@ -213,7 +213,9 @@ def _tasks(rebalance: Rebalance, labels: Labels, cut: _TextJoiner) -> str:
     parts = []
     for member, tasks in rebalance.tasks.items():
         kinds = zip(("active", "standby", "warm-up"), tasks, strict=True)
-        named = [f"{kind} {task_names(places)}" for kind, places in kinds if places]
+        named = [
+            f"{kind} {task_names(topic_partitions)}" for kind, topic_partitions in kinds if topic_partitions
+        ]
         parts.append(f"{labels.of(member)} {', '.join(named) or 'none'}")
     return cut(parts, "; ")
 
@@ -223,7 +225,7 @@ def _stopped(rebalance: Rebalance, cut: _TextJoiner) -> str:
         return ""
     stops = sorted(rebalance.stopped, key=lambda stop: -stop.duration)
     still = {True: "", False: " and still"}
-    each = [f"{words.line(str(stop.place))} {span(stop.duration)}{still[stop.ended]}" for stop in stops]
+    each = [f"{words.line(str(stop.tp))} {span(stop.duration)}{still[stop.ended]}" for stop in stops]
     others = _consumed_on(rebalance.consumed_on) if rebalance.consumed_on else ""
     if rebalance.of_workers:
         return f"ran nowhere: {cut(each, ', ')}"
@@ -249,7 +251,7 @@ def _refetched(rebalance: Rebalance, cut: _TextJoiner) -> str:
         return ""
     total = sum(each.count for each in rebalance.refetched)
     parts = [
-        f"{words.line(str(each.place))} {each.begin}-{each.end - 1} (#{each.number})"
+        f"{words.line(str(each.tp))} {each.begin}-{each.end - 1} (#{each.number})"
         for each in rebalance.refetched
     ]
     return f"{words.counted(total, 'offset')} fetched again: {cut(parts, ', ')}"
@@ -291,7 +293,7 @@ def storm_facts(block: Sequence[Rebalance]) -> list[Fact]:
     spent = sum(each.duration or 0 for each in block)
     stops = [stop for each in block for stop in each.stopped]
     worst = max(stops, key=lambda stop: stop.duration, default=None)
-    longest = "" if worst is None else f"longest {words.line(str(worst.place))} {span(worst.duration)}"
+    longest = "" if worst is None else f"longest {words.line(str(worst.tp))} {span(worst.duration)}"
     refetched = sum(each.count for rebalance in block for each in rebalance.refetched)
     failed = sum(len(each.commit_failures) for each in block)
     found = [

@@ -115,9 +115,9 @@ class NamedCoordinators:
                 continue
             known = self._named.setdefault(group, [])
             address = Address(host, port)
-            place = bisect_right(known, exchange.end, key=_TIME)
-            if not place or known[place - 1].address != address:
-                known.insert(place, CoordinatorSighting(exchange.end, address, exchange.number))
+            index = bisect_right(known, exchange.end, key=_TIME)
+            if not index or known[index - 1].address != address:
+                known.insert(index, CoordinatorSighting(exchange.end, address, exchange.number))
 
     def answered(self, group: str, call: Call) -> None:
         """Record that a broker answered a member as its coordinator: the address named last is one of this broker."""
@@ -137,8 +137,8 @@ class NamedCoordinators:
     def within(self, group: str, begin: int, end: int) -> CoordinatorSighting | None:
         """Return the latest coordinator named from `begin` to `end`, both included; None if there is none."""
         known = self._named.get(group, [])
-        place = bisect_right(known, end, key=_TIME)
-        return known[place - 1] if place and known[place - 1].time >= begin else None
+        index = bisect_right(known, end, key=_TIME)
+        return known[index - 1] if index and known[index - 1].time >= begin else None
 
     def endpoints(self) -> Mapping[str, set[str]]:
         """Return the named hosts, each with the hosts that answered members as coordinator then."""

@@ -358,7 +358,7 @@ def _drop_unnumbered(timeline: GroupTimeline) -> None:
     for rebalance in timeline.rebalances:
         if rebalance.evidence and not min(rebalance.evidence):
             rebalance.evidence = [number for number in rebalance.evidence if number]
-        for place, cause in enumerate(rebalance.causes):
+        for index, cause in enumerate(rebalance.causes):
             if not all(cause.evidence):
                 evidence = tuple(number for number in cause.evidence if number)
-                rebalance.causes[place] = replace(cause, evidence=evidence)
+                rebalance.causes[index] = replace(cause, evidence=evidence)

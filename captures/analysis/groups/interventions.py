@@ -92,10 +92,10 @@ class InterventionLog:
             )
         members = timeline.by_id() if self._calls else {}
         for rebalance in timeline.rebalances if self._calls else ():
-            for place, cause in enumerate(rebalance.causes):
+            for index, cause in enumerate(rebalance.causes):
                 found = self._cause_of(cause, members)
                 if found is not None:
-                    rebalance.causes[place] = replace(
+                    rebalance.causes[index] = replace(
                         cause,
                         trigger=Trigger.KPROXY_INTERVENED,
                         certainty=Certainty.INFERRED,

@@ -80,13 +80,13 @@ def partitions(found: Iterable[TopicPartition], shown: int = words.SHOWN) -> str
     by_topic: dict[str, list[int]] = {}
     connectors: list[str] = []
     tasks: list[TopicPartition] = []
-    for place in sorted(found):
-        if place.partition < 0:
-            connectors.append(words.line(place.topic))
-        elif place.topic.isdigit():
-            tasks.append(place)
+    for tp in sorted(found):
+        if tp.partition < 0:
+            connectors.append(words.line(tp.topic))
+        elif tp.topic.isdigit():
+            tasks.append(tp)
         else:
-            by_topic.setdefault(words.line(place.topic), []).append(place.partition)
+            by_topic.setdefault(words.line(tp.topic), []).append(tp.partition)
     first = []
     if connectors:
         first.append(f"connector{'s' * (len(connectors) > 1)} {_some(connectors, shown)}")
@@ -98,8 +98,8 @@ def partitions(found: Iterable[TopicPartition], shown: int = words.SHOWN) -> str
 def task_names(found: Iterable[TopicPartition]) -> str:
     """Return tasks of Streams as Streams writes them: ``0_1``, and several of a subtopology as ``0_0-3``."""
     by_subtopology: dict[str, list[int]] = {}
-    for place in sorted(found):
-        by_subtopology.setdefault(words.line(place.topic), []).append(place.partition)
+    for tp in sorted(found):
+        by_subtopology.setdefault(words.line(tp.topic), []).append(tp.partition)
     return ", ".join(f"{name}_{words.ranges(numbers)}" for name, numbers in by_subtopology.items())
 
 
@@ -120,7 +120,7 @@ def transfers(moved: Iterable[Move], labels: Labels) -> list[Transfer]:
     """Return moves grouped by former and new owner, in the order of the moves."""
     found: dict[tuple[str, str], list[TopicPartition]] = {}
     for move in moved:
-        found.setdefault((_end(move.before, labels), _end(move.after, labels)), []).append(move.place)
+        found.setdefault((_end(move.before, labels), _end(move.after, labels)), []).append(move.tp)
     return [Transfer(before, after, tuple(sorted(every))) for (before, after), every in found.items()]
 
 

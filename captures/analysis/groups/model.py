@@ -37,9 +37,9 @@ class Move:
     :ivar after: member ID; empty if no member owns it, None if unknown
     """
 
-    JSON = "topic=place.topic partition=place.partition from=before to=after"
+    JSON = "topic=tp.topic partition=tp.partition from=before to=after"
 
-    place: TopicPartition
+    tp: TopicPartition
     before: OrNull[str | None]
     after: OrNull[str | None]
 
@@ -90,9 +90,9 @@ class Stop:
     :ivar behind: records that were waiting when a member consumed it again; -1 if unknown
     """
 
-    JSON = "topic=place.topic partition=place.partition duration_ns=duration ended evidence"
+    JSON = "topic=tp.topic partition=tp.partition duration_ns=duration ended evidence"
 
-    place: TopicPartition
+    tp: TopicPartition
     duration: int
     ended: bool
     before: int | None
@@ -120,9 +120,9 @@ class Again:
     :ivar number: number of the Fetch that goes back
     """
 
-    JSON = "topic=place.topic partition=place.partition from_offset=begin to_offset=end count exchange=number"
+    JSON = "topic=tp.topic partition=tp.partition from_offset=begin to_offset=end count exchange=number"
 
-    place: TopicPartition
+    tp: TopicPartition
     begin: int
     end: int
     number: int
@@ -329,7 +329,7 @@ class Rebalance:
     @property
     def unknown_owners(self) -> list[TopicPartition]:
         """Partitions that changed hands and whose owner before or after is unknown."""
-        return [move.place for move in self.moved if None in (move.before, move.after)]
+        return [move.tp for move in self.moved if None in (move.before, move.after)]
 
     @property
     def cause(self) -> Cause:
@@ -563,8 +563,8 @@ class GroupTimeline:
 
     def coordinator_at(self, time: int) -> str | None:
         """Return the address of the coordinator at a time, of the first one before it was seen; None if none was."""
-        place = bisect_right(self.coordinators, time, key=attrgetter("time"))
-        return self.coordinators[max(place - 1, 0)].broker if self.coordinators else None
+        index = bisect_right(self.coordinators, time, key=attrgetter("time"))
+        return self.coordinators[max(index - 1, 0)].broker if self.coordinators else None
 
     @property
     def of_workers(self) -> bool:
@@ -585,11 +585,11 @@ class GroupTimeline:
         """Return the indexes of the rebalances with a cause that concerns one of `members`, in the order of time."""
         if self._caused[0] != len(self.rebalances):
             found: dict[str, list[int]] = {}
-            for place, rebalance in enumerate(self.rebalances):
+            for index, rebalance in enumerate(self.rebalances):
                 for cause in rebalance.causes:
-                    found.setdefault(cause.member, []).append(place)
+                    found.setdefault(cause.member, []).append(index)
             self._caused = len(self.rebalances), found
-        return sorted({place for member in members for place in self._caused[1].get(member, ())})
+        return sorted({index for member in members for index in self._caused[1].get(member, ())})
 
     def by_id(self) -> dict[str, GroupMember]:
         """Return the members by ID, including their former IDs."""

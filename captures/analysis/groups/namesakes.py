@@ -23,8 +23,8 @@ class Namesakes:
     def after(self, member: GroupMember, time: int) -> GroupMember | None:
         """Return the first namesake that appeared later than both `member` and `time`; None if there is none."""
         same = self._members.get((member.client, member.host), [])
-        place = bisect_right(same, max(member.first, time), key=_first)
-        return same[place] if place < len(same) else None
+        index = bisect_right(same, max(member.first, time), key=_first)
+        return same[index] if index < len(same) else None
 
     def before(self, member: GroupMember, time: int) -> bool:
         """Return whether the process of `member` had been a member before `time`."""

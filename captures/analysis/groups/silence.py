@@ -237,9 +237,9 @@ class _Connections:
     def _farewell(self, silence: Silence) -> int | None:
         """Return the Fetch with which the process closed its session."""
         farewells = self._farewells.get((silence.client, silence.host), [])
-        place = bisect_left(farewells, silence.since - _MARGIN, key=attrgetter("time"))
+        index = bisect_left(farewells, silence.since - _MARGIN, key=attrgetter("time"))
         first_times = self._capture.connections.first_time
-        for farewell in islice(farewells, place, None):
+        for farewell in islice(farewells, index, None):
             if farewell.time > silence.until:
                 break
             if int(first_times[farewell.connection]) <= silence.since:
@@ -500,17 +500,17 @@ _NOT_SEEN = ("it left", "its session ended", "it did not join in time", "it came
 
 def _timeouts(timeline: GroupTimeline) -> Iterator[_Timeout]:
     found = [
-        (rebalance, place, cause)
+        (rebalance, index, cause)
         for rebalance in timeline.rebalances
-        for place, cause in enumerate(rebalance.causes)
+        for index, cause in enumerate(rebalance.causes)
         if cause.trigger is Trigger.SESSION_TIMEOUT and cause.silence is not None
     ]
     if found:
         members, labels = timeline.by_id(), Labels(timeline)
         namesakes = Namesakes(timeline.members)
-        for rebalance, place, cause in found:
+        for rebalance, index, cause in found:
             label, member = labels.of(cause.member, cause.client), members.get(cause.member)
-            yield _Timeout(timeline, rebalance, place, cause, member, label, namesakes)
+            yield _Timeout(timeline, rebalance, index, cause, member, label, namesakes)
 
 
 def _returned(timeout: _Timeout) -> bool:

@@ -72,7 +72,7 @@ def _failures_in_words(rebalance: Rebalance) -> str:
 
 
 def _places(found: Sequence[Stop] | Sequence[Again]) -> str:
-    return labels.partitions(each.place for each in found)
+    return labels.partitions(each.tp for each in found)
 
 
 _NOTABLE = SECOND
@@ -272,7 +272,7 @@ def _taken(rebalance: Rebalance, labels: Labels) -> str:
     taken: dict[str, set[TopicPartition]] = {}
     for move in rebalance.moved:
         if move.after:
-            taken.setdefault(move.after, set()).add(move.place)
+            taken.setdefault(move.after, set()).add(move.tp)
     verb = "took over" if any(move.before for move in rebalance.moved if move.after) else "got"
     clauses = [f"{labels.of(member)} {verb} {partitions(found)}" for member, found in taken.items()]
     rest = len(clauses) - _TAKERS_SHOWN

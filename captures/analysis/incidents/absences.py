@@ -218,8 +218,8 @@ class _Timeouts:
     def between(self, instance: str, begin: int, end: int) -> Cause | None:
         """Return the first timeout of an instance from `begin` to `end`; None if there is none."""
         causes = self._causes.get(instance, [])
-        place = bisect_left(causes, begin, key=_time_of)
-        return causes[place] if place < len(causes) and causes[place].time <= end else None
+        index = bisect_left(causes, begin, key=_time_of)
+        return causes[index] if index < len(causes) and causes[index].time <= end else None
 
 
 def _causes(timeline: GroupTimeline, trigger: Trigger) -> dict[str, Cause]:
@@ -244,8 +244,8 @@ class _Assignments:
 
     def of(self, members: tuple[str, ...], time: int) -> frozenset[TopicPartition]:
         """Return the partitions at `time` of a member with any of the IDs `members`."""
-        place = bisect_right(self._times, time)
-        assigned = self._assigned[place - 1] if place else {}
+        index = bisect_right(self._times, time)
+        assigned = self._assigned[index - 1] if index else {}
         return frozenset(each for member in members for each in assigned.get(member, ()))
 
 

@@ -83,9 +83,9 @@ def broker_outages(capture: Capture, nodes: Mapping[str, frozenset[int]]) -> lis
     seen = (each for name, broker in _brokers(capture).items() for each in _outages(capture, name, broker))
     for outage in sorted(seen, key=itemgetter(0)):
         node = nodes.get(outage.brokers[0])
-        place = None if node is None else latest.get(node)
-        if place is not None and outage.begin - found[place].begin <= SOON:
-            found[place] = found[place].joined(outage)
+        index = None if node is None else latest.get(node)
+        if index is not None and outage.begin - found[index].begin <= SOON:
+            found[index] = found[index].joined(outage)
         else:
             if node is not None:
                 latest[node] = len(found)
@@ -124,12 +124,12 @@ def _brokers(capture: Capture) -> dict[str, _Broker]:
 def _outages(capture: Capture, name: str, broker: _Broker) -> Iterator[_Outage]:
     over_until = 0
     open_connections = Periods(broker.spans)
-    for place, (time, _) in enumerate(broker.over):
+    for index, (time, _) in enumerate(broker.over):
         if time <= over_until:
             continue
         if open_connections.first(time - 1, time + SOON + 1) is not None:
             continue  # other connections stay open
-        gone = slice(place, bisect_right(broker.over, time + SOON, key=itemgetter(0)))
+        gone = slice(index, bisect_right(broker.over, time + SOON, key=itemgetter(0)))
         # a connection accepted sooner was still in the queue of the socket that is being closed
         back = _first(broker.accepted, time + SOON)
         vain = slice(
@@ -162,8 +162,8 @@ def _closed_at_once(capture: Capture, over: list[tuple[int, int]]) -> bool:
 
 
 def _first(times: list[int], since: int) -> int | None:
-    place = bisect_left(times, since)
-    return times[place] if place < len(times) else None
+    index = bisect_left(times, since)
+    return times[index] if index < len(times) else None
 
 
 def _incident_of(capture: Capture, outage: _Outage) -> Incident:

@@ -63,10 +63,10 @@ def broker_pauses(
     found: list[Incident] = []
     possible: list[tuple[int, int, list[SlowAnswer]]] = []
     for mine, times in zip(late.values(), _answered(capture, late, nodes), strict=True):
-        place = 0
-        while place < len(mine):
-            until = bisect_right(mine, mine[place].end + _TOGETHER, key=_END)
-            together = mine[place:until]
+        index = 0
+        while index < len(mine):
+            until = bisect_right(mine, mine[index].end + _TOGETHER, key=_END)
+            together = mine[index:until]
             begin, end = _silence(together, times)
             alone = len({each.connection for each in together}) == 1
             throttled = any(each.throttled for each in together)
@@ -74,7 +74,7 @@ def broker_pauses(
                 found.append(_incident(capture, begin, end, together, cut))
             elif alone and end - begin >= _ALONE and len(together) > 1 and not throttled:
                 possible.append((begin, end, together))
-            place = until
+            index = until
     for begin, end, together in sorted(possible, key=lambda each: each[0] - each[1]):
         if not any(other.overlaps(begin, end) for other in (*outages, *found)):
             found.append(_incident(capture, begin, end, together, cut))

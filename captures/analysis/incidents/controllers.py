@@ -125,7 +125,7 @@ class Controllers:
             if begin < after.time:
                 text += f", {span(after.time - begin)} after the first vote"
             recent = range(*(bisect_left(outages, time, key=_BEGIN) for time in (begin - _ELECTED, begin)))
-            away = (outages[place] for place in recent[: -_LOOKED_AT - 1 : -1])
+            away = (outages[index] for index in recent[: -_LOOKED_AT - 1 : -1])
             root = next((each for each in away if concerns(each, before.node, nodes)), None)
             if root is not None:
                 effect = Consequence("controller_move", "controller", after.time, f"{text}.", (after.number,))

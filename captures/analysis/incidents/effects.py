@@ -29,14 +29,14 @@ def attribute_those_of(
     end = max(timeline.last if incident.end is None else incident.end, given_up or 0) + SECOND
     rebalances = timeline.rebalances
     for first in timeline.caused_by(members):
-        place = first
-        while place < len(rebalances) and (
-            place == first or rebalances[place].trigger is Trigger.COOPERATIVE_FOLLOW_UP
+        index = first
+        while index < len(rebalances) and (
+            index == first or rebalances[index].trigger is Trigger.COOPERATIVE_FOLLOW_UP
         ):
             if (
-                rebalances[place].because_of is not None
-                or not incident.begin - SECOND <= rebalances[place].time <= end
+                rebalances[index].because_of is not None
+                or not incident.begin - SECOND <= rebalances[index].time <= end
             ):
                 break
-            attribute(incident, rebalances[place])
-            place += 1
+            attribute(incident, rebalances[index])
+            index += 1

@@ -212,12 +212,12 @@ def _of_group(
         yield _stopped(group, stops, begin, of_workers=bool(rebalances) and rebalances[0].of_workers)
     behind: dict[TopicPartition, int] = {}
     for stop in stops:
-        behind[stop.place] = max(stop.behind, behind.get(stop.place, 0))
+        behind[stop.tp] = max(stop.behind, behind.get(stop.tp, 0))
     if any(behind.values()):
-        yield _lagged(group, {place: count for place, count in behind.items() if count}, stops)
+        yield _lagged(group, {tp: count for tp, count in behind.items() if count}, stops)
     refetched = [each for rebalance in rebalances for each in rebalance.refetched]
     if refetched:
-        count, places = sum(each.count for each in refetched), partitions({each.place for each in refetched})
+        count, places = sum(each.count for each in refetched), partitions({each.tp for each in refetched})
         yield Consequence(
             "duplicates",
             group,
@@ -252,7 +252,7 @@ def _triggers(rebalance: Rebalance, labels: Labels) -> str:
 
 def _lagged(group: str, behind: Mapping[TopicPartition, int], stops: Sequence[Stop]) -> Consequence:
     count = sum(behind.values())
-    last = max((stop for stop in stops if behind.get(stop.place) == stop.behind), key=lambda stop: stop.end)
+    last = max((stop for stop in stops if behind.get(stop.tp) == stop.behind), key=lambda stop: stop.end)
     verb = "was" if count == 1 else "were"
     return Consequence(
         "lag",
@@ -272,7 +272,7 @@ def _stopped(group: str, stops: Sequence[Stop], begin: int, *, of_workers: bool)
         "stop",
         group,
         begin,
-        f"No {who} of group {group} {did} {partitions({stop.place for stop in stops})} for up to "
+        f"No {who} of group {group} {did} {partitions({stop.tp for stop in stops})} for up to "
         f"{span(longest.duration)}{still}.",
         tuple(longest.evidence),
     )

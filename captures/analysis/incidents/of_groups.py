@@ -386,9 +386,9 @@ def _moves(timeline: GroupTimeline, outages: Mapping[str, Sequence[Incident]]) -
             )
         )
     for rebalance in timeline.rebalances:
-        place = bisect_left(made, rebalance.time - FOLLOWS, key=_BEGIN)
-        near = place < len(made) and made[place].begin <= rebalance.time + FOLLOWS
+        index = bisect_left(made, rebalance.time - FOLLOWS, key=_BEGIN)
+        near = index < len(made) and made[index].begin <= rebalance.time + FOLLOWS
         moved = any(cause.trigger is Trigger.COORDINATOR_MOVED for cause in rebalance.causes)
         if near and moved and rebalance.because_of is None:
-            attribute(made[place], rebalance)
+            attribute(made[index], rebalance)
     yield from made

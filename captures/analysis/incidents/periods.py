@@ -32,10 +32,10 @@ class Periods(Generic[T]):
 
     def first(self, begin: int, end: int) -> T | None:
         """Return the earliest period that begins at `begin` or before and ends at `end` or after; None if none does."""
-        place = bisect_left(self._last_ends, end)
-        return None if place >= bisect_right(self._begins, begin) else self._periods[place].of
+        index = bisect_left(self._last_ends, end)
+        return None if index >= bisect_right(self._begins, begin) else self._periods[index].of
 
     def latest(self, time: int) -> Period[T] | None:
         """Return the latest period that begins at `time` or before; None if there is none."""
-        place = bisect_right(self._begins, time)
-        return self._periods[place - 1] if place else None
+        index = bisect_right(self._begins, time)
+        return self._periods[index - 1] if index else None

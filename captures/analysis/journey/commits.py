@@ -15,7 +15,7 @@ from captures.analysis.record_traffic import commits_of
 from captures.exchanges import Exchange
 from captures.meaning import Names
 from captures.meaning.exchange import Body, items, number, rows, text
-from captures.meaning.places import TopicPartition, rows_by_place
+from captures.meaning.places import TopicPartition, rows_by_partition
 from dissectors.api_keys import ApiKey
 
 _ACKNOWLEDGED = {1: Settlement.ACCEPTED, 2: Settlement.RELEASED, 3: Settlement.REJECTED}
@@ -56,8 +56,8 @@ class CommitTracker:
         elif key == ApiKey.END_TXN and response.get("error_code") == 0:
             decided = self._undecided.pop(text(request, "transactional_id"), {})
             if request.get("committed"):
-                for (group, place), each in decided.items():
-                    self._add(group, place, each, answered, exchange.number, Settlement.IN_TRANSACTION)
+                for (group, tp), each in decided.items():
+                    self._add(group, tp, each, answered, exchange.number, Settlement.IN_TRANSACTION)
         elif key == ApiKey.INIT_PRODUCER_ID and response.get("error_code") == 0:
             # aborts open transactions of the former producer with the same ID
             self._undecided.pop(text(request, "transactional_id"), None)
@@ -67,57 +67,57 @@ class CommitTracker:
     # ------------------------------------------------------------ commits
     def _commit(self, exchange: Exchange, request: Body, response: Body, answered: int) -> None:
         group, member = text(request, "group_id"), self._ledger.texts(text(request, "member_id"))
-        for place, offset in self._stored(request, response):
+        for tp, offset in self._stored(request, response):
             each = _OpenTransaction(offset, exchange.time, member)
-            self._add(group, place, each, answered, exchange.number, Settlement.COMMITTED)
+            self._add(group, tp, each, answered, exchange.number, Settlement.COMMITTED)
 
     def _commit_in_transaction(self, exchange: Exchange, request: Body, response: Body) -> None:
         group, member = text(request, "group_id"), self._ledger.texts(text(request, "member_id"))
         undecided = self._undecided.setdefault(text(request, "transactional_id"), {})
-        for place, offset in self._stored(request, response):
-            undecided[group, place] = _OpenTransaction(offset, exchange.time, member)
+        for tp, offset in self._stored(request, response):
+            undecided[group, tp] = _OpenTransaction(offset, exchange.time, member)
 
     def _add(
         self,
         group: str,
-        place: TopicPartition,
+        tp: TopicPartition,
         each: _OpenTransaction,
         answered: int,
         at: int,
         kind: Settlement,
     ) -> None:
-        if self._latest.get((group, place)) == each.offset:
+        if self._latest.get((group, tp)) == each.offset:
             return  # idle clients commit the same offset repeatedly
-        self._latest[group, place] = each.offset
-        commits = self._ledger.of(place).commits_of(group)
+        self._latest[group, tp] = each.offset
+        commits = self._ledger.of(tp).commits_of(group)
         commits.add(-1, each.offset - 1, each.sent, answered, at, each.member, kind)
 
     def _stored(self, request: Body, response: Body) -> Iterator[tuple[TopicPartition, int]]:
-        for place, offset, error in commits_of(request, response, self._names):
-            if error == 0 and self._query.may_be(*place, self._names):
-                yield place, offset
+        for tp, offset, error in commits_of(request, response, self._names):
+            if error == 0 and self._query.may_be(*tp, self._names):
+                yield tp, offset
 
     # ------------------------------------------------------------ share groups
     def _settle(self, exchange: Exchange, request: Body, response: Body, answered: int) -> None:
         group, member = text(request, "group_id"), self._ledger.texts(text(request, "member_id"))
         failed = {
-            place
-            for place, row in self._rows(response, "responses")
+            tp
+            for tp, row in self._rows(response, "responses")
             if row.get("acknowledge_error_code")
             or (exchange.api_key == ApiKey.SHARE_ACKNOWLEDGE and row.get("error_code"))
         }
         if answered < 0 or response.get("error_code"):
             return
-        for place, row in self._rows(request, "topics"):
-            for each in rows(row, "acknowledgement_batches") if place not in failed else ():
-                commits = self._ledger.of(place).commits_of(group)
+        for tp, row in self._rows(request, "topics"):
+            for each in rows(row, "acknowledgement_batches") if tp not in failed else ():
+                commits = self._ledger.of(tp).commits_of(group)
                 for first, last, kind in _settled(each):
                     commits.add(first, last, exchange.time, answered, exchange.number, member, kind)
 
     def _rows(self, body: Body, topics: str) -> Iterator[tuple[TopicPartition, Body]]:
-        for place, row in rows_by_place(body, topics, self._names):
-            if self._query.may_be(*place, self._names):
-                yield place, row
+        for tp, row in rows_by_partition(body, topics, self._names):
+            if self._query.may_be(*tp, self._names):
+                yield tp, row
 
 
 def _settled(batch: Body) -> Iterator[tuple[int, int, Settlement]]:

@@ -14,7 +14,7 @@ from captures.filters.groups import GroupInference
 from captures.meaning import Names
 from captures.meaning.exchange import Body, number, rows, text
 from captures.meaning.payload import headers
-from captures.meaning.places import TopicPartition, rows_by_place
+from captures.meaning.places import TopicPartition, rows_by_partition
 from dissectors.api_keys import MEMBER_APIS, ApiKey
 from dissectors.errors import DecodeError
 from dissectors.records import Batch, ControlType, control_record
@@ -57,28 +57,28 @@ class Deliveries:
             return
         self._finds.begin()
         reader: int | None = None
-        for place, row in rows_by_place(exchange.response_body, "responses", self._names):
-            if not self._query.may_be(*place, self._names):
+        for tp, row in rows_by_partition(exchange.response_body, "responses", self._names):
+            if not self._query.may_be(*tp, self._names):
                 continue
             if reader is None:
                 reader = self._reader(exchange, seen)
-            log = self._ledger.of(place)
+            log = self._ledger.of(tp)
             _note_ends(log, row, answered, exchange.number)
             batches = headers(row.get("records"))
             if not batches:
                 continue
-            self._deliver(exchange, seen, place, row, batches, reader, answered)
-            self._note_batches(log, place, batches, answered, exchange.number)
+            self._deliver(exchange, seen, tp, row, batches, reader, answered)
+            self._note_batches(log, tp, batches, answered, exchange.number)
 
     def close(self) -> None:
         """Infer once more the groups that were unknown when their members fetched."""
         for at, sample in self._samples.items():
             self._ledger.readers[at].group = self._inference.group_of(sample)[0] or ""
 
-    def member_of(self, reader: Reader, place: TopicPartition) -> str:
+    def member_of(self, reader: Reader, tp: TopicPartition) -> str:
         """Return the member that fetched, for fetches from before the group was known; empty if unknown."""
         client_id = None if reader.client == reader.host else reader.client
-        return self._inference.member_of(reader.group, client_id, reader.host, place) if reader.group else ""
+        return self._inference.member_of(reader.group, client_id, reader.host, tp) if reader.group else ""
 
     # ------------------------------------------------------------ readers
     def _reader(self, exchange: Exchange, seen: FetchSeen) -> int:
@@ -117,14 +117,14 @@ class Deliveries:
         self,
         exchange: Exchange,
         seen: FetchSeen,
-        place: TopicPartition,
+        tp: TopicPartition,
         row: Body,
         batches: list[Batch],
         at: int,
         answered: int,
     ) -> None:
         reader, texts = self._ledger.readers[at], self._ledger.texts
-        deliveries = self._ledger.of(place).deliveries
+        deliveries = self._ledger.of(tp).deliveries
         if reader.shares:
             request = exchange.request_body
             member = texts(text(request, "member_id"))
@@ -134,13 +134,13 @@ class Deliveries:
                 if 0 <= first <= last:
                     deliveries.add(first, last, answered, exchange.time, exchange.number, at, member, times)
             return
-        found = offsets_of(batches, seen.session.partitions.get(place, -1))
+        found = offsets_of(batches, seen.session.partitions.get(tp, -1))
         if found is not None:
-            member = texts(self.member_of(reader, place))
+            member = texts(self.member_of(reader, tp))
             deliveries.add(*found, answered, exchange.time, exchange.number, at, member, 0)
 
     def _note_batches(
-        self, log: PartitionLog, place: TopicPartition, batches: list[Batch], answered: int, number: int
+        self, log: PartitionLog, tp: TopicPartition, batches: list[Batch], answered: int, number: int
     ) -> None:
         first, last = batches[0].base_offset, batches[-1].last_offset
         if log.seen.covers(first, last) and (not self._query.single or log.looked.covers(first, last)):
@@ -148,7 +148,7 @@ class Deliveries:
         for batch in batches:
             first, last = batch.base_offset, batch.last_offset
             if self._query.single and log.looked.add(first, last):
-                self._finds.in_fetched(place, batch)
+                self._finds.in_fetched(tp, batch)
             if not log.seen.add(first, last):
                 continue
             if batch.control:

@@ -22,7 +22,7 @@ class FoundRecord:
     :ivar offset: -1 if unknown where it was found
     """
 
-    place: TopicPartition
+    tp: TopicPartition
     send: int
     offset: int
     record: Record
@@ -94,7 +94,7 @@ class Finds:
                 self.beyond[problem.limit] += 1
         return records
 
-    def in_sent(self, place: TopicPartition, send: int, base: int, batches: list[Batch]) -> None:
+    def in_sent(self, tp: TopicPartition, send: int, base: int, batches: list[Batch]) -> None:
         """Search the records that a Produce sends to a partition.
 
         :param send: row of the send
@@ -108,7 +108,7 @@ class Finds:
                 for at, record in enumerate(self.records(batch)):
                     offset = base + index + at if base >= 0 else -1
                     if offset == sought.offset if sought.offset is not None else sought.fits(record):
-                        self._add(FoundRecord(place, send, offset, record, BatchSeen.of(batch, index + at)))
+                        self._add(FoundRecord(tp, send, offset, record, BatchSeen.of(batch, index + at)))
             index += count
 
     def _wanted(self, batch: Batch, index: int, base: int, count: int) -> bool:
@@ -117,7 +117,7 @@ class Finds:
             return base >= 0 and base + index <= offset < base + index + count
         return self._query.may_hold(batch)
 
-    def in_fetched(self, place: TopicPartition, batch: Batch) -> None:
+    def in_fetched(self, tp: TopicPartition, batch: Batch) -> None:
         """Search the records of a fetched batch."""
         sought = self._query
         if sought.offset is not None:
@@ -131,17 +131,17 @@ class Finds:
             return
         for at, record in enumerate(self.records(batch)):
             if record.offset == sought.offset if sought.offset is not None else sought.fits(record):
-                self._add(FoundRecord(place, -1, record.offset, record, BatchSeen.of(batch, at)))
+                self._add(FoundRecord(tp, -1, record.offset, record, BatchSeen.of(batch, at)))
 
-    def move(self, place: TopicPartition, to: TopicPartition, shift: int) -> None:
+    def move(self, tp: TopicPartition, to: TopicPartition, shift: int) -> None:
         """Rename the partition of found records.
 
         :param shift: number of rows that the new partition had before
         """
         for at, each in enumerate(self.found):
-            if each.place == place:
+            if each.tp == tp:
                 send = each.send + shift if each.send >= 0 else -1
-                self.found[at] = replace(each, place=to, send=send)
+                self.found[at] = replace(each, tp=to, send=send)
 
     def _add(self, found: FoundRecord) -> None:
         if len(self.found) < MOST_FOUND:

@@ -137,7 +137,7 @@ class JourneyResult:
     @property
     def partitions(self) -> list[FirstAndLast]:
         """The offsets by partition."""
-        return [FirstAndLast(*place, *offsets) for place, offsets in self.offsets.items()]
+        return [FirstAndLast(*tp, *offsets) for tp, offsets in self.offsets.items()]
 
     @property
     def groups(self) -> list[str]:
@@ -268,8 +268,8 @@ class Journeys:
             more += left
         else:
             summed = Waits(self._ledger)
-            for place, log in sorted(partitions.items()):
-                summed.add(place, log)
+            for tp, log in sorted(partitions.items()):
+                summed.add(tp, log)
             waits = summed.result()
         return JourneyResult(self._query, journeys, more, waits, _offsets(partitions))
 
@@ -281,7 +281,7 @@ class Journeys:
         self, partitions: dict[TopicPartition, PartitionLog], most: int | None
     ) -> tuple[list[Journey], int]:
         stories = JourneyBuilder(self._ledger, partitions, self._transactions, self._deliveries)
-        found = [each for each in self._finds.found if each.place in partitions]
+        found = [each for each in self._finds.found if each.tp in partitions]
         if not found and self._query.offset is not None:
             return stories.at(self._query), 0
         return stories.of(found, most)
@@ -289,18 +289,18 @@ class Journeys:
     def _partitions(self) -> dict[TopicPartition, PartitionLog]:
         """Return the wanted partitions, by topic name if it was revealed in the meantime."""
         logs = self._ledger.partitions
-        for place in list(logs):
-            name = self._names(place.topic)
-            if name is not None and name != place.topic:
-                named = place._replace(topic=name)
+        for tp in list(logs):
+            name = self._names(tp.topic)
+            if name is not None and name != tp.topic:
+                named = tp._replace(topic=name)
                 into = logs.get(named)
-                self._finds.move(place, named, 0 if into is None else len(into.sends))
-                log = logs.pop(place)
+                self._finds.move(tp, named, 0 if into is None else len(into.sends))
+                log = logs.pop(tp)
                 if into is None:
                     logs[named] = log
                 else:
                     into.include(log)
-        return {place: log for place, log in logs.items() if self._query.place(*place)}
+        return {tp: log for tp, log in logs.items() if self._query.place(*tp)}
 
 
 def _sender(capture: Capture, connection: int, client: int) -> Sender:
@@ -311,11 +311,11 @@ def _sender(capture: Capture, connection: int, client: int) -> Sender:
 
 def _offsets(partitions: dict[TopicPartition, PartitionLog]) -> dict[TopicPartition, tuple[int, int]]:
     found: dict[TopicPartition, tuple[int, int]] = {}
-    for place, log in sorted(partitions.items()):
+    for tp, log in sorted(partitions.items()):
         sends, deliveries = log.sends.rows(), log.deliveries.rows()
         sends = sends[sends["base"] >= 0]
         first = np.concatenate([sends["base"], deliveries["first"]])
         last = np.concatenate([sends["base"] + sends["count"] - 1, deliveries["last"]])
         if len(first):
-            found[place] = int(first.min()), int(last.max())
+            found[tp] = int(first.min()), int(last.max())
     return found

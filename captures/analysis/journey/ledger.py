@@ -193,9 +193,9 @@ class Ledger:
             self.senders.append(client())
         return found
 
-    def of(self, place: TopicPartition) -> PartitionLog:
+    def of(self, tp: TopicPartition) -> PartitionLog:
         """Return the rows of a partition, for adding to them."""
-        found = self.partitions.get(place)
+        found = self.partitions.get(tp)
         if found is None:
-            found = self.partitions[place] = PartitionLog()
+            found = self.partitions[tp] = PartitionLog()
         return found

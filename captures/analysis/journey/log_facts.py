@@ -53,33 +53,33 @@ class LogFacts:
         self._written: dict[tuple[int, TopicPartition], Rows] = {}
         self._found: dict[TopicPartition, dict[int, int]] = {}
 
-    def attempts(self, place: TopicPartition) -> Attempts:
+    def attempts(self, tp: TopicPartition) -> Attempts:
         """Return the Produce requests to a partition.
 
         :raises KeyError: if nothing is known about the partition
         """
-        found = self._attempts.get(place)
+        found = self._attempts.get(tp)
         if found is None:
-            found = self._attempts[place] = Attempts(self._partitions[place], self._ledger)
+            found = self._attempts[tp] = Attempts(self._partitions[tp], self._ledger)
         return found
 
-    def base_offset(self, place: TopicPartition, number: int) -> int | None:
+    def base_offset(self, tp: TopicPartition, number: int) -> int | None:
         """Return the offset of the first record that an exchange sent to a partition, if no response contained it.
 
         It is known from a fetched batch with the same checksum; None if there is none.
         """
-        found = self._found.get(place)
+        found = self._found.get(tp)
         if found is None:
-            found = self._found[place] = {}
-            if place in self._partitions:
-                attempts = self.attempts(place)
+            found = self._found[tp] = {}
+            if tp in self._partitions:
+                attempts = self.attempts(tp)
                 located = np.flatnonzero(~attempts.has_offset & (attempts.base >= 0))
                 numbers, bases = attempts.rows["number"][located], attempts.base[located]
                 found.update(zip(numbers.tolist(), bases.tolist(), strict=True))
         return found.get(number)
 
     def ending(
-        self, place: TopicPartition, producer: int, epoch: int, offset: int, since: int, answered: int
+        self, tp: TopicPartition, producer: int, epoch: int, offset: int, since: int, answered: int
     ) -> Ending:
         """Return the end of a record's transaction.
 
@@ -88,20 +88,20 @@ class LogFacts:
         :param since: when it was sent, ns since the epoch; -1 if unknown
         :param answered: when it was acknowledged, ns since the epoch; -1 if it was not
         """
-        marker = self._marker(place, producer, offset) if offset >= 0 else None
+        marker = self._marker(tp, producer, offset) if offset >= 0 else None
         if since < 0:
             return Ending(marker, None, None)
         ended = self._end(producer, epoch, since)
         # the marker of the previous transaction may still be on its way while the next one's records are sent
         begin = max(since, answered) if ended is None else int(ended["time"])
-        return Ending(marker, ended, self._first_written(producer, place, begin))
+        return Ending(marker, ended, self._first_written(producer, tp, begin))
 
-    def _marker(self, place: TopicPartition, producer: int, offset: int) -> Rows | None:
+    def _marker(self, tp: TopicPartition, producer: int, offset: int) -> Rows | None:
         """Return the marker that ends the transaction of a record: the producer's first one after it."""
-        of_place = self._markers.get(place)
+        of_place = self._markers.get(tp)
         if of_place is None:
-            log = self._partitions.get(place)
-            of_place = self._markers[place] = {} if log is None else _by_producer(log.markers.rows())
+            log = self._partitions.get(tp)
+            of_place = self._markers[tp] = {} if log is None else _by_producer(log.markers.rows())
         rows = of_place.get(producer)
         return None if rows is None else _at(rows, int(np.searchsorted(rows["offset"], offset, "right")))
 
@@ -116,11 +116,11 @@ class LogFacts:
             at += 1
         return _at(rows, at)
 
-    def _first_written(self, producer: int, place: TopicPartition, since: int) -> Rows | None:
-        rows = self._written.get((producer, place))
+    def _first_written(self, producer: int, tp: TopicPartition, since: int) -> Rows | None:
+        rows = self._written.get((producer, tp))
         if rows is None:
-            rows = self._transactions.written(producer, *place)
-            rows = self._written[producer, place] = rows[np.argsort(rows["time"], kind="stable")]
+            rows = self._transactions.written(producer, *tp)
+            rows = self._written[producer, tp] = rows[np.argsort(rows["time"], kind="stable")]
         return _at(rows, int(np.searchsorted(rows["time"], since)))
 
 

@@ -10,7 +10,7 @@ from captures.analysis.journey.record_query import RecordQuery
 from captures.meaning import Names
 from captures.meaning.exchange import Body, number, text
 from captures.meaning.payload import headers
-from captures.meaning.places import TopicPartition, rows_by_place
+from captures.meaning.places import TopicPartition, rows_by_partition
 
 
 class SentProduce(NamedTuple):
@@ -43,20 +43,20 @@ class ProduceTracker:
         """Learn from a Produce."""
         self._finds.begin()
         answers: dict[TopicPartition, Body] | None = None
-        for place, row in rows_by_place(request, "topic_data", self._names, "partition_data"):
-            if not self._query.may_be(*place, self._names):
+        for tp, row in rows_by_partition(request, "topic_data", self._names, "partition_data"):
+            if not self._query.may_be(*tp, self._names):
                 continue
             if answers is None:
-                answers = dict(rows_by_place(response, "responses", self._names, "partition_responses"))
-            self._note(sent, request, place, row, answers.get(place))
+                answers = dict(rows_by_partition(response, "responses", self._names, "partition_responses"))
+            self._note(sent, request, tp, row, answers.get(tp))
 
     def _note(
-        self, sent: SentProduce, request: Body, place: TopicPartition, row: Body, answer: Body | None
+        self, sent: SentProduce, request: Body, tp: TopicPartition, row: Body, answer: Body | None
     ) -> None:
         batches = headers(row.get("records"))
         if not batches:
             return
-        first, log = batches[0], self._ledger.of(place)
+        first, log = batches[0], self._ledger.of(tp)
         base = -1 if answer is None else number(answer, "base_offset")
         counted = self._finds.counted
         count = counted(first) if len(batches) == 1 else sum(map(counted, batches))
@@ -80,6 +80,6 @@ class ProduceTracker:
             self._ledger.texts(transaction) if transaction else -1,
         )
         if added and self._query.single:
-            self._finds.in_sent(place, len(log.sends) - 1, base, batches)
+            self._finds.in_sent(tp, len(log.sends) - 1, base, batches)
             if base >= 0:
                 log.looked.add(base, base + count - 1)

@@ -61,9 +61,9 @@ class JourneyBuilder:
         for each in found:
             offset = self._offset(each)
             if offset >= 0:
-                key = each.place, offset, -1, -1
+                key = each.tp, offset, -1, -1
             else:
-                key = each.place, -1, int(self._facts.attempts(each.place).batch[each.send]), each.batch.index
+                key = each.tp, -1, int(self._facts.attempts(each.tp).batch[each.send]), each.batch.index
             known = once.get(key)
             if known is None or known.send < 0 <= each.send:
                 once[key] = each
@@ -75,33 +75,33 @@ class JourneyBuilder:
         assert sought.topic is not None
         assert sought.partition is not None
         assert sought.offset is not None
-        place = TopicPartition(sought.topic, sought.partition)
-        if place not in self._partitions:
+        tp = TopicPartition(sought.topic, sought.partition)
+        if tp not in self._partitions:
             return []
-        story = self._story(place, sought.offset, None)
+        story = self._story(tp, sought.offset, None)
         return [story] if story.attempts or story.groups or story.replicas else []
 
     def _offset(self, found: FoundRecord) -> int:
         if found.offset >= 0 or found.send < 0:
             return found.offset
-        base = int(self._facts.attempts(found.place).base[found.send])
+        base = int(self._facts.attempts(found.tp).base[found.send])
         return base + found.batch.index if base >= 0 else self._later(found)
 
     def _later(self, found: FoundRecord) -> int:
         """Return the offset according to a later attempt at the same batch; -1 if there is none."""
-        attempts = self._facts.attempts(found.place)
+        attempts = self._facts.attempts(found.tp)
         bases = [base for row in attempts.of(found.send) if (base := int(attempts.base[row])) >= 0]
         return bases[0] + found.batch.index if bases else -1
 
-    def _story(self, place: TopicPartition, offset: int, found: FoundRecord | None) -> Journey:
-        log, attempts = self._partitions[place], self._facts.attempts(place)
+    def _story(self, tp: TopicPartition, offset: int, found: FoundRecord | None) -> Journey:
+        log, attempts = self._partitions[tp], self._facts.attempts(tp)
         row = attempts.holding(offset) if offset >= 0 else -1
         if row < 0 and found is not None:
             row = found.send
         tried = attempts.of(row) if row >= 0 else []
         return Journey(
-            topic=place.topic,
-            partition=place.partition,
+            topic=tp.topic,
+            partition=tp.partition,
             offset=offset if offset >= 0 else None,
             record=None if found is None else found.record,
             batch=None if found is None else found.batch,
@@ -110,9 +110,9 @@ class JourneyBuilder:
             copies=_copies(attempts, tried, offset),
             readable=_first_above(log.readable, offset),
             stable=_first_above(log.stable, offset),
-            transaction=self._transaction(place, offset, found, attempts, tried),
+            transaction=self._transaction(tp, offset, found, attempts, tried),
             replicas=self._replicas(log, offset),
-            groups=sorted(self._groups(log, place, offset), key=_first_time) if offset >= 0 else [],
+            groups=sorted(self._groups(log, tp, offset), key=_first_time) if offset >= 0 else [],
         )
 
     # ------------------------------------------------------------ sent
@@ -134,7 +134,7 @@ class JourneyBuilder:
 
     def _transaction(
         self,
-        place: TopicPartition,
+        tp: TopicPartition,
         offset: int,
         found: FoundRecord | None,
         attempts: Attempts,
@@ -157,7 +157,7 @@ class JourneyBuilder:
         if not transactional:
             return None
         answered = max((int(attempts.rows[each]["answered"]) for each in tried), default=-1)
-        ending = self._facts.ending(place, producer, epoch, offset, since, answered)
+        ending = self._facts.ending(tp, producer, epoch, offset, since, answered)
         marker, ended, written = ending
         return Transaction(
             producer_id=producer,
@@ -179,20 +179,20 @@ class JourneyBuilder:
                 found.setdefault(node, Moment(int(row["time"]), int(row["number"])))
         return found
 
-    def _groups(self, log: PartitionLog, place: TopicPartition, offset: int) -> Iterator[GroupStops]:
+    def _groups(self, log: PartitionLog, tp: TopicPartition, offset: int) -> Iterator[GroupStops]:
         listed: set[str] = set()
         for (group, client), rows in deliveries_of(log, self._consumers):
             holding = _holding(rows, offset)
             if len(holding):
                 listed.add(group)
-                deliveries = [self._delivery(row, place) for row in holding]
+                deliveries = [self._delivery(row, tp) for row in holding]
                 yield self._stops(log, group, client, deliveries, offset)
         for group in sorted(log.commits.keys() - listed):
             stops = self._stops(log, group, "", [], offset)
             if stops.commit is not None:
                 yield stops
 
-    def _delivery(self, row: Rows, place: TopicPartition) -> Delivery:
+    def _delivery(self, row: Rows, tp: TopicPartition) -> Delivery:
         reader = self._ledger.readers[int(row["reader"])]
         member = self._ledger.texts.text(int(row["member"]))
         return Delivery(
@@ -202,7 +202,7 @@ class JourneyBuilder:
             client=reader.client,
             address=reader.address,
             broker=reader.broker,
-            member=member or self._deliveries.member_of(reader, place),
+            member=member or self._deliveries.member_of(reader, tp),
             times=int(row["times"]),
             committed_only=reader.committed,
         )

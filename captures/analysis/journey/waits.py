@@ -97,7 +97,7 @@ class Waits:
         self._acknowledged = _Samples()
         self._partitions = self._sent = self._done = self._refused = self._resent = 0
 
-    def add(self, place: TopicPartition, log: PartitionLog) -> None:
+    def add(self, tp: TopicPartition, log: PartitionLog) -> None:
         """Add one partition."""
         self._partitions += 1
         attempts = Attempts(log, self._ledger)
@@ -131,8 +131,8 @@ class Waits:
             over = np.flatnonzero((d >= 0) & (c >= 0))
             took = commits["time"][c[over]] - when[d[over]]
             group.settled.add(took[took >= 0], counts[over][took >= 0])
-            group.refetched += _again(place, overlaps, rows)
-            group.skipped += _skipped(place, cover, rows, known, markers)
+            group.refetched += _again(tp, overlaps, rows)
+            group.skipped += _skipped(tp, cover, rows, known, markers)
 
     def result(self) -> TopicWaits:
         """Return the totals, groups by name, then consumers without one."""
@@ -233,7 +233,7 @@ def _edges(*covers: Cover) -> Int64s:
     return edges
 
 
-def _again(place: TopicPartition, overlaps: list[Overlap], rows: Rows) -> Iterator[Range]:
+def _again(tp: TopicPartition, overlaps: list[Overlap], rows: Rows) -> Iterator[Range]:
     """Yield ranges delivered more than once; adjacent ranges are joined."""
     numbers, delivery_counts = rows["number"], rows["times"]
     ranges = sorted(overlaps)
@@ -253,13 +253,11 @@ def _again(place: TopicPartition, overlaps: list[Overlap], rows: Rows) -> Iterat
             at += 1
         times = 1 + int(np.cumsum([step for _, step in sorted(edges)]).max())
         times = max(times, int(delivery_counts[refetched]))
-        yield Range(
-            *place, first, last, last - first + 1, times, int(numbers[before]), int(numbers[refetched])
-        )
+        yield Range(*tp, first, last, last - first + 1, times, int(numbers[before]), int(numbers[refetched]))
 
 
 def _skipped(
-    place: TopicPartition, cover: Cover, rows: Rows, known: _KnownOffsets, markers: Int64s
+    tp: TopicPartition, cover: Cover, rows: Rows, known: _KnownOffsets, markers: Int64s
 ) -> Iterator[Range]:
     """Yield the known records between deliveries."""
     for at in range(1, len(cover.firsts)):
@@ -271,4 +269,4 @@ def _skipped(
         if count > 0:
             number = rows["number"]
             shown = int(number[cover.rows[at - 1]]), int(number[cover.rows[at]])
-            yield Range(*place, first, last, count, 0, *shown)
+            yield Range(*tp, first, last, count, 0, *shown)

@@ -14,7 +14,7 @@ from captures.filters import Filter
 from captures.filters.records import RecordFilter
 from captures.meaning import Names
 from captures.meaning.exchange import Body, number, replica_of, rows
-from captures.meaning.places import TopicPartition, index, rows_by_place, topic
+from captures.meaning.places import TopicPartition, index, rows_by_partition, topic
 from captures.tables.batch_rows import DecompressedBatch, read_batches
 from captures.tables.partition_rows import (
     ERROR_CODE,
@@ -91,10 +91,10 @@ class RecordListing:
         budget = message_budget()
         carrier: _Carrier | None = None
         for sent in content.sent:
-            place = TopicPartition(str(sent.row[TOPIC]), int(sent.row[PARTITION]))
-            if self._selection.place(place):
+            tp = TopicPartition(str(sent.row[TOPIC]), int(sent.row[PARTITION]))
+            if self._selection.place(tp):
                 carrier = carrier or _Carrier.of(exchange, key, self._names)
-                yield from self._of_field(carrier, place, sent, budget)
+                yield from self._of_field(carrier, tp, sent, budget)
 
     def at(self, exchange: Exchange, path: str) -> CapturedRecord | None:
         """Return the record of an exchange that contains a field; None if the field is in no record.
@@ -112,17 +112,17 @@ class RecordListing:
         return 0 if totals is None else totals.records
 
     def _of_field(
-        self, carrier: _Carrier, place: TopicPartition, sent: FieldBatches, budget: Budget
+        self, carrier: _Carrier, tp: TopicPartition, sent: FieldBatches, budget: Budget
     ) -> Iterator[CapturedRecord]:
         """Yield the wanted records of a records field."""
-        aborting = carrier.aborting(place)
+        aborting = carrier.aborting(tp)
         error = self._error(carrier, sent)
-        sent = self._located(carrier, place, sent)
+        sent = self._located(carrier, tp, sent)
         seen = 0
         for read in self._batches(sent, carrier.key, budget, aborting):
             offset = read.offsets[0] if read.offsets else None
-            committed = self._committed(carrier, place, read.batch, offset, aborting)
-            yield from self._of_batch(carrier, place, read, seen if carrier.produces else 0, committed, error)
+            committed = self._committed(carrier, tp, read.batch, offset, aborting)
+            yield from self._of_batch(carrier, tp, read, seen if carrier.produces else 0, committed, error)
             seen += len(read.records)
 
     def _batches(
@@ -141,7 +141,7 @@ class RecordListing:
     def _of_batch(
         self,
         carrier: _Carrier,
-        place: TopicPartition,
+        tp: TopicPartition,
         read: DecompressedBatch,
         before: int,
         committed: bool | None,
@@ -151,11 +151,11 @@ class RecordListing:
         for at, (record, offset) in enumerate(zip(read.records, read.offsets, strict=True)):
             if not self._selection.fits(record, offset):
                 continue
-            if self._filter is not None and not self._filter.may_fit(place, record):
+            if self._filter is not None and not self._filter.may_fit(tp, record):
                 continue
-            control, decoded, masked = self._meaning(place.topic, batch, record)
+            control, decoded, masked = self._meaning(tp.topic, batch, record)
             yield CapturedRecord(
-                place=place,
+                tp=tp,
                 offset=offset,
                 record=record._replace(value=None) if masked else record,
                 timestamp_type=batch.timestamp_type,
@@ -172,7 +172,7 @@ class RecordListing:
                 error=error,
                 decoded=decoded,
                 masked=masked,
-                path=f"{carrier.paths.get(place, '')}[{read.number}].records[{at}]",
+                path=f"{carrier.paths.get(tp, '')}[{read.number}].records[{at}]",
             )
 
     # ------------------------------------------------------------ facts beyond the bytes
@@ -200,12 +200,12 @@ class RecordListing:
         code = sent.row[ERROR_CODE] if carrier.produces else 0
         return error_name(code) if code else ""
 
-    def _located(self, carrier: _Carrier, place: TopicPartition, sent: FieldBatches) -> FieldBatches:
+    def _located(self, carrier: _Carrier, tp: TopicPartition, sent: FieldBatches) -> FieldBatches:
         """Return the produced batches with their base offset, if it is known although no response contains it."""
         if not carrier.produces or sent.row[ERROR_CODE] is not None:
             return sent
         facts = self._known()
-        base = None if facts is None else facts.base_offset(place, carrier.exchange.number)
+        base = None if facts is None else facts.base_offset(tp, carrier.exchange.number)
         if base is None:
             return sent
         row = list(sent.row)
@@ -215,7 +215,7 @@ class RecordListing:
     def _committed(
         self,
         carrier: _Carrier,
-        place: TopicPartition,
+        tp: TopicPartition,
         batch: Batch,
         offset: int | None,
         aborting: _AbortedBatches | None,
@@ -230,7 +230,7 @@ class RecordListing:
         answered = -1 if carrier.exchange.answered_at is None else carrier.exchange.answered_at
         since = carrier.exchange.time if carrier.produces else -1
         ending = facts.ending(
-            place,
+            tp,
             batch.producer_id,
             batch.producer_epoch,
             -1 if offset is None else offset,
@@ -312,9 +312,9 @@ class _Carrier(NamedTuple):
             aborted = _aborted(response, names)
         return cls(exchange, key, Origin.FETCHED, paths, aborted)
 
-    def aborting(self, place: TopicPartition) -> _AbortedBatches | None:
+    def aborting(self, tp: TopicPartition) -> _AbortedBatches | None:
         """Return the recogniser of aborted batches; None if the exchange does not show them."""
-        return None if self.aborted is None else _AbortedBatches(self.aborted.get(place, []))
+        return None if self.aborted is None else _AbortedBatches(self.aborted.get(tp, []))
 
 
 def _paths(body: Body, side: Side, names: Names) -> dict[TopicPartition, str]:
@@ -325,17 +325,17 @@ def _paths(body: Body, side: Side, names: Names) -> dict[TopicPartition, str]:
             if not isinstance(holder, dict):
                 continue
             name = topic(holder, lambda uuid: names(uuid) or uuid)
-            for place, row in enumerate(holder.get(partitions) or ()):
+            for position, row in enumerate(holder.get(partitions) or ()):
                 partition = index(row) if isinstance(row, dict) and row.get(field) else None
                 if partition is not None:
-                    path = f"{side}.{holders}[{at}].{partitions}[{place}].{field}"
+                    path = f"{side}.{holders}[{at}].{partitions}[{position}].{field}"
                     found[TopicPartition(name, partition)] = path
     return found
 
 
 def _aborted(response: Body, names: Names) -> dict[TopicPartition, list[tuple[int, int]]]:
     return {
-        place: [(number(each, "first_offset"), number(each, "producer_id")) for each in transactions]
-        for place, row in rows_by_place(response, "responses", names)
+        tp: [(number(each, "first_offset"), number(each, "producer_id")) for each in transactions]
+        for tp, row in rows_by_partition(response, "responses", names)
         if (transactions := rows(row, "aborted_transactions"))
     }

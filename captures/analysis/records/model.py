@@ -27,7 +27,7 @@ class Origin(Enum):
 class CapturedRecord:
     """A record in a message.
 
-    :ivar place: topic and partition; the topic's ID if its name is unknown
+    :ivar tp: topic and partition; the topic's ID if its name is unknown
     :ivar offset: offset in the log; None if neither a response nor a Fetch of the same batch contains it
     :ivar record: as in its batch; the offset of a produced record counts in the request
     :ivar timestamp_type: ``create`` or ``log_append``; None in magic 0, which has no timestamps
@@ -41,7 +41,7 @@ class CapturedRecord:
     :ivar path: path of its fields in the exchange: ``request.topic_data[0].partition_data[2].records[0].records[5]``
     """
 
-    place: TopicPartition
+    tp: TopicPartition
     offset: int | None
     record: Record
     timestamp_type: str | None
@@ -69,7 +69,7 @@ class CapturedRecord:
     def name(self) -> str:
         """Its place in the log, as for ``kproxy journey``: ``orders-3@120``; ``orders-3@?`` if unknown."""
         offset = "?" if self.offset is None else self.offset
-        return f"{self.place.topic}-{self.place.partition}@{offset}"
+        return f"{self.tp.topic}-{self.tp.partition}@{offset}"
 
 
 # ---------------------------------------------------------------- selection
@@ -103,13 +103,11 @@ class RecordSelection:
         """Whether offsets are bounded, so that they have to be known."""
         return self.offsets != (None, None)
 
-    def place(self, place: TopicPartition) -> bool:
+    def place(self, tp: TopicPartition) -> bool:
         """Return whether records of a partition may match."""
-        if self.partitions and place.partition not in self.partitions:
+        if self.partitions and tp.partition not in self.partitions:
             return False
-        return not self.topics or any(
-            each == place.topic or fnmatchcase(place.topic, each) for each in self.topics
-        )
+        return not self.topics or any(each == tp.topic or fnmatchcase(tp.topic, each) for each in self.topics)
 
     def fits(self, record: Record, offset: int | None) -> bool:
         """Return whether a record of a matching partition is wanted.

@@ -83,8 +83,8 @@ class AxisRow:
 
     def x(self, time: int) -> float:
         """Return the position of a time, clamped to the row."""
-        place = bisect_right(self.pieces, time, key=lambda piece: piece.begin) - 1
-        return self.pieces[max(place, 0)].at(time)
+        index = bisect_right(self.pieces, time, key=lambda piece: piece.begin) - 1
+        return self.pieces[max(index, 0)].at(time)
 
     def holds(self, time: int) -> bool:
         """Return whether a time is on this row."""

@@ -57,9 +57,7 @@ def class_of(each: Span) -> str:
 
 def lone_topic(timeline: GroupTimeline) -> str:
     """Return the only topic assigned to members of the group; empty if there are several, or tasks instead."""
-    found = {
-        place.topic for member in timeline.members for each in member.spans for place in each.assigned or ()
-    }
+    found = {tp.topic for member in timeline.members for each in member.spans for tp in each.assigned or ()}
     alone = found.pop() if len(found) == 1 else ""
     return "" if timeline.kind is Kind.STREAMS or timeline.of_workers else alone
 
@@ -226,7 +224,9 @@ class _Picture:
         """Return the lanes to draw: all, or at most MOST_LANES of them, those with marks first."""
         if len(there) <= MOST_LANES:
             return there
-        marked = {lane for lane, marks in self._marked.items() if any(row.holds(time) for time, *_ in marks)}
+        marked = {
+            index for index, marks in self._marked.items() if any(row.holds(time) for time, *_ in marks)
+        }
         first = sorted(range(len(there)), key=lambda at: (id(there[at]) not in marked, at))[:MOST_LANES]
         return [there[at] for at in sorted(first)]
 
@@ -281,7 +281,7 @@ class _Picture:
         """Yield the partitions of a member as text, at the first unfolded piece of its box with enough room."""
         has = known.assigned or ()
         # repeating the topic in each box would leave no room for the partitions
-        text = words.ranges(place.partition for place in has) if self._alone else partitions(has)
+        text = words.ranges(tp.partition for tp in has) if self._alone else partitions(has)
         text = "?" if known.assigned is None else text or "none"
         for piece in row.pieces:
             left, right = piece.at(known.begin), piece.at(known.end)

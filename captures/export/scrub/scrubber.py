@@ -85,10 +85,10 @@ class Scrubber:
         """Return the captured bytes of a frame, blanked. Matches :data:`captures.export.synthetic.ReadFrame`."""
         connection = int(self._capture.table.column("connection")[row])
         stream = self._capture.client_stream(connection) ^ SIDES.index(side)
-        places = self._capture.decryption.index_of(connection).pieces(stream, position, position + size)
+        indexes = self._capture.decryption.index_of(connection).pieces(stream, position, position + size)
         return [
             Piece(at - position, self.stream(stream, at, at + length), offset)
-            for at, offset, length in zip(*(column.tolist() for column in places), strict=True)
+            for at, offset, length in zip(*(column.tolist() for column in indexes), strict=True)
         ]
 
     def stream(self, stream: int, start: int, end: int) -> bytes:

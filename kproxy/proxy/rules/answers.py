@@ -25,7 +25,7 @@ from dissectors.error_codes import ErrorCode
 from dissectors.frames import Body, decode_request, decode_response
 from dissectors.headers import SIZE_BYTES, framed, response_frame
 from kproxy.proxy.rules.errors import AnswerError, NoPlaceError
-from kproxy.proxy.rules.places import ErrorPlace, error_places, rows
+from kproxy.proxy.rules.places import ErrorField, error_places, rows
 
 MESSAGE = "made by a fault rule of kproxy"
 """The error message of error responses."""
@@ -171,7 +171,7 @@ class _Filler:
         self._message = message
         self.count = 0
 
-    def filled(self, place: ErrorPlace, request: Mapping[str, Any]) -> dict[str, Any]:
+    def filled(self, place: ErrorField, request: Mapping[str, Any]) -> dict[str, Any]:
         """Return a struct of an error response, with an element for each thing that the request names."""
         value = dict(place.defaults)
         for about in place.about:
@@ -186,14 +186,14 @@ class _Filler:
             value["acknowledge_error_message"] = None
         return value
 
-    def put(self, place: ErrorPlace, value: dict[str, Any]) -> None:
+    def put(self, place: ErrorField, value: dict[str, Any]) -> None:
         """Put the error into an existing struct."""
         self._set_codes(place, value)
         for inner in place.inside:
             for element in value.get(inner.name) or ():
                 self.put(inner, element)
 
-    def _set_codes(self, place: ErrorPlace, value: dict[str, Any]) -> None:
+    def _set_codes(self, place: ErrorField, value: dict[str, Any]) -> None:
         self.count += len(place.codes)
         value.update(dict.fromkeys(place.codes, self._code))
         value.update(dict.fromkeys(place.messages, self._message))

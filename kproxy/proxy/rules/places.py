@@ -128,7 +128,7 @@ class SubjectField(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class ErrorPlace:
+class ErrorField:
     """A struct of a response with error codes, or with inner structs that have some.
 
     :ivar name: of the array of these structs; empty for the body
@@ -146,11 +146,11 @@ class ErrorPlace:
     defaults: Mapping[str, Any]
     about: tuple[SubjectField, ...] = ()
     sources: tuple[Source, ...] = ()
-    inside: tuple[ErrorPlace, ...] = ()
+    inside: tuple[ErrorField, ...] = ()
 
 
 @cache
-def error_places(known: Api, version: int) -> ErrorPlace:
+def error_places(known: Api, version: int) -> ErrorField:
     """Return the places for errors in a response, starting with its body.
 
     :raises KeyError: if the version was never released
@@ -174,7 +174,7 @@ class _Finder:
     def __init__(self, *, every: bool) -> None:
         self._every = every
 
-    def place(self, name: str, struct: wire.Struct, filling: _FillSource) -> ErrorPlace:
+    def place(self, name: str, struct: wire.Struct, filling: _FillSource) -> ErrorField:
         inside = []
         for member in struct.members:
             element = _element(member)
@@ -184,7 +184,7 @@ class _Finder:
         codes = tuple(member.name for member in struct.members if member.field.type.domain is ERROR_CODE)
         messages = [code.replace("code", "message") for code in codes]
         filled = {about.name for about in filling.about}
-        return ErrorPlace(
+        return ErrorField(
             name,
             codes,
             tuple(message for message in messages if message in names),

@@ -271,7 +271,7 @@ def _locate(holder: FieldNode, traced: Node, base: int) -> None:
     parts = {
         part.name if isinstance(part.name, str) else f"[{part.name}]": part for part in traced.children or ()
     }
-    place = holder.start
+    index = holder.start
     ordered = True
     for child in holder.children:
         part = parts.get(child.name)
@@ -280,8 +280,8 @@ def _locate(holder: FieldNode, traced: Node, base: int) -> None:
             continue
         for node in child.walk():
             node.start, node.end = base + part.start, base + part.end
-        ordered &= child.start >= place
-        place = child.end
+        ordered &= child.start >= index
+        index = child.end
         child.kind, child.declared = part.kind, part.field
         child.doc = "" if part.field is None else part.field.doc
         _locate(child, part, base)

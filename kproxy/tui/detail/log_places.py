@@ -89,19 +89,19 @@ class LogPlaces:
             base += _values(before).get("last_offset_delta", 0) + 1
         return None
 
-    def _answered(self, at: int, place: int) -> int | None:
+    def _answered(self, at: int, position: int) -> int | None:
         exchange = self._exchange
         request = exchange.request_body
         response = exchange.response_body
         topics = rows(request, "topic_data")
         partitions = rows(topics[at], "partition_data") if at < len(topics) else []
-        if place >= len(partitions):
+        if position >= len(partitions):
             return None
         for holder in rows(response, "responses"):
             if any(holder.get(name) != topics[at].get(name) for name in ("name", "topic_id")):
                 continue
             for row in rows(holder, "partition_responses"):
-                if index(row) == index(partitions[place]) and not row.get("error_code"):
+                if index(row) == index(partitions[position]) and not row.get("error_code"):
                     base = number(row, "base_offset")
                     return base if base >= 0 else None
         return None

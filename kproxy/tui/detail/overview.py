@@ -46,11 +46,11 @@ def _place(exchange: Exchange, access: Access) -> str:
     at, reader = access.index(exchange.number), access.reader
     rows = reader.rows
     neighbours = np.flatnonzero(access.capture.table.column("connection")[rows] == exchange.connection)
-    place = int(np.searchsorted(neighbours, at))
-    if place:
-        before = reader.bare(int(neighbours[place - 1]))
+    index = int(np.searchsorted(neighbours, at))
+    if index:
+        before = reader.bare(int(neighbours[index - 1]))
         parts.append(f"{span(exchange.time - before.time)} after #{before.number} {before.api}")
-    if place + 1 < len(neighbours):
-        after = reader.bare(int(neighbours[place + 1]))
+    if index + 1 < len(neighbours):
+        after = reader.bare(int(neighbours[index + 1]))
         parts.append(f"{span(after.time - exchange.time)} before #{after.number} {after.api}")
     return ", ".join(parts)

@@ -37,7 +37,7 @@ def next_field(
     nodes = [
         (side, node) for side in sides if side.root is not None for node in side.root.walk() if node.path
     ]
-    at = next((place for place, (_, node) in enumerate(nodes) if node is after), -1)
+    at = next((index for index, (_, node) in enumerate(nodes) if node is after), -1)
     first = at + 1 if forward else max(at, 0)
     ordered = nodes[first:] + nodes[:first]
     if not forward:

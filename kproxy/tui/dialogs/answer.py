@@ -45,7 +45,7 @@ class AnswerDialog(Dialog[int | None]):
             box.border_subtitle = "enter: the exchange of the line, q: close"
             table = RowTable([Column("")], empty="Nothing to show.")
             table.set_rows(
-                [Row(place, (line,), leads_to=line.number) for place, line in enumerate(self._lines)]
+                [Row(index, (line,), leads_to=line.number) for index, line in enumerate(self._lines)]
             )
             yield table
 

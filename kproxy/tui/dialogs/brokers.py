@@ -49,10 +49,10 @@ class BrokersDialog(Dialog[None]):
             table.set_rows(
                 [
                     Row(
-                        place,
+                        index,
                         tuple(Cell(cell, Role.ERROR if row.below else Role.PLAIN) for cell in row.cells),
                     )
-                    for place, row in enumerate(self._table.rows)
+                    for index, row in enumerate(self._table.rows)
                 ]
             )
             yield table

@@ -95,8 +95,8 @@ class FieldComparison(Dialog[None]):
         table = self.query_one(RowTable)
         table.focus()
         shown = await asyncio.to_thread(self._make)
-        self._places = [place for place, line in enumerate(shown) if line.mark is Mark.DIFFERENT]
-        table.set_rows([_line_row(place, line) for place, line in enumerate(shown)])
+        self._places = [index for index, line in enumerate(shown) if line.mark is Mark.DIFFERENT]
+        table.set_rows([_line_row(index, line) for index, line in enumerate(shown)])
         if self._places:
             table.select(self._places[0])
 
@@ -112,7 +112,7 @@ class FieldComparison(Dialog[None]):
         if row is None or not self._places or not isinstance(row.key, int):
             return
         here = row.key
-        beyond = [place for place in self._places[::step] if (place - here) * step > 0]
+        beyond = [index for index in self._places[::step] if (index - here) * step > 0]
         table.select((beyond or self._places[::step])[0])
 
 
@@ -146,10 +146,10 @@ def recorded_comparison(pair: ResponsePair, zone: tzinfo | None) -> FieldCompari
 _ROLES = {Mark.SAME: Role.PLAIN, Mark.DIFFERENT: Role.WARNING, Mark.MAY_DIFFER: Role.MUTED}
 
 
-def _line_row(place: int, line: Line) -> Row:
+def _line_row(index: int, line: Line) -> Row:
     role = _ROLES[line.mark]
     texts = (f"{'  ' * line.depth}{line.name}", line.mark.value, line.recorded, line.new)
-    return Row(place, tuple(Cell(text, role) for text in texts))
+    return Row(index, tuple(Cell(text, role) for text in texts))
 
 
 def _verdict_lines(answered: ReplayedExchange) -> Iterator[Content]:

@@ -14,7 +14,7 @@ from textual.containers import Vertical, VerticalScroll
 from textual.widget import Widget
 from textual.widgets import Input, Static, TabbedContent, TabPane, Tabs
 
-from kproxy.tui.commands import BY_NAME, Place
+from kproxy.tui.commands import BY_NAME, Scope
 from kproxy.tui.dialogs.base import Dialog
 from kproxy.tui.manual import (
     NAME,
@@ -156,13 +156,13 @@ class HelpDialog(Dialog[None]):
             getattr(pane.query_one(VerticalScroll), method)(animate=False)
 
 
-def places_of(focused: Widget | None) -> list[Place]:
+def places_of(focused: Widget | None) -> list[Scope]:
     """Return the places of a widget and its ancestors, the innermost first."""
     nodes = focused.ancestors_with_self if focused is not None else ()
     classes = (kind for node in nodes for kind in type(node).__mro__)
     bound = (binding for kind in classes for binding in kind.__dict__.get("BINDINGS", ()))
     names = (binding.id for binding in bound if isinstance(binding, Binding))
-    return list(dict.fromkeys(BY_NAME[name].place for name in names if name in BY_NAME))
+    return list(dict.fromkeys(BY_NAME[name].scope for name in names if name in BY_NAME))
 
 
 def drawn(sections: Sequence[Section], *, narrow: bool = False) -> Group:

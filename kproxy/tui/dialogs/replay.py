@@ -254,7 +254,7 @@ class ReplayDialog(Dialog[str]):
         self._shown = len(answered)
         self.query_one(ProgressBar).update(progress=len(answered))
         self.query_one("#results-table", RowTable).set_rows(
-            [_answer_row(place, each) for place, each in enumerate(answered)]
+            [_answer_row(index, each) for index, each in enumerate(answered)]
         )
 
     @on(RowTable.RowEntered, "#results-table")
@@ -352,10 +352,10 @@ _RESULTS = [
 ]
 
 
-def _answer_row(place: int, answered: ReplayedExchange) -> Row:
+def _answer_row(index: int, answered: ReplayedExchange) -> Row:
     outcome = answered.outcome
     return Row(
-        place,
+        index,
         (
             Cell(str(outcome.number), value=outcome.number),
             f"{outcome.api} v{outcome.sent_version}",

@@ -97,14 +97,14 @@ def collecting(numbers: Iterable[int]) -> Callable[[Access], Steps[CollectedRequ
             )
         exchanges: list[Exchange] = []
         size = 0
-        for place, exchange in enumerate(access.exchanges(wanted)):
+        for index, exchange in enumerate(access.exchanges(wanted)):
             size += exchange.request_size + exchange.response_size
             if size > MOST_BYTES:
                 raise ReplayError(
                     f"these exchanges have more than {MOST_BYTES >> 20} MiB: kproxy replay sends any number"
                 )
             exchanges.append(exchange)
-            if place % _TOGETHER == 0:
+            if index % _TOGETHER == 0:
                 yield
         nodes = yield from _nodes(access)
         times = array(

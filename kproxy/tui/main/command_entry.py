@@ -94,7 +94,7 @@ class CommandEntry(Part):
             return
         target = self.target_of(command)
         if target is None:
-            self.report(f"{command.title} works only in the {command.place}")
+            self.report(f"{command.title} works only in the {command.scope}")
             return
         action: Callable[..., Any] = getattr(target, f"action_{command.action}")
         outcome = action(argument) if argument and command.argument else action()

@@ -12,7 +12,7 @@ from textual.screen import Screen
 from textual.widgets import ContentSwitcher, Static
 
 from kproxy.session import Session, Status
-from kproxy.tui.commands import COMMANDS, Command, Place, bindings
+from kproxy.tui.commands import COMMANDS, Command, Scope, bindings
 from kproxy.tui.main.command_entry import CommandEntry
 from kproxy.tui.main.exchange_commands import ExchangeCommands
 from kproxy.tui.main.lines import Headline, KeyLine, StatusLine
@@ -54,7 +54,7 @@ class MainScreen(Screen[None]):
     :param session: the session to show
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Place.SCREEN)]
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.SCREEN)]
 
     DEFAULT_CSS = """
     MainScreen {

@@ -17,8 +17,8 @@ from captures.filters import Filter
 from dissectors.printable import printable
 from kproxy.tui.commands import COMMANDS
 from kproxy.tui.keymap import keys_of
-from kproxy.tui.list_position import ListPlace
-from kproxy.tui.widgets.row_table import TablePlace
+from kproxy.tui.list_position import ListPosition
+from kproxy.tui.widgets.row_table import TablePosition
 
 _GAPS = ((2, " "), (1, " "), (1, ""))
 """Cells between views, and text between key and name, from roomy to dense."""
@@ -39,8 +39,8 @@ class Visit:
 
     view: str
     filter: Filter | None
-    place: ListPlace | None
-    tables: tuple[TablePlace, ...]
+    place: ListPosition | None
+    tables: tuple[TablePosition, ...]
     focus: Widget | None
 
     @property

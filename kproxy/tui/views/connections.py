@@ -153,8 +153,8 @@ class Connections(TableView[ConnectionsFold]):
             ("kernel", *_sampled(capture.samples.of(key))),
         )
         story = [
-            _moment(moment, place, row.first, clock(moment.time, zone))
-            for place, moment in enumerate(fold.stories.of(row))
+            _moment(moment, index, row.first, clock(moment.time, zone))
+            for index, moment in enumerate(fold.stories.of(row))
         ]
         return Detail(f"connection {key}: {client} → {broker}", text, (story,))
 
@@ -173,7 +173,7 @@ def _versioned(api: str, row: ConnectionRow) -> str:
     return f"{api} v{'/'.join(map(str, used))}" if used else api
 
 
-def _moment(moment: Moment, place: int, begin: int, time: str) -> Row:
+def _moment(moment: Moment, index: int, begin: int, time: str) -> Row:
     role = Role.ERROR if moment.trouble else Role.PLAIN
     cells = (
         time,
@@ -181,7 +181,7 @@ def _moment(moment: Moment, place: int, begin: int, time: str) -> Row:
         Cell(f"{'! ' if moment.trouble else ''}{moment.text}", role),
         numbered(moment.number),
     )
-    return Row((place, moment.text), cells, leads_to=moment.number)
+    return Row((index, moment.text), cells, leads_to=moment.number)
 
 
 def _sampled(samples: Sequence[Sample]) -> list[str]:

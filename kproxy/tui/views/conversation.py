@@ -14,7 +14,7 @@ from textual.binding import BindingType
 from captures.analysis.conversation import Participant
 from captures.filters.regex import TextRegex
 from kproxy.session.engine import Priority
-from kproxy.tui.commands import Place, bindings
+from kproxy.tui.commands import Scope, bindings
 from kproxy.tui.dialogs.participants import ParticipantsDialog
 from kproxy.tui.views.base import View
 from kproxy.tui.views.conversation_window import MOST, Anchor, Choice, Window, WindowReader
@@ -38,7 +38,7 @@ class ConversationView(View):
 
     view_name = "conversation"
 
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Place.CONVERSATION)]
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.CONVERSATION)]
 
     def __init__(self, session: Session) -> None:
         super().__init__(session)

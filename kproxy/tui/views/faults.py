@@ -25,7 +25,7 @@ from kproxy.proxy.rules.actions import ACTIONS
 from kproxy.session import Session
 from kproxy.session.published import HeldMessage
 from kproxy.text.tables import Column
-from kproxy.tui.commands import Place, bindings
+from kproxy.tui.commands import Scope, bindings
 from kproxy.tui.live.link import Link
 from kproxy.tui.live.state import FaultRule, LiveState, left_of, left_words, seconds, who
 from kproxy.tui.views.base import View
@@ -60,7 +60,7 @@ class Faults(View):
     }
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Place.FAULTS)]
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.FAULTS)]
 
     view_name = "faults"
 

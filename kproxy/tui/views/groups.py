@@ -33,7 +33,7 @@ from dissectors.api_keys import ApiKey
 from kproxy.session.access import Access
 from kproxy.session.engine import ClosedError, Priority
 from kproxy.text.tables import Column
-from kproxy.tui.commands import Place, bindings
+from kproxy.tui.commands import Scope, bindings
 from kproxy.tui.views.findings import named_exchange
 from kproxy.tui.views.paced import PacedFold, PacedView
 from kproxy.tui.views.table_view import Detail, facts
@@ -86,7 +86,7 @@ class Groups(PacedView["GroupFold"]):
     }
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Place.GROUPS)]
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.GROUPS)]
 
     COLUMNS = (
         Column("group", least=20),
@@ -192,7 +192,7 @@ class Groups(PacedView["GroupFold"]):
             ),
         )
 
-    def _story(self, place: int, story: Rebalance) -> Row:
+    def _story(self, index: int, story: Rebalance) -> Row:
         number = next(iter(story.cause.evidence or story.evidence), None)
         duration = story.duration
         duration_text = "" if duration is None else span(duration)
@@ -209,7 +209,7 @@ class Groups(PacedView["GroupFold"]):
             story.sentence or story.cause.sentence,
             numbered(number),
         )
-        return Row(place, cells, leads_to=number)
+        return Row(index, cells, leads_to=number)
 
     def _member(self, group: GroupRow, member: GroupMember, leader: str, access: Access) -> Row:
         zone, notes = self.session.zone, []
@@ -249,16 +249,16 @@ class Groups(PacedView["GroupFold"]):
 
     def _show_story(self) -> None:
         """Show the story of the rebalance under the cursor, above the facts about the group."""
-        shown, place = self._shown, self._lanes.cursor
+        shown, index = self._shown, self._lanes.cursor
         if shown is None:
             return
-        if shown.timeline is None or place is None:
+        if shown.timeline is None or index is None:
             self._text.update(shown.text)
             return
-        story = shown.timeline.rebalances[place]
+        story = shown.timeline.rebalances[index]
         lines = story_lines(story, shown.timeline, self.session.zone, self._evidence_names)
         self._text.update(Content("\n").join([facts(*lines), Content(""), shown.text]))
-        self._details[0].select(place)
+        self._details[0].select(index)
         # exchanges of a file are numbered anew at its end
         if self.session.live or self.session.status.finished:
             unnamed = [each for each in story.evidence[:EVIDENCE_SHOWN] if each not in self._evidence_names]

@@ -86,7 +86,7 @@ class Incidents(DiagnosisView):
         )
         effects = [
             Row(
-                place,
+                index,
                 (
                     moment(effect.time, zone),
                     EFFECT_LABELS.get(effect.kind, effect.kind),
@@ -95,7 +95,7 @@ class Incidents(DiagnosisView):
                 ),
                 leads_to=next(iter(effect.evidence), None),
             )
-            for place, effect in enumerate(incident.consequences)
+            for index, effect in enumerate(incident.consequences)
         ]
         evidence = evidence_rows(access, incident.evidence, zone)
         ends = (incident.begin, incident.end or incident.begin)

@@ -15,7 +15,7 @@ from captures.analysis.latency import Dimension, Distribution, LatencyStats, Mea
 from captures.filters.regex import TextRegex
 from captures.time_format import latency
 from kproxy.text.tables import Column
-from kproxy.tui.commands import Place, bindings
+from kproxy.tui.commands import Scope, bindings
 from kproxy.tui.views.base import Progress, View
 from kproxy.tui.widgets.latency_map import LatencyMap, Picture
 from kproxy.tui.widgets.latency_scale import Scale, fitting
@@ -60,7 +60,7 @@ class LatencyView(View):
     LatencyView > RowTable { height: auto; min-height: 3; max-height: 40%; }
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Place.LATENCY)]
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.LATENCY)]
 
     def __init__(self, session: Session) -> None:
         super().__init__(session)
@@ -242,7 +242,7 @@ def _strip(group: Distribution, scale: Scale) -> str:
 def _axis(scale: Scale) -> str:
     """Return the axis of a strip: labels of the decades, as far as they fit."""
     text = ""
-    for place, span in enumerate(scale.ranges):
-        if span.low is not None and str(span.low).strip("0") == "1" and place >= len(text):
-            text = f"{text:<{place}}{span.label.replace(' ', '')} "
+    for index, span in enumerate(scale.ranges):
+        if span.low is not None and str(span.low).strip("0") == "1" and index >= len(text):
+            text = f"{text:<{index}}{span.label.replace(' ', '')} "
     return text.rstrip()

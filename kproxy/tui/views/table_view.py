@@ -181,8 +181,8 @@ class TableView(View, Generic[F]):
         """Show the details of the selected row."""
         self._detail.border_title = Content("" if found is None else printable(found.title))
         self._text.update(Content("") if found is None else found.text)
-        for place, table in enumerate(self._details):
-            rows = () if found is None else found.tables[place]
+        for index, table in enumerate(self._details):
+            rows = () if found is None else found.tables[index]
             table.set_rows(rows)
             table.display = bool(rows)
         self._detail.set_class(not any(table.display for table in self._details), "-text-only")

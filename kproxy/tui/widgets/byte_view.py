@@ -22,7 +22,7 @@ from textual.message import Message
 from textual.strip import Strip
 
 from kproxy.tui import safe
-from kproxy.tui.commands import Place, bindings
+from kproxy.tui.commands import Scope, bindings
 from kproxy.tui.detail.lines import Class, byte_class
 from kproxy.tui.detail.nodes import ByteBuffer, SideDetail
 from kproxy.tui.widgets.selectable import SelectableLines
@@ -60,7 +60,7 @@ class ByteView(SelectableLines, can_focus=True):
     Brackets enclose the bytes of the selected field. A bar before a byte marks the start of a TCP segment.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Place.BYTES)]
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.BYTES)]
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         "byte-view--offset",
         "byte-view--cursor",

@@ -16,8 +16,8 @@ from textual.reactive import var
 
 from kproxy.session.published import HeldMessage, Summary
 from kproxy.tui.columns import as_summary
-from kproxy.tui.commands import Place, bindings
-from kproxy.tui.list_position import ListPlace
+from kproxy.tui.commands import Scope, bindings
+from kproxy.tui.list_position import ListPosition
 from kproxy.tui.profiles import DEFAULT, WIDEST, Profile
 from kproxy.tui.widgets.exchange_view import ExchangeView
 
@@ -35,7 +35,7 @@ class ExchangeList(ExchangeView, can_focus=True, inherit_bindings=False):
     :param profile: the columns
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Place.LIST)]
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.LIST)]
 
     following: var[bool] = var(False, init=False)
     """Whether the cursor stays on the newest exchange, until it is moved away."""
@@ -144,14 +144,14 @@ class ExchangeList(ExchangeView, can_focus=True, inherit_bindings=False):
         return True
 
     @property
-    def place(self) -> ListPlace | None:
+    def place(self) -> ListPosition | None:
         """The user's place, None if no exchange is under the cursor, or the list follows the newest."""
         number, shown, top = self.number, self._position.shown, self._window().top
         if number is None or self.following:
             return None
-        return ListPlace(number, shown.number(min(top, len(shown) - 1)))
+        return ListPosition(number, shown.number(min(top, len(shown) - 1)))
 
-    def come_back(self, place: ListPlace) -> None:
+    def come_back(self, place: ListPosition) -> None:
         """Restore cursor and scroll position, if the exchange is in the list."""
         shown = self._position.shown
         found = shown.index_of(place.number)

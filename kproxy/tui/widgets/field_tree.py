@@ -22,7 +22,7 @@ from textual.strip import Strip
 from dissectors.printable import printable
 from dissectors.sides import Side
 from kproxy.text.cells import cut, width
-from kproxy.tui.commands import Place, bindings
+from kproxy.tui.commands import Scope, bindings
 from kproxy.tui.detail.filter_names import filter_field
 from kproxy.tui.detail.folds import Fold, FoldedLines, Line
 from kproxy.tui.detail.lines import Class, pieces
@@ -40,7 +40,7 @@ class FieldTree(SelectableLines, CursorLines, can_focus=True):
     :param side: the side
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Place.TREE)]
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.TREE)]
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         "field-tree--cursor",
         *(f"field-tree--{each}" for each in Class),

@@ -24,7 +24,7 @@ from captures.analysis.groups.vocabulary import Phase
 from captures.meaning import words
 from captures.time_format import span
 from kproxy.text.cells import fit, width
-from kproxy.tui.commands import Place, bindings
+from kproxy.tui.commands import Scope, bindings
 from kproxy.tui.widgets.line_styles import style_class, style_classes, style_rules
 from kproxy.tui.widgets.time_axis import time_axis
 
@@ -58,7 +58,7 @@ class Lanes(Widget, can_focus=True):
     :param zone: time zone; None for local time
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Place.TIMELINE)]
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.TIMELINE)]
 
     COMPONENT_CLASSES: ClassVar[set[str]] = style_classes(_ROLES)
     DEFAULT_CSS = style_rules("Lanes", _ROLES)
@@ -110,16 +110,16 @@ class Lanes(Widget, can_focus=True):
     def _rebalances(self) -> list[Rebalance]:
         return [] if self._timeline is None else self._timeline.rebalances
 
-    def select(self, place: int) -> None:
+    def select(self, index: int) -> None:
         """Move the cursor to a rebalance, and bring its time into view."""
         count = len(self._rebalances)
         if not count:
             return
-        place = min(max(place, 0), count - 1)
-        if place != self._cursor:
-            self._cursor = place
+        index = min(max(index, 0), count - 1)
+        if index != self._cursor:
+            self._cursor = index
             self._bring_into_view()
-            self.post_message(self.Selected(place))
+            self.post_message(self.Selected(index))
         self.refresh()
 
     def move(self, steps: int) -> None:
@@ -187,8 +187,8 @@ class Lanes(Widget, can_focus=True):
         if offset is None or not self._rebalances:
             return
         cell = offset.x - self._label
-        places = range(len(self._rebalances))
-        self.select(min(places, key=lambda place: abs(self._cell(self._rebalances[place].time) - cell)))
+        indexes = range(len(self._rebalances))
+        self.select(min(indexes, key=lambda index: abs(self._cell(self._rebalances[index].time) - cell)))
         if event.chain == 2:
             self.enter()
 
@@ -280,9 +280,9 @@ class Lanes(Widget, can_focus=True):
         label = self._label
         segments = [Segment(fit(" rebalance", label), self._style("muted"))]
         at, chosen = 0, None
-        for place, each in enumerate(timeline.rebalances):
+        for index, each in enumerate(timeline.rebalances):
             cell = self._cell(each.time)
-            current = place == self._cursor
+            current = index == self._cursor
             if not 0 <= cell < self._cells or (cell < at and not current):
                 continue
             if cell < at:  # the mark under the cursor is visible even if marks are dense
@@ -300,8 +300,8 @@ class Lanes(Widget, can_focus=True):
         if chosen is None:
             return list(strip)
         mark = Strip([Segment(_MARK, self._style("cursor"))])
-        place = label + chosen
-        return list(Strip.join([strip.crop(0, place), mark, strip.crop(place + 1)]))
+        index = label + chosen
+        return list(Strip.join([strip.crop(0, index), mark, strip.crop(index + 1)]))
 
     def _lane(self, member: GroupMember) -> list[Segment]:
         phases: list[Phase | None] = [None] * self._cells

@@ -326,11 +326,11 @@ class LatencyMap(Widget, can_focus=True):
         for at in marked:
             begin = over_time.begin + at * over_time.width
             clock = _date(begin, self._zone) if days else _clock(begin, self._zone)
-            place = left + at * layout.stretch
-            if place + 1 + size <= self.size.width:
-                text += "─" * (place - len(text)) + (_TICK if chosen is None else _MARK) + clock
+            index = left + at * layout.stretch
+            if index + 1 + size <= self.size.width:
+                text += "─" * (index - len(text)) + (_TICK if chosen is None else _MARK) + clock
             elif chosen is not None:
-                text += "─" * (place - size - len(text)) + clock + _MARK
+                text += "─" * (index - size - len(text)) + clock + _MARK
         return text + "─" * max(left + len(over_time) * layout.stretch - len(text), 0)
 
     def _about_cursor(self) -> str:

@@ -34,7 +34,7 @@ from dissectors.printable import printable
 from kproxy.text.blocks import GAP
 from kproxy.text.cells import fit
 from kproxy.text.tables import Column, fitted
-from kproxy.tui.commands import Place, bindings
+from kproxy.tui.commands import Scope, bindings
 from kproxy.tui.widgets.cursor_lines import CursorLines
 from kproxy.tui.widgets.line_styles import style_class, style_classes, style_rules
 from kproxy.tui.widgets.selectable import SelectableLines
@@ -47,7 +47,7 @@ _SCROLLED = 8  # cells per key press
 
 
 @dataclass(frozen=True, slots=True)
-class TablePlace:
+class TablePosition:
     """A user's place in a table.
 
     :ivar key: of the row under the cursor
@@ -67,7 +67,7 @@ class RowTable(SelectableLines, CursorLines, can_focus=True, inherit_bindings=Fa
     """
 
     HEADER = 1
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Place.TABLE)]
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.TABLE)]
 
     COMPONENT_CLASSES: ClassVar[set[str]] = style_classes(("title", "cursor", *Role))
     DEFAULT_CSS = style_rules("RowTable", ("title", "cursor", *Role))
@@ -141,18 +141,18 @@ class RowTable(SelectableLines, CursorLines, can_focus=True, inherit_bindings=Fa
 
     def select(self, key: Hashable) -> bool:
         """Move the cursor to a row; return whether it exists."""
-        place = self._lines.place(key)
-        if place is not None:
-            self.move_to(place)
-        return place is not None
+        index = self._lines.place(key)
+        if index is not None:
+            self.move_to(index)
+        return index is not None
 
     @property
-    def place(self) -> TablePlace | None:
+    def place(self) -> TablePosition | None:
         """The user's place, None if there are no rows."""
         row = self.selected
-        return None if row is None else TablePlace(self, row.key, self.scroll_offset.y)
+        return None if row is None else TablePosition(self, row.key, self.scroll_offset.y)
 
-    def come_back(self, place: TablePlace) -> None:
+    def come_back(self, place: TablePosition) -> None:
         """Restore cursor and scroll position, if the row exists."""
         if self.select(place.key):
             self._returning = place.top
@@ -184,12 +184,12 @@ class RowTable(SelectableLines, CursorLines, can_focus=True, inherit_bindings=Fa
         here = every.place(self._selected) or 0
         step = 1 if forward else -1
         for distance in range(1, count + 1):
-            place = (here + step * distance) % count
-            line = every[place]
+            index = (here + step * distance) % count
+            line = every[index]
             if pattern.found(line.row.text()):
                 if line.depth:
                     self._unfolded.add(
-                        next(each.row.key for each in _upwards(every, place) if not each.depth)
+                        next(each.row.key for each in _upwards(every, index) if not each.depth)
                     )
                     self._arrange()
                 return self.select(line.row.key)
@@ -200,10 +200,10 @@ class RowTable(SelectableLines, CursorLines, can_focus=True, inherit_bindings=Fa
         self._lines = Lines(self._rows, self.order, self._unfolded)
         self._longest = self._lines.longest(len(self.columns))
         self._lay_out()
-        place = self._lines.place(self._selected) if self._moved else None
-        self.cursor = place if place is not None else max(min(self.cursor, len(self._lines) - 1), 0)
+        index = self._lines.place(self._selected) if self._moved else None
+        self.cursor = index if index is not None else max(min(self.cursor, len(self._lines) - 1), 0)
         if 0 <= on_screen < self.page:
-            if place is not None:
+            if index is not None:
                 self.scroll_to(y=self.top_of(self.cursor) - on_screen, animate=False, force=True)
             self.show_cursor()
         elif self.scroll_offset.y > self.max_scroll_y:
@@ -268,10 +268,10 @@ class RowTable(SelectableLines, CursorLines, can_focus=True, inherit_bindings=Fa
         """Return one line of the widget: the titles, then rows."""
         left, top = self.scroll_offset
         room, style = self._room, self.rich_style
-        place = self.line_at(top + y - 1)
+        index = self.line_at(top + y - 1)
         if y == 0:
             strip, at = self._titles(), 0
-        elif place < len(self._lines):
+        elif index < len(self._lines):
             strip, at = self._line(top + y - 1), top + y
         elif y == 1:
             strip, at = Strip([Segment(f" {printable(self.empty)}", self._style(Role.MUTED))]), 1
@@ -279,7 +279,7 @@ class RowTable(SelectableLines, CursorLines, can_focus=True, inherit_bindings=Fa
             return Strip.blank(self.size.width, style)
         strip = self.selectable(strip, at)
         filling = self._style("title") if y == 0 else style
-        if place == self.cursor and len(self._lines) and y:
+        if index == self.cursor and len(self._lines) and y:
             filling = self._style("cursor")
         return strip.crop_extend(left, left + room, filling)
 
@@ -296,8 +296,8 @@ class RowTable(SelectableLines, CursorLines, can_focus=True, inherit_bindings=Fa
 
     def _line(self, y: int) -> Strip:
         """Return screen line `y`, counted from the first row."""
-        place = self.line_at(y)
-        line, part, current = self._lines[place], y - self.top_of(place), place == self.cursor
+        position = self.line_at(y)
+        line, part, current = self._lines[position], y - self.top_of(position), position == self.cursor
         cursor = self._style("cursor") if current else None
         segments = [Segment(_CURSOR if current else " ", cursor or self.rich_style)]
         for index, size in self._widths.items():
@@ -390,12 +390,12 @@ class RowTable(SelectableLines, CursorLines, can_focus=True, inherit_bindings=Fa
         if offset is None:
             return
         x = self.scroll_offset.x + offset.x - len(_CURSOR)
-        place = self.line_of_click(event)
+        index = self.line_of_click(event)
         if offset.y == 0:
             self._click_title(x)
-        elif place is not None:
-            self.move_to(place)
-            if self._lines[place].row.children and 0 <= x < INDENT:
+        elif index is not None:
+            self.move_to(index)
+            if self._lines[index].row.children and 0 <= x < INDENT:
                 self.action_table_unfold()
             elif event.chain == 2:
                 self.action_table_enter()
@@ -420,6 +420,6 @@ def _wrapped(text: str, width: int) -> tuple[str, ...]:
     return tuple(part.plain for part in Content(printable(text)).wrap(max(width, 1)))
 
 
-def _upwards(lines: Lines, place: int) -> Iterator[Line]:
+def _upwards(lines: Lines, index: int) -> Iterator[Line]:
     """Yield a line, then those above it."""
-    return (lines[above] for above in range(place, -1, -1))
+    return (lines[above] for above in range(index, -1, -1))

@@ -8,7 +8,7 @@ from typing import ClassVar
 from textual.binding import BindingType
 from textual.message import Message
 
-from kproxy.tui.commands import Place, bindings
+from kproxy.tui.commands import Scope, bindings
 from kproxy.tui.history import History
 from kproxy.tui.search import Kind, SearchError, parse_search
 from kproxy.tui.search import Search as ParsedSearch
@@ -26,7 +26,7 @@ class SearchBar(TypingLine):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        *bindings(Place.SEARCHING),
+        *bindings(Scope.SEARCHING),
     ]
 
     @dataclass

@@ -132,34 +132,34 @@ class SequenceDiagram(CursorLines, can_focus=True, inherit_bindings=False):
     def _place(self, line: Line) -> int:
         """Return the new index of a line, or of the one nearest in time."""
         identity = line.identity
-        for place, other in enumerate(self._lines):
+        for index, other in enumerate(self._lines):
             if other.identity == identity:
-                return place
+                return index
         if line.step is None:
             return min(self.cursor, max(len(self._lines) - 1, 0))
         times = (abs(other.step.time - line.step.time) if other.step else None for other in self._lines)
-        near = [(far, place) for place, far in enumerate(times) if far is not None]
+        near = [(far, index) for index, far in enumerate(times) if far is not None]
         return min(near)[1] if near else 0
 
     def go_to(self, number: int) -> None:
         """Move the cursor to an exchange, or to its fold, or to the exchange before."""
         best, at = 0, 0
-        for place, line in enumerate(self._lines):
+        for index, line in enumerate(self._lines):
             if line.step is not None and best < line.step.number <= number:
-                best, at = line.step.number, place
+                best, at = line.step.number, index
         self.move_to(at)
 
     def go_to_fold(self, key: FoldKey) -> None:
         """Move the cursor to the first line of a fold."""
-        self.move_to(next((place for place, line in enumerate(self._lines) if line.fold == key), self.cursor))
+        self.move_to(next((index for index, line in enumerate(self._lines) if line.fold == key), self.cursor))
 
     def search(self, pattern: TextRegex, *, forward: bool) -> bool:
         """Move to the next line that matches; return whether there is one."""
         count, step = len(self._lines), 1 if forward else -1
         for distance in range(1, count + 1):
-            place = (self.cursor + step * distance) % count
-            if pattern.found(self._lines[place].text):
-                self.move_to(place)
+            index = (self.cursor + step * distance) % count
+            if pattern.found(self._lines[index].text):
+                self.move_to(index)
                 return True
         return False
 
@@ -180,9 +180,9 @@ class SequenceDiagram(CursorLines, can_focus=True, inherit_bindings=False):
 
     def on_click(self, event: events.Click) -> None:
         """Move the cursor; a double click chooses the line."""
-        place = self.line_of_click(event)
-        if place is not None:
-            self.move_to(place)
+        index = self.line_of_click(event)
+        if index is not None:
+            self.move_to(index)
             if event.chain == 2:
                 self.enter()
 
@@ -227,8 +227,8 @@ class SequenceDiagram(CursorLines, can_focus=True, inherit_bindings=False):
 
     def _drawn_lifelines(self, sign: str) -> str:
         text = ""
-        for place in self._places.values():
-            text += " " * (place - len(text)) + sign
+        for index in self._places.values():
+            text += " " * (index - len(text)) + sign
         return text
 
     # ------------------------------------------------------------ drawing
@@ -242,9 +242,9 @@ class SequenceDiagram(CursorLines, can_focus=True, inherit_bindings=False):
             head, role = self._heads(y), "strong" if y == 1 else "muted"
             strip = Strip([Segment(" " * _LEFT, style)])
             return self._scrolled(strip, Strip([Segment(head, self._style(role))]), left, style)
-        place = self.scroll_offset.y + y - self.HEADER
-        if place < len(self._lines):
-            return self._line(self._lines[place], current=place == self.cursor)
+        index = self.scroll_offset.y + y - self.HEADER
+        if index < len(self._lines):
+            return self._line(self._lines[index], current=index == self.cursor)
         text = f" {self._empty}" if y == self.HEADER and not self._lines else ""
         return Strip([Segment(fit(text, room), self._style("muted"))])
 

@@ -128,13 +128,13 @@ class Lines:
             self._lines.append(Line(row, 0))
             if row.children and row.key in unfolded:
                 self._lines += [Line(child, 1) for child in _sorted(row.children, order)]
-        self._places = {line.row.key: place for place, line in enumerate(self._lines)}
+        self._places = {line.row.key: index for index, line in enumerate(self._lines)}
 
     def __len__(self) -> int:
         return len(self._lines)
 
-    def __getitem__(self, place: int) -> Line:
-        return self._lines[place]
+    def __getitem__(self, index: int) -> Line:
+        return self._lines[index]
 
     def __iter__(self) -> Iterator[Line]:
         return iter(self._lines)

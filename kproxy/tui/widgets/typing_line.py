@@ -27,7 +27,7 @@ from textual.widgets import Input, Label, OptionList, Static
 
 from captures.filters import Candidate
 from kproxy.text.cells import width
-from kproxy.tui.commands import Place, bindings
+from kproxy.tui.commands import Scope, bindings
 from kproxy.tui.history import History, Recall
 from kproxy.tui.widgets.completion_list import CompletionList
 from kproxy.tui.widgets.verdict import Validity, Verdict, harmless, verdict_text
@@ -93,7 +93,7 @@ class TypingLine(Widget):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        *bindings(Place.TYPING),
+        *bindings(Scope.TYPING),
     ]
 
     DEFAULT_CSS = """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from captures.meaning.exchange import Body
-from captures.meaning.places import rows_by_place
+from captures.meaning.places import rows_by_partition
 
 ID = "lLiF-TMRRuSo8TJjkfl4vQ"
 
@@ -18,15 +18,17 @@ def test_partitions_by_name_and_by_id() -> None:
         ]
     }
     unknown = [(("orders", 0), first), ((ID, 1), second), (("logs", 2), third)]
-    assert list(rows_by_place(body, "topics", lambda _: None)) == unknown
-    named = [place for place, _ in rows_by_place(body, "topics", {ID: "bills"}.get)]
+    assert list(rows_by_partition(body, "topics", lambda _: None)) == unknown
+    named = [place for place, _ in rows_by_partition(body, "topics", {ID: "bills"}.get)]
     assert named == [("orders", 0), ("bills", 1), ("logs", 2)]
 
 
 def test_arrays_have_other_names_in_other_messages() -> None:
     row = {"index": 4}
     body: Body = {"topic_data": [{"name": "orders", "partition_data": [row]}]}
-    assert list(rows_by_place(body, "topic_data", lambda _: None, "partition_data")) == [(("orders", 4), row)]
+    assert list(rows_by_partition(body, "topic_data", lambda _: None, "partition_data")) == [
+        (("orders", 4), row)
+    ]
 
 
 def test_what_was_not_read_is_left_out() -> None:
@@ -39,5 +41,5 @@ def test_what_was_not_read_is_left_out() -> None:
             {"partitions": [{"partition": 0}]},
         ]
     }
-    assert list(rows_by_place(body, "topics", lambda _: None)) == []
-    assert list(rows_by_place({}, "topics", lambda _: None)) == []
+    assert list(rows_by_partition(body, "topics", lambda _: None)) == []
+    assert list(rows_by_partition({}, "topics", lambda _: None)) == []

@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 from textual.widget import Widget
 
-from kproxy.tui.commands import BY_LINE, BY_NAME, COMMANDS, Command, Place, bindings
+from kproxy.tui.commands import BY_LINE, BY_NAME, COMMANDS, Command, Scope, bindings
 from kproxy.tui.keymap import RESERVED, SAME_IN_TERMINALS, keymap, keys_of
 from kproxy.tui.main.part import Part
 from kproxy.tui.main.screen import MainScreen
@@ -28,19 +28,19 @@ from kproxy.tui.widgets.typing_line import TypingLine
 
 pytestmark = pytest.mark.quick
 
-CLASSES: dict[Place, type[Widget]] = {
-    Place.SCREEN: MainScreen,
-    Place.LIST: ExchangeList,
-    Place.TREE: FieldTree,
-    Place.BYTES: ByteView,
-    Place.TABLE: RowTable,
-    Place.CONVERSATION: ConversationView,
-    Place.LATENCY: LatencyView,
-    Place.GROUPS: Groups,
-    Place.TIMELINE: Lanes,
-    Place.FAULTS: Faults,
-    Place.TYPING: TypingLine,
-    Place.SEARCHING: SearchBar,
+CLASSES: dict[Scope, type[Widget]] = {
+    Scope.SCREEN: MainScreen,
+    Scope.LIST: ExchangeList,
+    Scope.TREE: FieldTree,
+    Scope.BYTES: ByteView,
+    Scope.TABLE: RowTable,
+    Scope.CONVERSATION: ConversationView,
+    Scope.LATENCY: LatencyView,
+    Scope.GROUPS: Groups,
+    Scope.TIMELINE: Lanes,
+    Scope.FAULTS: Faults,
+    Scope.TYPING: TypingLine,
+    Scope.SEARCHING: SearchBar,
 }
 
 SHADOWS = {
@@ -56,7 +56,7 @@ every_command = pytest.mark.parametrize("command", COMMANDS, ids=lambda command:
 
 
 def test_every_place_has_a_class() -> None:
-    assert set(CLASSES) == set(Place)
+    assert set(CLASSES) == set(Scope)
 
 
 @every_command
@@ -64,15 +64,15 @@ def test_a_command_is_carried_out_at_its_place(command: Command) -> None:
     if command.group == "view":
         assert command.name.removeprefix("view.") in VIEWS
         return
-    parts = Part.__subclasses__() if command.place is Place.SCREEN else []
+    parts = Part.__subclasses__() if command.scope is Scope.SCREEN else []
     method = f"action_{command.action}"
-    assert len([kind for kind in (CLASSES[command.place], *parts) if hasattr(kind, method)]) == 1
+    assert len([kind for kind in (CLASSES[command.scope], *parts) if hasattr(kind, method)]) == 1
 
 
-@pytest.mark.parametrize("place", Place, ids=lambda place: place.name)
-def test_the_class_of_a_place_has_its_keys(place: Place) -> None:
+@pytest.mark.parametrize("place", Scope, ids=lambda place: place.name)
+def test_the_class_of_a_place_has_its_keys(place: Scope) -> None:
     bound = {binding.id for binding in CLASSES[place].BINDINGS if not isinstance(binding, tuple)}
-    assert {command.name for command in COMMANDS if command.place is place and command.keys} <= bound
+    assert {command.name for command in COMMANDS if command.scope is place and command.keys} <= bound
 
 
 @every_command
@@ -92,34 +92,34 @@ def test_names_are_unique() -> None:
 
 @every_command
 def test_default_keys_exist_and_arrive(command: Command) -> None:
-    kept = {} if command.place is Place.TYPING else RESERVED  # lines have tab and escape
+    kept = {} if command.scope is Scope.TYPING else RESERVED  # lines have tab and escape
     assert not {*kept, *SAME_IN_TERMINALS} & set(keys_of(command, {}))
     if command.keys:
         assert keymap({command.name: command.keys}) == ({command.name: command.keys}, [])
 
 
-@pytest.mark.parametrize("place", Place, ids=lambda place: place.name)
-def test_no_two_commands_of_a_place_share_a_key(place: Place) -> None:
-    keys = Counter(key for command in COMMANDS if command.place is place for key in keys_of(command, {}))
+@pytest.mark.parametrize("place", Scope, ids=lambda place: place.name)
+def test_no_two_commands_of_a_place_share_a_key(place: Scope) -> None:
+    keys = Counter(key for command in COMMANDS if command.scope is place for key in keys_of(command, {}))
     assert [key for key, count in keys.items() if count > 1] == []
 
 
 def test_keys_that_hold_everywhere_mean_the_same_everywhere() -> None:
     everywhere = {
-        key: command for command in COMMANDS if command.place is Place.SCREEN for key in keys_of(command, {})
+        key: command for command in COMMANDS if command.scope is Scope.SCREEN for key in keys_of(command, {})
     }
     shadowed = {
         (command.name, everywhere[key].name)
         for command in COMMANDS
-        if command.place is not Place.SCREEN
+        if command.scope is not Scope.SCREEN
         for key in keys_of(command, {})
         if key in everywhere
     }
     assert shadowed <= SHADOWS
 
 
-@pytest.mark.parametrize("place", Place, ids=lambda place: place.name)
-def test_bindings_are_those_of_the_table(place: Place) -> None:
+@pytest.mark.parametrize("place", Scope, ids=lambda place: place.name)
+def test_bindings_are_those_of_the_table(place: Scope) -> None:
     for binding in bindings(place):
         command = BY_NAME[str(binding.id)]
         assert (binding.key, binding.action, binding.tooltip) == (command.keys, command.action, command.doc)

@@ -6,7 +6,7 @@ import pytest
 from textual.app import App, ComposeResult
 from textual.widgets import Static
 
-from kproxy.tui.commands import BY_NAME, Place, bindings
+from kproxy.tui.commands import BY_NAME, Scope, bindings
 from kproxy.tui.keymap import UNBOUND, held_in, keymap, keys_of
 
 
@@ -74,8 +74,8 @@ def test_the_keys_of_a_command() -> None:
 
 
 def test_what_holds_at_a_place_begins_with_its_own() -> None:
-    places = list(dict.fromkeys(command.place for command in held_in(Place.FAULTS)))
-    assert places == [Place.FAULTS, Place.TABLE, Place.SCREEN]
+    places = list(dict.fromkeys(command.scope for command in held_in(Scope.FAULTS)))
+    assert places == [Scope.FAULTS, Scope.TABLE, Scope.SCREEN]
 
 
 def test_the_defaults_do_not_clash() -> None:
@@ -85,14 +85,14 @@ def test_the_defaults_do_not_clash() -> None:
 class Pane(Static, can_focus=True):
     """Carries out what the list does."""
 
-    BINDINGS = bindings(Place.LIST)
+    BINDINGS = bindings(Scope.LIST)
 
 
 class KeymapApp(App[None]):
     """Notes which actions are carried out."""
 
     ENABLE_COMMAND_PALETTE = False
-    BINDINGS = bindings(Place.SCREEN)
+    BINDINGS = bindings(Scope.SCREEN)
 
     def __init__(self, changes: dict[str, str]) -> None:
         super().__init__()

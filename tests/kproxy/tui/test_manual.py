@@ -8,7 +8,7 @@ import pytest
 
 from captures.filters.fields import FIELDS
 from captures.filters.shortforms import FORMS
-from kproxy.tui.commands import COMMANDS, Place
+from kproxy.tui.commands import COMMANDS, Scope
 from kproxy.tui.manual import Section, about_sections, filter_sections, found, key_sections, markdown, spelled
 
 
@@ -38,7 +38,7 @@ def test_every_command_is_there_once() -> None:
 
 
 def test_where_the_focus_is_comes_first() -> None:
-    titles = [section.title for section in key_sections([Place.BYTES, Place.SCREEN], {})]
+    titles = [section.title for section in key_sections([Scope.BYTES, Scope.SCREEN], {})]
     assert titles[:3] == ["bytes", "everywhere", "list of exchanges"]
     assert titles[-1] == "always"
     assert next(section.title for section in key_sections([], {})) == "everywhere"

@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 from textual.system_commands import SystemCommandsProvider
 
 from kproxy.tui.app import KproxyApp
-from kproxy.tui.commands import BY_NAME, COMMANDS, Place
+from kproxy.tui.commands import BY_NAME, COMMANDS, Scope
 from kproxy.tui.config import load_settings
 from kproxy.tui.palette import title_of
 from kproxy.tui.settings import Settings
@@ -56,9 +56,9 @@ async def test_every_command_that_can_be_done_is_offered(tmp_path: Path) -> None
     async with opened(tmp_path) as pilot:
         offered = await offers(SystemCommandsProvider(pilot.app.screen))
     for command in COMMANDS:
-        if command.place in (Place.SCREEN, Place.LIST) and not command.doc.startswith("Live:"):
+        if command.scope in (Scope.SCREEN, Scope.LIST) and not command.doc.startswith("Live:"):
             assert title_of(command) in offered
-        if command.place in (Place.TABLE, Place.FAULTS):
+        if command.scope in (Scope.TABLE, Scope.FAULTS):
             assert title_of(command) not in offered
     assert offered["Filter"] == f"{BY_NAME['filter.edit'].doc}  f"
     assert offered["Help"].endswith("  f2")

@@ -21,7 +21,7 @@ from captures.arrays import Bools
 from captures.exchanges import Exchange
 from captures.meaning import words
 from captures.meaning.exchange import number, rows, text
-from captures.meaning.places import rows_by_place
+from captures.meaning.places import rows_by_partition
 from dissectors.api_keys import ApiKey
 
 
@@ -157,7 +157,7 @@ class CommitsBackwards(Rule):
         request, response = exchange.request_body, exchange.response_body
         for body in rows(response, "groups") or (response,):
             group = text(body, "group_id") or text(request, "group_id")
-            for (topic, partition), row in rows_by_place(body, "topics", self.scene.names):
+            for (topic, partition), row in rows_by_partition(body, "topics", self.scene.names):
                 place, offset = _Place(group, topic, partition), number(row, "committed_offset")
                 behind = self._behind.get(place)
                 if behind is None or behind.connection == exchange.connection:

@@ -76,21 +76,21 @@ class IsrChanges(Rule):
         self._brokers: dict[int, _Replica] = {}
 
     def add(self, exchange: Exchange) -> None:
-        for place, isr, replicas in self._changes_in(exchange):
-            before = self._isr.get(place)
+        for tp, isr, replicas in self._changes_in(exchange):
+            before = self._isr.get(tp)
             if replicas:
-                self._replicas[place] = replicas
+                self._replicas[tp] = replicas
             if isr == before:
-                self._confirm(exchange, place)
+                self._confirm(exchange, tp)
             if isr == before or not isr:
                 continue
-            self._isr[place] = isr
-            everyone = self._replicas.get(place, frozenset()) or isr | (before or frozenset())
-            self._replicas.setdefault(place, everyone)
+            self._isr[tp] = isr
+            everyone = self._replicas.get(tp, frozenset()) or isr | (before or frozenset())
+            self._replicas.setdefault(tp, everyone)
             for broker in (everyone | (before or frozenset())) - isr:
-                self._leave(exchange, broker, place, alone=len(isr) == 1)
+                self._leave(exchange, broker, tp, alone=len(isr) == 1)
             for broker in isr:
-                self._return(exchange, broker, place)
+                self._return(exchange, broker, tp)
 
     def _changes_in(
         self, exchange: Exchange
@@ -108,41 +108,41 @@ class IsrChanges(Rule):
                 pairs += places.each(rows(request, "topic_states"), names)
                 yield from _states(pairs, "isr", "replicas")
             case _:
-                answers = places.rows_by_place(exchange.response_body, "topics", names)
-                refused = {place for place, row in answers if number(row, "error_code", 0)}
-                for place, row in places.rows_by_place(exchange.request_body, "topics", names):
-                    if place not in refused and exchange.response_body:
-                        yield place, frozenset(new_isr(row)), frozenset()
+                answers = places.rows_by_partition(exchange.response_body, "topics", names)
+                refused = {tp for tp, row in answers if number(row, "error_code", 0)}
+                for tp, row in places.rows_by_partition(exchange.request_body, "topics", names):
+                    if tp not in refused and exchange.response_body:
+                        yield tp, frozenset(new_isr(row)), frozenset()
 
-    def _confirm(self, exchange: Exchange, place: TopicPartition) -> None:
+    def _confirm(self, exchange: Exchange, tp: TopicPartition) -> None:
         """Record that the ISR is unchanged."""
-        for broker in self._replicas[place] - self._isr[place]:
+        for broker in self._replicas[tp] - self._isr[tp]:
             replica = self._brokers.get(broker)
-            if replica is not None and place in replica.out:
-                since, until, teller = replica.out[place]
-                replica.out[place] = since, max(until, exchange.end), teller
+            if replica is not None and tp in replica.out:
+                since, until, teller = replica.out[tp]
+                replica.out[tp] = since, max(until, exchange.end), teller
 
-    def _leave(self, exchange: Exchange, broker: int, place: TopicPartition, *, alone: bool) -> None:
+    def _leave(self, exchange: Exchange, broker: int, tp: TopicPartition, *, alone: bool) -> None:
         replica = self._brokers.setdefault(broker, _Replica())
-        (replica.alone.add if alone else replica.alone.discard)(place)
-        if place in replica.out:
+        (replica.alone.add if alone else replica.alone.discard)(tp)
+        if tp in replica.out:
             return
         time = exchange.end
         # deciding brokers report every change; others only the state at that time
-        replica.out[place] = time, time, -1 if exchange.api_key in _LOOKING_ON else exchange.connection
-        replica.left.add(place)
-        replica.back.discard(place)
+        replica.out[tp] = time, time, -1 if exchange.api_key in _LOOKING_ON else exchange.connection
+        replica.left.add(tp)
+        replica.back.discard(tp)
         replica.apis[exchange.api] = None
         replica.seen.add(exchange)
 
-    def _return(self, exchange: Exchange, broker: int, place: TopicPartition) -> None:
+    def _return(self, exchange: Exchange, broker: int, tp: TopicPartition) -> None:
         replica = self._brokers.get(broker)
-        out = replica.out.pop(place, None) if replica is not None else None
+        out = replica.out.pop(tp, None) if replica is not None else None
         if replica is None or out is None:
             return
         replica.longest = max(replica.longest, exchange.end - out[0])
-        replica.back.add(place)
-        replica.alone.discard(place)
+        replica.back.add(tp)
+        replica.alone.discard(tp)
         replica.apis[exchange.api] = None
         replica.seen.add(exchange)
 

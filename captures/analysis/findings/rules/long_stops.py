@@ -71,7 +71,7 @@ class LongStops(GroupRule):
         )
         worst, longest = max(found, key=lambda each: each[1].duration)
         open_ = any(not stop.ended for _, stop in found)
-        places = partitions({stop.place for _, stop in found})
+        places = partitions({stop.tp for _, stop in found})
         who, did, done = (
             ("worker", "ran", "run") if timeline.of_workers else ("member", "consumed", "consumed")
         )

@@ -36,7 +36,7 @@ class MembersWithoutPartitions(AssignmentRule):
         if timeline.kind in _SHARED:
             return
         for rebalance, rest in reversed(assignments(timeline)):
-            idle = [member for member, places in rebalance.assigned.items() if not places]
+            idle = [member for member, partitions in rebalance.assigned.items() if not partitions]
             if idle and any(rebalance.assigned.values()) and rest >= self.limit("rest") * MS:
                 yield self._found(timeline, rebalance, rest, labels.several(idle), len(idle))
                 return  # the latest one is enough

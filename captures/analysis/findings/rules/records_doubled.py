@@ -46,11 +46,11 @@ class RecordsDoubled(GroupRule):
         for rebalance, refetched in found:
             seen.note(refetched.number, rebalance.time)
         causes = sorted({rebalance.trigger.phrase for rebalance, _ in found})
-        topics = sorted({refetched.place.topic for _, refetched in found})
+        topics = sorted({refetched.tp.topic for _, refetched in found})
         yield self.finding(
             subject_of(timeline),
             f"Group {words.line(timeline.group)} fetched {words.counted(total, 'offset')} of "
-            f"{partitions({refetched.place for _, refetched in found})} again after rebalances "
+            f"{partitions({refetched.tp for _, refetched in found})} again after rebalances "
             f"({words.listed(causes)}): records that were processed but not committed are processed twice.",
             "Commit processed records before partitions are revoked (in onPartitionsRevoked; close() does so), and "
             "commit more often. Make processing idempotent, or use transactions.",

@@ -20,7 +20,7 @@ from captures.analysis.groups.vocabulary import Certainty
 from captures.exchanges import Exchange
 from captures.meaning import words
 from captures.meaning.exchange import number, rows, text
-from captures.meaning.places import TopicPartition, rows_by_place
+from captures.meaning.places import TopicPartition, rows_by_partition
 from captures.time_format import span
 from dissectors.api_keys import ApiKey
 from dissectors.error_codes import ErrorCode
@@ -101,7 +101,7 @@ class _Redelivery(NamedTuple):
     :ivar deliveries: number of deliveries, including this one
     """
 
-    place: TopicPartition
+    tp: TopicPartition
     first: int
     last: int
     deliveries: int
@@ -162,14 +162,14 @@ class RecordsRedelivered(Rule):
             return
         known = self._groups.setdefault(group, _Group())
         member, client = text(request, "member_id"), client_name(exchange)
-        for place, row in rows_by_place(request, "topics", self._names):
+        for tp, row in rows_by_partition(request, "topics", self._names):
             for batch in rows(row, "acknowledgement_batches"):
                 kinds = set(batch.get("acknowledge_types") or ()) & {_RELEASE, _RENEW}
                 for kind in kinds:
                     first, last = number(batch, "first_offset"), number(batch, "last_offset")
-                    self._hold(known, place, _Hold(first, last, exchange.time, member, client, kind))
+                    self._hold(known, tp, _Hold(first, last, exchange.time, member, client, kind))
         lock = max(number(response, "acquisition_lock_timeout_ms"), 0) * MS
-        for place, row in rows_by_place(response, "responses", self._names):
+        for tp, row in rows_by_partition(response, "responses", self._names):
             code = row.get("acknowledge_error_code", row.get("error_code"))
             known.late += code == ErrorCode.INVALID_RECORD_STATE
             for acquired in rows(row, "acquired_records"):
@@ -177,13 +177,13 @@ class RecordsRedelivered(Rule):
                 count = number(acquired, "delivery_count")
                 if count > 1:
                     known.redelivered.append(
-                        _Redelivery(place, first, last, count, exchange.end, exchange.number)
+                        _Redelivery(tp, first, last, count, exchange.end, exchange.number)
                     )
-                self._hold(known, place, _Hold(first, last, exchange.end, member, client, 0, lock))
+                self._hold(known, tp, _Hold(first, last, exchange.end, member, client, 0, lock))
 
     @staticmethod
-    def _hold(group: _Group, place: TopicPartition, hold: _Hold) -> None:
-        group.holds.setdefault(place, deque(maxlen=_MOST_HOLDS)).append(hold)
+    def _hold(group: _Group, tp: TopicPartition, hold: _Hold) -> None:
+        group.holds.setdefault(tp, deque(maxlen=_MOST_HOLDS)).append(hold)
 
     def findings(self) -> Iterator[Finding]:
         members = {timeline.group: timeline.by_id() for timeline in self.scene.groups}
@@ -229,14 +229,14 @@ def _note(
 ) -> None:
     before = [
         hold
-        for hold in group.holds.get(again.place, ())
+        for hold in group.holds.get(again.tp, ())
         if hold.first <= again.first <= hold.last and hold.time < again.time
     ]
     latest = max(before, key=lambda hold: hold.time, default=None)
     why = _why(latest, again.time, members)
     redeliveries = found.setdefault(why, _Redeliveries())
     redeliveries.seen.note(again.number, again.time)
-    redeliveries.places.add(again.place)
+    redeliveries.places.add(again.tp)
     redeliveries.records += again.last - again.first + 1
     redeliveries.most = max(redeliveries.most, again.deliveries)
     if latest is not None and why is not _RedeliveryCause.UNKNOWN:

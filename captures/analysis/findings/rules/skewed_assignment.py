@@ -53,7 +53,7 @@ class SkewedAssignment(AssignmentRule):
         if not known or timeline.kind is Kind.SHARE:
             return
         rebalance = max(known, key=lambda given: given.lasted).rebalance
-        counts = {member: len(places) for member, places in rebalance.assigned.items()}
+        counts = {member: len(partitions) for member, partitions in rebalance.assigned.items()}
         total, most, least = sum(counts.values()), max(counts.values()), min(counts.values())
         even = total / len(counts)
         if most - least < _LEAST_APART or most * 100 < even * self.limit("ratio"):

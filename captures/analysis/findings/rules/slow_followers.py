@@ -15,7 +15,7 @@ from captures.arrays import Bools
 from captures.exchanges import Exchange
 from captures.meaning import places, words
 from captures.meaning.exchange import number
-from captures.meaning.places import TopicPartition, rows_by_place
+from captures.meaning.places import TopicPartition, rows_by_partition
 from captures.time_format import span
 from dissectors.api_keys import ApiKey
 from dissectors.units import MS
@@ -109,25 +109,25 @@ class SlowFollowers(Rule):
         if self._replicating:
             self._fetched(exchange)
 
-    def _at(self, place: TopicPartition, exchange: Exchange) -> _Partition:
+    def _at(self, tp: TopicPartition, exchange: Exchange) -> _Partition:
         """Return the state of a partition, a new one if another broker leads it now."""
-        known = self._partitions.get(place)
+        known = self._partitions.get(tp)
         if known is None or known.leader != exchange.broker:
-            known = self._partitions[place] = _Partition(exchange.broker)
+            known = self._partitions[tp] = _Partition(exchange.broker)
         return known
 
     def _produced(self, exchange: Exchange) -> None:
-        responses = rows_by_place(
+        responses = rows_by_partition(
             exchange.response_body, "responses", self.scene.names, "partition_responses"
         )
-        for place, row in responses:
+        for tp, row in responses:
             base = number(row, "base_offset")
             if base >= 0 and not number(row, "error_code", 0):
-                partition = self._partitions.get(place)
+                partition = self._partitions.get(tp)
                 if partition is not None and partition.leader == exchange.broker:
                     partition.extend(base + 1, exchange.end)
                 elif partition is not None:
-                    del self._partitions[place]  # another broker leads it now
+                    del self._partitions[tp]  # another broker leads it now
 
     def _fetched(self, exchange: Exchange) -> None:
         for part in self.scene.records.fetched(exchange):
@@ -138,18 +138,18 @@ class SlowFollowers(Rule):
 
     def _asked(self, exchange: Exchange, follower: int) -> None:
         refused = {part.topic_partition for part in self.scene.records.fetched(exchange) if part.error}
-        for place, row in rows_by_place(exchange.request_body, "topics", self.scene.names):
+        for tp, row in rows_by_partition(exchange.request_body, "topics", self.scene.names):
             position = number(row, "fetch_offset")
-            if place in refused:
-                self._partitions.pop(place, None)  # led by another broker, or being created
+            if tp in refused:
+                self._partitions.pop(tp, None)  # led by another broker, or being created
             elif position >= 0:
-                self._reached(exchange, follower, place, position)
+                self._reached(exchange, follower, tp, position)
 
-    def _reached(self, exchange: Exchange, follower: int, place: TopicPartition, position: int) -> None:
-        partition = self._at(place, exchange)
+    def _reached(self, exchange: Exchange, follower: int, tp: TopicPartition, position: int) -> None:
+        partition = self._at(tp, exchange)
         late = partition.late.get(follower)
         if late is not None:
-            self._late(exchange, follower, place, late, partition.end - position)
+            self._late(exchange, follower, tp, late, partition.end - position)
             if position >= late.end:
                 del partition.late[follower]
         partition.positions[follower] = position
@@ -157,15 +157,13 @@ class SlowFollowers(Rule):
         if position < partition.end and follower not in partition.late:
             partition.late[follower] = _Late(partition.end, exchange.time)
 
-    def _late(
-        self, exchange: Exchange, follower: int, place: TopicPartition, late: _Late, behind: int
-    ) -> None:
+    def _late(self, exchange: Exchange, follower: int, tp: TopicPartition, late: _Late, behind: int) -> None:
         lag = exchange.time - late.since
         if lag < self.limit("lag") * MS:
             return
         state = self._followers.setdefault(follower, _Follower())
         state.seen.add(exchange)
-        state.partitions.add(place)
+        state.partitions.add(tp)
         state.longest = max(state.longest, lag)
         state.farthest = max(state.farthest, behind)
 

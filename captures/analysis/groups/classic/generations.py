@@ -268,9 +268,9 @@ def find_transitions(
     """
     out: list[Transition] = []
     joins = [call for call in calls if isinstance(call, Join)]
-    for place in range(len(generations) + 1):
-        before = generations[place - 1] if place else None
-        after = generations[place] if place < len(generations) else None
+    for index in range(len(generations) + 1):
+        before = generations[index - 1] if index else None
+        after = generations[index] if index < len(generations) else None
         if after is not None and before is None and not after.joined:
             continue  # the capture begins during it
         out += _between(before, after, joins, memberships, now)

@@ -122,16 +122,16 @@ class Membership:
 
     def last_sign(self, until: int) -> tuple[int, int] | None:
         """Return its last sign of life up to `until`, and the number of that exchange; None if there is none."""
-        place = bisect_right(self.signs, until, key=lambda sign: sign.begin)
-        if not place:
+        index = bisect_right(self.signs, until, key=lambda sign: sign.begin)
+        if not index:
             return None
-        time, number = self._latest[place - 1]
+        time, number = self._latest[index - 1]
         return min(time, until), number
 
     def joins_before(self, time: int) -> Iterator[Join]:
         """Yield the JoinGroups that it sent before `time`, the latest first."""
-        place = bisect_left(self.joins, time, key=lambda join: join.time)
-        return (self.joins[index] for index in range(place - 1, -1, -1))
+        position = bisect_left(self.joins, time, key=lambda join: join.time)
+        return (self.joins[index] for index in range(position - 1, -1, -1))
 
     def first_notice(self, after: int, until: int) -> Call | None:
         """Return the first response after `after` and up to `until` that announced a rebalance, except JoinGroup's."""
@@ -171,8 +171,8 @@ class Membership:
 def _in_time(calls: Sequence[_AnyCall], after: int, until: int) -> list[_AnyCall]:
     """Return the calls that were answered after `after` and up to `until`, including runs that overlap that time."""
     out = []
-    for place in range(bisect_right(calls, until, key=lambda call: call.time) - 1, -1, -1):
-        call = calls[place]
+    for index in range(bisect_right(calls, until, key=lambda call: call.time) - 1, -1, -1):
+        call = calls[index]
         if (_last_end(call) or 0) <= after:
             break
         if call.at <= until:
@@ -232,8 +232,8 @@ class Memberships:
                 # brokers answer one request of a connection before they read the next (SocketServer mutes it)
                 leaves.append((max(call.time, busy.get(call.connection, 0) + 1), call))
             elif call.member and (not isinstance(call, Commit) or call.generation >= 0):
-                place = bisect_right(formed, call.time)
-                self.of(call.member).add(call, formed[place] if place < len(formed) else max(now, call.time))
+                index = bisect_right(formed, call.time)
+                self.of(call.member).add(call, formed[index] if index < len(formed) else max(now, call.time))
                 if isinstance(call, Join) and not call.asked_as:
                     self.newcomers.setdefault(call.connection, []).append(call)
         sessions = [membership.session_timeout for membership in self._memberships.values()]
@@ -259,8 +259,8 @@ class Memberships:
 
         A coordinator that loads the group restarts all sessions, however long members were silent before.
         """
-        place = bisect_right(self._reloads, until)
-        return max(self._reloads[place - 1], sign) if place else sign
+        index = bisect_right(self._reloads, until)
+        return max(self._reloads[index - 1], sign) if index else sign
 
     def session_timeout(self, membership: Membership) -> int | None:
         """Return the session timeout of a member; if unknown, the longest of the group's other members."""

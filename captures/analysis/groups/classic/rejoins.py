@@ -159,9 +159,7 @@ class Rejoins:
         for change in changes:
             name = change.connector
             created = TopicPartition(name, -1) in new
-            if change.tasks is not None and any(
-                place.topic == name and place.partition >= 0 for place in new
-            ):
+            if change.tasks is not None and any(tp.topic == name and tp.partition >= 0 for tp in new):
                 what = f"has {words.counted(change.tasks, 'task')} now"
             elif change.tasks is not None:
                 what = "has new settings of its tasks"
@@ -219,7 +217,7 @@ class Rejoins:
             for topic in known.topics
         }
         # a leader that joined before it had metadata had nothing to assign
-        dealt = {place.topic for places in before.assigned.values() for place in places}
+        dealt = {tp.topic for topic_partitions in before.assigned.values() for tp in topic_partitions}
         since = max((each.time for each in before.joins if each.member == join.member), default=before.formed)
         news = [
             seen

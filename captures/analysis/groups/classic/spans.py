@@ -151,16 +151,16 @@ def _begins(membership: Membership, assigned: dict[int, frozenset[TopicPartition
             joined = True
             out.append(Span(call.time, call.time, Phase.SYNCING, call.generation, call.number))
             if call.end is not None and not call.error:
-                places = assigned.get(call.generation) if call.assigned is None else call.assigned
-                out.append(Span(call.end, call.end, Phase.STABLE, call.generation, call.number, places))
+                partitions = assigned.get(call.generation) if call.assigned is None else call.assigned
+                out.append(Span(call.end, call.end, Phase.STABLE, call.generation, call.number, partitions))
         elif isinstance(call, Beat) and call.error == ErrorCode.REBALANCE_IN_PROGRESS:
             if call.count >= _HELD_UP and call.end is not None:
                 out.append(Span(call.end, call.end, Phase.NOT_JOINING, call.generation, call.number))
         elif not joined and not call.error and call.generation >= 0:
             # the capture begins in the middle
             joined = True
-            places = assigned.get(call.generation)
-            out.append(Span(call.time, call.time, Phase.STABLE, call.generation, call.number, places))
+            partitions = assigned.get(call.generation)
+            out.append(Span(call.time, call.time, Phase.STABLE, call.generation, call.number, partitions))
     return out
 
 

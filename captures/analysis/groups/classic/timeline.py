@@ -101,7 +101,7 @@ class RebalanceBuilder:
         rebalance.emptied = True
         rebalance.size = 0
         rebalance.gone = list(transition.present)
-        rebalance.moved = [Move(place, member, "") for place, member in sorted(self._holders.items())]
+        rebalance.moved = [Move(tp, member, "") for tp, member in sorted(self._holders.items())]
         self._holders, self._nobody = {}, ""
         if self._workers is not None:
             self._workers.emptied()
@@ -157,19 +157,19 @@ class RebalanceBuilder:
         if not rebalance.assigned:
             self._holders, self._nobody = {}, None
             return
-        before = {place: aliases.get(member, member) for place, member in self._holders.items()}
-        after = {place: member for member, places in rebalance.assigned.items() for place in places}
+        before = {tp: aliases.get(member, member) for tp, member in self._holders.items()}
+        after = {tp: member for member, partitions in rebalance.assigned.items() for tp in partitions}
         # members whose assignment was not seen are assumed to keep theirs
         known = {*rebalance.assigned, *rebalance.gone}
-        for place, member in before.items():
-            if place not in after and member not in known:
-                after[place] = member
+        for tp, member in before.items():
+            if tp not in after and member not in known:
+                after[tp] = member
         whole = generation.whole and rebalance.assigned.keys() >= generation.members.keys()
         others = "" if whole else None
         rebalance.moved = [
-            Move(place, before.get(place, self._nobody), after.get(place, others))
-            for place in sorted({*before, *after})
-            if before.get(place) != after.get(place)
+            Move(tp, before.get(tp, self._nobody), after.get(tp, others))
+            for tp in sorted({*before, *after})
+            if before.get(tp) != after.get(tp)
         ]
         self._holders, self._nobody = after, others
 

@@ -42,41 +42,41 @@ class WorkerStops:
     def formed(self, rebalance: Rebalance, transition: Transition, generation: Generation) -> None:
         """Add a rebalance whose moves are known."""
         for move in rebalance.moved:
-            if move.before and move.place not in self._idle:
-                self._idle[move.place] = _Idle(*_stopped(move.before, transition, generation), rebalance)
+            if move.before and move.tp not in self._idle:
+                self._idle[move.tp] = _Idle(*_stopped(move.before, transition, generation), rebalance)
         if rebalance.cooperative is False:
             self._stop_all(rebalance, generation)
         syncs = {sync.member: sync for sync in generation.syncs if sync.end is not None and not sync.error}
-        for member, places in rebalance.assigned.items():
+        for member, partitions in rebalance.assigned.items():
             sync = syncs.get(member)
-            for place in sorted(self._idle.keys() & places):
-                idle = self._idle.pop(place)
+            for tp in sorted(self._idle.keys() & partitions):
+                idle = self._idle.pop(tp)
                 end = generation.formed if sync is None or sync.end is None else sync.end
                 if end - idle.begin >= LEAST_STOP:
                     after = None if sync is None else sync.number
-                    stop = Stop(place, end - idle.begin, True, idle.number or None, after, idle.begin)
+                    stop = Stop(tp, end - idle.begin, True, idle.number or None, after, idle.begin)
                     idle.rebalance.stopped.append(stop)
         delay = max((orders.delay for orders in generation.orders.values()), default=0)
         self._waits = delay > 0
         if not delay:
             # connectors and tasks not assigned in the round after their revocation were deleted
-            self._idle = {place: idle for place, idle in self._idle.items() if idle.rebalance is rebalance}
+            self._idle = {tp: idle for tp, idle in self._idle.items() if idle.rebalance is rebalance}
         elif self._idle:
             rebalance.delay, rebalance.unassigned = delay, sorted(self._idle)
 
     def _stop_all(self, rebalance: Rebalance, generation: Generation) -> None:
         """Record that workers stop everything that they run when they rejoin."""
         joins = {join.member: join for join in generation.joins}
-        moved = {move.place for move in rebalance.moved}
+        moved = {move.tp for move in rebalance.moved}
         for member in rebalance.assigned.keys() & joins.keys():
-            for place in rebalance.assigned[member] - moved:
-                self._idle.setdefault(place, _Idle(joins[member].time, joins[member].number, rebalance))
+            for tp in rebalance.assigned[member] - moved:
+                self._idle.setdefault(tp, _Idle(joins[member].time, joins[member].number, rebalance))
 
     def concluded(self) -> None:
         """Add stops for what still runs nowhere at the end of the capture; what is not waited for was deleted."""
-        for place, idle in sorted(self._idle.items(), key=lambda each: each[0]) if self._waits else ():
+        for tp, idle in sorted(self._idle.items(), key=lambda each: each[0]) if self._waits else ():
             length = self._now - idle.begin
-            idle.rebalance.stopped.append(Stop(place, length, False, idle.number or None, None, idle.begin))
+            idle.rebalance.stopped.append(Stop(tp, length, False, idle.number or None, None, idle.begin))
 
 
 def _stopped(worker: str, transition: Transition, generation: Generation) -> tuple[int, int]:

@@ -146,10 +146,10 @@ class EpochCounter:
         """Record a possible reason of a bump, for use if nothing else explains it."""
         self._possible_reasons.append(reason)
 
-    def removed(self, lane: MemberTimeline, call: Call) -> None:
+    def removed(self, member: MemberTimeline, call: Call) -> None:
         """Count the bump that removed a member which the coordinator no longer knows."""
-        reason = self.removals.known_gone(lane, self.bounded(self.plain(call)))
-        last_call = lane.silent_since(call.time) or 0
+        reason = self.removals.known_gone(member, self.bounded(self.plain(call)))
+        last_call = member.silent_since(call.time) or 0
         # a bump that nothing explained may have been this one
         rest = islice(self.counting.bumps, self._explained(), None)
         open_question = next((bump for bump in rest if _is_unexplained(bump, last_call)), None)
@@ -175,16 +175,18 @@ class EpochCounter:
         bump = Bump(time=reason.time, reasons=[reason])
         # Kafka 4.3 begins with epoch 1, and answers the first member with that if it has no assignment yet: regular
         # expressions are resolved, and tasks of a streams group assigned, a moment later
-        resolves = self._kind is Kind.STREAMS or (reason.lane is not None and bool(reason.lane.pattern))
+        resolves = self._kind is Kind.STREAMS or (
+            reason.timeline is not None and bool(reason.timeline.pattern)
+        )
         bump.late = waits and epoch <= 1 and resolves
         if epoch <= 0:
             counting.add(bump)  # the mock cluster of librdkafka sends this before it has an assignment
         elif not counting.open and counting.sure < 0:
             counting.restart(bump, epoch)
         elif self._is_another(epoch, alone=alone, waits=waits):
-            for lane in self._roster.present:
-                if lane is not reason.lane:
-                    lane.ends(reason.time, expelled=True)
+            for member in self._roster.present:
+                if member is not reason.timeline:
+                    member.ends(reason.time, expelled=True)
             counting.restart(bump, epoch)
         elif counting.sure < 0:
             counting.add(bump)
@@ -229,12 +231,12 @@ class EpochCounter:
             bumps.append(Bump(time=reason.time, reasons=[reason], width=rest))
         self.counting.add(*bumps)
 
-    def displace(self, lane: MemberTimeline, shown: BumpEvidence) -> None:
+    def displace(self, member: MemberTimeline, shown: BumpEvidence) -> None:
         """Add the removal of members whose partitions another member got: a partition has one owner (KIP-848)."""
         bumps = self.counting.bumps
         if self._kind is Kind.SHARE or not shown.gained or not bumps:
             return
-        for other in self.removals.displaced(lane, shown):
+        for other in self.removals.displaced(member, shown):
             reason = self.removals.timed_out(other, self.bounded(shown))
             bumps[-1].reasons.append(reason)
             self.removals.taken(reason)
@@ -284,13 +286,13 @@ class EpochCounter:
         """Return the latest time before `time` at which the group had the epoch that is known."""
         latest, bumps = self.latest, self.counting.bumps
         since = bumps[-1].time if bumps else ALWAYS
-        for lane in self._roster.present:
-            call = lane.call_before(time)
+        for member in self._roster.present:
+            call = member.call_before(time)
             epoch = call.epoch if isinstance(call, ModernBeat) else None
             if isinstance(call, Beat) and not call.error:
                 epoch = call.generation
             if isinstance(call, ModernBeat | Beat) and epoch == latest and call.last_end is not None:
-                known = call.last_end if call.last_end < time else max(call.at, time - lane.pace)
+                known = call.last_end if call.last_end < time else max(call.at, time - member.pace)
                 since = max(since, known)
         return min(since, time) if since else time
 
@@ -326,5 +328,5 @@ def _is_unexplained(bump: Bump, since: int) -> bool:
         bump.time >= since
         and bump.width == 1
         and bump.reasons[0].trigger is Trigger.UNKNOWN
-        and (bump.reasons[0].lane is None)
+        and (bump.reasons[0].timeline is None)
     )

@@ -44,76 +44,76 @@ class ClassicMembers:
 
     def not_known(self, call: Call) -> None:
         """Record that the coordinator does not know the sender of a call."""
-        lane = self._roster.find(call.member)
-        if lane is not None and lane.alive:
-            self._counter.removed(lane, call)
+        member = self._roster.find(call.member)
+        if member is not None and member.alive:
+            self._counter.removed(member, call)
 
     def _join(self, join: Join) -> None:
         if join.error or join.answered < 0 or not join.member:
             return
         roster, counter = self._roster, self._counter
         alone = roster.alone
-        lane = roster.find(join.member, join.instance)
-        was_there = lane is not None and lane.alive
-        if lane is None:
-            lane = roster.enter(join)
-        lane.classic = True
-        changed = roster.resubscribe(lane, join)
-        roster.enrol(lane, join.member, join.time)
-        lane.add_contact(join)
-        reason = self._why(lane, join, was_there=was_there, changed=changed)
+        member = roster.find(join.member, join.instance)
+        was_there = member is not None and member.alive
+        if member is None:
+            member = roster.enter(join)
+        member.classic = True
+        changed = roster.resubscribe(member, join)
+        roster.enrol(member, join.member, join.time)
+        member.add_contact(join)
+        reason = self._why(member, join, was_there=was_there, changed=changed)
         if reason is None:
             counter.observe(join.answered, counter.plain(join))
         else:
             counter.joined(reason, join.answered, counter.plain(join), alone=alone)
-        lane.note(replace(lane.now(join), epoch=join.answered, since=None))
+        member.note(replace(member.now(join), epoch=join.answered, since=None))
 
     @staticmethod
-    def _why(lane: MemberTimeline, join: Join, *, was_there: bool, changed: str) -> Reason | None:
+    def _why(member: MemberTimeline, join: Join, *, was_there: bool, changed: str) -> Reason | None:
         """Return the change that a joining member causes in the group; None if none: it was asked to rejoin."""
         if not was_there:
-            reason = did(Trigger.MEMBER_JOINED, "joined with the classic protocol", lane, join)
+            reason = did(Trigger.MEMBER_JOINED, "joined with the classic protocol", member, join)
             reason.joined = True
             return reason
-        return did(Trigger.SUBSCRIPTION_CHANGED, changed, lane, join) if changed else None
+        return did(Trigger.SUBSCRIPTION_CHANGED, changed, member, join) if changed else None
 
     def _sync(self, sync: Sync) -> None:
-        lane = self._roster.find(sync.member)
-        if lane is None or sync.error or sync.assigned is None:
+        member = self._roster.find(sync.member)
+        if member is None or sync.error or sync.assigned is None:
             return
-        lane.add_contact(sync)
+        member.add_contact(sync)
         self._counter.topics.assigned(sync.assigned)
-        lane.note(replace(lane.now(sync), epoch=sync.generation, assigned=sync.assigned, since=None))
+        member.note(replace(member.now(sync), epoch=sync.generation, assigned=sync.assigned, since=None))
 
     def _beat(self, beat: Beat) -> None:
-        lane = self._roster.find(beat.member)
-        if lane is None and (beat.error or beat.generation <= 0 or not beat.member):
+        member = self._roster.find(beat.member)
+        if member is None and (beat.error or beat.generation <= 0 or not beat.member):
             return
-        if lane is None:
-            lane = self._roster.known(beat)
-            lane.classic = True
-            lane.note(replace(lane.now(beat), epoch=beat.generation))
-        if not lane.alive:
+        if member is None:
+            member = self._roster.known(beat)
+            member.classic = True
+            member.note(replace(member.now(beat), epoch=beat.generation))
+        if not member.alive:
             return
-        lane.add_contact(beat)
+        member.add_contact(beat)
         self._counter.observe(beat.generation, self._counter.plain(beat))
-        state = lane.state
+        state = member.state
         if beat.error == ErrorCode.REBALANCE_IN_PROGRESS and state is not None and state.since is None:
-            lane.note(replace(lane.now(beat), since=beat.at))
+            member.note(replace(member.now(beat), since=beat.at))
 
     def _leave(self, leave: Leave) -> None:
         for member, instance, given_reason, code in leave.gone:
-            lane = self._roster.find(member, instance)
-            if code or leave.error or lane is None or not lane.alive:
+            timeline = self._roster.find(member, instance)
+            if code or leave.error or timeline is None or not timeline.alive:
                 continue
-            itself = leave.connection in lane.connections
+            itself = leave.connection in timeline.connections
             trigger = Trigger.MEMBER_LEFT if itself else Trigger.REMOVED_BY_ADMIN
             if itself and POLL_EXPIRED in given_reason:
                 trigger = Trigger.MAX_POLL_EXCEEDED
             text = "left" if itself else f"was removed by {leave.client}"
-            reason = did(trigger, text + quoted_reason(given_reason), lane, leave)
+            reason = did(trigger, text + quoted_reason(given_reason), timeline, leave)
             reason.gone = True
-            lane.ends(leave.time)
+            timeline.ends(leave.time)
             self._counter.bumped(reason)
 
 
@@ -174,9 +174,9 @@ class Epochs:
         self.counter = EpochCounter(kind, context, self.roster, self._of_member)
         self._classic = ClassicMembers(self.roster, self.counter)
         self.counter.counting.sure = epoch
-        for lane in members:
-            self.roster.take(lane)
-            self.counter.topics.assigned(lane.states[-1].assigned or ())
+        for member in members:
+            self.roster.take(member)
+            self.counter.topics.assigned(member.states[-1].assigned or ())
 
     @property
     def lanes(self) -> list[MemberTimeline]:
@@ -206,10 +206,10 @@ class Epochs:
         """
         counting = self.counter.counting
         shown = self.counter.bounded(self.counter.plain(closing))
-        silent = self.counter.removals.expired((lane for lane in self.lanes if not lane.classic), shown)
+        silent = self.counter.removals.expired((member for member in self.lanes if not member.classic), shown)
         for bump in reversed(counting.open):
             reason = bump.reasons[0]
-            if reason.gone and reason.lane is not None and not reason.lane.classic and silent is None:
+            if reason.gone and reason.timeline is not None and not reason.timeline.classic and silent is None:
                 counting.open.remove(bump)
                 counting.bumps.remove(bump)
                 return reason
@@ -239,28 +239,28 @@ class Epochs:
             return beat
         return replace(beat, owned=owned, assigned=assigned)
 
-    def _with_names(self, places: frozenset[TopicPartition] | None) -> frozenset[TopicPartition] | None:
-        for topic in {place.topic for place in places or ()} - self._names.keys():
+    def _with_names(self, partitions: frozenset[TopicPartition] | None) -> frozenset[TopicPartition] | None:
+        for topic in {tp.topic for tp in partitions or ()} - self._names.keys():
             self._names[topic] = self._context.names(topic) or topic
-        return places and frozenset(
-            TopicPartition(self._names[place.topic], place.partition) for place in places
+        return partitions and frozenset(
+            TopicPartition(self._names[tp.topic], tp.partition) for tp in partitions
         )
 
     # ------------------------------------------------------------ leaving
     def _leaves(self, beat: ModernBeat) -> None:
-        lane = self.roster.known(beat)
-        if not lane.alive:
+        member = self.roster.known(beat)
+        if not member.alive:
             return
-        lane.last = max(lane.last, beat.time)
+        member.last = max(member.last, beat.time)
         if beat.generation == LEAVE_FOR_A_WHILE:
-            lane.paused = beat.time
+            member.paused = beat.time
             return
-        reason = self._why_left(lane, beat)
-        lane.ends(beat.time)
+        reason = self._why_left(member, beat)
+        member.ends(beat.time)
         self.counter.bumped(reason)
 
-    def _why_left(self, lane: MemberTimeline, beat: ModernBeat) -> Reason:
-        reason = did(Trigger.MEMBER_LEFT, "left", lane, beat)
+    def _why_left(self, member: MemberTimeline, beat: ModernBeat) -> Reason:
+        reason = did(Trigger.MEMBER_LEFT, "left", member, beat)
         reason.gone = True
         rejoined = self._rejoin_time(beat)
         if rejoined is not None:
@@ -284,49 +284,51 @@ class Epochs:
     def _joins(self, beat: ModernBeat, epoch: int) -> None:
         roster, counter = self.roster, self.counter
         alone = roster.alone
-        lane = roster.find(beat.member, beat.instance)
-        was_there = lane is not None and lane.alive
-        if lane is None:
-            lane = roster.enter(beat)
-        changed = roster.subscribe(lane, beat)
-        roster.enrol(lane, beat.member, beat.time)
+        member = roster.find(beat.member, beat.instance)
+        was_there = member is not None and member.alive
+        if member is None:
+            member = roster.enter(beat)
+        changed = roster.subscribe(member, beat)
+        roster.enrol(member, beat.member, beat.time)
         shown = replace(counter.plain(beat), gained=beat.assigned or frozenset())
         if was_there and (epoch <= counter.latest or not beat.instance):
             # it resumes its place, and the group is unchanged
-            counter.observe(epoch, shown, lane.memberships[-1].begin)
-        elif beat.instance and not was_there and self._only_returns(lane, epoch):
-            lane.memberships[-1].begin = ALWAYS
+            counter.observe(epoch, shown, member.memberships[-1].begin)
+        elif beat.instance and not was_there and self._only_returns(member, epoch):
+            member.memberships[-1].begin = ALWAYS
         else:
-            reason = self._why_joined(lane, beat, returned=was_there, changed=changed)
+            reason = self._why_joined(member, beat, returned=was_there, changed=changed)
             counter.joined(reason, epoch, shown, alone=alone, waits=not beat.assigned)
-        self._answered(lane, beat, epoch, shown)
+        self._answered(member, beat, epoch, shown)
 
     def _joins_unseen(self, beat: ModernBeat) -> None:
         """Read a join whose response was not captured, if the client continues as a member."""
         calls = self._of_member[beat.member]
-        place = bisect_right(calls, beat.time, key=lambda call: call.time)
-        if not any(isinstance(call, ModernBeat) and call.generation > 0 for call in calls[place : place + 1]):
+        index = bisect_right(calls, beat.time, key=lambda call: call.time)
+        if not any(isinstance(call, ModernBeat) and call.generation > 0 for call in calls[index : index + 1]):
             return
-        lane = self.roster.find(beat.member, beat.instance)
-        was_there = lane is not None and lane.alive
-        if lane is None:
-            lane = self.roster.enter(beat)
-        self.roster.subscribe(lane, beat)
-        self.roster.enrol(lane, beat.member, beat.time)
-        lane.add_contact(beat)
+        member = self.roster.find(beat.member, beat.instance)
+        was_there = member is not None and member.alive
+        if member is None:
+            member = self.roster.enter(beat)
+        self.roster.subscribe(member, beat)
+        self.roster.enrol(member, beat.member, beat.time)
+        member.add_contact(beat)
         if not was_there:
-            reason = self._why_joined(lane, beat, returned=False, changed="")
+            reason = self._why_joined(member, beat, returned=False, changed="")
             reason.certainty = Certainty.INFERRED
             self.counter.bumped(reason)
 
-    def _only_returns(self, lane: MemberTimeline, epoch: int) -> bool:
+    def _only_returns(self, member: MemberTimeline, epoch: int) -> bool:
         """Return whether a static member that is new to the capture was a member before: the epoch is unchanged."""
         counting = self.counter.counting
         unchanged = epoch == counting.sure and not counting.open
-        return len(lane.memberships) == 1 and unchanged and self.counter.started_before_capture
+        return len(member.memberships) == 1 and unchanged and self.counter.started_before_capture
 
-    def _why_joined(self, lane: MemberTimeline, beat: ModernBeat, *, returned: bool, changed: str) -> Reason:
-        text = "joined again" if len(lane.memberships) > 1 else "joined"
+    def _why_joined(
+        self, member: MemberTimeline, beat: ModernBeat, *, returned: bool, changed: str
+    ) -> Reason:
+        text = "joined again" if len(member.memberships) > 1 else "joined"
         trigger = Trigger.MEMBER_JOINED
         if returned:
             trigger, text = Trigger.STATIC_MEMBER_RETURNED, "came back"
@@ -335,31 +337,31 @@ class Epochs:
         problem = problems(beat.status)
         if problem:
             text += f"; the coordinator says {problem}"
-        reason = did(trigger, text, lane, beat)
+        reason = did(trigger, text, member, beat)
         reason.joined = not returned
         return reason
 
     # ------------------------------------------------------------ heartbeats of members
     def _lives_on(self, beat: ModernBeat, epoch: int) -> None:
-        lane = self.roster.known(beat)
-        if not lane.alive:
-            self.roster.enrol(lane, beat.member, beat.time)
-        shown = self._shown(lane, beat)
-        self.counter.observe(beat.generation, self.counter.plain(beat), lane.memberships[-1].begin)
-        known = lane.subscription
-        changed = self.roster.subscribe(lane, beat)
+        member = self.roster.known(beat)
+        if not member.alive:
+            self.roster.enrol(member, beat.member, beat.time)
+        shown = self._shown(member, beat)
+        self.counter.observe(beat.generation, self.counter.plain(beat), member.memberships[-1].begin)
+        known = member.subscription
+        changed = self.roster.subscribe(member, beat)
         if changed:
-            self.counter.bumped(did(Trigger.SUBSCRIPTION_CHANGED, changed, lane, beat))
-        elif lane.subscription and not known:
-            self.counter.add_possible_reason(_first_assignment(lane, beat))
+            self.counter.bumped(did(Trigger.SUBSCRIPTION_CHANGED, changed, member, beat))
+        elif member.subscription and not known:
+            self.counter.add_possible_reason(_first_assignment(member, beat))
         self.counter.observe(epoch, shown)
-        if self.counter.latest <= epoch and _asks_back(lane, beat, epoch):
+        if self.counter.latest <= epoch and _asks_back(member, beat, epoch):
             self.counter.hidden(1, shown)
-        self._answered(lane, beat, epoch, shown)
+        self._answered(member, beat, epoch, shown)
 
-    def _answered(self, lane: MemberTimeline, beat: ModernBeat, epoch: int, shown: BumpEvidence) -> None:
-        self.counter.displace(lane, shown)
-        self.counter.topics.assigned(self.roster.answered(lane, beat, epoch))
+    def _answered(self, member: MemberTimeline, beat: ModernBeat, epoch: int, shown: BumpEvidence) -> None:
+        self.counter.displace(member, shown)
+        self.counter.topics.assigned(self.roster.answered(member, beat, epoch))
         self.counter.topics.status((code for code, _ in beat.status), beat.number)
         self._report(beat)
         self.status = beat.status
@@ -378,25 +380,25 @@ class Epochs:
             before[text].over = True
         self._lasting[beat.member] = now
 
-    def _shown(self, lane: MemberTimeline, beat: ModernBeat) -> BumpEvidence:
-        had = (lane.state.assigned if lane.state is not None else None) or frozenset()
+    def _shown(self, member: MemberTimeline, beat: ModernBeat) -> BumpEvidence:
+        had = (member.state.assigned if member.state is not None else None) or frozenset()
         has = had if beat.assigned is None else beat.assigned
-        gained = has - had if lane.states else frozenset[TopicPartition]()
+        gained = has - had if member.states else frozenset[TopicPartition]()
         codes = tuple(code for code, _ in beat.status)
         return replace(self.counter.plain(beat), gained=gained, lost=had - has, status=codes)
 
 
-def _first_assignment(lane: MemberTimeline, beat: ModernBeat) -> Reason:
+def _first_assignment(member: MemberTimeline, beat: ModernBeat) -> Reason:
     """Return the reason for a first subscription of a member older than the capture: it sends it on a change."""
-    reason = did(Trigger.SUBSCRIPTION_CHANGED, news(lane), lane, beat)
+    reason = did(Trigger.SUBSCRIPTION_CHANGED, news(member), member, beat)
     reason.certainty = Certainty.INFERRED
     reason.alternatives = ("an earlier heartbeat failed, so it sent its subscription again",)
     return reason
 
 
-def _asks_back(lane: MemberTimeline, beat: ModernBeat, epoch: int) -> bool:
+def _asks_back(member: MemberTimeline, beat: ModernBeat, epoch: int) -> bool:
     """Return whether a member has to revoke partitions in the epoch that it already has."""
-    state = lane.state
+    state = member.state
     if state is None or state.epoch != epoch or state.assigned is None or beat.assigned is None:
         return False
     return bool(state.assigned - beat.assigned)

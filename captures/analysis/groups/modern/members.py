@@ -157,13 +157,13 @@ class MemberTimeline(MemberFacts):
 
     def state_at(self, time: int) -> State | None:
         """Return the latest state at `time`; None if there is none."""
-        place = bisect_right(self.states, time, key=lambda state: state.at)
-        return self.states[place - 1] if place else None
+        index = bisect_right(self.states, time, key=lambda state: state.at)
+        return self.states[index - 1] if index else None
 
     def tasks_at(self, time: int) -> Tasks | None:
         """Return its tasks of Kafka Streams at `time`; None if unknown."""
-        place = bisect_right(self.tasks, time, key=itemgetter(0))
-        return self.tasks[place - 1][1] if place else None
+        index = bisect_right(self.tasks, time, key=itemgetter(0))
+        return self.tasks[index - 1][1] if index else None
 
     def changed_before(self, time: int) -> int:
         """Return the time of its last state up to `time`; 0 if there is none."""
@@ -184,14 +184,14 @@ class MemberTimeline(MemberFacts):
 
     def silent_since(self, time: int) -> int | None:
         """Return the time of its last sign of life up to `time`; None if unknown."""
-        place = bisect_right(self.calls, time, key=lambda call: call.time)
-        near = self.calls[max(place - _NEAR, 0) : place]
+        index = bisect_right(self.calls, time, key=lambda call: call.time)
+        near = self.calls[max(index - _NEAR, 0) : index]
         return max((min(latest(call), time) for call in near), default=None)
 
     def call_before(self, time: int) -> Call | None:
         """Return its latest call that began before `time`; None if there is none."""
-        place = bisect_right(self.calls, time - 1, key=lambda call: call.time)
-        return self.calls[place - 1] if place else None
+        index = bisect_right(self.calls, time - 1, key=lambda call: call.time)
+        return self.calls[index - 1] if index else None
 
     def last_number(self, time: int) -> int | None:
         """Return the number of the exchange with its last sign of life before `time`; None if there is none."""
@@ -214,28 +214,28 @@ def latest(call: Call) -> int:
     return call.last if isinstance(call, Run) else call.time
 
 
-def as_member(lane: MemberTimeline, now: int) -> GroupMember:
+def as_member(member: MemberTimeline, now: int) -> GroupMember:
     """Return a member for the timeline of its group."""
-    ended = lane.memberships[-1].end if lane.memberships else None
+    ended = member.memberships[-1].end if member.memberships else None
     return GroupMember(
-        **lane.facts(), subscription=lane.subscription, left=ended, spans=list(_spans(lane, now))
+        **member.facts(), subscription=member.subscription, left=ended, spans=list(_spans(member, now))
     )
 
 
-def _spans(lane: MemberTimeline, now: int) -> Iterator[Span]:
-    for membership in lane.memberships:
+def _spans(member: MemberTimeline, now: int) -> Iterator[Span]:
+    for membership in member.memberships:
         end = now if membership.end is None else membership.end
-        states = [state for state in lane.states if membership.begin <= state.at <= end]
+        states = [state for state in member.states if membership.begin <= state.at <= end]
         if not states:
             continue
-        last_call = lane.silent_since(end) or end
+        last_call = member.silent_since(end) or end
         quiet = membership.expelled or (
-            membership.end is None and lane.paused is None and end - last_call > lane.patience
+            membership.end is None and member.paused is None and end - last_call > member.patience
         )
         still = max(last_call, states[-1].at) if quiet else end
         yield from _phases(states, still)
         if quiet and still < end:
-            number = lane.last_number(end) or states[-1].number
+            number = member.last_number(end) or states[-1].number
             yield Span(still, end, Phase.SILENT, states[-1].epoch, number)
 
 
@@ -283,7 +283,7 @@ class Roster:
     @property
     def present(self) -> list[MemberTimeline]:
         """The current members, in order; former ones are dropped from the index."""
-        self._present = {at: lane for at, lane in self._present.items() if lane.alive}
+        self._present = {at: member for at, member in self._present.items() if member.alive}
         return [self._present[at] for at in sorted(self._present)]
 
     def find(self, member: str, instance: str | None = None) -> MemberTimeline | None:
@@ -292,15 +292,15 @@ class Roster:
 
     def known(self, call: Call) -> MemberTimeline:
         """Return the member that sent `call`; if it is new, it was a member before the capture."""
-        lane = self._by_id.get(call.member)
-        if lane is None:
-            lane = self.enter(call)
-            self.enrol(lane, call.member, ALWAYS)
-        return lane
+        member = self._by_id.get(call.member)
+        if member is None:
+            member = self.enter(call)
+            self.enrol(member, call.member, ALWAYS)
+        return member
 
     def enter(self, call: Call) -> MemberTimeline:
         """Return a new member without a membership."""
-        lane = MemberTimeline(
+        member = MemberTimeline(
             member=call.member,
             client=call.client,
             host=call.host,
@@ -308,86 +308,88 @@ class Roster:
             last=latest(call),
             instance=call.instance,
         )
-        lane.order = len(self.lanes)
-        self.lanes.append(lane)
-        return lane
+        member.order = len(self.lanes)
+        self.lanes.append(member)
+        return member
 
-    def take(self, lane: MemberTimeline) -> None:
+    def take(self, timeline: MemberTimeline) -> None:
         """Add a client that is already a member."""
-        lane.order = len(self.lanes)
-        self.lanes.append(lane)
-        self._present[lane.order] = lane
-        self.topics.update(lane.topics or ())
-        for member in (*lane.former, lane.member):
-            self._by_id[member] = lane
-        if lane.instance:
-            self._by_instance[lane.instance] = lane
+        timeline.order = len(self.lanes)
+        self.lanes.append(timeline)
+        self._present[timeline.order] = timeline
+        self.topics.update(timeline.topics or ())
+        for member in (*timeline.former, timeline.member):
+            self._by_id[member] = timeline
+        if timeline.instance:
+            self._by_instance[timeline.instance] = timeline
 
-    def enrol(self, lane: MemberTimeline, member: str, begin: int) -> None:
+    def enrol(self, timeline: MemberTimeline, member: str, begin: int) -> None:
         """Make a client a member with an ID."""
-        lane.membership(member, begin)
-        self._present[lane.order] = lane
-        self._by_id[member] = lane
-        if lane.instance:
-            self._by_instance[lane.instance] = lane
+        timeline.membership(member, begin)
+        self._present[timeline.order] = timeline
+        self._by_id[member] = timeline
+        if timeline.instance:
+            self._by_instance[timeline.instance] = timeline
 
-    def subscribe(self, lane: MemberTimeline, beat: ModernBeat) -> str:
+    def subscribe(self, member: MemberTimeline, beat: ModernBeat) -> str:
         """Update a member from its heartbeat; return its new subscription in words, empty if unchanged."""
-        lane.rack = beat.rack or lane.rack
-        lane.assignor = beat.assignor or lane.assignor
-        lane.rebalance_timeout = beat.rebalance_timeout or lane.rebalance_timeout
-        lane.interval = beat.interval or lane.interval
-        before, topology = lane.subscription, lane.topology
-        lane.topics = beat.topics if beat.topics is not None else lane.topics
+        member.rack = beat.rack or member.rack
+        member.assignor = beat.assignor or member.assignor
+        member.rebalance_timeout = beat.rebalance_timeout or member.rebalance_timeout
+        member.interval = beat.interval or member.interval
+        before, topology = member.subscription, member.topology
+        member.topics = beat.topics if beat.topics is not None else member.topics
         self.topics.update(beat.topics or ())
-        lane.pattern = beat.pattern if beat.pattern is not None else lane.pattern
-        lane.topology = beat.topology if beat.topology is not None else topology
-        changed = lane.subscribed_before(before, beat.time)
-        if topology is not None and topology != lane.topology:
-            return f"has another topology (epoch {lane.topology} instead of {topology})"
-        return news(lane) if changed else ""
+        member.pattern = beat.pattern if beat.pattern is not None else member.pattern
+        member.topology = beat.topology if beat.topology is not None else topology
+        changed = member.subscribed_before(before, beat.time)
+        if topology is not None and topology != member.topology:
+            return f"has another topology (epoch {member.topology} instead of {topology})"
+        return news(member) if changed else ""
 
-    def resubscribe(self, lane: MemberTimeline, join: Join) -> str:
+    def resubscribe(self, member: MemberTimeline, join: Join) -> str:
         """Update a classic member from its JoinGroup; return its new subscription in words, empty if unchanged."""
-        lane.session_timeout = join.session_timeout or lane.session_timeout
-        lane.rebalance_timeout = join.rebalance_timeout or lane.rebalance_timeout
-        before = lane.subscription
+        member.session_timeout = join.session_timeout or member.session_timeout
+        member.rebalance_timeout = join.rebalance_timeout or member.rebalance_timeout
+        before = member.subscription
         if join.subscription is None:
             return ""
-        lane.topics = join.subscription.topics
-        self.topics.update(lane.topics)
-        lane.rack = join.subscription.rack or lane.rack
-        return news(lane) if lane.subscribed_before(before, join.time) else ""
+        member.topics = join.subscription.topics
+        self.topics.update(member.topics)
+        member.rack = join.subscription.rack or member.rack
+        return news(member) if member.subscribed_before(before, join.time) else ""
 
-    def owns(self, lane: MemberTimeline, beat: ModernBeat) -> None:
+    def owns(self, member: MemberTimeline, beat: ModernBeat) -> None:
         """Record the partitions that a member claims to own: it may have revoked those it had to."""
-        state = lane.state
+        state = member.state
         if beat.owned is None or state is None or state.owned == beat.owned:
             return
         held = beat.owned - (state.assigned if state.assigned is not None else beat.owned)
         since = state.since if held else None
         # the claim is in the request
-        lane.note(replace(lane.now(beat), at=beat.time, owned=beat.owned, since=since))
+        member.note(replace(member.now(beat), at=beat.time, owned=beat.owned, since=since))
 
-    def answered(self, lane: MemberTimeline, beat: ModernBeat, epoch: int) -> frozenset[TopicPartition]:
+    def answered(self, member: MemberTimeline, beat: ModernBeat, epoch: int) -> frozenset[TopicPartition]:
         """Record the response to a member, and return its assigned partitions."""
-        lane.add_contact(beat)
-        self.owns(lane, beat)
-        state = lane.state
+        member.add_contact(beat)
+        self.owns(member, beat)
+        state = member.state
         owned = beat.owned if beat.owned is not None or state is None else state.owned
         assigned = beat.assigned if beat.assigned is not None or state is None else state.assigned
         since = state.since if state is not None else None
         if self._kind is not Kind.SHARE and assigned is not None:
             since = (since or beat.at) if (owned or frozenset()) - assigned else None
-        lane.note(replace(lane.now(beat), epoch=epoch, assigned=assigned, owned=owned, since=since))
+        member.note(replace(member.now(beat), epoch=epoch, assigned=assigned, owned=owned, since=since))
         if beat.tasks is not None and any(listed is not None for listed in beat.tasks):
-            known = lane.tasks[-1][1] if lane.tasks else Tasks(None, None, None)
+            known = member.tasks[-1][1] if member.tasks else Tasks(None, None, None)
             both = zip(beat.tasks, known, strict=True)
-            lane.tasks.append((beat.at, Tasks(*(had if listed is None else listed for listed, had in both))))
+            member.tasks.append(
+                (beat.at, Tasks(*(had if listed is None else listed for listed, had in both)))
+            )
         return assigned or frozenset()
 
 
-def news(lane: MemberTimeline) -> str:
+def news(member: MemberTimeline) -> str:
     """Return a member's subscription in words."""
-    wanted = ", ".join(lane.subscription)
+    wanted = ", ".join(member.subscription)
     return f"subscribes to {wanted} now" if wanted else "subscribes to nothing now"

@@ -29,7 +29,7 @@ class Reason:
 
     :ivar text: what happened; without the member's name, which precedes it; for a session timeout, only additional
         facts
-    :ivar lane: the member that it concerns; None if it concerns none
+    :ivar timeline: the member that it concerns; None if it concerns none
     :ivar member: ID of the member at that time
     :ivar numbers: numbers of the exchanges that show it
     :ivar silence: ns without a sign of life before it, for a removed member
@@ -43,7 +43,7 @@ class Reason:
     certainty: Certainty
     time: int
     text: str
-    lane: MemberTimeline | None = None
+    timeline: MemberTimeline | None = None
     member: str = ""
     numbers: tuple[int, ...] = ()
     silence: int | None = None
@@ -82,15 +82,15 @@ class BumpEvidence:
         return self.earliest + (self.time - self.earliest) // 2
 
 
-def did(trigger: Trigger, text: str, lane: MemberTimeline, call: Call) -> Reason:
+def did(trigger: Trigger, text: str, member: MemberTimeline, call: Call) -> Reason:
     """Return what a member did with a call, as a reason."""
     return Reason(
         trigger=trigger,
         certainty=Certainty.OBSERVED,
         time=call.time,
         text=text,
-        lane=lane,
-        member=lane.member,
+        timeline=member,
+        member=member.member,
         numbers=(call.number,),
     )
 

@@ -74,8 +74,12 @@ class UncapturedMembers:
         self._had |= has
         if any(reason.trigger is Trigger.UNKNOWN for reason in bump.reasons):
             self.strangers = True
-        since = max([bump.time, *(lane.changed_before(time) for lane in everybody)])
-        if not settled or not everybody or time - since <= HANDED_ON * max(lane.pace for lane in everybody):
+        since = max([bump.time, *(member.changed_before(time) for member in everybody)])
+        if (
+            not settled
+            or not everybody
+            or time - since <= HANDED_ON * max(member.pace for member in everybody)
+        ):
             return  # revoked partitions may be on their way to new owners
         # later changes of topics have no effect before the next bump
         self.missing = self._expected(everybody, since) - has
@@ -105,15 +109,15 @@ class UncapturedMembers:
         """Return the partitions that one of the members must have."""
         if self.epochs.kind is Kind.STREAMS:
             return frozenset(self._had)
-        wanted = {topic for lane in members for topic in lane.topics or ()}
-        open_ended = any(lane.pattern or lane.topics is None for lane in members)
+        wanted = {topic for member in members for topic in member.topics or ()}
+        open_ended = any(member.pattern or member.topics is None for member in members)
         expected: set[TopicPartition] = set()
-        for topic in {place.topic for place in self._had}:
+        for topic in {tp.topic for tp in self._had}:
             if topic not in wanted and not open_ended:
                 continue
             count = self.context.partitions.at(topic, time)
             if count is None:
-                expected |= {place for place in self._had if place.topic == topic}
+                expected |= {tp for tp in self._had if tp.topic == topic}
             else:
                 expected |= {TopicPartition(topic, index) for index in range(count)}
         return frozenset(expected)
@@ -139,9 +143,9 @@ class _Presence:
 
     def __init__(self, lanes: Iterable[MemberTimeline]) -> None:
         memberships = (
-            (membership.begin, at, place, lane)
-            for at, lane in enumerate(lanes)
-            for place, membership in enumerate(lane.memberships)
+            (membership.begin, at, index, member)
+            for at, member in enumerate(lanes)
+            for index, membership in enumerate(member.memberships)
         )
         self._coming = sorted(memberships, key=lambda each: each[:3], reverse=True)
         self._present: dict[tuple[int, int], tuple[MemberTimeline, Membership]] = {}
@@ -149,11 +153,11 @@ class _Presence:
     def at(self, time: int) -> list[tuple[MemberTimeline, Membership]]:
         """Return the members right after `time`, in the order of their first signs of life."""
         while self._coming and self._coming[-1][0] <= time:
-            _, at, place, lane = self._coming.pop()
-            self._present[at, place] = lane, lane.memberships[place]
+            _, at, index, member = self._coming.pop()
+            self._present[at, index] = member, member.memberships[index]
         self._present = {
-            of: (lane, membership)
-            for of, (lane, membership) in self._present.items()
+            of: (member, membership)
+            for of, (member, membership) in self._present.items()
             if membership.end is None or time < membership.end
         }
         first: dict[int, tuple[MemberTimeline, Membership]] = {}
@@ -187,12 +191,14 @@ class Reconciliations:
     def _story(self, bump: Bump, following: Bump | None) -> Rebalance:
         members = self._after.at(bump.time)
         until = self._now if following is None else following.time
-        settled = {membership.member: self._settled(lane, bump, until) for lane, membership in members}
+        settled = {membership.member: self._settled(member, bump, until) for member, membership in members}
         seen = [state.done for state in settled.values()]
         finished = [state.at for state in seen if state is not None]
         end = max(finished, default=bump.time) if len(finished) == len(seen) else None
         held = self._held(members, until)
-        self._seen.look(bump, (lane for lane, _ in members), held.values(), until, settled=end is not None)
+        self._seen.look(
+            bump, (member for member, _ in members), held.values(), until, settled=end is not None
+        )
         others = "" if self._seen.whole and len(held) == len(members) else None
         rebalance = Rebalance(
             group=self._group,
@@ -208,18 +214,19 @@ class Reconciliations:
             size=len(members) if self._seen.whole else None,
             joined=[reason.member for reason in bump.reasons if reason.joined],
             gone=[reason.member for reason in bump.reasons if reason.gone],
-            protocol=next((lane.assignor for lane, _ in members if lane.assignor), ""),
+            protocol=next((member.assignor for member, _ in members if member.assignor), ""),
             cooperative=True,
             moved=self._moved(bump.time, held, others),
             assigned=held,
             tasks={
                 membership.member: tasks
-                for lane, membership in members
-                if (tasks := lane.tasks_at(until)) is not None
+                for member, membership in members
+                if (tasks := member.tasks_at(until)) is not None
             },
             status=self._epochs.status_between(bump.time, until),
             waits=[
-                self._wait(lane, membership, bump, settled[membership.member]) for lane, membership in members
+                self._wait(member, membership, bump, settled[membership.member])
+                for member, membership in members
             ],
             held_up=_held_up(bump, members, until),
         )
@@ -233,11 +240,11 @@ class Reconciliations:
         rebalance.evidence = self._evidence(bump, settled.values())
         return rebalance
 
-    def _settled(self, lane: MemberTimeline, bump: Bump, until: int) -> _MemberBump:
+    def _settled(self, member: MemberTimeline, bump: Bump, until: int) -> _MemberBump:
         notified: State | None = None
         done: State | None = None
-        before = lane.state_at(bump.time)
-        for state in lane.states_after(bump.time):
+        before = member.state_at(bump.time)
+        for state in member.states_after(bump.time):
             less = _given_up(before, state)
             if state.epoch > bump.generation or (less and done is not None and state.at >= until):
                 break
@@ -251,8 +258,8 @@ class Reconciliations:
     @staticmethod
     def _held(members: Iterable[tuple[MemberTimeline, Membership]], time: int) -> _Held:
         found: _Held = {}
-        for lane, membership in members:
-            state = lane.state_at(time)
+        for member, membership in members:
+            state = member.state_at(time)
             if state is not None and state.held is not None:
                 found[membership.member] = state.held
         return found
@@ -268,20 +275,20 @@ class Reconciliations:
         vague = {membership.member for _, membership in members if membership.member not in before}
         gave, took = _owners(before, after), _owners(after, before)
         moved: list[Move] = []
-        for place in sorted(gave.keys() | took.keys()):
-            givers, takers = gave.get(place, []), took.get(place, [])
+        for tp in sorted(gave.keys() | took.keys()):
+            givers, takers = gave.get(tp, []), took.get(tp, [])
             if givers or not vague.issuperset(takers):
                 shared = min(len(givers), len(takers))
-                moved += [Move(place, *ends) for ends in zip(givers, takers, strict=False)]
-                moved += [Move(place, giver, others) for giver in givers[shared:]]
-                moved += [Move(place, self._nobody, taker) for taker in takers[shared:]]
+                moved += [Move(tp, *ends) for ends in zip(givers, takers, strict=False)]
+                moved += [Move(tp, giver, others) for giver in givers[shared:]]
+                moved += [Move(tp, self._nobody, taker) for taker in takers[shared:]]
         return moved
 
     @staticmethod
-    def _wait(lane: MemberTimeline, membership: Membership, bump: Bump, settled: _MemberBump) -> Wait:
+    def _wait(member: MemberTimeline, membership: Membership, bump: Bump, settled: _MemberBump) -> Wait:
         return Wait(
             member=membership.member,
-            client=lane.client,
+            client=member.client,
             notified=None if settled.notified is None else max(settled.notified.at - bump.time, 0),
             total=None if settled.done is None else max(settled.done.at - bump.time, 0),
         )
@@ -291,11 +298,11 @@ class Reconciliations:
         self, bump: Bump, members: list[tuple[MemberTimeline, Membership]], settled: dict[str, _MemberBump]
     ) -> list[AwaitedMember]:
         found: list[AwaitedMember] = []
-        for lane, membership in members:
-            state = lane.state
+        for member, membership in members:
+            state = member.state
             held_up = state is not None and state.since is not None
-            if lane.paused is None and (settled[membership.member].done is None or held_up):
-                found.append(self._waiting(lane, membership, bump))
+            if member.paused is None and (settled[membership.member].done is None or held_up):
+                found.append(self._waiting(member, membership, bump))
         return found
 
     def _in_between(self, rebalance: Rebalance, members: list[tuple[MemberTimeline, Membership]]) -> bool:
@@ -304,47 +311,49 @@ class Reconciliations:
             return False
         if not any(move.before and move.after == "" for move in rebalance.moved):
             return False
-        latest = max(lane.changed_before(self._now) for lane, _ in members)
-        return self._now - max(latest, rebalance.time) <= HANDED_ON * max(lane.pace for lane, _ in members)
+        latest = max(member.changed_before(self._now) for member, _ in members)
+        return self._now - max(latest, rebalance.time) <= HANDED_ON * max(
+            member.pace for member, _ in members
+        )
 
-    def _waiting(self, lane: MemberTimeline, membership: Membership, bump: Bump) -> AwaitedMember:
-        state = lane.state
+    def _waiting(self, member: MemberTimeline, membership: Membership, bump: Bump) -> AwaitedMember:
+        state = member.state
         since = state.since if state is not None and state.since is not None else None
         if since is None:
-            return AwaitedMember(membership.member, lane.client, bump.time)
-        timeout = lane.rebalance_timeout
+            return AwaitedMember(membership.member, member.client, bump.time)
+        timeout = member.rebalance_timeout
         return AwaitedMember(
             membership.member,
-            lane.client,
+            member.client,
             since,
-            beats=_beats(lane, since),
+            beats=_beats(member, since),
             deadline=None if timeout is None else since + timeout,
         )
 
     # ------------------------------------------------------------ words
     def cause(self, reason: Reason) -> Cause:
         """Return a reason as a cause, in words."""
-        lane = reason.lane
+        member = reason.timeline
         return Cause(
             trigger=reason.trigger,
             certainty=reason.certainty,
             time=reason.time,
             sentence=self._sentence(reason),
             member=reason.member,
-            instance=None if lane is None else lane.instance,
-            client="" if lane is None else lane.client,
+            instance=None if member is None else member.instance,
+            client="" if member is None else member.client,
             evidence=tuple(sorted(set(reason.numbers))),
             silence=reason.silence,
         )
 
     def _sentence(self, reason: Reason) -> str:
-        lane = reason.lane
-        if lane is None:
+        member = reason.timeline
+        if member is None:
             return words.line(reason.text)
-        who = self._labels.of(reason.member, lane.client)
+        who = self._labels.of(reason.member, member.client)
         if reason.silence is None:
             return words.line(f"{who} {reason.text}")
-        text = timeout_in_words(who, reason.silence, lane.session_timeout)
+        text = timeout_in_words(who, reason.silence, member.session_timeout)
         return words.line("; ".join([text, reason.text] if reason.text else [text]))
 
     @staticmethod
@@ -359,18 +368,18 @@ class Reconciliations:
 def _held_up(bump: Bump, members: Iterable[tuple[MemberTimeline, Membership]], until: int) -> HeldUp | None:
     """Return the member that took longest to revoke partitions before the next bump; None if none was seen to."""
     found = []
-    for lane, membership in members:
+    for member, membership in members:
         asked: State | None = None
-        for state in lane.states_after(bump.time):
+        for state in member.states_after(bump.time):
             if state.at >= until:
                 break
             if asked is not None and asked.since is not None and state.since is None:
                 held = asked.held_back
-                found.append(HeldUp(membership.member, lane.client, state.at - asked.since, held))
+                found.append(HeldUp(membership.member, member.client, state.at - asked.since, held))
             asked = state
         if asked is not None and asked.since is not None:
             held = asked.held_back
-            found.append(HeldUp(membership.member, lane.client, until - asked.since, held, released=False))
+            found.append(HeldUp(membership.member, member.client, until - asked.since, held, released=False))
     return max(found, key=lambda each: each.duration, default=None)
 
 
@@ -384,15 +393,15 @@ def _owners(held: _Held, others: _Held) -> dict[TopicPartition, list[str]]:
     """Return partition -> members that have it in `held` and not in `others`, sorted."""
     found: dict[TopicPartition, list[str]] = {}
     for member in sorted(held):
-        for place in held[member] - others.get(member, frozenset()):
-            found.setdefault(place, []).append(member)
+        for tp in held[member] - others.get(member, frozenset()):
+            found.setdefault(tp, []).append(member)
     return found
 
 
-def _beats(lane: MemberTimeline, since: int) -> int:
+def _beats(member: MemberTimeline, since: int) -> int:
     """Return how many heartbeats a member sent since `since`, assuming that those of a run are evenly spread."""
     count = 0
-    for call in lane.calls:
+    for call in member.calls:
         if call.time > since:
             count += call.count if isinstance(call, Run) else 1
         elif isinstance(call, Run) and call.last > since and call.count > 1:

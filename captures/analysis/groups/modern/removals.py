@@ -100,35 +100,35 @@ class Removals:
         """Return members whose removal may explain a bump: those surely gone, and those possibly gone."""
         sure: list[Reason] = []
         perhaps: list[Reason] = []
-        for lane in self._roster.present:
-            if not self._vanishes(lane, shown.time):
+        for member in self._roster.present:
+            if not self._vanishes(member, shown.time):
                 continue
-            silence = self._silence_of(lane, shown.time)
-            if (late := self._late(lane, shown)) is not None:
+            silence = self._silence_of(member, shown.time)
+            if (late := self._late(member, shown)) is not None:
                 sure.append(late)
-            elif silence > lane.patience or lane.paused is not None:
-                is_sure = silence > _SURE * lane.pace or bool(_places_of(lane) & shown.gained)
-                (sure if is_sure else perhaps).append(self._timed_out(lane, shown, silence))
+            elif silence > member.patience or member.paused is not None:
+                is_sure = silence > _SURE * member.pace or bool(_places_of(member) & shown.gained)
+                (sure if is_sure else perhaps).append(self._timed_out(member, shown, silence))
         # those that were silent longest must have gone first
         sure.sort(key=_silence)
         perhaps.sort(key=_silence)
         return sure, perhaps
 
-    def known_gone(self, lane: MemberTimeline, shown: BumpEvidence) -> Reason:
+    def known_gone(self, member: MemberTimeline, shown: BumpEvidence) -> Reason:
         """Return why a client is no longer a member, after the coordinator answered UNKNOWN_MEMBER_ID."""
-        late = self._late(lane, shown)
+        late = self._late(member, shown)
         if late is not None:
             return late
-        silence = self._silence_of(lane, shown.time)
-        if silence > lane.patience:
-            return self._timed_out(lane, shown, silence)
+        silence = self._silence_of(member, shown.time)
+        if silence > member.patience:
+            return self._timed_out(member, shown, silence)
         return Reason(
             trigger=Trigger.UNKNOWN,
             certainty=Certainty.POSSIBLE,
             time=shown.time,
             text="was no longer a member, though it had not been silent",
-            lane=lane,
-            member=lane.member,
+            timeline=member,
+            member=member.member,
             numbers=(shown.number,),
             gone=True,
             alternatives=(
@@ -141,30 +141,30 @@ class Removals:
 
     def expired(self, lanes: Iterable[MemberTimeline], shown: BumpEvidence) -> Reason | None:
         """Return why the last of `lanes` that did not leave is no longer a member; None if all of them left."""
-        alive = [lane for lane in lanes if lane.alive]
-        reasons = [self.timed_out(lane, shown) for lane in alive]
+        alive = [member for member in lanes if member.alive]
+        reasons = [self.timed_out(member, shown) for member in alive]
         for reason in reasons:
             self.taken(reason)
         return max(reasons, key=lambda reason: reason.time, default=None)
 
-    def displaced(self, lane: MemberTimeline, shown: BumpEvidence) -> list[MemberTimeline]:
+    def displaced(self, member: MemberTimeline, shown: BumpEvidence) -> list[MemberTimeline]:
         """Return silent members that must have been removed, because another member got their partitions."""
         found = []
         for other in self._roster.present:
-            if other is lane or not _places_of(other) & shown.gained:
+            if other is member or not _places_of(other) & shown.gained:
                 continue
             silence = self._silence_of(other, shown.time)
             if silence > other.patience and self._vanishes(other, shown.time):
                 found.append(other)
         return found
 
-    def timed_out(self, lane: MemberTimeline, shown: BumpEvidence) -> Reason:
+    def timed_out(self, member: MemberTimeline, shown: BumpEvidence) -> Reason:
         """Return the removal of a silent member as a reason."""
-        return self._timed_out(lane, shown, self._silence_of(lane, shown.time))
+        return self._timed_out(member, shown, self._silence_of(member, shown.time))
 
-    def _late(self, lane: MemberTimeline, shown: BumpEvidence) -> Reason | None:
+    def _late(self, member: MemberTimeline, shown: BumpEvidence) -> Reason | None:
         """Return the reason if a member did not revoke its partitions within its rebalance timeout; otherwise None."""
-        state, timeout = lane.state, lane.rebalance_timeout
+        state, timeout = member.state, member.rebalance_timeout
         if state is None or state.since is None or timeout is None or shown.time - state.since < timeout:
             return None
         return Reason(
@@ -173,26 +173,26 @@ class Removals:
             time=min(max(state.since + timeout, shown.earliest), shown.time),
             text=f"did not give up {partitions(state.held_back)} within its rebalance timeout of {span(timeout)} "
             "and was removed",
-            lane=lane,
-            member=lane.member,
+            timeline=member,
+            member=member.member,
             numbers=(state.number, shown.number),
             gone=True,
         )
 
-    def _timed_out(self, lane: MemberTimeline, shown: BumpEvidence, silence: int) -> Reason:
+    def _timed_out(self, member: MemberTimeline, shown: BumpEvidence, silence: int) -> Reason:
         last_call = shown.time - silence
         bounds = max(shown.earliest - last_call, 0), silence
-        timeout = lane.session_timeout
+        timeout = member.session_timeout
         silence = timeout if timeout is not None and timeout <= silence else self._session.ended(*bounds)
-        last = lane.last_number(shown.time)
-        refused = self.refusals.between(lane.instance, last_call, shown.time)
+        last = member.last_number(shown.time)
+        refused = self.refusals.between(member.instance, last_call, shown.time)
         return Reason(
             trigger=Trigger.SESSION_TIMEOUT,
             certainty=Certainty.INFERRED,
             time=last_call + silence,
-            text=_beside(lane, len(refused)),
-            lane=lane,
-            member=lane.member,
+            text=_beside(member, len(refused)),
+            timeline=member,
+            member=member.member,
             numbers=(*(() if last is None else (last,)), *refused, shown.number),
             silence=silence,
             bounds=None if timeout is not None else bounds,
@@ -201,16 +201,16 @@ class Removals:
 
     def taken(self, reason: Reason) -> None:
         """Record that a reason applies: its member is no longer one."""
-        if reason.gone and reason.lane is not None:
-            reason.lane.ends(reason.time, expelled=True)
+        if reason.gone and reason.timeline is not None:
+            reason.timeline.ends(reason.time, expelled=True)
         if reason.bounds is not None:
             self._session.learn(*reason.bounds)
 
-    def _vanishes(self, lane: MemberTimeline, time: int) -> bool:
+    def _vanishes(self, member: MemberTimeline, time: int) -> bool:
         """Return whether a client sends no calls as a member after `time`."""
-        calls = self._calls.get(lane.member, [])
-        place = bisect_right(calls, time, key=lambda call: call.time)
-        for call in calls[max(place - 1, 0) :]:
+        calls = self._calls.get(member.member, [])
+        index = bisect_right(calls, time, key=lambda call: call.time)
+        for call in calls[max(index - 1, 0) :]:
             if latest(call) >= time:
                 gone = call.error == ErrorCode.UNKNOWN_MEMBER_ID or (
                     isinstance(call, ModernBeat) and call.generation == 0
@@ -219,15 +219,15 @@ class Removals:
         return True
 
     @staticmethod
-    def _silence_of(lane: MemberTimeline, time: int) -> int:
-        last_call = lane.paused if lane.paused is not None else lane.silent_since(time)
+    def _silence_of(member: MemberTimeline, time: int) -> int:
+        last_call = member.paused if member.paused is not None else member.silent_since(time)
         return 0 if last_call is None else time - last_call
 
 
-def _beside(lane: MemberTimeline, refused: int) -> str:
+def _beside(member: MemberTimeline, refused: int) -> str:
     """Return additional facts about a session timeout, in words."""
     clauses = []
-    if lane.paused is not None:
+    if member.paused is not None:
         clauses.append("it had left for a while (member epoch -2), and did not come back in time")
     if refused:
         were = "was" if refused == 1 else "were"
@@ -242,5 +242,5 @@ def _silence(reason: Reason) -> int:
     return -(reason.silence or 0)
 
 
-def _places_of(lane: MemberTimeline) -> frozenset[TopicPartition]:
-    return (lane.state.assigned if lane.state is not None else None) or frozenset()
+def _places_of(member: MemberTimeline) -> frozenset[TopicPartition]:
+    return (member.state.assigned if member.state is not None else None) or frozenset()

@@ -62,9 +62,9 @@ def eras(calls: Sequence[Call]) -> list[Era]:
     kinds = [(call, kind) for call in calls if (kind := _shows(call)) is not None]
     out: list[Era] = [Era(kinds[0][1] if kinds else True)]
     begins = [0]
-    for place, (call, kind) in enumerate(kinds[1:], 1):
+    for index, (call, kind) in enumerate(kinds[1:], 1):
         if kind != out[-1].modern:
-            begins.append(call.time if kind else _turned(calls, kinds[place - 1][0], call))
+            begins.append(call.time if kind else _turned(calls, kinds[index - 1][0], call))
             out.append(Era(kind))
     current = 0
     for call in calls:
@@ -120,10 +120,10 @@ def _lane(
 ) -> MemberTimeline:
     number = member.spans[-1].number if member.spans else 0
     known = member.facts() | {"former_subscriptions": []}
-    lane = MemberTimeline(**known, classic=True, topics=member.subscription or None)
-    lane.memberships.append(Membership(member.member, ALWAYS))
-    lane.states.append(State(end, end, number, generation, assigned))
-    return lane
+    timeline = MemberTimeline(**known, classic=True, topics=member.subscription or None)
+    timeline.memberships.append(Membership(member.member, ALWAYS))
+    timeline.states.append(State(end, end, number, generation, assigned))
+    return timeline
 
 
 def joined_together(parts: Iterable[GroupTimeline]) -> GroupTimeline:
@@ -190,12 +190,12 @@ def _later(wait: Wait, shift: int) -> Wait:
 def _moved(
     before: dict[str, frozenset[TopicPartition]], after: dict[str, frozenset[TopicPartition]]
 ) -> list[Move]:
-    had = {place: member for member, places in before.items() for place in places}
-    has = {place: member for member, places in after.items() for place in places}
+    had = {tp: member for member, partitions in before.items() for tp in partitions}
+    has = {tp: member for member, partitions in after.items() for tp in partitions}
     return [
-        Move(place, had.get(place, ""), has.get(place, ""))
-        for place in sorted(had.keys() | has.keys())
-        if had.get(place) != has.get(place)
+        Move(tp, had.get(tp, ""), has.get(tp, ""))
+        for tp in sorted(had.keys() | has.keys())
+        if had.get(tp) != has.get(tp)
     ]
 
 
@@ -261,7 +261,7 @@ def _modern(
         kind=kind,
         protocol_type=calls.protocol_type,
         generation=epochs.counter.latest,
-        members=[as_member(lane, context.now) for lane in epochs.lanes],
+        members=[as_member(member, context.now) for member in epochs.lanes],
     )
     labels = Labels(timeline)
     seen = UncapturedMembers(epochs, context)
@@ -271,7 +271,7 @@ def _modern(
         upgrade(timeline, labels)
     seen.add_to(timeline)
     timeline.state = _state(timeline, epochs)
-    timeline.protocol = next((lane.assignor for lane in reversed(epochs.lanes) if lane.assignor), "")
+    timeline.protocol = next((member.assignor for member in reversed(epochs.lanes) if member.assignor), "")
     return timeline, None if last is None else settling.cause(last)
 
 

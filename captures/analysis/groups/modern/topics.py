@@ -55,10 +55,10 @@ class TopicChanges:
         self._missing: int | None = None
         self._resolving: tuple[int, str, int] | None = None
 
-    def assigned(self, places: Iterable[TopicPartition]) -> None:
+    def assigned(self, topic_partitions: Iterable[TopicPartition]) -> None:
         """Record that partitions were assigned to a member."""
-        for place in places:
-            self._had.setdefault(place.topic, set()).add(place.partition)
+        for tp in topic_partitions:
+            self._had.setdefault(tp.topic, set()).add(tp.partition)
 
     def status(self, codes: Iterable[int], number: int) -> None:
         """Record the problems of a streams group."""
@@ -84,8 +84,8 @@ class TopicChanges:
 
     # ------------------------------------------------------------ in a message
     def _announced(self, shown: BumpEvidence) -> TopicReason | None:
-        fresh = {place.topic for place in shown.gained} - self._had.keys() if self._whole() else set[str]()
-        concerned = {place.topic for place in shown.gained | shown.lost}
+        fresh = {tp.topic for tp in shown.gained} - self._had.keys() if self._whole() else set[str]()
+        concerned = {tp.topic for tp in shown.gained | shown.lost}
         for topic in sorted(self._of_interest() | concerned):
             before = 0 if topic in fresh else None
             until = shown.time + (_NOTICED if topic in concerned else 0)
@@ -111,29 +111,29 @@ class TopicChanges:
 
     def _begun(self, time: int) -> bool:
         """Return whether there was a member at `time`."""
-        return any(lane.first <= time for lane in self._roster.lanes)
+        return any(member.first <= time for member in self._roster.lanes)
 
     # ------------------------------------------------------------ in assignments
     def _appeared(self, shown: BumpEvidence) -> TopicReason | None:
         """Return the reason if new partitions appear; otherwise None."""
         if self._kind is not Kind.CONSUMER:
             return None
-        fresh = {place for place in shown.gained if place.topic not in self._had} if self._whole() else ()
-        grown = {place for place in shown.gained if self._was_created(place, shown)}
+        fresh = {tp for tp in shown.gained if tp.topic not in self._had} if self._whole() else ()
+        grown = {tp for tp in shown.gained if self._was_created(tp, shown)}
         if not grown and not fresh:
             return None
         news = "the topic has more partitions than before" if grown else "the topic is new to the group"
         return _changed(shown, f"{partitions(grown or fresh)} appeared: {news}", Certainty.INFERRED)
 
-    def _was_created(self, place: TopicPartition, shown: BumpEvidence) -> bool:
+    def _was_created(self, tp: TopicPartition, shown: BumpEvidence) -> bool:
         """Return whether a partition follows all earlier ones of its topic."""
-        had = self._had.get(place.topic)
-        if had is None or place.partition in had:
+        had = self._had.get(tp.topic)
+        if had is None or tp.partition in had:
             return False
-        count = self._context.partitions.at(place.topic, shown.earliest)
+        count = self._context.partitions.at(tp.topic, shown.earliest)
         if count is None and self._whole():
             count = max(had) + 1
-        return count is not None and 0 < count <= place.partition
+        return count is not None and 0 < count <= tp.partition
 
     def _completed(self, shown: BumpEvidence) -> TopicReason | None:
         """Return the reason if a streams group no longer misses topics; otherwise None."""
@@ -152,7 +152,7 @@ class TopicChanges:
         """
         if self._kind is not Kind.SHARE or not shown.gained:
             return None
-        new = {place for place in shown.gained if place.partition not in self._had.get(place.topic, ())}
+        new = {tp for tp in shown.gained if tp.partition not in self._had.get(tp.topic, ())}
         if new and self._whole():
             text = f"share partitions {partitions(new)} were initialised, so that members could get them"
             return _changed(shown, text, Certainty.INFERRED)
@@ -190,12 +190,16 @@ class TopicChanges:
 
     def _has_contact(self, begin: int, end: int) -> bool:
         """Return whether a member with a pattern sent a heartbeat from `begin` to `end`."""
-        return any(lane.pattern and (lane.silent_since(end) or 0) >= begin for lane in self._roster.present)
+        return any(
+            member.pattern and (member.silent_since(end) or 0) >= begin for member in self._roster.present
+        )
 
     def _by_pattern(self, topic: str) -> bool:
         """Return whether the group subscribes to a topic by a pattern alone."""
         alive = self._roster.present
-        return any(lane.pattern for lane in alive) and not any(topic in (lane.topics or ()) for lane in alive)
+        return any(member.pattern for member in alive) and not any(
+            topic in (member.topics or ()) for member in alive
+        )
 
 
 def _is_news(before: int, after: int) -> bool:

@@ -272,20 +272,20 @@ def contradictions(name: str, timeline: GroupTimeline) -> list[str]:
         true = wholly.get(story.generation)
         if true is None:
             continue
-        moved = {move.place: (move.before, move.after) for move in true.moved}
+        moved = {move.tp: (move.before, move.after) for move in true.moved}
         for move in story.moved:
             told = [end if end is None else member(end) for end in (move.before, move.after)]
             stayed = (told[0], told[0]) if told[0] is not None else (told[1], told[1])
-            ends = zip(moved.get(move.place, stayed), told, strict=True)
+            ends = zip(moved.get(move.tp, stayed), told, strict=True)
             wrong = any(one is not None and one != member(other or "") for other, one in ends)
             found += [f"generation {story.generation}: {move}"] if wrong else []
-        again = {each.place: each.count for each in true.refetched}
-        found += [f"twice: {each}" for each in story.refetched if each.count > again.get(each.place, 0)]
-        stopped = {stop.place: stop.duration for stop in true.stopped}
+        again = {each.tp: each.count for each in true.refetched}
+        found += [f"twice: {each}" for each in story.refetched if each.count > again.get(each.tp, 0)]
+        stopped = {stop.tp: stop.duration for stop in true.stopped}
         found += [
             f"stopped: {stop}"
             for stop in story.stopped
-            if stop.place in stopped and stop.duration > stopped[stop.place] + SECOND
+            if stop.tp in stopped and stop.duration > stopped[stop.tp] + SECOND
         ]
     return found
 

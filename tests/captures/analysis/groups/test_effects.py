@@ -89,7 +89,7 @@ def test_a_partition_stops_from_the_last_fetch_before_to_the_first_after() -> No
         rebalances=[taken_over()],
     )
     (stop,) = known.rebalances[0].stopped
-    assert (stop.place, stop.ended, stop.before, stop.after) == (TopicPartition(TOPIC, 0), True, 179, 2000)
+    assert (stop.tp, stop.ended, stop.before, stop.after) == (TopicPartition(TOPIC, 0), True, 179, 2000)
     assert stop.duration == pytest.approx(4.205 * SECOND, abs=SECOND // 1000)
 
 
@@ -403,7 +403,7 @@ def test_partitions_stop_from_the_blow_to_the_next_assignment(name: str) -> None
     taken_over = min(each for each in new if each > time + 1)
 
     (story,) = [each for each in timeline.rebalances if each.trigger is Trigger.SESSION_TIMEOUT]
-    stops = {stop.place.partition: stop.duration / SECOND for stop in story.stopped if stop.duration > SECOND}
+    stops = {stop.tp.partition: stop.duration / SECOND for stop in story.stopped if stop.duration > SECOND}
     assert set(stops) == lost
     for duration in stops.values():
         assert taken_over - time - _POLL < duration < taken_over - time + _POLL
@@ -413,7 +413,7 @@ def test_a_blocked_rebalance_stops_everybody() -> None:
     """m2 is busy for 15 s and does not join; m3 joins meanwhile (truth/21_k430_java_blocked_rebalance.json)."""
     timeline, _ = told("21_k430_java_blocked_rebalance")
     story = next(each for each in timeline.rebalances if each.duration and each.duration > 10 * SECOND)
-    assert sorted(stop.place.partition for stop in story.stopped) == [0, 1, 2, 3, 4, 5]
+    assert sorted(stop.tp.partition for stop in story.stopped) == [0, 1, 2, 3, 4, 5]
     assert min(stop.duration for stop in story.stopped) > 11 * SECOND
 
 
@@ -448,14 +448,12 @@ def test_a_clean_close_repeats_nothing() -> None:
 )
 def test_with_one_member_of_many_no_stop_is_invented(name: str, client: str, tmp_path: Path) -> None:
     whole, _ = told(name)
-    real = {
-        (stop.place, round(stop.duration / SECOND, 1)) for each in whole.rebalances for stop in each.stopped
-    }
+    real = {(stop.tp, round(stop.duration / SECOND, 1)) for each in whole.rebalances for stop in each.stopped}
     assert real
     path = cut(name, tmp_path / "cut.pcapng", clients=frozenset({client}))
     for each in read(Path(path))[whole.group].rebalances:
         for stop in each.stopped:
-            assert (stop.place, round(stop.duration / SECOND, 1)) in real
+            assert (stop.tp, round(stop.duration / SECOND, 1)) in real
 
 
 def delivered(name: str) -> dict[TopicPartition, list[tuple[int, int]]]:
@@ -497,5 +495,5 @@ def test_what_is_said_to_come_twice_was_on_the_wire_twice(name: str) -> None:
     on_the_wire = delivered(name)
     for again in twice:
         for offset in range(again.begin, again.end):
-            numbers = [number for number, each in on_the_wire[again.place] if each == offset]
+            numbers = [number for number, each in on_the_wire[again.tp] if each == offset]
             assert min(numbers) < again.number <= max(numbers)

@@ -133,7 +133,7 @@ def test_what_moved_went_from_whom_had_it_to_whom_has_it(name: str) -> None:
             if before.get(place) != has.get(place)
         }
         moved = {
-            each.place: (_name(timeline, truth, each.before), _name(timeline, truth, each.after))
+            each.tp: (_name(timeline, truth, each.before), _name(timeline, truth, each.after))
             for each in story.moved
         }
         # a process that comes back is another member, but nobody else

@@ -103,7 +103,7 @@ def test_records_are_those_that_kafka_python_reads(name: str) -> None:
     ours = [
         (
             each.number,
-            each.place.partition,
+            each.tp.partition,
             each.offset,
             each.record.timestamp,
             each.record.key,
@@ -145,11 +145,11 @@ def test_a_response_to_read_committed_tells_the_same_as_the_markers(path: Path) 
     ]
     assert fetched
     assert all(one in (None, other) for one, other in fetched)
-    produced = {(each.place, each.offset): each.committed for each in whole if each.origin is Origin.PRODUCED}
+    produced = {(each.tp, each.offset): each.committed for each in whole if each.origin is Origin.PRODUCED}
     both = [
-        (each.committed, produced[each.place, each.offset])
+        (each.committed, produced[each.tp, each.offset])
         for each in alone
-        if each.committed is not None and produced.get((each.place, each.offset)) is not None
+        if each.committed is not None and produced.get((each.tp, each.offset)) is not None
     ]
     assert both
     assert all(one == other for one, other in both)
@@ -167,18 +167,16 @@ def test_an_answer_that_was_not_asked_for_leaves_the_offset_unknown() -> None:
     produced = [each for each in found if each.origin is Origin.PRODUCED]
     unknown = [each for each in produced if each.offset is None]
     assert all(each.name.endswith("@?") for each in unknown)
-    fetched = {
-        (each.place, each.record.value): each.offset for each in found if each.origin is Origin.FETCHED
-    }
+    fetched = {(each.tp, each.record.value): each.offset for each in found if each.origin is Origin.FETCHED}
     for each in produced:
         if each.offset is not None and fetched:
-            assert fetched.get((each.place, each.record.value), each.offset) == each.offset
+            assert fetched.get((each.tp, each.record.value), each.offset) == each.offset
 
 
 @pytest.mark.slow
 def test_records_of_kafkas_own_topics_are_decoded() -> None:
     found, _ = listed(CONTROLLER)
-    own = [each for each in found if each.place.topic == "__cluster_metadata" and each.control is None]
+    own = [each for each in found if each.tp.topic == "__cluster_metadata" and each.control is None]
     assert own
     assert all(each.decoded is not None and "type" in each.decoded for each in own)
     assert all(each.origin in (Origin.REPLICATED, Origin.SNAPSHOT) for each in found)
@@ -194,7 +192,7 @@ def test_refused_records_say_why() -> None:
 # ------------------------------------------------------------ selection
 def test_selection_by_place_offset_timestamp_and_content() -> None:
     every, _ = listed(TRANSACTIONS)
-    place = every[0].place
+    place = every[0].tp
     for selection, wanted in (
         (RecordSelection(("tw*",), (0,)), every),
         (RecordSelection(("other",)), []),

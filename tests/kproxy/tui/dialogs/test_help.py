@@ -11,7 +11,7 @@ from textual.containers import Container, VerticalScroll
 from textual.pilot import Pilot
 from textual.widgets import Input, Static, TabbedContent
 
-from kproxy.tui.commands import Place, bindings
+from kproxy.tui.commands import Scope, bindings
 from kproxy.tui.dialogs.help import HelpDialog, places_of
 from kproxy.tui.manual import Section
 
@@ -19,11 +19,11 @@ pytestmark = pytest.mark.slow
 
 
 class Pane(Static, can_focus=True):
-    BINDINGS = bindings(Place.BYTES)
+    BINDINGS = bindings(Scope.BYTES)
 
 
 class Around(Container):
-    BINDINGS = bindings(Place.TREE)
+    BINDINGS = bindings(Scope.TREE)
 
 
 class HelpApp(App[None]):
@@ -61,7 +61,7 @@ async def test_the_keys_of_the_focused_place_come_first() -> None:
 async def test_the_places_of_what_has_the_focus() -> None:
     app = HelpApp()
     async with app.run_test(size=(80, 24)):
-        assert places_of(app.screen_stack[0].query_one(Pane)) == [Place.BYTES, Place.TREE]
+        assert places_of(app.screen_stack[0].query_one(Pane)) == [Scope.BYTES, Scope.TREE]
         assert places_of(None) == []
 
 

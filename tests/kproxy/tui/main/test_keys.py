@@ -7,35 +7,35 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from kproxy.tui.commands import COMMANDS, Command, Place
+from kproxy.tui.commands import COMMANDS, Command, Scope
 from kproxy.tui.widgets.command_line import CommandLine
 from tests.kproxy.tui.kit import main_of, opened, settled, shown_lines
 
 pytestmark = pytest.mark.slow
 
 WAYS = {
-    Place.SCREEN: [],
-    Place.LIST: [],
-    Place.TREE: ["tab"],
-    Place.BYTES: ["tab", "tab", "tab"],
-    Place.TABLE: ["2"],
-    Place.CONVERSATION: ["8"],
-    Place.LATENCY: ["6"],
-    Place.TYPING: ["f", "a"],
-    Place.SEARCHING: ["slash", "a"],
+    Scope.SCREEN: [],
+    Scope.LIST: [],
+    Scope.TREE: ["tab"],
+    Scope.BYTES: ["tab", "tab", "tab"],
+    Scope.TABLE: ["2"],
+    Scope.CONVERSATION: ["8"],
+    Scope.LATENCY: ["6"],
+    Scope.TYPING: ["f", "a"],
+    Scope.SEARCHING: ["slash", "a"],
 }
 """Keys that lead to each place; to holds and faults there is a way only with a proxy (test_live)."""
 
 LEAVING = {"app.quit", "app.quit_now"}
 BY_PLACE = {
-    place: [command for command in COMMANDS if command.place is place and command.keys] for place in Place
+    place: [command for command in COMMANDS if command.scope is place and command.keys] for place in Scope
 }
 
 
 @pytest.mark.turns(3)
 @pytest.mark.parametrize("place", WAYS, ids=lambda place: place.name.lower())
 async def test_every_key_of_a_place_does_something_and_breaks_nothing(
-    place: Place, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+    place: Scope, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path_factory.mktemp("written"))
     async with opened() as pilot:

@@ -70,7 +70,7 @@ def test_partitions_go_over_to_who_joins() -> None:
     talk.sync("m1", 7.53, 2, {"orders": [0]}, {"m1": {"orders": [0]}, "m2": {"orders": [1]}})
     story = last(talk)
     (moved,) = story.moved
-    assert (moved.place, moved.before, moved.after) == (PLACE_1, "m1", "m2")
+    assert (moved.tp, moved.before, moved.after) == (PLACE_1, "m1", "m2")
     waits = {wait.member: wait for wait in story.waits}
     assert [seconds(story.time + (wait.notified or 0)) for wait in waits.values()] == [5.002, 7.001]
     assert round(waits["m2"].join or 0, -6) == 2_508_000_000
@@ -424,7 +424,7 @@ def test_a_second_round_without_a_reason_follows_from_what_was_given_up() -> Non
     assert (triggers(story), story.certainty) == ([Trigger.COOPERATIVE_FOLLOW_UP], Certainty.INFERRED)
     # the first round took a partition from m1, and gave it to nobody
     (moved,) = talk.timeline().rebalances[1].moved
-    assert (moved.place, moved.before, moved.after) == (PLACE_1, "m1", "")
+    assert (moved.tp, moved.before, moved.after) == (PLACE_1, "m1", "")
 
 
 def connect(orders: dict[str, object]) -> tuple[Talk, dict[str, object]]:
@@ -578,9 +578,9 @@ def test_what_a_lost_worker_ran_waits_for_it_and_runs_nowhere() -> None:
     assert (lost.delay, lost.unassigned) == (10_000_000_000, [task])
     (stop,) = lost.stopped
     # from its last heartbeat to the answer that gives the task to the other
-    assert (stop.place, seconds(stop.begin), seconds(stop.end), stop.ended) == (task, 10.001, 29.012, True)
+    assert (stop.tp, seconds(stop.begin), seconds(stop.end), stop.ended) == (task, 10.001, 29.012, True)
     assert "No worker ran sink-1 for 19 s" in lost.sentence
-    assert [(move.place, move.before, move.after) for move in over.moved] == [(task, "", "w1")]
+    assert [(move.tp, move.before, move.after) for move in over.moved] == [(task, "", "w1")]
     assert "the delay for a lost worker was over (10 s, scheduled.rebalance.max.delay.ms)" in over.sentence
     assert (over.delay, over.unassigned, over.stopped) == (None, [], [])
 
@@ -605,7 +605,7 @@ def test_a_connector_that_was_deleted_is_not_missed() -> None:
     talk.round(7, 3, w1={"runs": []})
     talk.beats("w1", 9, 30, 3)
     _, deleted, follow_up = talk.timeline().rebalances
-    assert [str(move.place) for move in deleted.moved] == ["connector sink", "sink-0"]
+    assert [str(move.tp) for move in deleted.moved] == ["connector sink", "sink-0"]
     assert "it has stopped connector sink, sink-0" in follow_up.sentence
     assert (deleted.stopped, follow_up.stopped) == ([], [])
 
@@ -662,7 +662,7 @@ def test_a_static_member_that_returned_has_what_it_had() -> None:
     talk.sync("s-2", 9.1, 2, {"orders": [0]}, {"s-2": {"orders": [0]}, "m2": {"orders": [1]}})
     first, second = talk.timeline().rebalances
     assert first.assigned == {"s-1": {PLACE_0, PLACE_1}}
-    assert [(move.place, move.before, move.after) for move in second.moved] == [(PLACE_1, "s-2", "m2")]
+    assert [(move.tp, move.before, move.after) for move in second.moved] == [(PLACE_1, "s-2", "m2")]
     assert (second.joined, second.gone) == (["m2"], [])
 
 

@@ -71,7 +71,7 @@ def told(name: str) -> GroupTimeline:
 def test_what_ran_nowhere_is_told_with_its_times(name: str) -> None:
     stops = [stop for each in told(name).rebalances for stop in each.stopped]
     happened = list(gaps(read(name)))
-    found = sorted((stop.place, stop.begin / SECOND, stop.end / SECOND) for stop in stops)
+    found = sorted((stop.tp, stop.begin / SECOND, stop.end / SECOND) for stop in stops)
     assert [place for place, *_ in found] == [place for place, *_ in happened]
     for (_, begin, end), (_, last, first) in zip(found, happened, strict=True):
         # a killed worker was heard of last by a heartbeat before, one that is closed leaves when all has stopped
@@ -84,7 +84,7 @@ def test_what_ran_nowhere_is_told_with_its_times(name: str) -> None:
 def test_what_starts_was_assigned_before(name: str) -> None:
     names = {member.member: member.client for member in told(name).members}
     assigned = {
-        (move.place, names[move.after]) for each in told(name).rebalances for move in each.moved if move.after
+        (move.tp, names[move.after]) for each in told(name).rebalances for move in each.moved if move.after
     }
     started = {(place, run.worker) for place, each in runs(read(name)).items() for run in each}
     assert assigned == started

@@ -89,7 +89,7 @@ def test_what_moves_by_an_upgrade_and_back_goes_from_hand_to_hand() -> None:
     names = {member.member: member.client for member in timeline.members} | {"": ""}
     for epoch, expected in ((4, {2: ("c1", "n1"), 5: ("c2", "n1")}), (7, {2: ("n1", "c3"), 5: ("n1", "c2")})):
         told = next(each for each in timeline.rebalances if each.generation == epoch)
-        moved = {each.place.partition: (names[each.before], names[each.after]) for each in told.moved}
+        moved = {each.tp.partition: (names[each.before], names[each.after]) for each in told.moved}
         assert moved == expected
 
 
