@@ -373,7 +373,7 @@ def _clock(capture: Capture, sent: Headers, since: int) -> int | None:
     behind = suspended(capture.source, sent, since)
     if behind is None:
         return None
-    back = int(sent.time[np.searchsorted(sent.time, since)])
+    back = int(sent.time[np.searchsorted(sent.time, since, "right")])
     return behind if behind > (back - since) // 2 else 0
 
 
