@@ -322,12 +322,17 @@ class SpanSender:
 
     def _run(self) -> None:
         while batch := self._next_batch():
-            if self._closing and self.refused:
-                self.refused += len(batch)
-            elif self._exporter.export(batch) is SpanExportResult.SUCCESS:
+            if not (self._closing and self.refused) and self._takes(batch):
                 self.sent += len(batch)
             else:
                 self.refused += len(batch)
+
+    def _takes(self, batch: list[ReadableSpan]) -> bool:
+        try:
+            return self._exporter.export(batch) is SpanExportResult.SUCCESS
+        except Exception as error:  # early versions of the SDK raise it, such as a timeout
+            self._log.text = _root_cause(error)
+            return False
 
     def _next_batch(self) -> list[ReadableSpan]:
         """Wait for the next spans; return none at the end."""

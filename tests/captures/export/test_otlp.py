@@ -151,13 +151,15 @@ def test_rebalances_and_incidents_have_events() -> None:
 class Held(SpanExporter):
     """A collector that takes spans when it is let."""
 
-    def __init__(self, result: SpanExportResult = SpanExportResult.SUCCESS) -> None:
+    def __init__(self, result: SpanExportResult | None = SpanExportResult.SUCCESS) -> None:
         self.asked, self.go = Event(), Event()
         self.result = result
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         self.asked.set()
         assert self.go.wait(60)
+        if self.result is None:
+            raise TimeoutError("read timed out")
         return self.result
 
 
@@ -185,11 +187,14 @@ def test_spans_are_dropped_and_counted_while_the_collector_is_slow() -> None:
     assert sender.sent == MOST_WAITING + 1
 
 
-def test_a_refusal_ends_an_export() -> None:
-    exporter = Held(SpanExportResult.FAILURE)
+@pytest.mark.parametrize(
+    ("result", "why"), [(SpanExportResult.FAILURE, ""), (None, "read timed out")], ids=["refuses", "raises"]
+)
+def test_a_refusal_ends_an_export(result: SpanExportResult | None, why: str) -> None:
+    exporter = Held(result)
     exporter.go.set()
     sender = SpanSender("http://127.0.0.1:9", wait=True, exporter=exporter)
     sender.send(span_of(produce()))
-    with pytest.raises(CollectorError):
+    with pytest.raises(CollectorError, match=f"^{why}$"):
         sender.close()
     assert (sender.sent, sender.refused) == (0, 1)
