@@ -59,7 +59,7 @@ def ahead(sequence: Int64s, origin: int) -> Int64s:
 
 
 def suspended(source: Source, sent: Headers, begin: int) -> int | None:
-    """Return the time in ns by which the TCP clock of a host that was silent at `begin` fell behind; None if unknown.
+    """Return for how many ns after `begin` a host was suspended, 0 if its TCP clock went on; None if that is unknown.
 
     The clock behind TCP timestamps (RFC 7323) stands still while a host is suspended, as CLOCK_MONOTONIC does on Linux,
     and continues while only its network is cut. Its rate is taken from the packets before or after the silence. Nothing
@@ -77,7 +77,10 @@ def suspended(source: Source, sent: Headers, begin: int) -> int | None:
     tick = sum(run[-1][0] - run[0][0] for run in runs) / ticks
     elapsed = after[0][0] - before[-1][0]
     passed = (after[0][1] - before[-1][1]) % _SEQUENCE * tick
-    return int(elapsed - passed) if elapsed < _SEQUENCE * tick and passed <= 1.5 * elapsed else None
+    if elapsed >= _SEQUENCE * tick or passed > 1.5 * elapsed:
+        return None
+    behind = int(elapsed - passed)
+    return behind if behind > (after[0][0] - begin) // 2 else 0
 
 
 def _timestamps(source: Source, sent: Headers, rows: range) -> Iterator[tuple[int, int]]:
