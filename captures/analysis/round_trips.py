@@ -19,6 +19,7 @@ import numpy as np
 
 from captures.arrays import Int64s
 from captures.exchanges import Capture
+from captures.exchanges.samples import Sample
 from captures.export.passes import UNKNOWN, Passes, PlacedPackets
 from dissectors.units import US
 
@@ -38,7 +39,7 @@ class RoundTrips:
         self._capture = capture
         self._acknowledged: dict[int, int] = {}
         self._sampled: dict[int, int] = {}
-        self._samples = 0
+        self._samples: tuple[int, Sample | None] = (0, None)  # number, and the first
 
     def of(self, connection: int) -> int | None:
         """Return the round trip time of a connection; None if unknown."""
@@ -51,9 +52,10 @@ class RoundTrips:
     def _look_at_samples(self) -> None:
         """Take the medians of the kernel's values, unless there are no new ones."""
         samples = self._capture.samples
-        if len(samples) == self._samples:
+        state = len(samples), next(iter(samples), None)  # a live capture drops its oldest
+        if state == self._samples:
             return
-        self._samples = len(samples)
+        self._samples = state
         measured: dict[int, list[int]] = defaultdict(list)
         for sample in samples:
             if sample.values.side == _SIDE and sample.values.rtt_us > 0:

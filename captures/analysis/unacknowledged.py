@@ -59,22 +59,28 @@ def ahead(sequence: Int64s, origin: int) -> Int64s:
 
 
 def suspended(source: Source, sent: Headers, begin: int) -> int | None:
-    """Return the time in ns by which the TCP clock of a host that was silent at `begin` fell behind; None if unknown.
+    """Return for how many ns after `begin` a host was suspended, 0 if its TCP clock went on; None if that is unknown.
 
     The clock behind TCP timestamps (RFC 7323) stands still while a host is suspended, as CLOCK_MONOTONIC does on Linux,
-    and continues while only its network is cut. Its rate is taken from the packets before or after the silence.
+    and continues while only its network is cut. Its rate is taken from the packets before or after the silence. Nothing
+    is known if the clock wraps around in the time between, or is another one then, as behind NAT.
 
     :param sent: what the host sent on one connection
     """
-    first = int(np.searchsorted(sent.time, begin))
+    first = int(np.searchsorted(sent.time, begin, "right"))
     before = list(_timestamps(source, sent, range(max(first - _STAMPED, 0), first)))
     after = list(_timestamps(source, sent, range(first, min(first + _STAMPED, len(sent)))))
     runs = [run for run in (before, after) if run and run[-1][0] - run[0][0] >= SECOND // 2]
-    ticks = sum(_ticks(run[0], run[-1]) for run in runs)
+    ticks = sum(_ticks(*each) for run in runs for each in pairwise(run))
     if not before or not after or ticks <= 0:
         return None
     tick = sum(run[-1][0] - run[0][0] for run in runs) / ticks
-    return int(after[0][0] - before[-1][0] - _ticks(before[-1], after[0]) * tick)
+    elapsed = after[0][0] - before[-1][0]
+    passed = (after[0][1] - before[-1][1]) % _SEQUENCE * tick
+    if elapsed >= _SEQUENCE * tick or passed > 1.5 * elapsed:
+        return None
+    behind = int(elapsed - passed)
+    return behind if behind > (after[0][0] - begin) // 2 else 0
 
 
 def _timestamps(source: Source, sent: Headers, rows: range) -> Iterator[tuple[int, int]]:

@@ -247,7 +247,7 @@ class Exchange:
 
     def shown(self, side: Side) -> dict[str, Any] | None:
         """Return a body, or the shown token of a raw SASL exchange."""
-        body = self.request if side == "request" else self.response
+        body = self.body(side)
         return body.value if body else self.shown_tokens[SIDES.index(side)]
 
     def body(self, side: Side) -> Body | None:

@@ -270,13 +270,12 @@ class SpanSender:
 
     :param url: of the collector; without a path, ``/v1/traces`` is added
     :param wait: whether :meth:`send` waits while the queue is full; otherwise it drops spans
-    :param exporter: sends batches; for tests
     :ivar sent: number of spans that the collector took
     :ivar dropped: number of spans that were dropped because the queue was full
     :ivar refused: number of spans that the collector did not take
     """
 
-    def __init__(self, url: str, *, wait: bool, exporter: SpanExporter | None = None) -> None:
+    def __init__(self, url: str, *, wait: bool) -> None:
         self.url = url
         self.sent = self.dropped = self.refused = 0
         self._wait = wait
@@ -285,7 +284,7 @@ class SpanSender:
         logger.addHandler(self._log)
         logger.propagate = False
         endpoint = url if urlsplit(url).path.strip("/") else f"{url.rstrip('/')}/v1/traces"
-        self._exporter = exporter or OTLPSpanExporter(endpoint)
+        self._exporter: SpanExporter = OTLPSpanExporter(endpoint)
         self._queue: Queue[ReadableSpan | None] = Queue(MOST_WAITING)
         self._closing = False
         self._thread = Thread(target=self._run, name="spans", daemon=True)
@@ -322,12 +321,17 @@ class SpanSender:
 
     def _run(self) -> None:
         while batch := self._next_batch():
-            if self._closing and self.refused:
-                self.refused += len(batch)
-            elif self._exporter.export(batch) is SpanExportResult.SUCCESS:
+            if not (self._closing and self.refused) and self._takes(batch):
                 self.sent += len(batch)
             else:
                 self.refused += len(batch)
+
+    def _takes(self, batch: list[ReadableSpan]) -> bool:
+        try:
+            return self._exporter.export(batch) is SpanExportResult.SUCCESS
+        except Exception as error:  # early versions of the SDK raise it, such as a timeout
+            self._log.text = _root_cause(error)
+            return False
 
     def _next_batch(self) -> list[ReadableSpan]:
         """Wait for the next spans; return none at the end."""

@@ -241,17 +241,22 @@ class ExportRun(
 
     def _send(self, capture: Capture) -> list[str]:
         """Send the selected exchanges as spans, and everything else if all are selected; return notes on them."""
-        from captures.analysis.incidents.history import IncidentHistories
+        from captures.analysis.clusters import ONE_CLUSTER
+        from captures.analysis.groups.history import HISTORIES
+        from captures.analysis.incidents.history import ClusterHistories
         from captures.exchanges import ExchangeReader
         from captures.export.otlp import SENDING, CollectorError, Spans, SpanSender
 
         assert self.options.otlp is not None
         reader = self.reading.reader(capture)
         indexes = self.selecting.indexes(capture, reader)
+        whole = len(indexes) == len(reader)
+        clusters = self.reading.clusters(reader) if whole else ONE_CLUSTER
         reader = ExchangeReader(capture, annotate=False)
         names = reader.knowledge.topic_name
         spans, sender = Spans(names), SpanSender(self.options.otlp, wait=True)
-        histories = IncidentHistories(names, capture)
+        histories = ClusterHistories(names, capture, clusters)
+        follow = capture.faults.guarded(histories.add, HISTORIES)
         counted: Counter[str] = Counter()
         try:
             for exchange in _counting(_read(reader, indexes, "sending"), counted):
@@ -259,13 +264,13 @@ class ExportRun(
                 span = capture.faults.contained(make, SENDING, None, exchange.number)
                 if span is not None:
                     sender.send(span)
-                histories.add(exchange)
-            if len(indexes) == len(reader):
-                for timeline in histories.result():
-                    for rebalance in timeline.rebalances:
-                        sender.send(spans.of_rebalance(rebalance))
-                for incident in histories.incidents:
-                    sender.send(spans.of_incident(incident))
+                if whole:
+                    follow(exchange)
+            for timeline in histories.result():
+                for rebalance in timeline.rebalances:
+                    sender.send(spans.of_rebalance(rebalance))
+            for incident in histories.incidents:
+                sender.send(spans.of_incident(incident))
             sender.close()
         except CollectorError as error:
             raise click.ClickException(f"{self.options.otlp} took {sender.sent:,} spans: {error}") from None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dissectors.units import SECOND
-from kproxy.addresses import Address
+from kproxy.addresses import LOOPBACK, Address
 from kproxy.cli.capture_run import CaptureInput, report_faults
 from kproxy.cli.command import Number, command, option, options
 from kproxy.cli.common import EXIT_UNREADABLE, filter_option, reported_endings, usage_errors, with_progress
@@ -71,7 +71,7 @@ class ReplayOptions(UtcOption, ColorOption, ReadingOptions, TimeOptions, Command
     serve: Address | None = option(
         "--serve",
         multiple=False,
-        type=HostPort(),
+        type=HostPort(port_alone=True),
         is_flag=False,
         flag_value="127.0.0.1:9092",
         metavar="[HOST:PORT]",
@@ -207,7 +207,8 @@ class ReplayRun:
         answers = RecordedAnswers(reader, recorded_nodes(_telling_of_nodes(capture, reader)))
         indexes = self.selecting.indexes(capture, reader).tolist()
         self._add_all(reader, indexes, answers.add, "reading")
-        cluster = RecordedCluster(answers, reader.knowledge.topic_name, listen, notice, capture.faults)
+        address = listen[0] or LOOPBACK, listen[1]
+        cluster = RecordedCluster(answers, reader.knowledge.topic_name, address, notice, capture.faults)
 
         async def run() -> None:
             ended = asyncio.Event()

@@ -42,8 +42,8 @@ class LiveSpans:
     def _look(self, exchange: Exchange) -> None:
         raw = exchange if self._raw is None else reread(self._raw, exchange)
         raw.summary = exchange.summary
-        self._sender.send(self._spans.of_exchange(raw))
         self._groups.add(raw)
+        self._sender.send(self._spans.of_exchange(raw))
         self._groups.look()
         self._incidents.update()
         if (self._sender.dropped or self._sender.refused) and not self._reported:

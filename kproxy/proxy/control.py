@@ -367,7 +367,7 @@ class ControlClient:
             self._socket.close()
             raise
 
-    def call(self, do: str, **parameters: Any) -> Any:
+    def call(self, do: str, /, **parameters: Any) -> Any:
         """Run a command and return its value.
 
         :raises CommandError: with the server's message

@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 import secrets
 import socket
+from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -31,6 +32,8 @@ _TOKEN_BYTES = 24
 _IDLE_SECONDS = 30.0
 _LOOK = 0.1  # seconds
 _MOST_BODY = MOST_LINE - 4096  # the line has the command's name, too
+_MOST_REFUSED_BODY = 1 << 16  # bytes that are read without the token, so that the client reads the answer
+_LONGEST_LENGTH = 20  # digits; int() refuses thousands
 _log = logging.getLogger(__name__)
 
 
@@ -69,15 +72,15 @@ class ControlHttp:
         return self._server.server_port
 
 
-def _token(path: Path) -> str:
+def _token(path: Path) -> bytes:
     """Return the token in a file; an empty or missing file gets a new one.
 
     :raises OSError: if it cannot be read or written
     """
-    token = path.read_text().strip() if path.exists() else ""
+    token = path.read_bytes().strip() if path.exists() else b""
     if not token:
-        token = secrets.token_urlsafe(_TOKEN_BYTES)
-        write_private(path, f"{token}\n".encode())
+        token = secrets.token_urlsafe(_TOKEN_BYTES).encode()
+        write_private(path, token + b"\n")
     return token
 
 
@@ -100,7 +103,7 @@ class _Handler(BaseHTTPRequestHandler):
     sys_version = ""
     timeout = _IDLE_SECONDS
 
-    def __init__(self, control_socket: Path, token: str, *arguments: Any) -> None:
+    def __init__(self, control_socket: Path, token: bytes, *arguments: Any) -> None:
         self._control_socket = control_socket
         self._token = token
         super().__init__(*arguments)
@@ -139,16 +142,22 @@ class _Handler(BaseHTTPRequestHandler):
         :raises CommandError: if the data plane refuses, or parameters cannot be read
         :raises OSError: if the data plane does not answer
         """
-        url = urlsplit(self.path)
-        name = url.path.strip("/")
-        body = self._body()
+        is_allowed = self._is_allowed()
+        most = _MOST_BODY if is_allowed else _MOST_REFUSED_BODY
+        body = self._body(most)
         if body is None:
-            return _error(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body has at most {_MOST_BODY:,} bytes")
-        if name != "health" and not self._is_allowed():
+            return _error(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"send a Content-Length of at most {most:,}")
+        try:
+            url = urlsplit(self.path)
+        except ValueError as error:
+            raise CommandError(str(error)) from None
+        name = url.path.strip("/")
+        asks_health = name == "health" and not changes
+        if not (is_allowed or asks_health):
             return _error(HTTPStatus.UNAUTHORIZED, "send the token as Authorization: Bearer TOKEN")
         # not lasting: held messages do not depend on this connection
         with ControlClient(self._control_socket, changes, lasting=False) as client:
-            if name == "health":
+            if asks_health:
                 return _Answer(HTTPStatus.OK, {"forwarding": client.call("status")["forwarding"]})
             commands = client.call("commands")
             if name == "openapi.json":
@@ -163,17 +172,28 @@ class _Handler(BaseHTTPRequestHandler):
                 raise CommandError(f"{reserved!r} is not a parameter of {name}")
             return _Answer(HTTPStatus.OK, client.call(name, **parameters))
 
-    def _body(self) -> bytes | None:
-        """Return the request's body, None if it is too long; the connection is closed then."""
+    def _body(self, most: int) -> bytes | None:
+        """Return the request's body, None if it is longer than `most` bytes.
+
+        :raises CommandError: if it ends early
+        """
         length = self.headers.get("Content-Length", "0")
-        if length.isdecimal() and int(length) <= _MOST_BODY and "Transfer-Encoding" not in self.headers:
-            return self.rfile.read(int(length))
-        self.close_connection = True
-        return None
+        is_length = length.isdecimal() and len(length) <= _LONGEST_LENGTH
+        if not is_length or int(length) > most or "Transfer-Encoding" in self.headers:
+            self.close_connection = True
+            return None
+        body = b""
+        with suppress(TimeoutError):
+            body = self.rfile.read(int(length))
+        if len(body) < int(length):
+            self.close_connection = True
+            raise CommandError(f"the body has fewer than {length} bytes")
+        return body
 
     def _is_allowed(self) -> bool:
         scheme, _, token = self.headers.get("Authorization", "").partition(" ")
-        return scheme.lower() == "bearer" and secrets.compare_digest(token.encode(), self._token.encode())
+        # http.server decodes headers as ISO-8859-1
+        return scheme.lower() == "bearer" and secrets.compare_digest(token.encode("latin-1"), self._token)
 
 
 def _error(status: HTTPStatus, text: str) -> _Answer:
@@ -187,7 +207,7 @@ def _parameters(body: bytes) -> dict[str, Any]:
     """
     try:
         return msgspec.json.decode(body or b"{}", type=dict[str, Any])
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise CommandError(f"the body is not a JSON object of parameters: {error}") from None
 
 
@@ -195,7 +215,7 @@ def _decoded(parameter: tuple[str, str]) -> tuple[str, Any]:
     name, text = parameter
     try:
         return name, msgspec.json.decode(text)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         return name, text
 
 

@@ -73,10 +73,10 @@ class _Info(msgspec.Struct, frozen=True):
 
     pid: int
     process: str
-    front: int
     listen: str
     started: float
     capture: str
+    front: int = 0  # earlier versions did not write it
 
 
 class RunFolder:
@@ -146,7 +146,7 @@ class RunFolder:
         front = os.getpid() if known is None else known.front
         if started is None:
             started = time.time() if known is None else known.started
-        info = _Info(pid, process, front, listen, started, capture)
+        info = _Info(pid, process, listen, started, capture, front)
         write_private(self.path / _INFO, msgspec.json.format(msgspec.json.encode(info), indent=2))
 
     def remove(self) -> None:

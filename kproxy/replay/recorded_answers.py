@@ -27,7 +27,6 @@ from dissectors import wire
 from dissectors.api_keys import ApiKey
 from dissectors.apis import api
 from dissectors.budget import message_budget
-from dissectors.error_codes import ErrorCode
 from dissectors.frames import Body
 from dissectors.headers import SIZE_BYTES, framed, response_frame
 from dissectors.message_version import MessageVersion
@@ -166,16 +165,17 @@ class RecordedAnswers:
         response = recorded.response
         assert response is not None
         assert recorded.request is not None
-        identifiers = zip(_identifiers(recorded.request), _identifiers(request), strict=False)
-        changed = {old: new for old, new in identifiers if old != new}
+        before, after = _identifiers(recorded.request), _identifiers(request)
+        # identifiers in both keep their answers: lists may have another order
+        removed = (each for each in before if each not in after)
+        added = (each for each in after if each not in before)
+        changed = dict(zip(removed, added, strict=False))
         frame = framed(response.raw)
         if changed:
             own = _with_identifiers(response, lambda value: _translated(value, changed), response=True)
             frame = rebuilt(frame, response, own, response=True)
-        correlation_id: int = request.header["correlation_id"]
-        return b"".join(
-            (frame[:SIZE_BYTES], correlation_id.to_bytes(4, signed=True), frame[SIZE_BYTES + 4 :])
-        )
+        correlation_id: bytes = request.header["correlation_id"].to_bytes(4, signed=True)
+        return b"".join((frame[:SIZE_BYTES], correlation_id, frame[SIZE_BYTES + 4 :]))
 
     def _composed_metadata(self, request: Body) -> bytes | None:
         """Return a response with the last recorded state of each topic; None if one was not recorded."""
@@ -223,7 +223,8 @@ class RecordedAnswers:
         for tp, row in self._partitions(response, fields.partitions, fields.topics):
             if tp in offsets:
                 self._fetches.add((tp, offsets[tp]), index)
-                self._ends[tp] = {**row, "records": b"", "error_code": int(ErrorCode.NONE)}
+                if not row["error_code"]:  # errors come without the high watermark
+                    self._ends[tp] = {**row, "records": b""}
                 self._batches[tp] += [
                     (batch.base_offset, batch.last_offset, index) for batch in headers(row["records"] or b"")
                 ]

@@ -94,10 +94,8 @@ class RecordedCluster:
         return 0
 
     def _report_broker(self, upstream: UpstreamAddress, _before: str) -> None:
-        recorded, own = (
-            address_text(upstream.host, upstream.port),
-            address_text(*self._brokers.address_of(upstream)),
-        )
+        recorded = address_text(upstream.host, upstream.port)
+        own = address_text(*self._brokers.address_of(upstream))
         self._report(f"{upstream.role} {upstream.node_id}, recorded at {recorded}, is at {own}")
 
     # ------------------------------------------------------------ clients
@@ -169,10 +167,8 @@ class RecordedCluster:
             self._reported.add(sentence)
             self._report(f"{sentence}, sent by {request.header.get('client_id')} at {client}")
         code = ErrorCode.UNKNOWN_SERVER_ERROR
-        if request.key == ApiKey.API_VERSIONS:
-            code = (
-                ErrorCode.UNSUPPORTED_VERSION
-            )  # clients ask again in a lower version, which may be recorded
+        if request.key == ApiKey.API_VERSIONS:  # clients ask again in a lower version, which may be recorded
+            code = ErrorCode.UNSUPPORTED_VERSION
         return error_response(framed(request.raw), code, _MESSAGE)
 
 

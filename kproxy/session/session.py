@@ -285,15 +285,14 @@ class Session:
         if self.live:
             return
         moved = self._listed.sort()
+        if moved is not None:
+            first = self._listed.first
+            self._notes.renumber(lambda number: int(moved[number - first]) + first)
+            self._matcher.renew_context()
+            self.summaries.forget()
         for folding in self._folds.values():
             if moved is not None or folding.by_columns:
                 folding.begin_anew(self.countable(everything=folding.everything))
-        if moved is None:
-            return
-        first = self._listed.first
-        self._notes.renumber(lambda number: int(moved[number - first]) + first)
-        self._matcher.renew_context()
-        self.summaries.forget()
 
     def _forget(self) -> None:
         """Drop the oldest exchanges of an endless source."""

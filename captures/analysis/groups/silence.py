@@ -324,8 +324,7 @@ def _acknowledged_end(capture: Capture, connection: int, packets: dict[Ends, Hea
     streams, stream = capture.connections.streams, capture.client_stream(connection)
     client, broker = capture.endpoints(connection)
     time, reached, latest = (
-        int(column[at])
-        for column, at in ((streams.fin_time, stream), (streams.next_seq, stream), (streams.ack, stream ^ 1))
+        int(each) for each in (streams.fin_time[stream], streams.next_seq[stream], streams.ack[stream ^ 1])
     )
     if reached < 0:
         return True
@@ -360,21 +359,12 @@ def _evidence(
         first = sent_in_vain(data, answers, case.last)
         if first is not None:
             arrived = bool(np.any(answers.time > first))
-            clock = None if by_client or arrived else _clock(capture, all_sent, first)
+            clock = None if by_client or arrived else suspended(capture.source, all_sent, first)
             return UnacknowledgedData(by_client, arrived, clock is not None, clock or 0)
     bare = (sent.length == 0) & (sent.flags & (SYN | FIN | RST) == 0) & (sent.flags & ACK != 0)
     if np.any(bare & (sent.time > case.last + _DELAYED_ACK)):
         return TimeoutCause.PROCESS_PAUSED
     return TimeoutCause.UNKNOWN
-
-
-def _clock(capture: Capture, sent: Headers, since: int) -> int | None:
-    """Return for how many ns after `since` a host was suspended, 0 if its clock went on; None if that is unknown."""
-    behind = suspended(capture.source, sent, since)
-    if behind is None:
-        return None
-    back = int(sent.time[np.searchsorted(sent.time, since)])
-    return behind if behind > (back - since) // 2 else 0
 
 
 def _at_the_end(

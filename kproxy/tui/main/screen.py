@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asyncio import Lock
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -96,6 +97,7 @@ class MainScreen(Screen[None]):
         self._finished = False
         self._banner_of: tuple[str, ...] = ()
         self._visits: list[Visit] = []
+        self._mounting = Lock()
 
     # ------------------------------------------------------------ for parts and widgets
     @property
@@ -328,8 +330,9 @@ class MainScreen(Screen[None]):
     async def mounted_view(self, name: str) -> View:
         """Return a view; it is made and mounted on first use."""
         switcher = self.query_one("#views", ContentSwitcher)
-        if not switcher.query_children(f"#{name}"):
-            await switcher.add_content(make_view(name, self.session, self.kproxy.link))
+        async with self._mounting:  # keys, clicks and commands may ask for the same view at once
+            if not switcher.query_children(f"#{name}"):
+                await switcher.add_content(make_view(name, self.session, self.kproxy.link))
         return switcher.query_one(f"#{name}", View)
 
     def _show(self, name: str) -> None:

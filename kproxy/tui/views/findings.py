@@ -200,7 +200,7 @@ def _evidence_row(access: Access, number: int, zone: tzinfo | None) -> Row:
         cells = (
             moment(exchange.time, zone),
             exchange.client_id or exchange.shown_client,
-            exchange.api if exchange.version is None else f"{exchange.api} v{exchange.version}",
+            exchange.title,
             Cell(" → ".join(filter(None, exchange.summary)), Role.ERROR if errors else Role.PLAIN),
         )
     return Row(number, (numbered(number), *cells), leads_to=number)

@@ -54,7 +54,8 @@ class CursorLines(ScrollView):
 
     def move_page(self, pages: int) -> None:
         """Move the cursor down by pages, up if negative."""
-        self.move_to(self.line_at(self.top_of(self.cursor) + pages * self.page))
+        line = self.line_at(self.top_of(self.cursor) + pages * self.page)
+        self.move_to(max(line, self.cursor + 1) if pages > 0 else line)  # a line may be higher than a page
 
     def move_to_end(self, *, last: bool) -> None:
         """Move the cursor to the first or the last line."""

@@ -13,9 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 from click.testing import CliRunner
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from captures.analysis.clusters import UNKNOWN, Clusters, beside
 from captures.exchanges import ExchangeReader
+from captures.export import otlp
 from captures.tables.options import TablesOptions
 from captures.tables.single import write_tables
 from kproxy.cli import main
@@ -163,3 +165,17 @@ def test_tables(both: tuple[Path, Path, Path], tmp_path: Path) -> None:
         assert len({*ids}) == 2
     rows = pq.read_table(tmp_path / both[2].stem / "rebalances").to_pylist()
     assert len({(row["cluster_id"], row["coordinator"]) for row in rows}) == 2
+
+
+def test_spans(both: tuple[Path, Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    def sent(path: Path) -> list[str]:
+        exporter = InMemorySpanExporter()
+        monkeypatch.setattr(otlp, "OTLPSpanExporter", lambda _: exporter)
+        assert CliRunner().invoke(main, ["export", str(path), "--otlp", "http://127.0.0.1:9"]).exit_code == 0
+        spans = exporter.get_finished_spans()
+        names = ("kproxy.trigger", "kproxy.generation", "kproxy.who")
+        found = ((each.name, each.start_time, *map((each.attributes or {}).get, names)) for each in spans)
+        return sorted(map(str, found))
+
+    one, other, together = map(sent, both)
+    assert together == sorted([*one, *other])

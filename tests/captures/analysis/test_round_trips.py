@@ -88,3 +88,13 @@ def test_what_the_kernel_told_a_proxy(tmp_path: Path) -> None:
     trips = RoundTrips(capture)
     trips.look_at_acknowledgments(np.array([0]).tolist())
     assert trips.of(0) == 500_000
+
+
+def test_samples_that_took_the_place_of_as_many_others_count(tmp_path: Path) -> None:
+    conversation = Conversation()
+    exchanges(conversation, 9)
+    capture = read(tmp_path, conversation)
+    trips = RoundTrips(capture)
+    for rtt in (400, 900):
+        capture.samples.restore([Sample(rtt, 0, TcpSample(side="broker", rtt_us=rtt))])
+        assert trips.of(0) == rtt * 1000

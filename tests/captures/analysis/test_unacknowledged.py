@@ -72,6 +72,28 @@ def test_the_clock_of_a_suspended_host_stands_still(ticks: list[int | None], beh
     assert (found if found is None else found / SECOND) == behind
 
 
+@pytest.mark.parametrize(
+    ("stamps", "behind"),
+    [
+        # another clock: behind NAT, a later connection has the same endpoints
+        ([(0, 0), (1, 1_000), (13, 3_000_000_000), (14, 3_000_001_000)], None),
+        ([(0, 0), (1, 1_000), (13, 1_000_000_000), (14, 1_000_001_000)], None),
+        # microseconds wrap around after 71 minutes
+        ([(0, 0), (1, 10**6), (2_401, 2_401 * 10**6), (2_402, 2_402 * 10**6)], 0),
+        ([(0, 0), (1, 10**6), (4_801, 4_801 * 10**6), (4_802, 4_802 * 10**6)], None),
+        # the last packet was sent when the silence began
+        ([(0, 0), (2, 2_000), (13, 2_000), (14, 3_000)], 11),
+    ],
+)
+def test_the_clock_is_followed_as_far_as_it_is_the_same(
+    stamps: list[tuple[int, int]], behind: int | None
+) -> None:
+    data = b"".join(_HEADER[:12] + (ticks % 2**32).to_bytes(4) + bytes(4) for _, ticks in stamps)
+    sent = headers(*((second, 100, 50, 20) for second, _ in stamps))
+    found = suspended(Mock(read=lambda offset, size: data[offset : offset + size]), sent, 2 * SECOND)
+    assert (found if found is None else found / SECOND) == behind
+
+
 def test_a_host_that_does_not_continue_shows_no_clock() -> None:
     assert (
         suspended(Mock(read=lambda offset, size: bytes(size)), headers((0, 100, 50, 20)), 2 * SECOND) is None

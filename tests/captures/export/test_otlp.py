@@ -14,6 +14,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 from captures.analysis.incidents.history import IncidentHistories
 from captures.exchanges import Exchange, ExchangeReader, open_capture
+from captures.export import otlp
 from captures.export.otlp import MOST_WAITING, CollectorError, Spans, SpanSender
 from dissectors.api_keys import ApiKey
 from dissectors.records import Record
@@ -151,19 +152,26 @@ def test_rebalances_and_incidents_have_events() -> None:
 class Held(SpanExporter):
     """A collector that takes spans when it is let."""
 
-    def __init__(self, result: SpanExportResult = SpanExportResult.SUCCESS) -> None:
+    def __init__(self, result: SpanExportResult | None = SpanExportResult.SUCCESS) -> None:
         self.asked, self.go = Event(), Event()
         self.result = result
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         self.asked.set()
         assert self.go.wait(60)
+        if self.result is None:
+            raise TimeoutError("read timed out")
         return self.result
 
 
-def test_everything_is_sent_at_the_end() -> None:
+def sending_to(exporter: SpanExporter, monkeypatch: pytest.MonkeyPatch, *, wait: bool) -> SpanSender:
+    monkeypatch.setattr(otlp, "OTLPSpanExporter", lambda _: exporter)
+    return SpanSender("http://127.0.0.1:9", wait=wait)
+
+
+def test_everything_is_sent_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     exporter = InMemorySpanExporter()
-    sender = SpanSender("http://127.0.0.1:9", wait=True, exporter=exporter)
+    sender = sending_to(exporter, monkeypatch, wait=True)
     span = span_of(produce())
     for _ in range(1500):
         sender.send(span)
@@ -172,9 +180,9 @@ def test_everything_is_sent_at_the_end() -> None:
     assert sender.dropped == sender.refused == 0
 
 
-def test_spans_are_dropped_and_counted_while_the_collector_is_slow() -> None:
+def test_spans_are_dropped_and_counted_while_the_collector_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
     exporter, span = Held(), span_of(produce())
-    sender = SpanSender("http://127.0.0.1:9", wait=False, exporter=exporter)
+    sender = sending_to(exporter, monkeypatch, wait=False)
     sender.send(span)
     assert exporter.asked.wait(60)  # this one is on its way; the queue is empty
     for _ in range(MOST_WAITING + 7):
@@ -185,11 +193,16 @@ def test_spans_are_dropped_and_counted_while_the_collector_is_slow() -> None:
     assert sender.sent == MOST_WAITING + 1
 
 
-def test_a_refusal_ends_an_export() -> None:
-    exporter = Held(SpanExportResult.FAILURE)
+@pytest.mark.parametrize(
+    ("result", "why"), [(SpanExportResult.FAILURE, ""), (None, "read timed out")], ids=["refuses", "raises"]
+)
+def test_a_refusal_ends_an_export(
+    result: SpanExportResult | None, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exporter = Held(result)
     exporter.go.set()
-    sender = SpanSender("http://127.0.0.1:9", wait=True, exporter=exporter)
+    sender = sending_to(exporter, monkeypatch, wait=True)
     sender.send(span_of(produce()))
-    with pytest.raises(CollectorError):
+    with pytest.raises(CollectorError, match=f"^{why}$"):
         sender.close()
     assert (sender.sent, sender.refused) == (0, 1)

@@ -114,6 +114,11 @@ def test_nothing_but_health_is_told_without_the_token(control: Control, path: st
         ("POST", "/release", "\xff", 400, "the body is not a JSON object"),
         ("POST", "/release", '{"do": "drain"}', 400, "'do' is not a parameter"),
         ("GET", "/held?id=1", "", 400, "'id' is not a parameter"),
+        ("GET", "/held?self=1", "", 400, "unknown field `self`"),
+        ("GET", f"/held?number={'[' * 5000}", "", 400, "Expected `int`, got `str`"),
+        ("POST", "/release", f'{{"number": {"[" * 5000}', 400, "the body is not a JSON object"),
+        ("GET", "http://host/held?number=3", "", 200, {"number": 3, "side": "request"}),
+        ("POST", "/health", "", 404, "there is no command 'health'"),
         ("GET", "/nonsense", "", 404, "there is no command 'nonsense'"),
         ("GET", "/release", "", 405, "release needs POST"),
         ("POST", "/status", "", 405, "status needs GET"),
@@ -129,9 +134,46 @@ def test_commands(control: Control, method: str, path: str, body: str, code: int
         assert answer in value["error"]
 
 
-@pytest.mark.parametrize("headers", [{"Content-Length": str(1 << 40)}, {"Transfer-Encoding": "chunked"}])
+@pytest.mark.parametrize(
+    "headers",
+    [{"Content-Length": str(1 << 40)}, {"Content-Length": "9" * 5000}, {"Transfer-Encoding": "chunked"}],
+)
 def test_a_body_of_unknown_or_great_length_is_not_read(control: Control, headers: dict[str, str]) -> None:
     assert control.ask("POST", "/drain", **headers)[0] == 413
+
+
+def test_a_long_body_is_read_only_with_the_token(control: Control) -> None:
+    headers = {"Content-Length": str(1 << 17)}
+    assert control.ask("POST", "/drain", token="wrong", **headers)[0] == 413
+    assert control.ask("POST", "/drain", "{}" + " " * (1 << 17))[0] == 200
+
+
+def test_a_body_that_ends_early_is_not_taken_for_none(
+    control: Control, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kproxy.proxy.control_http._Handler.timeout", 0.2)
+    token = control.token.read_text().strip()
+    request = f"POST /drain HTTP/1.1\r\nAuthorization: Bearer {token}\r\nContent-Length: 30\r\n\r\n"
+    for leaves in (True, False):
+        with socket.create_connection(("127.0.0.1", control.port), timeout=10) as client:
+            client.sendall(request.encode())
+            if leaves:
+                client.shutdown(socket.SHUT_WR)
+            with client.makefile("rb") as answer:
+                assert answer.read().endswith(b'{"error":"the body has fewer than 30 bytes"}\n')
+
+
+def test_a_url_that_is_none(control: Control) -> None:
+    with socket.create_connection(("127.0.0.1", control.port), timeout=10) as client:
+        client.sendall(b"GET http://[ HTTP/1.0\r\n\r\n")
+        with client.makefile("rb") as answer:
+            assert answer.readline() == b"HTTP/1.1 400 Bad Request\r\n"
+
+
+def test_a_token_may_have_any_bytes(plane: FakePlane, tmp_path: Path) -> None:
+    (tmp_path / "own").write_bytes(b"\xff\xc3\xa9\n")
+    with ControlHttp(("127.0.0.1", 0), plane.path, tmp_path / "own") as server:
+        assert Control(server.port, tmp_path / "own").ask("GET", "/status", token="\xff\xc3\xa9")[0] == 200
 
 
 def test_a_connection_is_used_for_several_requests(control: Control) -> None:

@@ -57,6 +57,16 @@ def test_a_run_is_found_while_its_process_lives(tmp_path: Path, sleeper: subproc
     assert running(tmp_path) == []
 
 
+def test_a_run_of_an_earlier_version_is_found_and_kept(tmp_path: Path) -> None:
+    folder = RunFolder.create(9092, base=tmp_path)
+    info = json.loads((folder.path / "run.json").read_text())
+    del info["front"]
+    (folder.path / "run.json").write_text(json.dumps(info))
+    os.utime(folder.path, (STARTED, STARTED))
+    assert leftovers(tmp_path) == []
+    assert [run.path for run in find("9092", tmp_path)] == [folder.path]
+
+
 def test_a_later_process_with_the_same_id_is_another(tmp_path: Path) -> None:
     folder = RunFolder.create(9092, base=tmp_path)
     assert len(running(tmp_path)) == 1

@@ -89,6 +89,16 @@ def test_the_order_of_lists_does_not_matter(tmp_path: Path) -> None:
     }
 
 
+def test_the_answers_for_several_groups_stay_theirs_in_another_order(tmp_path: Path) -> None:
+    coordinators = [{"key": key, "node_id": node, "host": "h", "port": 1} for node, key in enumerate("ab")]
+    request = {"key_type": 0, "coordinator_keys": ["a", "b"]}
+    served = recorded(tmp_path, FIND_COORDINATOR, 4, (request, {"coordinators": coordinators}))
+    for keys, nodes in ((["b", "a"], {"a": 0, "b": 1}), (["b", "c"], {"c": 0, "b": 1})):
+        answer = served.answer(FIND_COORDINATOR, 4, {**request, "coordinator_keys": keys})
+        assert answer is not None
+        assert {each["key"]: each["node_id"] for each in answer["coordinators"]} == nodes
+
+
 def test_what_depends_on_timing_is_compared_last(tmp_path: Path) -> None:
     def commit(offset: int) -> dict[str, Any]:
         partition = {"partition_index": 0, "committed_offset": offset, "committed_metadata": ""}
@@ -169,8 +179,8 @@ def test_each_broker_gives_its_own_answers(tmp_path: Path) -> None:
         groups = {"groups": [{"group_id": group, "protocol_type": "consumer"}]}
         connection.exchange(at, LIST_GROUPS, 2, {}, groups)
     served = Served(recording, tmp_path)
-    groups = [served.answer(LIST_GROUPS, 2, {}, node) for node in (2, 1, None, 9)]
-    assert [each and each["groups"][0]["group_id"] for each in groups] == ["of-2", "of-1", "of-1", "of-2"]
+    answers = [served.answer(LIST_GROUPS, 2, {}, node) for node in (2, 1, None, 9)]
+    assert [each and each["groups"][0]["group_id"] for each in answers] == ["of-2", "of-1", "of-1", "of-2"]
 
 
 def test_metadata_of_topics_that_were_requested_apart(tmp_path: Path) -> None:
@@ -266,6 +276,17 @@ def test_partitions_are_fetched_in_any_combination(tmp_path: Path) -> None:
     assert records == [[first], [second], [second, other], [second], [b""]]
     assert served.answer(FETCH, 11, fetch(5)) is None
     assert served.answer(FETCH, 11, fetch(0, 7)) is None
+
+
+def test_the_end_of_the_log_is_known_after_an_error(tmp_path: Path) -> None:
+    failed = fetched((0, b""))
+    failed["responses"][0]["partitions"][0] |= {"error_code": 1, "high_watermark": -1}
+    served = recorded(
+        tmp_path, FETCH, 11, (fetch(0), fetched((0, batch(b"0", b"1", b"2", b"3")))), (fetch(9), failed)
+    )
+    (row,) = rows_of(served.answer(FETCH, 11, fetch(4)), "partitions")
+    assert (row["error_code"], row["high_watermark"], row["records"]) == (0, 4, b"")
+    assert served.answer(FETCH, 11, fetch(-1)) is None
 
 
 def test_a_fetch_gets_no_session_even_if_the_recorded_client_had_one(tmp_path: Path) -> None:

@@ -188,14 +188,17 @@ def test_an_address_in_use_is_reported() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("asked", "code"), [(False, 0), (True, 3)])
-def test_the_command_serves_until_it_is_interrupted(asked: bool, code: int) -> None:
-    command = [sys.executable, "-m", "kproxy", "replay", str(RECORDED), "--serve", "127.0.0.1:0"]
+@pytest.mark.parametrize(
+    ("listen", "asked", "code"), [("127.0.0.1:0", False, 0), ("0", True, 3), (":0", False, 0)]
+)
+def test_the_command_serves_until_it_is_interrupted(listen: str, asked: bool, code: int) -> None:
+    command = [sys.executable, "-m", "kproxy", "replay", str(RECORDED), "--serve", listen]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         host, _, port = (
             process.stderr.readline().removeprefix("kproxy: listening on ").strip().rpartition(":")
         )
+        assert host == "127.0.0.1"
         if asked:
             with socket.create_connection((host, int(port)), timeout=10) as client:
                 exchanged(client, request_frame(HEARTBEAT, 3, BEAT), HEARTBEAT, 3)

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from captures.exchanges import Capture, Exchange, ExchangeReader, open_capture
+from captures.exchanges import Capture, Exchange, ExchangeReader, ExchangeTable, open_capture
 from captures.exchanges.columns import ExchangeColumns
 from captures.export.capture_file import CaptureFileWriter
 from captures.export.selection import Selection
@@ -20,6 +20,7 @@ from dissectors.api_keys import ApiKey
 from dissectors.session_context import OBSERVED_APIS
 from kproxy.session import Access, Order, Session, ShownExchanges, State, Steps, folds
 from kproxy.session.folds import Activity
+from kproxy.session.listed import ListedExchanges
 from tests.conftest import DATA
 from tests.kproxy.tui.kit import REBALANCE, read_session, session_of, until
 
@@ -227,6 +228,29 @@ async def test_a_fold_counts_what_is_shown_once() -> None:
         await session.idle()
         assert folding.version > version
         assert await folding.read(lambda fold, _: fold.numbers) == session.shown.all().tolist()
+
+
+async def test_marked_exchanges_that_get_other_numbers_at_the_end_are_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    extend, in_order = ListedExchanges.extend, ExchangeTable.in_order
+
+    def extend_reversed(listed: ListedExchanges, *, fits: bool) -> int:
+        with monkeypatch.context() as patch:
+            patch.setattr(ExchangeTable, "in_order", lambda table, rows: in_order(table, rows)[::-1])
+            return extend(listed, fits=fits)
+
+    monkeypatch.setattr(ListedExchanges, "extend", extend_reversed)
+    session = session_of()
+    session._capture.notes.mark(11)
+    session._marked_only = True
+    folding = session.fold("numbers", lambda _: CountingFold())
+    folding.want(True)
+    session.start()
+    await session.idle()
+    assert await folding.read(lambda fold, _: fold.numbers) == session.shown.all().tolist() == session.marked
+    assert len(session.marked) == 1
+    session.close()
 
 
 async def test_a_fold_that_nobody_wants_waits() -> None:

@@ -13,6 +13,7 @@ from captures.filters import compile_filter
 from kproxy.tui.app import KproxyApp
 from kproxy.tui.commands import BY_NAME
 from kproxy.tui.main.lines import StatusLine
+from kproxy.tui.main.view_line import ViewLine
 from kproxy.tui.settings import Settings
 from kproxy.tui.views.base import Progress
 from kproxy.tui.views.clients import Clients
@@ -97,6 +98,19 @@ async def test_every_view_opens_on_its_key(size: tuple[int, int]) -> None:
 
 
 @pytest.mark.slow
+async def test_a_view_that_is_asked_for_twice_at_once_is_made_once() -> None:
+    async with opened() as pilot:
+        main = main_of(pilot)
+        for name in ("groups", "groups", "faults"):  # as commands do
+            main.run_worker(main.show_view(name))
+        main.query_one(ViewLine).post_message(ViewLine.Chosen("faults"))
+        await pilot.press("5")
+        await settled(pilot)
+        assert not main.session.status.faults
+        assert main.view.view_name in ("groups", "faults")
+        assert len(main.query("#groups")) == len(main.query("#faults")) == 1
+
+
 async def test_tab_goes_through_the_panes() -> None:
     async with opened() as pilot:
         met = []

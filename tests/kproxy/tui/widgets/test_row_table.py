@@ -407,6 +407,11 @@ async def test_sentences_are_wrapped_and_the_cursor_goes_from_row_to_row() -> No
         )
         await pilot.press("pageup")
         assert table.selected.key == 0
+        await pilot.resize_terminal(28, 2)
+        await pilot.press("pagedown")
+        assert table.selected.key == 1, "a row that is higher than a page is left"
+        await pilot.resize_terminal(28, 5)
+        await pilot.press("up")
         await pilot.click(table, offset=(12, 3))
         assert table.selected.key == 1
         place = table.place
