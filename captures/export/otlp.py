@@ -141,10 +141,8 @@ class Spans:
             "kproxy.because_of": rebalance.incident or None,
         }
         own = _context("rebalance", rebalance.group, rebalance.time, rebalance.generation)
-        end = rebalance.time if rebalance.end is None else rebalance.end
-        return self._span(
-            f"rebalance {rebalance.group}", own, (rebalance.time, end), attributes, events=events
-        )
+        period = rebalance.time, rebalance.end
+        return self._span(f"rebalance {rebalance.group}", own, period, attributes, events=events)
 
     def of_incident(self, incident: Incident) -> ReadableSpan:
         """Return the span of an incident; its events are its consequences."""
@@ -170,8 +168,8 @@ class Spans:
             "kproxy.evidence": incident.evidence,
         }
         own = _context("incident", incident.kind, incident.begin, incident.who)
-        end = incident.begin if incident.end is None else incident.end
-        return self._span(f"incident {incident.kind}", own, (incident.begin, end), attributes, events=events)
+        period = incident.begin, incident.end
+        return self._span(f"incident {incident.kind}", own, period, attributes, events=events)
 
     def _contexts(self, exchange: Exchange) -> tuple[list[SpanContext], list[CapturedRecord]]:
         """Return the distinct trace contexts in the records, as many as may be linked, and the first two records."""
@@ -191,7 +189,7 @@ class Spans:
         self,
         name: str,
         context: SpanContext,
-        period: tuple[int, int],
+        period: tuple[int, int | None],
         attributes: Mapping[str, Any],
         *,
         parent: SpanContext | None = None,
@@ -212,7 +210,7 @@ class Spans:
             kind,
             status=Status(StatusCode.ERROR if failed else StatusCode.UNSET),
             start_time=begin,
-            end_time=max(begin, end),
+            end_time=max(begin, end or begin),
             instrumentation_scope=_SCOPE,
         )
 

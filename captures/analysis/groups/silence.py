@@ -323,13 +323,11 @@ def _acknowledged_end(capture: Capture, connection: int, packets: dict[Ends, Hea
     """
     streams, stream = capture.connections.streams, capture.client_stream(connection)
     client, broker = capture.endpoints(connection)
-    time, reached, latest = (
-        int(each) for each in (streams.fin_time[stream], streams.next_seq[stream], streams.ack[stream ^ 1])
-    )
+    time, reached, latest = streams.fin_time[stream], streams.next_seq[stream], streams.ack[stream ^ 1]
     if reached < 0:
         return True
     if packets is None:
-        return latest < 0 or int(ahead(np.array([latest]), reached)[0]) > 0
+        return bool(latest < 0 or ahead(latest, reached) > 0)
     answers = packets.get((broker, client), Headers.none()).within(time, time + _MARGIN)
     return bool(np.any((answers.flags & ACK != 0) & (ahead(answers.ack, reached) > 0)))
 
