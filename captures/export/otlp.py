@@ -246,15 +246,14 @@ class CollectorError(Exception):
 
 
 class _LastFailure(logging.Handler):
-    """Keeps the SDK's last message, the only place where it reports a failure, and the cause of its last retry."""
+    """Keeps the SDK's last message, the only place where it reports a failure, with the cause of the retries before."""
 
     text = _cause = ""
 
     def emit(self, record: logging.LogRecord) -> None:
         causes = [each for each in record.args or () if isinstance(each, BaseException)]
-        if causes:
-            self._cause = _root_cause(causes[0])
-        self.text = ": ".join(filter(None, (record.getMessage().rstrip("."), self._cause)))
+        cause, self._cause = self._cause, _root_cause(causes[0]) if causes else ""
+        self.text = ": ".join(filter(None, (record.getMessage().rstrip("."), cause)))
 
 
 def _root_cause(error: BaseException) -> str:

