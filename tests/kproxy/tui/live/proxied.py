@@ -29,6 +29,7 @@ async def linked(folder: Path, **options: Any) -> AsyncIterator[tuple[RunningPla
         link = Link(proxy.plane._run.control_socket, **options)
         await asyncio.to_thread(link.start)
         try:
+            await until(lambda: link.state.version > 0)  # its thread has subscribed: no event is missed
             yield proxy, link
         finally:
             await asyncio.to_thread(link.close)
