@@ -1,6 +1,7 @@
 """A server that answers clients as the recorded cluster did: ``kproxy replay --serve``.
 
-Each recorded broker has a listener, whose address clients get in place of the broker's own.
+Each recorded broker has a listener, whose port clients get in place of the broker's own, at the address to which they
+connected.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from dissectors.error_codes import ErrorCode
 from dissectors.frames import Body, decode_request, decode_response
 from dissectors.headers import SIZE_BYTES, framed
 from kproxy.addresses import Address, address_text
-from kproxy.proxy.addresses import treatment_of
+from kproxy.proxy.addresses import Broker, treatment_of
 from kproxy.proxy.brokers import Brokers, Ports, UpstreamAddress
 from kproxy.proxy.listeners import Listener, bind
 from kproxy.proxy.rules.answers import error_response
@@ -134,6 +135,13 @@ class RecordedCluster:
         :raises OSError: if the connection breaks
         :raises CaptureError: if the capture cannot be read any more
         """
+        reached: str = writer.get_extra_info("sockname")[
+            0
+        ]  # an address that clients can connect to: not 0.0.0.0
+
+        def advertise(broker: Broker) -> Address:
+            return reached, self._brokers.advertise(broker)[1]
+
         while True:
             size = int.from_bytes(await reader.readexactly(SIZE_BYTES), signed=True)
             if not 0 <= size <= limit("frame_bytes"):
@@ -146,7 +154,7 @@ class RecordedCluster:
                 await asyncio.sleep(_wait_s(request, answer))
             treatment = treatment_of(request.key, request.asked)
             if treatment is not None and treatment.rewrite is not None:
-                answer = treatment.rewrite(answer, self._brokers.advertise).frame
+                answer = treatment.rewrite(answer, advertise).frame
             writer.write(answer)
             await writer.drain()
 

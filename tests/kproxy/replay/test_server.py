@@ -36,7 +36,7 @@ BEAT = {"group_id": "g", "generation_id": 1, "member_id": "m"}
 class Running:
     """A recorded cluster in a thread."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, host: str) -> None:
         capture = open_capture([str(path)])
         capture.read()
         reader = ExchangeReader(capture, annotate=False, summary=False)
@@ -48,7 +48,7 @@ class Running:
         self.faults = capture.faults
         self.listening = threading.Event()
         self.cluster = RecordedCluster(
-            answers, reader.knowledge.topic_name, ("127.0.0.1", 0), self._report, capture.faults
+            answers, reader.knowledge.topic_name, (host, 0), self._report, capture.faults
         )
 
     def _report(self, sentence: str) -> None:
@@ -65,9 +65,9 @@ class Running:
 
 
 @contextmanager
-def running(path: Path = RECORDED) -> Iterator[Running]:
+def running(path: Path = RECORDED, host: str = "127.0.0.1") -> Iterator[Running]:
     """Serve a capture."""
-    made, loop, ended = Running(path), asyncio.new_event_loop(), asyncio.Event()
+    made, loop, ended = Running(path, host), asyncio.new_event_loop(), asyncio.Event()
     thread = threading.Thread(target=loop.run_until_complete, args=[made.cluster.run(ended)])
     thread.start()
     assert made.listening.wait(10)
@@ -117,6 +117,21 @@ def exchanged(client: socket.socket, frame: bytes, key: int, version: int) -> di
     value = decode_response(payload, key, version).value
     assert value is not None
     return value
+
+
+def test_clients_get_the_address_to_which_they_connected() -> None:
+    capture = open_capture([str(RECORDED)])
+    capture.read()
+    exchange = next(each for each in ExchangeReader(capture) if each.api_key == METADATA)
+    assert exchange.request is not None
+    version, value = exchange.request.version, exchange.request.value
+    assert version is not None
+    assert value is not None
+    with running(host="0.0.0.0") as served, closing(served.connect()) as client:
+        answer = exchanged(client, request_frame(METADATA, version, value), METADATA, version)
+        reached = client.getpeername()[0]
+    assert reached == "127.0.0.1"
+    assert {broker["host"] for broker in answer["brokers"]} == {reached}
 
 
 def test_a_request_that_was_not_recorded_gets_an_error_and_is_reported_once() -> None:
