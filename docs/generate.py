@@ -14,7 +14,7 @@ from captures.exchanges import columns
 from captures.filters import reference
 from captures.tables.schema import reference as tables_reference
 from dissectors.budget import reference as limits_reference
-from docs.tools import commands, json_schemas, man, messages, performance, security, versions_seen
+from docs.tools import commands, json_schemas, man, messages, performance, reactions, security, versions_seen
 from docs.tools.markdown import linked
 from kproxy.proxy import modes
 from kproxy.proxy.rules import completion
@@ -195,6 +195,7 @@ def pages() -> dict[str, str]:
         "proxy.md": with_tables("proxy.md", {"modes": modes.reference()}),
         "faults.md": with_tables("faults.md", completion.reference()),
         "versions-seen.md": versions_seen.page(versions_seen.load()),
+        reactions.PAGE: reactions.page(),
         json_schemas.PAGE: with_tables(json_schemas.PAGE, {"schemas": json_schemas.overview()}),
         **json_schemas.pages(),
         security.PAGE: with_tables(security.PAGE, security.tables(security.load())),

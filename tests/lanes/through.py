@@ -277,6 +277,7 @@ class Endurer:
     :ivar topic: that it alone uses
     :ivar acknowledged: how many records the brokers have taken
     :ivar consumed: how many different ones came back
+    :ivar failures: errors that the library reported to the application, by name
     """
 
     def __init__(self, name: str, topic: str) -> None:
@@ -284,6 +285,7 @@ class Endurer:
         self.topic = topic
         self.acknowledged = 0
         self.consumed = 0
+        self.failures: dict[str, int] = {}
 
     def finish(self) -> list[int]:
         """Let it stop, and return which records it missed.
@@ -309,6 +311,7 @@ class ProgramEndurer(Endurer):
     def _note(self, told: dict[str, Any]) -> None:
         self.acknowledged = told.get("acknowledged", self.acknowledged)
         self.consumed = told.get("consumed", self.consumed)
+        self.failures = told.get("failures", self.failures)
         self._missed = told.get("missed", self._missed)  # a report may come behind it
 
     @property
@@ -334,7 +337,10 @@ class JavaEndurer(Endurer):
         self._acknowledged: set[int] = set()
         self._consumed: set[int] = set()
         cluster = ("--bootstrap-server", bootstrap, "--topic", topic)
-        producer = java(f"{_VERIFIABLE}Producer", *cluster, "--throughput", "50", "--acks", "-1")
+        retrying = folder / f"{topic}.properties"
+        retrying.write_text(f"retries={2**31 - 1}\n")  # the default of producers; that of this one is none
+        paced = ("--throughput", "50", "--acks", "-1", "--command-config", retrying)
+        producer = java(f"{_VERIFIABLE}Producer", *cluster, *paced)
         consumer = java(
             f"{_VERIFIABLE}Consumer",
             *cluster,
@@ -350,6 +356,9 @@ class JavaEndurer(Endurer):
         elif told["name"] == "record_data":
             self._consumed.add(int(told["value"]))
             self.consumed = len(self._consumed)
+        elif told["name"] == "producer_send_error":
+            name = told["exception"].rpartition(".")[2]
+            self.failures = self.failures | {name: self.failures.get(name, 0) + 1}
 
     def finish(self) -> list[int]:
         self._producer.terminate()

@@ -9,6 +9,7 @@ from typing import Any
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.errors import KafkaError
 from common import PAUSE_S, Endurance, Group, committed, say, values
 
 bootstrap, topic = sys.argv[2:4]
@@ -74,22 +75,34 @@ async def endure() -> None:
         async with AIOKafkaProducer(enable_idempotence=True, **common) as producer:
             pending = set()
             while endurance.producing:
-                sent = await producer.send(topic, str(number).encode())
+                await asyncio.sleep(PAUSE_S)
+                number += 1
+                try:
+                    sent = await producer.send(topic, str(number).encode())
+                except KafkaError as error:
+                    endurance.fail(error)
+                    continue
                 pending.add(sent)
 
                 def delivered(done: asyncio.Future[Any], number: int = number) -> None:
                     pending.discard(done)
-                    if not done.cancelled() and done.exception() is None:
+                    if not done.cancelled() and (error := done.exception()):
+                        endurance.fail(error)
+                    elif not done.cancelled():
                         endurance.acknowledged.add(number)
 
                 sent.add_done_callback(delivered)
-                await asyncio.sleep(PAUSE_S)
-                number += 1
 
     producing = asyncio.create_task(keep_producing())
     async with AIOKafkaConsumer(topic, **reading) as consumer:
         while not producing.done() or endurance.consuming:
-            for records in (await consumer.getmany(timeout_ms=200)).values():
+            try:
+                polled = await consumer.getmany(timeout_ms=200)
+            except KafkaError as error:
+                endurance.fail(error)
+                await asyncio.sleep(1)
+                continue
+            for records in polled.values():
                 endurance.consumed |= {int(record.value) for record in records}
     await producing
     endurance.close()

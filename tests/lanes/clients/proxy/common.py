@@ -11,9 +11,10 @@ Each program, in whatever language, is run in one of two ways and speaks JSON, o
 
 ``PROGRAM endure BOOTSTRAP TOPIC``
     produces a record every 20 ms (acks=all, idempotent) and consumes them in a group, through whatever happens, and
-    prints ``{"acknowledged": count, "consumed": count of different ones}`` twice a second. When its standard input
-    ends it stops producing; it ends when it has consumed every record that was acknowledged, or after a minute, and
-    prints the numbers of those it ``"missed"`` last.
+    prints ``{"acknowledged": count, "consumed": count of different ones, "failures": {error: count}}`` ten times a
+    second: failures are records that the producer gave up and errors that the consumer raised, by the library's names.
+    When its standard input ends it stops producing; it ends when it has consumed every record that was acknowledged,
+    or after a minute, and prints the numbers of those it ``"missed"`` last.
 """
 
 from __future__ import annotations
@@ -22,13 +23,14 @@ import json
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
 KINDS = ("plain", "committed", "aborted")
 PAUSE_S = 0.02
 
-_REPORT_S = 0.5
+_REPORT_S = 0.1
 _PATIENCE_S = 60
 
 
@@ -80,6 +82,7 @@ class Endurance:
     def __init__(self) -> None:
         self.acknowledged: set[int] = set()
         self.consumed: set[int] = set()
+        self.failures: Counter[str] = Counter()
         self._asked_to_stop: float | None = None
         threading.Thread(target=self._listen, daemon=True).start()
         threading.Thread(target=self._report, daemon=True).start()
@@ -91,7 +94,12 @@ class Endurance:
     def _report(self) -> None:
         while True:
             time.sleep(_REPORT_S)
-            say(acknowledged=len(self.acknowledged), consumed=len(self.consumed))
+            failures = dict(self.failures.copy())
+            say(acknowledged=len(self.acknowledged), consumed=len(self.consumed), failures=failures)
+
+    def fail(self, error: object) -> None:
+        """Count an error that the library reported to the application."""
+        self.failures[error if isinstance(error, str) else type(error).__name__] += 1
 
     @property
     def producing(self) -> bool:

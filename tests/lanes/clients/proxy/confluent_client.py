@@ -7,7 +7,7 @@ import threading
 import time
 
 from common import PAUSE_S, Endurance, Group, committed, say, values
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
 bootstrap, topic = sys.argv[2:4]
@@ -76,8 +76,13 @@ def endure() -> None:
             def delivered(error: object, message: object, number: int = number) -> None:
                 if error is None:
                     endurance.acknowledged.add(number)
+                else:
+                    endurance.fail(error.name())
 
-            producer.produce(topic, str(number).encode(), on_delivery=delivered)
+            try:
+                producer.produce(topic, str(number).encode(), on_delivery=delivered)
+            except KafkaException as error:
+                endurance.fail(error.args[0].name())
             producer.poll(PAUSE_S)
             number += 1
         producer.flush(60)
@@ -88,7 +93,9 @@ def endure() -> None:
     consumer.subscribe([topic])
     while thread.is_alive() or endurance.consuming:
         message = consumer.poll(0.2)
-        if message is not None and message.error() is None:
+        if message is not None and message.error() is not None:
+            endurance.fail(message.error().name())
+        elif message is not None:
             endurance.consumed.add(int(message.value()))
     consumer.close()
     endurance.close()

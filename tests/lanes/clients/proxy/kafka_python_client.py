@@ -10,7 +10,7 @@ from typing import Any
 from common import PAUSE_S, Endurance, Group, committed, say, values
 from kafka import KafkaConsumer, KafkaProducer
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, NewTopic
-from kafka.errors import KafkaConnectionError
+from kafka.errors import KafkaError
 
 bootstrap, topic = sys.argv[2:4]
 common: dict[str, Any] = {"bootstrap_servers": bootstrap.split(","), "client_id": "kafka-python"}
@@ -79,8 +79,12 @@ def endure() -> None:
         producer = KafkaProducer(delivery_timeout_ms=300000, **common)
         number = 0
         while endurance.producing:
-            sent = producer.send(topic, str(number).encode())
-            sent.add_callback(lambda _, number=number: endurance.acknowledged.add(number))
+            try:
+                sent = producer.send(topic, str(number).encode())
+                sent.add_callback(lambda _, number=number: endurance.acknowledged.add(number))
+                sent.add_errback(endurance.fail)
+            except KafkaError as error:
+                endurance.fail(error)
             time.sleep(PAUSE_S)
             number += 1
         producer.flush(60)
@@ -92,7 +96,8 @@ def endure() -> None:
     while thread.is_alive() or endurance.consuming:
         try:
             polled = consumer.poll(1000)
-        except KafkaConnectionError:  # no broker can be reached
+        except KafkaError as error:
+            endurance.fail(error)
             time.sleep(1)
             continue
         for records in polled.values():
