@@ -6,7 +6,6 @@
     columns.prepare(["error_codes", "topics"])    # both in one pass over the capture
     errors = columns["error_codes"]               # Ragged: values and offsets
     names = columns.texts("topics")               # texts by the codes in columns["topics"]
-    columns.extend(rows)                          # live: more exchanges have become complete
 
 Message columns are decoded by projection (:mod:`captures.exchanges.projected_reader`): their values equal those of the
 full decode and :mod:`captures.meaning`. :data:`COLUMNS` lists them.
@@ -24,7 +23,7 @@ import numpy as np
 
 from captures.arrays import Bools, Int64s
 from captures.exchanges.capture import Capture
-from captures.exchanges.columns.arrays import NO_VALUE, GrowingArray, RaggedArray
+from captures.exchanges.columns.arrays import NO_VALUE, RaggedArray
 from captures.exchanges.columns.builders import (
     Acks,
     Builder,
@@ -174,6 +173,7 @@ class ExchangeColumns:
     :param rows: rows of complete exchanges in the exchange table; None for all current ones
     :param names: names of topic IDs besides those found in the exchanges themselves
     :param cached: whether the capture's cache keeps the columns
+    :ivar rows: rows of the exchange table, in the order of the columns
     """
 
     def __init__(
@@ -186,19 +186,13 @@ class ExchangeColumns:
     ) -> None:
         self._capture = capture
         self._cache = capture.cache if cached else None
-        self._rows = GrowingArray(np.int64)
-        self._rows.append(np.arange(len(capture.table)) if rows is None else rows)
+        self.rows: Int64s = np.arange(len(capture.table)) if rows is None else rows
         self._knowledge = SessionContext()
         self._more_names = names
         self._makers: dict[str, Builder] = {}
 
     def __len__(self) -> int:
-        return len(self._rows)
-
-    @property
-    def rows(self) -> Int64s:
-        """Rows of the exchange table, in the order of the columns."""
-        return self._rows.array
+        return len(self.rows)
 
     def prepare(self, names: Iterable[str]) -> None:
         """Fill columns, all in one pass over the capture."""
@@ -208,23 +202,6 @@ class ExchangeColumns:
         """Fill columns as :meth:`prepare` does, in steps of some milliseconds; yield the number of filled rows."""
         needs = (name if name.startswith(_PATHS) else _NEEDS.get(name) for name in names)
         yield from self._filling([self._maker(need) for need in needs if need])
-
-    def extend(self, rows: Int64s) -> None:
-        """Add rows of the table, such as those of :meth:`Capture.updates`; columns in use are filled at once."""
-        self._rows.append(rows)
-        self._fill(list(self._makers.values()))
-
-    def keep(self, renumbered: Int64s) -> None:
-        """Follow the table in dropping rows.
-
-        :param renumbered: new row for each old row of the table, -1 for a dropped one
-        """
-        moved = renumbered[self.rows]
-        chosen = moved >= 0
-        self._rows.keep(chosen)
-        self._rows.array[:] = moved[chosen]
-        for maker in self._makers.values():
-            maker.keep(chosen)
 
     def __getitem__(self, name: str) -> Column:
         """Return a column, filled first if needed.
