@@ -204,6 +204,10 @@ class RaisedFaults(Faults):
         raise error
 
 
+RAISED = RaisedFaults()
+"""For arguments that have no faults by default."""
+
+
 def _lines(shown: list[Fault], count: int) -> list[str]:
     if not count:
         return []

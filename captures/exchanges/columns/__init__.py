@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from math import ceil
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -56,6 +56,8 @@ if TYPE_CHECKING:
     from captures.exchanges.capture_cache import CaptureCache
 
 __all__ = ["COLUMNS", "NO_VALUE", "Column", "ExchangeColumns", "RaggedArray", "reference"]
+
+B = TypeVar("B", bound=Builder)
 
 _LEAST_SHARE = 4096
 """Least rows of a share of a process."""
@@ -215,24 +217,15 @@ class ExchangeColumns:
         if need is None:
             found: Column = self._capture.table.column(name)[self.rows]
             return found
-        maker = self._maker(need)
-        assert isinstance(maker, ColumnBuilder), "the columns of others are derived"
-        self._fill([maker])
-        return maker.column(name)
+        return self._filled(need, ColumnBuilder).column(name)  # type: ignore[type-abstract]  # an instance is checked
 
     def path(self, need: str) -> PathValues:
         """Return the values of a field by its path, filled first if needed."""
-        maker = self._maker(need)
-        assert isinstance(maker, PathValues)
-        self._fill([maker])
-        return maker
+        return self._filled(need, PathValues)
 
     def topics_by_id(self) -> Bools:
         """Return a mask of the rows that may name topics by ID."""
-        maker = self._maker(Topics.need)
-        assert isinstance(maker, Topics)
-        self._fill([maker])
-        return maker.by_id()
+        return self._filled(Topics.need, Topics).by_id()
 
     def flat(self, name: str) -> Int64s:
         """Return a column with one value per row."""
@@ -285,8 +278,12 @@ class ExchangeColumns:
         found = self._knowledge.topic_name(topic_id)
         return self._more_names(topic_id) if found is None and self._more_names is not None else found
 
-    def _fill(self, makers: list[Builder]) -> None:
-        deque(self._filling(makers), maxlen=0)
+    def _filled(self, need: str, kind: type[B]) -> B:
+        """Return the builder of some columns, filled first if needed."""
+        maker = self._maker(need)
+        assert isinstance(maker, kind)
+        deque(self._filling([maker]), maxlen=0)
+        return maker
 
     def _filling(self, makers: list[Builder]) -> Iterator[int]:
         if any(maker.need in _BY_NAME for maker in makers):
@@ -370,16 +367,9 @@ class ExchangeColumns:
         latency, there = self._capture.table.latency(rows)
         return np.where(there, latency, NO_VALUE)
 
-    def _time(self) -> Int64s:
-        asked = self.flat("request_size") > 0
-        return np.where(asked, self.flat("request_first"), self.flat("response_first"))
-
     def _records_of_log(self, name: str) -> Column:
         """Return a column of batch header facts, with no value for exchanges whose records a request log left out."""
-        maker = self._maker("records")
-        assert isinstance(maker, ColumnBuilder)
-        self._fill([maker])
-        found = np.asarray(maker.column(name))
+        found = np.asarray(self._filled("records", Records).column(name))
         table = self._capture.table
         for side in SIDES if len(table.broker_logs) else ():
             left_out, logged = table.broker_log_column(f"{side}_left_out", self.rows)
@@ -405,10 +395,7 @@ class ExchangeColumns:
         return texts
 
     def _software(self) -> Software:
-        maker = self._maker("software")
-        self._fill([maker])
-        assert isinstance(maker, Software)
-        return maker
+        return self._filled(Software.need, Software)
 
 
 class _ColumnDemand:
@@ -470,7 +457,7 @@ _NEEDS: Mapping[str, str] = {
 """Column -> the need that it is filled by."""
 
 _DERIVED: Mapping[str, Callable[[ExchangeColumns], Column]] = {
-    "time": ExchangeColumns._time,
+    "time": lambda columns: columns._capture.table.began(columns.rows),
     "request_size": lambda columns: columns._capture.table.sizes("request", columns.rows),
     "response_size": lambda columns: columns._capture.table.sizes("response", columns.rows),
     "latency": lambda columns: columns._latency(columns.rows),
