@@ -44,7 +44,7 @@ from captures.exchanges.columns.builders import (
     Topics,
     Waits,
 )
-from captures.exchanges.columns.partition_builders import BatchHeaders, Flows, Offsets, PlaceBuilder
+from captures.exchanges.columns.partition_builders import BatchHeaders, Flows, Offsets, PartitionBuilder
 from captures.exchanges.parallel import in_processes, jobs_for
 from captures.exchanges.projected_reader import BLOCK_ROWS, PROBLEMS, ProjectedReader, paths_of
 from captures.meaning.exchange import Names
@@ -445,7 +445,9 @@ _PLAIN: Mapping[str, type[ColumnBuilder]] = {
         *(Acks, FetchLimits, BatchHeaders),
     )
 }
-_BY_NAME: Mapping[str, type[Topics | PlaceBuilder]] = {each.need: each for each in (Topics, Flows, Offsets)}
+_BY_NAME: Mapping[str, type[Topics | PartitionBuilder]] = {
+    each.need: each for each in (Topics, Flows, Offsets)
+}
 """Builders of columns with topic names, which other exchanges may contain, by need."""
 
 _NEEDS: Mapping[str, str] = {
