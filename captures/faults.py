@@ -6,7 +6,7 @@ that works step by step (exchange by exchange, rule by rule, row by row) contain
 
 * :meth:`Faults.note` in an ``except Exception``, in the innermost loops: without an error, ``try`` costs nothing;
 * :meth:`Faults.guarded`, a function that never fails;
-* :meth:`Faults.made`, for a single value, with a replacement.
+* :meth:`Faults.contained`, for a single value, with a replacement.
 
 Errors that end the whole operation are not contained: a failing file or pipe, a reader that has gone away, a capture
 that cannot be read further (:data:`ENDING`). Tests plant an error in a decoder, a rule, a row.
@@ -202,6 +202,10 @@ class RaisedFaults(Faults):
 
     def note(self, error: Exception, doing: str, number: int = 0) -> None:
         raise error
+
+
+RAISED = RaisedFaults()
+"""For arguments that have no faults by default."""
 
 
 def _lines(shown: list[Fault], count: int) -> list[str]:

@@ -121,22 +121,16 @@ class Budget:
     """The remainder of some limits for one piece of work.
 
     :param names: limits that start in full with this piece of work
-    :param within: budget of the enclosing work; spending here is also spent there if it counts the same limit
     """
 
-    __slots__ = ("_left", "_within")
+    __slots__ = ("_left",)
 
-    def __init__(self, *names: str, within: Budget | None = None) -> None:
+    def __init__(self, *names: str) -> None:
         self._left = {name: IN_FORCE[name] for name in names}
-        self._within = within
 
     def left(self, name: str) -> int:
         """Return how much of a limit may still be spent."""
-        own = self._left.get(name)
-        if self._within is None:
-            return IN_FORCE[name] if own is None else own
-        above = self._within.left(name)
-        return above if own is None else min(own, above)
+        return self._left.get(name, IN_FORCE[name])
 
     def spend(self, name: str, amount: int, what: str = "this", offset: int = -1, path: str = "") -> None:
         """Take `amount` from the remainder.
@@ -145,24 +139,16 @@ class Budget:
         :param offset: byte offset of what needs the amount, for the error; so is the field's ``path``
         :raises LimitReached: if less than `amount` is left; nothing is taken then
         """
-        left = self._left.get(name)
-        if self._within is None and left is not None and amount <= left:  # the usual case
-            self._left[name] = left - amount
-            return
-        if amount > self.left(name):
+        left = self._left.get(name, IN_FORCE[name])
+        if amount > left:
             raise LimitReached(name, what, offset, path)
-        self._take(name, amount)
+        if name in self._left:
+            self._left[name] = left - amount
 
     def give_back(self, name: str, amount: int) -> None:
         """Return an amount that is no longer held."""
-        self._take(name, -amount)
-
-    def _take(self, name: str, amount: int) -> None:
-        left = self._left.get(name)
-        if left is not None:
-            self._left[name] = left - amount
-        if self._within is not None:
-            self._within._take(name, amount)
+        if name in self._left:
+            self._left[name] += amount
 
 
 def message_budget() -> Budget:

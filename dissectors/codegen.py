@@ -408,11 +408,6 @@ class _Generator(SourceWriter):
         return value
 
 
-def source(con: wire.WireType) -> str:
-    """Return the generated source, for people to read."""
-    return _Generator().function(con).source()
-
-
 def decoder(con: wire.WireType, wanted: Tree | None = None, *, counting: bool = False) -> Decoder:
     """Return ``decode(buf, pos) -> (value, next position)`` for a wire type.
 

@@ -25,7 +25,7 @@ Rest = Literal["unknown", "number", "timestamp_ms", "duration_ms"]
 class Domain:
     """Names of the values of an integer or boolean field.
 
-    :ivar name: key in :data:`DOMAINS`
+    :ivar name: its constant in this module, in lower case
     :ivar values: value on the wire -> name; for a boolean 0 and 1
     :ivar doc: one line for people, with the source of the fact unless it is Kafka's enum of the same name
     :ivar rest: meaning of a value without a name: ``unknown`` (a closed list: something new or wrong), a
@@ -310,10 +310,6 @@ ERROR_CODE = Domain("error_code", {int(error): error.name for error in ErrorCode
 
 # fmt: on
 
-DOMAINS: Final[dict[str, Domain]] = {
-    domain.name: domain for domain in tuple(globals().values()) if isinstance(domain, Domain)
-}
-"""Name -> domain, for all domains of this module."""
 
 # --- feature levels -----------------------------------------------------------------------------------------
 

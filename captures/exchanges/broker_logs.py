@@ -81,16 +81,12 @@ class BrokerLogs:
         return BrokerLog(**row | {name: self._texts[row[name]] for name in _TEXTS})
 
     def column(self, name: str, packets: Int64s) -> BrokerLogColumn:
-        """Return one value for each of some packets with requests; texts are given as codes of :meth:`texts`."""
+        """Return one value for each of some packets with requests; texts are given as codes."""
         known, values = self._columns()
         if not len(known):
             return BrokerLogColumn(np.zeros(len(packets), np.int64), np.zeros(len(packets), np.bool_))
         at = np.minimum(np.searchsorted(known, packets), len(known) - 1)
         return BrokerLogColumn(values[at, _COLUMNS.index(name)], known[at] == packets)
-
-    def texts(self) -> list[str]:
-        """Return the listeners and principals by code."""
-        return self._texts
 
     def _code(self, text: str) -> int:
         code = self._codes.get(text)

@@ -313,7 +313,7 @@ class Capture:
         self._mark_conflicts(np.arange(len(self.connections.streams)))
 
     def _pair(self, block: SegmentBlock) -> None:
-        self.notes.place(block)
+        self.notes.locate(block)
         self.pairing.feed(block)
 
     def _note_unread(self, connection: int, error: Exception) -> None:

@@ -76,7 +76,7 @@ class _Part(NamedTuple):
     correlation_id: int | None
 
 
-class _Place(NamedTuple):
+class _PacketRange(NamedTuple):
     """Bytes of a stream that were in a commented packet.
 
     :ivar start: stream position of the first byte
@@ -109,14 +109,14 @@ class NotesContent(NamedTuple):
 
     :ivar comments: by number of the packet, as are ``interventions``
     :ivar read_at: when the packets came
-    :ivar places: by stream
+    :ivar ranges: by stream
     :ivar ended: connections of which a packet says so that has no bytes of a frame
     """
 
     comments: dict[int, list[_Part]]
     interventions: dict[int, list[Intervention]]
     read_at: dict[int, int]
-    places: dict[int, list[_Place]]
+    ranges: dict[int, list[_PacketRange]]
     ended: set[int]
 
 
@@ -202,7 +202,7 @@ class Notes:
         self._read_at: dict[int, int] = {}
         """Times of the packets with comments, by packet number."""
         self._packets: Int64s = np.empty(0, np.int64)
-        self._places: dict[int, list[_Place]] = {}
+        self._ranges: dict[int, list[_PacketRange]] = {}
         self._own: dict[int, Note] = {}
         self._intervening: set[int] = set()
         """Packets with frames to which kproxy did more than rewrite addresses."""
@@ -210,7 +210,7 @@ class Notes:
         self._ended_otherwise: set[int] = set()
         """Connections that kproxy ended, according to packets without bytes of a frame."""
         self._ended: tuple[tuple[int, int], set[int]] = (-1, -1), set()
-        """Cache of :attr:`ended_connections`, with the number of packets and places that it was made from."""
+        """Cache of :attr:`ended_connections`, with the number of packets and ranges that it was made from."""
 
     def __bool__(self) -> bool:
         """Whether there are any notes or interventions."""
@@ -220,12 +220,12 @@ class Notes:
     def content(self) -> NotesContent:
         """Return what packets have told, for :meth:`restore`."""
         return NotesContent(
-            self._comments, self._interventions, self._read_at, self._places, self._ended_otherwise
+            self._comments, self._interventions, self._read_at, self._ranges, self._ended_otherwise
         )
 
     def restore(self, content: NotesContent) -> None:
         """Take the place of other notes, of a capture with the same table."""
-        self._comments, self._read_at, self._places = content.comments, content.read_at, content.places
+        self._comments, self._read_at, self._ranges = content.comments, content.read_at, content.ranges
         for packet, done in content.interventions.items():
             self._intervened_in(packet, done)
         self._ended_otherwise = content.ended
@@ -271,24 +271,24 @@ class Notes:
         """Record connections that kproxy ended."""
         self._ended_otherwise.update(connections)
 
-    def place(self, block: SegmentBlock) -> None:
+    def locate(self, block: SegmentBlock) -> None:
         """Record the stream positions of the bytes of commented packets."""
         if not len(self._packets) or not len(block):
             return
         low, high = np.searchsorted(self._packets, [block.number.min(), block.number.max() + 1])
         for at in np.flatnonzero(np.isin(block.number, self._packets[low:high])).tolist():
             start = int(block.position[at])
-            place = _Place(start, start + int(block.length[at]), int(block.number[at]))
-            self._places.setdefault(int(block.stream[at]), []).append(place)
+            each = _PacketRange(start, start + int(block.length[at]), int(block.number[at]))
+            self._ranges.setdefault(int(block.stream[at]), []).append(each)
 
     def comments_from(self, stream: int, position: int) -> list[CommentedBytes]:
         """Return the commented packets with bytes of a stream from `position` on."""
         return [
             CommentedBytes(
-                *place, self._comments.get(place.packet, []), self._interventions.get(place.packet, [])
+                *each, self._comments.get(each.packet, []), self._interventions.get(each.packet, [])
             )
-            for place in self._places.get(stream, ())
-            if place.end > position
+            for each in self._ranges.get(stream, ())
+            if each.end > position
         ]
 
     def take_over(self, stream: int, comments: list[CommentedBytes]) -> None:
@@ -299,7 +299,7 @@ class Notes:
             if each.interventions:
                 self._intervened_in(each.packet, each.interventions)
             self._read_at[each.packet] = 0
-            self._places.setdefault(stream, []).append(_Place(each.start, each.end, each.packet))
+            self._ranges.setdefault(stream, []).append(_PacketRange(each.start, each.end, each.packet))
         if comments:
             self._packets = np.union1d(self._packets, [each.packet for each in comments])
 
@@ -321,11 +321,11 @@ class Notes:
         self._intervening -= gone
         self._intervened = _NEVER, {}
         self._packets = np.array(sorted(self._read_at), np.int64)
-        placed = {
-            stream: [place for place in places if place.packet not in gone]
-            for stream, places in self._places.items()
+        kept = {
+            stream: [each for each in ranges if each.packet not in gone]
+            for stream, ranges in self._ranges.items()
         }
-        self._places = {stream: places for stream, places in placed.items() if places}
+        self._ranges = {stream: ranges for stream, ranges in kept.items() if ranges}
 
     # ------------------------------------------------------------ asking
     def of(self, row: int) -> Note:
@@ -379,13 +379,13 @@ class Notes:
     @property
     def ended_connections(self) -> set[int]:
         """The connections that kproxy closed, reset or let fall silent, for a rule or a user."""
-        state = len(self._intervening), sum(map(len, self._places.values())) if self._intervening else 0
+        state = len(self._intervening), sum(map(len, self._ranges.values())) if self._intervening else 0
         if self._ended[0] != state:
             ending = set(self.ending(self._intervening))
             found = {
                 stream >> 1
-                for stream, places in (self._places.items() if ending else ())
-                if any(place.packet in ending for place in places)
+                for stream, ranges in (self._ranges.items() if ending else ())
+                if any(each.packet in ending for each in ranges)
             }
             self._ended = state, found
         return self._ended[1] | self._ended_otherwise
@@ -431,32 +431,32 @@ class Notes:
 
         :param packets: consider only these packets
         """
-        noted = self._places
+        noted = self._ranges
         if packets is not None:
             chosen = {
-                stream: [place for place in places if place.packet in packets]
-                for stream, places in noted.items()
+                stream: [each for each in ranges if each.packet in packets]
+                for stream, ranges in noted.items()
             }
-            noted = {stream: places for stream, places in chosen.items() if places}
+            noted = {stream: ranges for stream, ranges in chosen.items() if ranges}
         if not noted:
             return []
         connection = self._table.column("connection").astype(np.int64)
         rows = np.flatnonzero(np.isin(connection, [stream >> 1 for stream in noted]))
         known, inverse = np.unique(connection[rows], return_inverse=True)
         client = np.array([self._client_stream(each) for each in known.tolist()], np.int64)[inverse]
-        places = sorted(
-            (stream, *place[:2]) for stream, places_of_packet in noted.items() for place in places_of_packet
+        ranges = sorted(
+            (stream, *each[:2]) for stream, ranges_of_stream in noted.items() for each in ranges_of_stream
         )
-        streams, starts, ends = np.array(places, np.int64).reshape(-1, 3).T
+        streams, starts, ends = np.array(ranges, np.int64).reshape(-1, 3).T
         found = np.zeros(len(rows), np.bool_)
         for side, stream in (("request", client), ("response", client ^ 1)):
             position = self._table.column(f"{side}_position")[rows]
             size = self._table.column(f"{side}_size")[rows]
             # packets that delivered bytes do not overlap, so the first that ends after the frame's start decides
             at = np.searchsorted(_key(streams, ends), _key(stream, position), "right")
-            inside = np.minimum(at, len(places) - 1)
+            inside = np.minimum(at, len(ranges) - 1)
             touched = (streams[inside] == stream) & (starts[inside] < position + size)
-            found |= touched & (at < len(places)) & (size > 0)
+            found |= touched & (at < len(ranges)) & (size > 0)
         commented: list[int] = rows[found].tolist()
         return commented
 
@@ -474,12 +474,12 @@ class Notes:
         ]
 
     def _packets_with(self, stream: int, start: int, size: int) -> list[int]:
-        places = self._places.get(stream, [])
+        ranges = self._ranges.get(stream, [])
         # in stream order, in which payload is delivered
-        first = bisect_right(places, start, key=attrgetter("end"))
-        behind = (places[at] for at in range(first, len(places)))
+        first = bisect_right(ranges, start, key=attrgetter("end"))
+        behind = (ranges[at] for at in range(first, len(ranges)))
         return list(
-            dict.fromkeys(place.packet for place in takewhile(lambda each: each.start < start + size, behind))
+            dict.fromkeys(each.packet for each in takewhile(lambda each: each.start < start + size, behind))
         )
 
     # ------------------------------------------------------------ noting

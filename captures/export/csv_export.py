@@ -17,7 +17,7 @@ from typing import Any, TextIO
 from captures.exchanges import Exchange, rfc3339
 from captures.exchanges.exchange_block import ExchangeBlock
 from captures.export.columns import PLAIN, Column, Kind, choose
-from captures.faults import Faults, RaisedFaults
+from captures.faults import RAISED, Faults
 from dissectors.printable import printable, printable_json
 
 _SHORT = 256
@@ -32,7 +32,7 @@ def write_csv(
     exchanges: Iterable[Exchange | ExchangeBlock],
     file: TextIO,
     columns: Iterable[Column] = choose(PLAIN),
-    faults: Faults | None = None,
+    faults: Faults = RAISED,
 ) -> int:
     """Write exchanges; return how many.
 
@@ -56,13 +56,12 @@ def csv_header(columns: Iterable[Column]) -> str:
 
 
 def csv_pieces(
-    exchanges: Iterable[Exchange | ExchangeBlock], columns: Iterable[Column], faults: Faults | None = None
+    exchanges: Iterable[Exchange | ExchangeBlock], columns: Iterable[Column], faults: Faults = RAISED
 ) -> Iterator[tuple[str, int]]:
     """Yield CSV text and the number of exchanges that it completes: several lines at a time, or a part of a long one.
 
     :param faults: as for :func:`write_csv`
     """
-    faults = RaisedFaults() if faults is None else faults
     chosen = tuple(columns)
     bodies = [index for index, column in enumerate(chosen) if column.kind == "json"]
     cells = [(column, _SHOWN.get(column.kind)) for column in chosen]

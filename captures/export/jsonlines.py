@@ -8,7 +8,7 @@ from typing import Any, BinaryIO
 import msgspec
 
 from captures.exchanges import Exchange
-from captures.faults import Faults, RaisedFaults
+from captures.faults import RAISED, Faults
 from captures.json_objects import to_json
 
 _PIECE = 1 << 20
@@ -18,7 +18,7 @@ _LINE_FEED = 10
 
 
 def write_json_lines(
-    exchanges: Iterable[Exchange], file: BinaryIO, *, text: bool = False, faults: Faults | None = None
+    exchanges: Iterable[Exchange], file: BinaryIO, *, text: bool = False, faults: Faults = RAISED
 ) -> int:
     """Write exchanges; return how many.
 
@@ -34,7 +34,7 @@ def write_json_lines(
 
 
 def json_pieces(
-    exchanges: Iterable[Exchange], *, text: bool = False, least: int = _PIECE, faults: Faults | None = None
+    exchanges: Iterable[Exchange], *, text: bool = False, least: int = _PIECE, faults: Faults = RAISED
 ) -> Iterator[bytearray]:
     """Yield what :func:`write_json_lines` writes: the lines of several exchanges, or a part of a long line, at a time.
 
@@ -43,7 +43,6 @@ def json_pieces(
     :param least: least bytes of a piece, except the last; 1 for a piece per exchange
     :param faults: as for :func:`write_json_lines`
     """
-    faults = RaisedFaults() if faults is None else faults
     encode_into = msgspec.json.Encoder().encode_into
     lines = bytearray()
 

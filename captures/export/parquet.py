@@ -10,7 +10,7 @@ from captures.exchanges import Exchange
 from captures.exchanges.exchange_block import ExchangeBlock
 from captures.export.arrow import record_batch
 from captures.export.columns import COLUMNS, Column
-from captures.faults import Faults, RaisedFaults
+from captures.faults import RAISED, Faults
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -55,7 +55,7 @@ def write_parquet(
     exchanges: Iterable[Exchange | ExchangeBlock],
     file: BinaryIO,
     columns: Iterable[Column] = COLUMNS,
-    faults: Faults | None = None,
+    faults: Faults = RAISED,
 ) -> int:
     """Write exchanges, in row groups of some 64 MB; return how many.
 
@@ -67,7 +67,7 @@ def write_parquet(
 
 
 def parquet_batches(
-    exchanges: Iterable[Exchange | ExchangeBlock], columns: tuple[Column, ...], faults: Faults | None = None
+    exchanges: Iterable[Exchange | ExchangeBlock], columns: tuple[Column, ...], faults: Faults = RAISED
 ) -> Iterator[pa.RecordBatch]:
     """Yield exchanges as record batches, for :func:`write_batches`.
 
@@ -75,7 +75,6 @@ def parquet_batches(
     :raises ParquetMissing: if pyarrow is not installed
     """
     made = schema(columns)
-    faults = RaisedFaults() if faults is None else faults
     for numbers, values in _steps(exchanges, columns, faults):
         yield record_batch(made, values, numbers, faults, WRITING)
 

@@ -64,18 +64,17 @@ class PcapngWriter:
     """Writes one section to a file object opened for binary writing.
 
     :param file: its ``write`` receives blocks; the caller flushes and closes it
-    :param application: name of the program, kept in the section header
     :param comment: text on the section, or empty
     :ivar packets: packets written so far
     :raises OSError: from every method, if the file cannot be written
     """
 
-    def __init__(self, file: BinaryIO, application: str = "kproxy", *, comment: str = "") -> None:
+    def __init__(self, file: BinaryIO, *, comment: str = "") -> None:
         self._file = file
         self._interfaces = 0
         self.packets = 0
         body = _SECTION.pack(_BYTE_ORDER_MAGIC, 1, 0, -1)
-        options = _options((_COMMENT, comment.encode()), (_USER_APPLICATION, application.encode()))
+        options = _options((_COMMENT, comment.encode()), (_USER_APPLICATION, b"kproxy"))
         file.write(_block(_SECTION_HEADER, body + options))
 
     def interface(
@@ -99,10 +98,6 @@ class PcapngWriter:
         )
         self._interfaces += 1
         return self._interfaces - 1
-
-    def packet(self, packet: Packet) -> None:
-        """Write one packet."""
-        self.write_packets((packet,))
 
     def write_packets(self, packets: Iterable[Packet]) -> None:
         """Write packets with a single ``write``, which makes writing many of them fast.

@@ -42,11 +42,6 @@ def compile_values(field: Field | Path) -> Values:
     return made
 
 
-def generated_source(bound: binding.Bound) -> str:
-    """Return the source that :func:`compile_bodies` compiles."""
-    return _Writer().test(bound).source()
-
-
 class _Writer(SourceWriter):
     """Writes the functions of one filter."""
 

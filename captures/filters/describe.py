@@ -76,13 +76,3 @@ def reference() -> str:
     return (
         f"{RULES}\n## Fields\n\n{SOURCES}\n{fields_table()}\n\n{paths}\n\n## Short forms\n\n{forms_table()}\n"
     )
-
-
-def summary() -> str:
-    """Return the language on one screen of a terminal."""
-    width = max(len(field.name) for field in FIELDS)
-    forms = [f"~{form.sign} {form.argument}".strip() for form in FORMS.values()]
-    sign_width = max(map(len, forms))
-    lines = ["Fields:", *(f"  {field.name:<{width}}  {field.doc}" for field in FIELDS), "", "Short forms:"]
-    lines += [f"  {sign:<{sign_width}}  {form.doc}" for sign, form in zip(forms, FORMS.values(), strict=True)]
-    return "\n".join(lines)

@@ -96,11 +96,6 @@ class Filter:
         # generated functions cannot be pickled; the text can
         return Filter, (self.text, self._zone)
 
-    @property
-    def source(self) -> str:
-        """The Python source that :meth:`match` runs."""
-        return bodies.generated_source(self.bound)
-
     def match_strictly(self, exchange: Exchange, context: Context = NO_CONTEXT) -> bool:
         """Return whether an exchange matches.
 

@@ -14,13 +14,12 @@ from numpy.typing import NDArray
 
 from captures.arrays import Int64s
 from captures.exchanges import Capture, ExchangeTable, Flag
-from captures.exchanges.broker_logs import BrokerLogColumn
 from captures.exchanges.columns import ExchangeColumns
 from captures.filters.predicates import Mask
 from captures.filters.values import split_endpoint
 from captures.names.names import Names, with_port
 from dissectors.apis import NAMES, api_name
-from dissectors.sides import Side
+from dissectors.sides import SIDES, Side
 
 Ints = NDArray[Any]
 
@@ -69,12 +68,12 @@ class TableColumns:
         names: Names | None = None,
         messages: ExchangeColumns | None = None,
     ) -> None:
-        self._table = table
+        self.table = table
         self._endpoints = endpoints
         self._names = Names() if names is None else names
         self.messages = messages
-        self._rows = slice(0, len(table)) if rows is None else rows
-        self._size = len(table.column("flags")[self._rows])
+        self.rows = slice(0, len(table)) if rows is None else rows
+        self._size = len(table.column("flags")[self.rows])
         self._numbers = numbers
         self._start = start
         self._read: dict[str, Ints] = {}
@@ -98,8 +97,8 @@ class TableColumns:
     @property
     def start(self) -> int | None:
         """Time of the first exchange in ns since the epoch."""
-        if self._start is None and len(self._table):
-            whole = TableColumns(self._table, self._endpoints)
+        if self._start is None and len(self.table):
+            whole = TableColumns(self.table, self._endpoints)
             self._start = int(whole.numbers(time).values.min())
         return self._start
 
@@ -107,7 +106,7 @@ class TableColumns:
         """Return the rows of a table column, without a copy if they are contiguous."""
         found = self._read.get(name)
         if found is None:
-            found = self._read[name] = self._table.column(name)[self._rows]
+            found = self._read[name] = self.table.column(name)[self.rows]
         return found
 
     def numbers(self, recipe: NumberRecipe) -> Numbers:
@@ -127,33 +126,13 @@ class TableColumns:
         found: Mask = self.view("flags") & np.uint16(wanted) != 0
         return found
 
-    def began(self) -> Int64s:
-        """Return the start times of exchanges, in ns since the epoch."""
-        return self._table.began(self._rows)
-
-    def latency(self) -> Numbers:
-        """Return latencies in ns (:meth:`captures.exchanges.table.ExchangeTable.latency`)."""
-        return Numbers(*self._table.latency(self._rows))
-
-    def sizes(self, side: Side) -> Int64s:
-        """Return the bytes that one side has sent."""
-        return self._table.sizes(side, self._rows)
-
-    def broker_log_column(self, name: str) -> BrokerLogColumn:
-        """Return a column of the brokers' request logs."""
-        return self._table.broker_log_column(name, self._rows)
-
     def exchange_numbers(self) -> Ints:
         """Return the numbers of the exchanges in the capture."""
         if self._numbers is None:
-            self._numbers = np.asarray(self._table.numbers()[self._rows])
+            self._numbers = np.asarray(self.table.numbers()[self.rows])
         return self._numbers
 
     # ------------------------------------------------------------ texts
-    def client_ids(self) -> Texts:
-        # -1, no client ID known, is the last element
-        return Texts(self.view("client_id"), [*self._table.client_ids, None])
-
     def ends(self, side: int) -> Texts:
         """Return the addresses of clients (0) or brokers (1), with their names."""
         connections = self.view("connection")
@@ -190,13 +169,13 @@ def plain(name: str) -> NumberRecipe:
 @cache
 def side_size(side: Side) -> NumberRecipe:
     """Return the recipe of the bytes that one side has sent."""
-    return lambda columns: Numbers(columns.sizes(side), None)
+    return lambda columns: Numbers(columns.table.sizes(side, columns.rows), None)
 
 
 @cache
 def broker_time(name: str) -> NumberRecipe:
     """Return the recipe of a time measured by brokers, in ns; it is present if their logs contain it."""
-    return lambda columns: Numbers(*columns.broker_log_column(name))
+    return lambda columns: Numbers(*columns.table.broker_log_column(name, columns.rows))
 
 
 @cache
@@ -215,18 +194,19 @@ def number(columns: TableColumns) -> Numbers:
 
 def latency(columns: TableColumns) -> Numbers:
     """Return latencies in ns."""
-    return columns.latency()
+    return Numbers(*columns.table.latency(columns.rows))
 
 
 def time(columns: TableColumns) -> Numbers:
     """Return the start times of the exchanges, in ns since the epoch."""
-    return Numbers(columns.began(), None)
+    return Numbers(columns.table.began(columns.rows), None)
 
 
 def size(columns: TableColumns) -> Numbers:
     """Return the bytes of request and response."""
     # two frames of 1 GiB do not fit into 32 bits
-    return Numbers(columns.sizes("request") + columns.sizes("response"), None)
+    request, response = (columns.table.sizes(side, columns.rows) for side in SIDES)
+    return Numbers(request + response, None)
 
 
 def correlation_id(columns: TableColumns) -> Numbers:
@@ -260,7 +240,8 @@ def api(columns: TableColumns) -> Texts:
 
 def client_id(columns: TableColumns) -> Texts:
     """Return client IDs."""
-    return columns.client_ids()
+    # -1, no client ID known, is the last element
+    return Texts(columns.view("client_id"), [*columns.table.client_ids, None])
 
 
 def client(columns: TableColumns) -> Texts:

@@ -84,8 +84,8 @@ def _fetch_request(x: Bodies) -> str:
 
 def session(x: Bodies, session_id: int, epoch: int) -> str:
     """Return the fetched partitions; in a session, unchanged ones may be omitted (KIP-227)."""
-    named = places.topics_text(rows(x.request, "topics"), x.names)
-    dropped = places.topics_text(rows(x.request, "forgotten_topics_data"), x.names)
+    named = places.requested(x)
+    dropped = places.requested(x, "forgotten_topics_data")
     forgotten = listed((named, f"without {dropped}" if dropped else ""))
     if epoch == -1 and session_id:
         return listed((forgotten, "end of session"))
@@ -103,18 +103,21 @@ def wait(request: Body) -> str:
 
 
 def _fetch_response(x: Bodies) -> str:
-    topics = rows(x.response, "responses")
-    pairs = places.each(topics, x.names)
+    pairs = places.each(rows(x.response, "responses"), x.names)
+    return listed((records_text(pairs) or empty(x), *aside(pairs)))
+
+
+def records_text(pairs: Sequence[tuple[str, Body]]) -> str:
+    """Return the text of all records in a response, with their partitions; empty if there are none."""
     full: dict[str, list[int]] = {}
     for name, row in pairs:
         if row.get("records"):
-            numbers = full.setdefault(name, [])
-            numbers.append(number(row, "partition_index"))
-    if full:
-        summary = f"{payload([row.get('records') for _, row in pairs]).text() or 'records'} {places.groups_text(full)}"
-    else:
-        summary = empty(x)
-    return listed((summary, *(aside(pairs))))
+            full.setdefault(name, []).append(number(row, "partition_index"))
+    if not full:
+        return ""
+    return (
+        f"{payload([row.get('records') for _, row in pairs]).text() or 'records'} {places.groups_text(full)}"
+    )
 
 
 def empty(x: Bodies) -> str:
@@ -204,7 +207,7 @@ def _leader_epoch_response(x: Bodies) -> str:
 def _delete_records_request(x: Bodies) -> str:
     pairs = places.each(rows(x.request, "topics"), x.names)
     if len(pairs) == 1 and pairs[0][1].get("offset") == -1:
-        return f"{places.topics_text(rows(x.request, 'topics'), x.names)}  all"
+        return f"{places.requested(x)}  all"
     shown = places.at(pairs, "offset")
     return f"before {shown}" if shown else ""
 
@@ -265,7 +268,5 @@ SUMMARIES: dict[int, SummaryWriter] = {
     ),
     ApiKey.DELETE_RECORDS: SummaryWriter(_delete_records_request, _delete_records_response),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: SummaryWriter(_leader_epoch_request, _leader_epoch_response),
-    ApiKey.DESCRIBE_PRODUCERS: SummaryWriter(
-        lambda x: places.topics_text(rows(x.request, "topics"), x.names), _describe_producers_response
-    ),
+    ApiKey.DESCRIBE_PRODUCERS: SummaryWriter(lambda x: places.requested(x), _describe_producers_response),
 }

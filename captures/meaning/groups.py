@@ -295,9 +295,7 @@ SUMMARIES: dict[int, SummaryWriter] = {
     ApiKey.DELETE_GROUPS: SummaryWriter(
         groups_request, lambda x: f"{words.counted(len(rows(x.response, 'results')), 'group')} deleted"
     ),
-    ApiKey.OFFSET_DELETE: SummaryWriter(
-        lambda x: join(group(x), places.topics_text(rows(x.request, "topics"), x.names)), ok
-    ),
+    ApiKey.OFFSET_DELETE: SummaryWriter(lambda x: join(group(x), places.requested(x)), ok),
     ApiKey.CONSUMER_GROUP_HEARTBEAT: SummaryWriter(modern_request, modern_response),
     ApiKey.CONSUMER_GROUP_DESCRIBE: SummaryWriter(groups_request, describe_response),
 }

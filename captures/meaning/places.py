@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from captures.meaning import words
-from captures.meaning.exchange import Body, Names, rows
+from captures.meaning.exchange import Bodies, Body, Names, rows
 from dissectors.entities import PARTITION_FIELDS, TOPIC_FIELDS
 from dissectors.wire import ZERO_UUID
 
@@ -140,6 +140,11 @@ def groups_text(groups: dict[str, list[int]]) -> str:
 def topics_text(topics: Iterable[Body], names: Names) -> str:
     """Return the text of a message's topics with their partitions."""
     return groups_text(grouped(topics, names))
+
+
+def requested(x: Bodies, field: str = "topics") -> str:
+    """Return the text of a request's topics with their partitions."""
+    return topics_text(rows(x.request, field), x.names)
 
 
 def at(pairs: Sequence[tuple[str, Body]], field: str) -> str:

@@ -68,7 +68,7 @@ def _quorum_errors(x: Bodies) -> str:
 
 # ---------------------------------------------------------------- state and voters
 def _describe_request(x: Bodies) -> str:
-    return places.topics_text(rows(x.request, "topics"), x.names)
+    return places.requested(x)
 
 
 def _describe_response(x: Bodies) -> str:
@@ -103,7 +103,7 @@ def _snapshot_request(x: Bodies) -> str:
     replica = number(x.request, "replica_id")
     return join(
         f"replica {replica}" if replica >= 0 else "",
-        places.topics_text(rows(x.request, "topics"), x.names),
+        places.requested(x),
         f"snapshot {snapshot(row)} from byte {number(row, 'position', 0):,}" if row else "",
     )
 

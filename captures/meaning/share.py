@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections import Counter
 
 from captures.meaning import places, words
-from captures.meaning.data import empty, offsets, wait
+from captures.meaning.data import empty, offsets, records_text, wait
 from captures.meaning.exchange import Bodies, Body, SummaryWriter, items, number, ok, rows, text
 from captures.meaning.groups import describe_response, group, groups_request, modern_request, modern_response
-from captures.meaning.payload import payload
 from captures.meaning.words import join, listed, member
 from dissectors.api_keys import ApiKey
 
@@ -39,8 +38,8 @@ def acknowledged(x: Bodies) -> str:
 
 def session(x: Bodies) -> str:
     """Return the fetched partitions; a running share session omits unchanged ones."""
-    named = places.topics_text(rows(x.request, "topics"), x.names)
-    dropped = places.topics_text(rows(x.request, "forgotten_topics_data"), x.names)
+    named = places.requested(x)
+    dropped = places.requested(x, "forgotten_topics_data")
     epoch = number(x.request, "share_session_epoch", 0)
     return listed(
         (
@@ -57,15 +56,9 @@ def _fetch_request(x: Bodies) -> str:
 
 def _fetch_response(x: Bodies) -> str:
     pairs = places.each(rows(x.response, "responses"), x.names)
-    full: dict[str, list[int]] = {}
-    for name, row in pairs:
-        if row.get("records"):
-            full.setdefault(name, []).append(number(row, "partition_index"))
-    if not full:
+    held = records_text(pairs)
+    if not held:
         return empty(x)
-    held = (
-        f"{payload([row.get('records') for _, row in pairs]).text() or 'records'} {places.groups_text(full)}"
-    )
     acquired = sum(
         max(number(run, "last_offset", 0) - number(run, "first_offset", 0) + 1, 0)
         for _, row in pairs
@@ -75,14 +68,14 @@ def _fetch_response(x: Bodies) -> str:
 
 
 def _acknowledge_request(x: Bodies) -> str:
-    named = places.topics_text(rows(x.request, "topics"), x.names)
+    named = places.requested(x)
     end = "end of session" if number(x.request, "share_session_epoch", 0) == -1 else ""
     return join(_who(x), listed((named, end)), acknowledged(x))
 
 
 # ---------------------------------------------------------------- state at the share coordinator
 def _state_request(x: Bodies) -> str:
-    return join(group(x), places.topics_text(rows(x.request, "topics"), x.names))
+    return join(group(x), places.requested(x))
 
 
 def _initialize_request(x: Bodies) -> str:

@@ -83,7 +83,7 @@ def _elect_request(x: Bodies) -> str:
     everywhere = "topic_partitions" in x.request and wanted is None
     return join(
         election,
-        "all partitions" if everywhere else places.topics_text(rows(x.request, "topic_partitions"), x.names),
+        "all partitions" if everywhere else places.requested(x, "topic_partitions"),
     )
 
 
@@ -113,9 +113,7 @@ def _move_request(x: Bodies) -> str:
 
 
 def _log_dirs_request(x: Bodies) -> str:
-    return places.topics_text(rows(x.request, "topics"), x.names) or (
-        "all topics" if "topics" in x.request else ""
-    )
+    return places.requested(x) or ("all topics" if "topics" in x.request else "")
 
 
 def _log_dirs_response(x: Bodies) -> str:
@@ -145,7 +143,7 @@ SUMMARIES: dict[int, SummaryWriter] = {
     ApiKey.ELECT_LEADERS: SummaryWriter(_elect_request, _elect_response),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: SummaryWriter(_reassign_request, ok),
     ApiKey.LIST_PARTITION_REASSIGNMENTS: SummaryWriter(
-        lambda x: places.topics_text(rows(x.request, "topics"), x.names) or "all", _reassignments_response
+        lambda x: places.requested(x) or "all", _reassignments_response
     ),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: SummaryWriter(
         lambda x: words.some(_named(x, "topics"), 4) or "all topics", _describe_partitions_response

@@ -44,7 +44,7 @@ def _add_partitions_request(x: Bodies) -> str:
     batch = rows(x.request, "transactions")
     if not batch:
         name = text(x.request, "v3_and_below_transactional_id")
-        return join(name, places.topics_text(rows(x.request, "v3_and_below_topics"), x.names))
+        return join(name, places.requested(x, "v3_and_below_topics"))
     parts = [
         join(text(row, "transactional_id"), places.topics_text(rows(row, "topics"), x.names)) for row in batch
     ]

@@ -44,8 +44,8 @@ object. Column attributes are views of the rows in use: read them again after ea
 endpoint ids: ``packets.addresses.text(id)`` is ``"10.0.0.1:9092"`` or ``"[::1]:9092"``; also
 ``.host(id)``, ``.port(id)``, ``.address(id)``.
 
-*Bytes on demand.* ``index.read(stream, start, end)`` returns the bytes of a range of a stream, and raises
-``MissingBytes`` if it contains a gap; ``index.pieces(stream, start, end)`` returns their places in the
+*Bytes on demand.* ``index.read_captured(stream, start, end)`` returns the bytes of a range of a stream, up to the first
+gap; ``index.pieces(stream, start, end)`` returns their places in the
 file as arrays ``(position, offset, length)``; ``index.pieces_of_many(streams, starts, ends)`` those of many ranges.
 
 *Live captures* (``source.live``: a pipe, or a file opened with ``follow=True``) need nothing else: a block is returned
@@ -65,7 +65,7 @@ from __future__ import annotations
 from captures.packets.addresses import AddressBook
 from captures.packets.connections import Connections
 from captures.packets.errors import CaptureError
-from captures.packets.index import MissingBytes, SegmentIndex
+from captures.packets.index import SegmentIndex
 from captures.packets.joined_reader import JoinedReader, open_files, read_packets
 from captures.packets.joined_source import JoinedSource
 from captures.packets.memory import Memory

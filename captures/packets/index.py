@@ -37,19 +37,6 @@ Places = tuple[Int64s, Int64s, Int64s]
 """Places of a stream's bytes: position in the stream, offset in the source, length."""
 
 
-class MissingBytes(LookupError):  # noqa: N818  # says what is wrong, reads well at the raise
-    """Requested bytes of a stream were not captured.
-
-    :ivar stream: the stream
-    :ivar position: position of the first missing byte
-    """
-
-    def __init__(self, stream: int, position: int) -> None:
-        self.stream = stream
-        self.position = position
-        super().__init__(f"byte {position} of stream {stream} was not captured")
-
-
 class _Chunk(NamedTuple):
     """Segments of consecutive blocks.
 
@@ -244,16 +231,6 @@ class SegmentIndex:
         made["low"] = positions >> _COUNT_BITS & (1 << _LOW_BITS) - 1
         made["high"] = made["low"] + (positions & (1 << _COUNT_BITS) - 1)
         return ranges, made
-
-    def read(self, stream: int, start: int, end: int) -> bytes:
-        """Return the bytes [start, end) of a stream.
-
-        :raises MissingBytes: if some of them were not captured, or not delivered yet
-        """
-        data = self.read_captured(stream, start, end)
-        if len(data) < end - start:
-            raise MissingBytes(stream, start + len(data))
-        return data
 
     def read_captured(self, stream: int, start: int, end: int) -> bytes:
         """Return the bytes from `start` up to `end`, or up to the first missing or dropped byte."""

@@ -119,11 +119,6 @@ class PacketReader:
         self._blocks = self._read()
 
     @property
-    def format(self) -> str:
-        """``pcap`` or ``pcapng``, empty while unknown."""
-        return "" if self._format is None else self._format.name
-
-    @property
     def interfaces(self) -> list[Interface]:
         """The interfaces declared so far, in all sections."""
         return [] if self._format is None else self._format.interfaces

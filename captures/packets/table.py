@@ -287,12 +287,3 @@ class SegmentBlock:
         assert self.source is not None
         # a spool may have dropped them: framing continues after them, and reading the frame reports the loss
         return self.source.read_or_zeros(offset, size)
-
-    def payload(self) -> tuple[bytes, Int64s]:
-        """Return all bytes of the block in one object, in row order.
-
-        :returns: the bytes, and for each row the index of its first byte (int64)
-        """
-        memory, positions = self.memory()
-        cells = zip(positions.tolist(), self.length.tolist(), strict=True)
-        return b"".join(memory.read(*cell) for cell in cells), np.cumsum(self.length) - self.length

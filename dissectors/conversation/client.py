@@ -148,7 +148,7 @@ class ClientHalf(Half):
             emit(RequestSeen(request))
             if key == 0 and produce_acks(request.payload, version) == 0:
                 pairing.needs_no_response(request)
-            elif pairing.ended or len(queue) >= max_pending:
+            elif len(queue) >= max_pending:
                 pairing.expect(request)
             else:
                 queue.append(request)
@@ -319,12 +319,7 @@ class ClientHalf(Half):
         assert request is not None
         request.suspicious = suspicious
         self._put_in_flight(request)
-        if (
-            request.api_key == ApiKey.SASL_HANDSHAKE
-            and request.api_version == 0
-            and not suspicious
-            and not self.pairing.ended
-        ):
+        if request.api_key == ApiKey.SASL_HANDSHAKE and request.api_version == 0 and not suspicious:
             self.tokens = TokenPhase(handshake_mechanism(request.payload))
             self.enter(State.WAITING)
 

@@ -69,7 +69,6 @@ class Conversation:
         self._broker.client, self._client.broker = self._client, self._broker
         self._broker.on_handshake = self._client.handshake_answered
         self._since_check = 0
-        self._finished = False
         if midstream:
             self._client.mid_stream(MID_STREAM)
             self._broker.mid_stream(MID_STREAM)
@@ -163,25 +162,15 @@ class Conversation:
             self._pairing.missing_bytes()
         self._wake_halves()
 
-    def close(self, side: Side, reason: str = "the connection ended") -> None:
-        """Record that one side sends no more (FIN). A client may still be answered; a closed broker answers nothing."""
-        if side is Side.BROKER:
-            self._close_broker(reason)
-        else:
-            self._client.close(reason)
-            self._wake_halves()
-        self._finish_if_closed()
-
-    def reset(self, reason: str = "the connection was reset") -> None:
-        """Record that the connection ended abruptly for both sides (RST)."""
-        self._client.close(reason)
-        self._wake_halves()
-        self._close_broker(reason)
-        self._finish_if_closed()
-
     def finish(self, reason: str = "the capture ended") -> None:
         """Record that no more of the connection will be seen; requests in flight count as unanswered."""
-        self.reset(reason)
+        if self._client.state is State.CLOSED:
+            return
+        for half in (self._client, self._broker):
+            half.close(reason)
+            self._wake_halves()
+        self._pairing.end(reason)
+        self._events.append(ConversationEnd())
 
     # -- out ---------------------------------------------------------------------------------------------------
 
@@ -194,11 +183,6 @@ class Conversation:
     def state(self, side: Side) -> State:
         """Return the state of one side."""
         return self._half(side).state
-
-    @property
-    def in_flight(self) -> int:
-        """The number of requests that wait for a response."""
-        return self._pairing.in_flight
 
     # -- between the sides -------------------------------------------------------------------------------------
 
@@ -216,17 +200,3 @@ class Conversation:
                 self._broker.wake()
                 if self._broker.waits and self._broker.buffer.position == before:
                     break
-
-    def _close_broker(self, reason: str) -> None:
-        if self._broker.state is State.CLOSED:
-            return
-        self._broker.close(reason)
-        self._wake_halves()
-        self._pairing.end(reason)
-        if self._client.state is State.WAITING:
-            self._client.settle()
-
-    def _finish_if_closed(self) -> None:
-        if not self._finished and self._client.state is self._broker.state is State.CLOSED:
-            self._finished = True
-            self._events.append(ConversationEnd())

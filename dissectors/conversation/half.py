@@ -286,8 +286,6 @@ class Half:
 
     def close(self, reason: str) -> None:
         """End this side's stream."""
-        if self.state is State.CLOSED:
-            return
         self.closing = True
         self.settle()
         buffer = self.buffer

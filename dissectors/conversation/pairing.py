@@ -106,16 +106,11 @@ class Pairing:
         self._request_losses = 0
         self._maybe_answered = -1
         """Position of the last request in flight when response bytes were missed; -1 if one was paired since."""
-        self.ended = ""
-        """Why no more responses can arrive, or empty."""
 
     # -- events ------------------------------------------------------------------------------------------------
 
     def expect(self, request: RequestFrame) -> None:
         """Put a request in flight."""
-        if self.ended:
-            self._emit(FrameExchange(request, None, Outcome.UNANSWERED, self.ended))
-            return
         self.queue.append(request)
         if len(self.queue) > self._limits.max_pending_requests:
             self._give_up_oldest()
@@ -178,8 +173,7 @@ class Pairing:
         self._maybe_answered = max(self._maybe_answered, self._last_asked)
 
     def end(self, note: str) -> None:
-        """Report all requests in flight as unanswered or not recorded, and all later ones as unanswered."""
-        self.ended = note
+        """Report all requests in flight as unanswered or not recorded; no more follow."""
         while self.queue:
             self._drop_head(note)
 
@@ -208,11 +202,6 @@ class Pairing:
                 if len(places) == MAX_EXPECTED:
                     break
         return places
-
-    @property
-    def in_flight(self) -> int:
-        """The number of requests that wait for a response."""
-        return sum(isinstance(entry, RequestFrame) for entry in self.queue)
 
     @property
     def unsettled(self) -> bool:

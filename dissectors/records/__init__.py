@@ -8,7 +8,7 @@ the problems together with everything that was read.
 
 from dissectors.codec import Codec
 from dissectors.records.batch import Batch
-from dissectors.records.codecs import InflatedBytes, compress, decompress, inflate
+from dissectors.records.codecs import InflatedBytes, compress, inflate
 from dissectors.records.control import ControlType, control_record
 from dissectors.records.cursor import DECOMPRESSED
 from dissectors.records.record import Record

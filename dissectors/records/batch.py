@@ -194,11 +194,6 @@ class Batch:
         return traits
 
     @property
-    def delete_horizon(self) -> int | None:
-        """Time from which tombstones and markers of the batch may be removed (ms, KIP-534), or None."""
-        return int(self.base_timestamp) if self.magic == 2 and self.attributes & DELETE_HORIZON else None
-
-    @property
     def crc_valid(self) -> bool:
         """Whether the stored checksum matches the bytes. Computed once."""
         if self._crc_valid is None:

@@ -12,7 +12,6 @@ from dissectors.records import legacy
 from dissectors.records.batch import (
     CONTROL,
     CRC_START,
-    DELETE_HORIZON,
     HEADER,
     LOG_APPEND,
     TRANSACTIONAL,
@@ -46,7 +45,6 @@ def build_batch(
     base_sequence: int = -1,
     transactional: bool = False,
     control: bool = False,
-    delete_horizon: int | None = None,
 ) -> bytes:
     """Return records as the bytes of a records field.
 
@@ -58,7 +56,6 @@ def build_batch(
     :param last_offset: default: offset of the last record
     :param base_timestamp: ms; default: timestamp of the first record, -1 without records
     :param max_timestamp: ms; default: the greatest timestamp of the records, -1 without records
-    :param delete_horizon: ms; replaces ``base_timestamp`` (KIP-534)
     :raises ValueError: for headers or zstd in magic 0 and 1, which cannot hold them
     :raises struct.error: if a number does not fit its field
     """
@@ -71,8 +68,6 @@ def build_batch(
         base_offset = rows[0].offset if rows else 0
     if base_timestamp is None:
         base_timestamp = rows[0].timestamp if rows else -1
-    if delete_horizon is not None:
-        base_timestamp = delete_horizon
     if last_offset is None:
         last_offset = rows[-1].offset if rows else base_offset
     attributes = (
@@ -80,7 +75,6 @@ def build_batch(
         | (LOG_APPEND if timestamp_type == "log_append" else 0)
         | (TRANSACTIONAL if transactional else 0)
         | (CONTROL if control else 0)
-        | (DELETE_HORIZON if delete_horizon is not None else 0)
     )
     plain = b"".join(_record(record, base_offset, base_timestamp) for record in rows)
     payload = compress(codec, plain) if rows else plain

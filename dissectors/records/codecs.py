@@ -4,7 +4,6 @@ Rules of this file:
 
 * Output is bounded by the rest of a budget while it is produced: a bomb costs its limit, never its full size.
 * :func:`inflate` never raises on malformed bytes: it returns what could be recovered and the problem.
-  :func:`decompress` is the strict form and raises that same problem.
 * Libraries implement the codecs themselves; this file adds only Kafka's containers around them: the xerial
   block stream around snappy and the LZ4 header checksum of old clients (KIP-57).
 """
@@ -39,20 +38,6 @@ class InflatedBytes(NamedTuple):
 
     data: bytes
     problem: DecodeError | None = None
-
-
-def decompress(codec: Codec | int, data: Buffer, budget: Budget | None = None, *, magic: int = 2) -> bytes:
-    """Decompress the whole of ``data``.
-
-    :param magic: magic of the batch or message; LZ4 differs in magic 0 (KIP-57)
-    :param budget: as for :func:`inflate`
-    :raises LimitReached: if the output would exceed a limit
-    :raises DecodeError: unknown codec, corrupt or truncated data, bytes after the compressed stream
-    """
-    inflated = inflate(codec, data, budget, magic=magic)
-    if inflated.problem is not None:
-        raise inflated.problem
-    return inflated.data
 
 
 def bound_of(compressed: int, budget: Budget, within: str = "batch_bytes") -> tuple[int, str]:

@@ -64,10 +64,10 @@ class Cursor:
     def _add(self, name: str, start: int, value: Any) -> None:
         self.nodes.append(Node(name, start, self.kind, None, self.pos, value))
 
-    def fail(self, name: str, reason: str, *, at: int | None = None, truncated: bool = False) -> DecodeError:
+    def fail(self, name: str, reason: str, *, truncated: bool = False) -> DecodeError:
         """Return the error for field ``name``, to be raised by the caller."""
         path = f"{self.path}.{name}" if self.path else name
-        return DecodeError(reason, self.pos if at is None else at, path, truncated=truncated)
+        return DecodeError(reason, self.pos, path, truncated=truncated)
 
     def fixed(self, name: str, layout: struct.Struct) -> int:
         """Read one big-endian number."""

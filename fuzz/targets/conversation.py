@@ -91,14 +91,14 @@ def feed(steps: list[Step], chosen: int) -> list[Event]:
         if isinstance(what, bytes):
             conversation.receive(side, what)
         elif isinstance(what, str):
-            conversation.close(side)
+            conversation.finish()
         else:
             conversation.gap(side, what, "lost")
         events += conversation.events()
     conversation.finish()
     events += conversation.events()
     check(all(conversation.state(side) is State.CLOSED for side in _SIDES), "not closed")
-    check(conversation.in_flight == 0, "in flight", conversation.in_flight)
+    check(not conversation._pairing.queue, "in flight")
     check(events and isinstance(events[-1], ConversationEnd), "not finished")
     return events
 

@@ -83,14 +83,12 @@ def feed(steps: list[Step], keys: bytes, chosen: int) -> list[Event]:
             check(is_client_hello(what[:64]) in (True, False, None), "is a ClientHello?")
             events += tls.receive(side, what)
         elif what is None:
-            events += tls.close(side)
+            events += tls.finish()
         else:
             events += tls.gap(side, what)
         check(not chosen & 8 or tls.held <= _MOST_HELD, "held:", tls.held)
         if late and number == len(steps) // 2 and keylog.add(keys):
             events += tls.retry()
-    for side in _SIDES:
-        events += tls.close(side)
     events += tls.finish()
     check(not tls.waiting, "something waits after the end")
     check(tls.info.summary(), "nothing to be said about it")

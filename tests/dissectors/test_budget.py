@@ -33,18 +33,6 @@ def test_what_is_spent_is_missing_later() -> None:
     assert mine.left("message_records") == 5
 
 
-def test_a_part_spends_what_the_whole_has() -> None:
-    configure(["message_bytes=100"])
-    whole = Budget("message_bytes")
-    first, second = Budget("batch_bytes", within=whole), Budget("batch_bytes", within=whole)
-    first.spend("message_bytes", 60)
-    assert second.left("message_bytes") == 40
-    second.spend("batch_bytes", 50)  # another limit
-    with pytest.raises(LimitReached):
-        second.spend("message_bytes", 41)
-    assert whole.left("message_bytes") == 40
-
-
 @pytest.mark.parametrize(
     ("text", "value"), [("7", 7), ("3K", 3000), ("2MiB", 2 << 20), ("1G", 10**9), ("5kb", 5000)]
 )

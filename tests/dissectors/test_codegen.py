@@ -244,14 +244,14 @@ def test_decoder_of_a_leaf_reads() -> None:
 
 
 def test_source_is_for_people() -> None:
-    text = codegen.source(flexible("a" / Int32, "b" / Int16, "s" / String).struct)
+    text = codegen._Generator().function(flexible("a" / Int32, "b" / Int16, "s" / String).struct).source()
     assert text.startswith("def decode(buf, pos):")
     assert "'a': " in text
     assert " + 0" not in text
 
 
 def test_fixed_fields_are_read_at_once() -> None:
-    text = codegen.source(classic(*(name / Int32 for name in "abcdefgh")).struct)
+    text = codegen._Generator().function(classic(*(name / Int32 for name in "abcdefgh")).struct).source()
     assert text.count("(buf, pos)") == 2  # the head, and one unpack
 
 

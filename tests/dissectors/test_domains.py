@@ -22,13 +22,14 @@ from kafka.admin import (
 )
 
 from dissectors import domains, schema
-from dissectors.domains import DOMAINS, METADATA_VERSION, Domain, FlagDomain, feature_level_name
+from dissectors.domains import METADATA_VERSION, Domain, FlagDomain, feature_level_name
 from dissectors.error_codes import BY_CODE
 from tests.definitions import facts
 from tests.definitions.declared import declaration
 from tests.definitions.layouts import Field, flat, in_snake_case
 
-PLAIN = [domain for domain in DOMAINS.values() if not isinstance(domain, FlagDomain)]
+DOMAINS = [each for each in vars(domains).values() if isinstance(each, Domain)]
+PLAIN = [domain for domain in DOMAINS if not isinstance(domain, FlagDomain)]
 
 
 @pytest.mark.parametrize("domain", PLAIN, ids=lambda domain: domain.name)
@@ -39,7 +40,7 @@ def test_every_name_leads_back_to_its_value(domain: Domain) -> None:
         assert domain.value_of(name.swapcase()) == value
 
 
-@pytest.mark.parametrize("domain", DOMAINS.values(), ids=lambda domain: domain.name)
+@pytest.mark.parametrize("domain", DOMAINS, ids=lambda domain: domain.name)
 def test_registered_under_its_constant(domain: Domain) -> None:
     assert getattr(domains, domain.name.upper()) is domain
     assert domain.doc

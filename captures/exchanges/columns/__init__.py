@@ -6,7 +6,6 @@
     columns.prepare(["error_codes", "topics"])    # both in one pass over the capture
     errors = columns["error_codes"]               # Ragged: values and offsets
     names = columns.texts("topics")               # texts by the codes in columns["topics"]
-    columns.extend(rows)                          # live: more exchanges have become complete
 
 Message columns are decoded by projection (:mod:`captures.exchanges.projected_reader`): their values equal those of the
 full decode and :mod:`captures.meaning`. :data:`COLUMNS` lists them.
@@ -18,13 +17,13 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from math import ceil
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from captures.arrays import Bools, Int64s
 from captures.exchanges.capture import Capture
-from captures.exchanges.columns.arrays import NO_VALUE, GrowingArray, RaggedArray
+from captures.exchanges.columns.arrays import NO_VALUE, RaggedArray
 from captures.exchanges.columns.builders import (
     Acks,
     Builder,
@@ -45,7 +44,7 @@ from captures.exchanges.columns.builders import (
     Topics,
     Waits,
 )
-from captures.exchanges.columns.partition_builders import BatchHeaders, Flows, Offsets, PlaceBuilder
+from captures.exchanges.columns.partition_builders import BatchHeaders, Flows, Offsets, PartitionBuilder
 from captures.exchanges.parallel import in_processes, jobs_for
 from captures.exchanges.projected_reader import BLOCK_ROWS, PROBLEMS, ProjectedReader, paths_of
 from captures.meaning.exchange import Names
@@ -57,6 +56,8 @@ if TYPE_CHECKING:
     from captures.exchanges.capture_cache import CaptureCache
 
 __all__ = ["COLUMNS", "NO_VALUE", "Column", "ExchangeColumns", "RaggedArray", "reference"]
+
+B = TypeVar("B", bound=Builder)
 
 _LEAST_SHARE = 4096
 """Least rows of a share of a process."""
@@ -174,6 +175,7 @@ class ExchangeColumns:
     :param rows: rows of complete exchanges in the exchange table; None for all current ones
     :param names: names of topic IDs besides those found in the exchanges themselves
     :param cached: whether the capture's cache keeps the columns
+    :ivar rows: rows of the exchange table, in the order of the columns
     """
 
     def __init__(
@@ -186,19 +188,13 @@ class ExchangeColumns:
     ) -> None:
         self._capture = capture
         self._cache = capture.cache if cached else None
-        self._rows = GrowingArray(np.int64)
-        self._rows.append(np.arange(len(capture.table)) if rows is None else rows)
+        self.rows: Int64s = np.arange(len(capture.table)) if rows is None else rows
         self._knowledge = SessionContext()
         self._more_names = names
         self._makers: dict[str, Builder] = {}
 
     def __len__(self) -> int:
-        return len(self._rows)
-
-    @property
-    def rows(self) -> Int64s:
-        """Rows of the exchange table, in the order of the columns."""
-        return self._rows.array
+        return len(self.rows)
 
     def prepare(self, names: Iterable[str]) -> None:
         """Fill columns, all in one pass over the capture."""
@@ -208,23 +204,6 @@ class ExchangeColumns:
         """Fill columns as :meth:`prepare` does, in steps of some milliseconds; yield the number of filled rows."""
         needs = (name if name.startswith(_PATHS) else _NEEDS.get(name) for name in names)
         yield from self._filling([self._maker(need) for need in needs if need])
-
-    def extend(self, rows: Int64s) -> None:
-        """Add rows of the table, such as those of :meth:`Capture.updates`; columns in use are filled at once."""
-        self._rows.append(rows)
-        self._fill(list(self._makers.values()))
-
-    def keep(self, renumbered: Int64s) -> None:
-        """Follow the table in dropping rows.
-
-        :param renumbered: new row for each old row of the table, -1 for a dropped one
-        """
-        moved = renumbered[self.rows]
-        chosen = moved >= 0
-        self._rows.keep(chosen)
-        self._rows.array[:] = moved[chosen]
-        for maker in self._makers.values():
-            maker.keep(chosen)
 
     def __getitem__(self, name: str) -> Column:
         """Return a column, filled first if needed.
@@ -238,24 +217,15 @@ class ExchangeColumns:
         if need is None:
             found: Column = self._capture.table.column(name)[self.rows]
             return found
-        maker = self._maker(need)
-        assert isinstance(maker, ColumnBuilder), "the columns of others are derived"
-        self._fill([maker])
-        return maker.column(name)
+        return self._filled(need, ColumnBuilder).column(name)  # type: ignore[type-abstract]  # an instance is checked
 
     def path(self, need: str) -> PathValues:
         """Return the values of a field by its path, filled first if needed."""
-        maker = self._maker(need)
-        assert isinstance(maker, PathValues)
-        self._fill([maker])
-        return maker
+        return self._filled(need, PathValues)
 
     def topics_by_id(self) -> Bools:
         """Return a mask of the rows that may name topics by ID."""
-        maker = self._maker(Topics.need)
-        assert isinstance(maker, Topics)
-        self._fill([maker])
-        return maker.by_id()
+        return self._filled(Topics.need, Topics).by_id()
 
     def flat(self, name: str) -> Int64s:
         """Return a column with one value per row."""
@@ -308,8 +278,12 @@ class ExchangeColumns:
         found = self._knowledge.topic_name(topic_id)
         return self._more_names(topic_id) if found is None and self._more_names is not None else found
 
-    def _fill(self, makers: list[Builder]) -> None:
-        deque(self._filling(makers), maxlen=0)
+    def _filled(self, need: str, kind: type[B]) -> B:
+        """Return the builder of some columns, filled first if needed."""
+        maker = self._maker(need)
+        assert isinstance(maker, kind)
+        deque(self._filling([maker]), maxlen=0)
+        return maker
 
     def _filling(self, makers: list[Builder]) -> Iterator[int]:
         if any(maker.need in _BY_NAME for maker in makers):
@@ -393,16 +367,9 @@ class ExchangeColumns:
         latency, there = self._capture.table.latency(rows)
         return np.where(there, latency, NO_VALUE)
 
-    def _time(self) -> Int64s:
-        asked = self.flat("request_size") > 0
-        return np.where(asked, self.flat("request_first"), self.flat("response_first"))
-
     def _records_of_log(self, name: str) -> Column:
         """Return a column of batch header facts, with no value for exchanges whose records a request log left out."""
-        maker = self._maker("records")
-        assert isinstance(maker, ColumnBuilder)
-        self._fill([maker])
-        found = np.asarray(maker.column(name))
+        found = np.asarray(self._filled("records", Records).column(name))
         table = self._capture.table
         for side in SIDES if len(table.broker_logs) else ():
             left_out, logged = table.broker_log_column(f"{side}_left_out", self.rows)
@@ -428,10 +395,7 @@ class ExchangeColumns:
         return texts
 
     def _software(self) -> Software:
-        maker = self._maker("software")
-        self._fill([maker])
-        assert isinstance(maker, Software)
-        return maker
+        return self._filled(Software.need, Software)
 
 
 class _ColumnDemand:
@@ -481,7 +445,9 @@ _PLAIN: Mapping[str, type[ColumnBuilder]] = {
         *(Acks, FetchLimits, BatchHeaders),
     )
 }
-_BY_NAME: Mapping[str, type[Topics | PlaceBuilder]] = {each.need: each for each in (Topics, Flows, Offsets)}
+_BY_NAME: Mapping[str, type[Topics | PartitionBuilder]] = {
+    each.need: each for each in (Topics, Flows, Offsets)
+}
 """Builders of columns with topic names, which other exchanges may contain, by need."""
 
 _NEEDS: Mapping[str, str] = {
@@ -493,7 +459,7 @@ _NEEDS: Mapping[str, str] = {
 """Column -> the need that it is filled by."""
 
 _DERIVED: Mapping[str, Callable[[ExchangeColumns], Column]] = {
-    "time": ExchangeColumns._time,
+    "time": lambda columns: columns._capture.table.began(columns.rows),
     "request_size": lambda columns: columns._capture.table.sizes("request", columns.rows),
     "response_size": lambda columns: columns._capture.table.sizes("response", columns.rows),
     "latency": lambda columns: columns._latency(columns.rows),

@@ -131,14 +131,6 @@ class GrowingRagged:
             self._made = RaggedArray(self._values.array, self._offsets.array)
         return self._made
 
-    def keep(self, chosen: Bools) -> None:
-        """Keep only the chosen rows."""
-        kept = self.ragged.take(np.flatnonzero(chosen))
-        self._values, self._offsets = GrowingArray(kept.values.dtype), GrowingArray(np.int64)
-        self._values.append(kept.values)
-        self._offsets.append(kept.offsets)
-        self._made = None
-
 
 class Dictionary(dict[str, int]):
     """Codes of texts: ``dictionary[text]`` is the code of a text, a new one for a new text.

@@ -72,10 +72,6 @@ class Builder(ABC):
     def end(self) -> None:  # noqa: B027  # optional
         """Close the block."""
 
-    def keep(self, chosen: Bools) -> None:
-        """Keep only the chosen rows."""
-        self.filled = int(np.count_nonzero(chosen))
-
     @abstractmethod
     def content(self) -> Any:
         """Return its results, for :meth:`extend` of a builder in another process."""
@@ -147,11 +143,6 @@ class ColumnBuilder(Builder):
     def column(self, name: str) -> Column:
         grown = self._columns[name].grown
         return grown.ragged if isinstance(grown, GrowingRagged) else grown.array
-
-    def keep(self, chosen: Bools) -> None:
-        super().keep(chosen)
-        for column in self._columns.values():
-            column.grown.keep(chosen)
 
     def content(self) -> Any:
         columns = {name: column.grown.content for name, column in self._columns.items()}
@@ -439,7 +430,7 @@ class Topics(ColumnBuilder):
     def __init__(self, names: Names) -> None:
         super().__init__()
         self._names = names
-        self._resolved: tuple[list[str], dict[str, Column]] | None = None
+        self._resolved: tuple[int, list[str], dict[str, Column]] | None = None
 
     def add(self, index: Index, parts: Parts, latency: Index) -> None:
         found: dict[str, list[int]] = {}
@@ -466,28 +457,16 @@ class Topics(ColumnBuilder):
         may = np.array([len(text) == len(ZERO_UUID) for text in self.dictionary.texts], np.bool_)
         return topics.any(may[topics.values])
 
-    def end(self) -> None:
-        super().end()
-        self._resolved = None
-
-    def keep(self, chosen: Bools) -> None:
-        super().keep(chosen)
-        self._resolved = None
-
-    def extend(self, content: Any) -> None:
-        super().extend(content)
-        self._resolved = None
-
     @property
     def texts(self) -> list[str]:
         """The names by code; if several codes have the same name, only the first is in use."""
         return [self._names(topic) or topic for topic in self.dictionary.texts]
 
     def column(self, name: str) -> Column:
-        texts = self.texts
-        if self._resolved is None or self._resolved[0] != texts:
-            self._resolved = texts, self._resolve(texts)
-        return self._resolved[1][name]
+        made_of = self.filled, self.texts
+        if self._resolved is None or self._resolved[:2] != made_of:
+            self._resolved = *made_of, self._resolve(self.texts)
+        return self._resolved[2][name]
 
     def _resolve(self, texts: list[str]) -> dict[str, Column]:
         """Return the columns with a single code for each topic that was met by name and by ID."""

@@ -23,11 +23,11 @@ from dissectors.codec import CODEC_LABELS
 from dissectors.records import Batch
 from dissectors.sides import Side
 
-Place: TypeAlias = "tuple[str | None, int | None]"
+NamedPartition: TypeAlias = "tuple[str | None, int | None]"
 """Topic, or its ID if it has no name, and partition; None for a field that was not read."""
 
 
-class PlaceBuilder(ColumnBuilder):
+class PartitionBuilder(ColumnBuilder):
     """Numbers by partition: a code of the topic, the partition, and further numbers.
 
     :cvar TABLES: the columns of each table, by the prefix of their names; a table has one entry per partition
@@ -47,13 +47,13 @@ class PlaceBuilder(ColumnBuilder):
             *(f"{table}_{column}" for table, columns in cls.TABLES.items() for column in columns),
         ]
 
-    def _fill(self, table: str, index: Index, places: Sequence[Place], *numbers: Any) -> None:
+    def _fill(self, table: str, index: Index, partitions: Sequence[NamedPartition], *numbers: Any) -> None:
         """Add the partitions of some exchanges, except those with unread fields.
 
         :param numbers: the columns after topic and partition: one number per partition, or per exchange and partition
         """
         rows = 1 if isinstance(index, int) else len(index)
-        coded = [(-1 if name is None else self.dictionary[name], number) for name, number in places]
+        coded = [(-1 if name is None else self.dictionary[name], number) for name, number in partitions]
         known = np.array([code >= 0 and number is not None for code, number in coded], np.bool_)
         if not known.any():
             return
@@ -79,7 +79,7 @@ class PlaceBuilder(ColumnBuilder):
         return RaggedArray(found.values[columns.index(column) :: len(columns)], found.offsets // len(columns))
 
 
-class Flows(PlaceBuilder):
+class Flows(PartitionBuilder):
     """Record data by partition: carried by Produce requests and Fetch responses, and requested by a Fetch."""
 
     need = "flows"
@@ -106,7 +106,7 @@ class Flows(PlaceBuilder):
         self._fill("flow", index, [*asked, *(place[:2] for place in found)], *made)
 
 
-class Offsets(PlaceBuilder):
+class Offsets(PartitionBuilder):
     """Positions of Produce, Fetch and OffsetCommit in each partition."""
 
     need = "offsets"
@@ -151,17 +151,17 @@ class Offsets(PlaceBuilder):
                     found = _numbers_of(part, column, [part.value or {}])[:, 0]
                     self._set(np.atleast_1d(index), **{name: found})
         outer, inner, field = self._REQUEST[parts.key]
-        places, structs = _partitions(request, outer, inner)
+        partitions, structs = _partitions(request, outer, inner)
         asked = _numbers_of(parts.request, field, structs)
         if parts.key == ApiKey.PRODUCE:
             asked = _ends(parts.tallies("request"), structs, "behind", offset_behind)
-        self._fill("asked", index, places, asked)
+        self._fill("asked", index, partitions, asked)
         outer, inner, field = self._RESPONSE[parts.key]
-        places, structs = _partitions(response, outer, inner)
+        partitions, structs = _partitions(response, outer, inner)
         self._fill(
             "answered",
             index,
-            places,
+            partitions,
             _numbers_of(parts.response, field, structs),
             [number(row, "error_code", NO_VALUE) for row in structs],
             _numbers_of(parts.response, "last_stable_offset", structs),
@@ -181,8 +181,8 @@ class Offsets(PlaceBuilder):
         return values if name in self.flat else super()._recoded(name, values, codes)
 
 
-def _partitions(body: Body, outer: str, inner: str) -> tuple[list[Place], list[Body]]:
-    """Return the places of the partition structs of a body, and the structs."""
+def _partitions(body: Body, outer: str, inner: str) -> tuple[list[NamedPartition], list[Body]]:
+    """Return the partitions of the partition structs of a body, and the structs."""
     structs = [(named(holder), row) for holder in rows(body, outer) for row in rows(holder, inner)]
     return [(name, partition_of(row)) for name, row in structs], [row for _, row in structs]
 

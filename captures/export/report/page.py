@@ -22,7 +22,7 @@ from captures.export.report.section import Context, Section
 from captures.export.report.talkers import CLIENTS, TOPICS
 from captures.export.report.traffic import ERRORS, LATENCY, TRAFFIC
 from captures.export.report.versions import VERSIONS
-from captures.faults import Faults, RaisedFaults
+from captures.faults import RAISED, Faults
 from captures.meaning import words
 from captures.time_format import Clock, zone_name
 
@@ -48,7 +48,7 @@ _LEAST_SPAN = 1_000_000
 
 
 def report(
-    folder: Path, *, title: str | None = None, zone: tzinfo | None = None, faults: Faults | None = None
+    folder: Path, *, title: str | None = None, zone: tzinfo | None = None, faults: Faults = RAISED
 ) -> str:
     """Return a report on a folder of tables as one page.
 
@@ -89,14 +89,14 @@ def report(
     )
 
 
-def _body(section: Section, context: Context, faults: Faults | None) -> list[Markup]:
+def _body(section: Section, context: Context, faults: Faults) -> list[Markup]:
     """Return the content of a section, or a note that it failed."""
     try:
         return list(section.body(context))
     except ReportError:
         raise
     except Exception as error:
-        (RaisedFaults() if faults is None else faults).note(error, f"the section {section.title}")
+        faults.note(error, f"the section {section.title}")
         return [PARTS.nothing("This could not be made, because of an internal error in kproxy.")]
 
 

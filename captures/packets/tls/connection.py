@@ -105,13 +105,6 @@ class TlsConnection:
         self._advance()
         return self._take_events()
 
-    def close(self, side: Side) -> list[Event]:
-        """Record that one side sends no more."""
-        half = self._halves[side]
-        half.queue += half.reader.close()
-        self._advance()
-        return self._take_events()
-
     def retry(self) -> list[Event]:
         """Look up missing secrets again; call it when the key log has grown."""
         keylog = self._keys.keylog

@@ -295,7 +295,7 @@ def test_what_was_shown_is_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def _kept(notes: Notes) -> int:
     sizes = [len(each) for each in (notes._interventions, notes._read_at, notes._packets, notes._comments)]
-    return max(*sizes, sum(map(len, notes._places.values())))
+    return max(*sizes, sum(map(len, notes._ranges.values())))
 
 
 def test_lines_of_users_and_of_the_proxy() -> None:

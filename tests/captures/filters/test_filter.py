@@ -377,9 +377,9 @@ def test_columns_and_bodies_agree(text, name, recording):
         fits = wanted.match(exchange, context)
         assert fits is wanted.match(exchange, context)
         if not undecided[exchange.row]:
-            assert fits == matches[exchange.row], (exchange.number, wanted.source)
+            assert fits == matches[exchange.row], (exchange.number, wanted.text)
         if not by_messages.undecided[exchange.row]:
-            assert fits == by_messages.matches[exchange.row], (exchange.number, wanted.source)
+            assert fits == by_messages.matches[exchange.row], (exchange.number, wanted.text)
         if "problem" not in text:  # what annotation finds wrong inside records is a problem too
             assert fits == wanted.match(bare, context), exchange.number
 

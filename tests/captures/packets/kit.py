@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from captures.arrays import Int64s
 from captures.packets import (
     ACK,
     FIN,
@@ -216,7 +217,7 @@ class CaptureContent:
         """The captured bytes of a stream, one behind the other; checks that segments and gaps tile it."""
         position, out = 0, []
         for each in self.segments:
-            joined, starts = each.payload()
+            joined, starts = payload(each)
             rows = np.flatnonzero(each.stream == stream).tolist()
             holes = np.flatnonzero(each.gaps.stream == stream).tolist()
             for row in [*rows, len(each)]:
@@ -256,6 +257,35 @@ def read_bytes(folder: Path, data: bytes, block_size: int = 1 << 22) -> CaptureC
     path.unlink(missing_ok=True)  # an earlier one may still be read from
     path.write_bytes(data)
     return read(path, block_size)
+
+
+def payload(block: SegmentBlock) -> tuple[bytes, Int64s]:
+    """Return all bytes of a block in row order, and for each row the index of its first byte."""
+    memory, positions = block.memory()
+    cells = zip(positions.tolist(), block.length.tolist(), strict=True)
+    return b"".join(memory.read(*cell) for cell in cells), np.cumsum(block.length) - block.length
+
+
+class MissingBytesError(LookupError):
+    """Bytes of a stream were not captured.
+
+    :ivar position: position of the first of them
+    """
+
+    def __init__(self, position: int) -> None:
+        super().__init__(f"byte {position} was not captured")
+        self.position = position
+
+
+def read_stream(index: SegmentIndex, stream: int, start: int, end: int) -> bytes:
+    """Return the bytes [start, end) of a stream.
+
+    :raises MissingBytesError: if some of them were not captured
+    """
+    data = index.read_captured(stream, start, end)
+    if len(data) < end - start:
+        raise MissingBytesError(start + len(data))
+    return data
 
 
 @dataclass

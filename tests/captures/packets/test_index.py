@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from captures.arrays import Int64s
-from captures.packets import MissingBytes, SegmentBlock, SegmentIndex, open_source
+from captures.packets import SegmentBlock, SegmentIndex, open_source
 from captures.packets.table import Gaps
+from tests.captures.packets import kit
 
 NONE = np.empty(0, np.int64)
 NO_GAPS = Gaps(NONE, NONE, NONE, NONE.astype(np.uint8), NONE, NONE)
@@ -70,18 +71,23 @@ def test_index_against_a_plain_map(
     assert found == [(at, truth[stream, at]) for at in range(start, end) if (stream, at) in truth]
     missing = [at for at in range(start, end) if (stream, at) not in truth]
     if missing:
-        with pytest.raises(MissingBytes) as caught:
-            index.read(stream, start, end)
-        assert (caught.value.stream, caught.value.position) == (stream, missing[0])
+        with pytest.raises(kit.MissingBytesError) as caught:
+            kit.read_stream(index, stream, start, end)
+        assert caught.value.position == missing[0]
     else:
-        assert index.read(stream, start, end) == bytes(CONTENT[truth[stream, at]] for at in range(start, end))
+        assert kit.read_stream(index, stream, start, end) == bytes(
+            CONTENT[truth[stream, at]] for at in range(start, end)
+        )
 
 
 def test_holes_of_gigabytes(content: Path) -> None:
     index = SegmentIndex(open_source(content))
     index.append(segment_block([(0, number << 31, number * 10, 10, number) for number in range(9)]))
     for number in range(9):
-        assert index.read(0, number << 31, (number << 31) + 10) == CONTENT[number * 10 : number * 10 + 10]
+        assert (
+            kit.read_stream(index, 0, number << 31, (number << 31) + 10)
+            == CONTENT[number * 10 : number * 10 + 10]
+        )
     assert index.pieces(0, 0, 9 << 31)[2].tolist() == [10] * 9
 
 
@@ -106,7 +112,7 @@ def test_chunks_are_packed_and_unpacked(content: Path) -> None:
     assert len(index._packed) > 2 * len(index._unpacked)
     for block in (0, count - 1, 500, 1, 40, 41):
         start = (2000 * block + 1000) % 10_000
-        assert index.read(1, 1000 * block, 1000 * block + 1000) == CONTENT[start : start + 1000]
+        assert kit.read_stream(index, 1, 1000 * block, 1000 * block + 1000) == CONTENT[start : start + 1000]
     # from one block into the next
     position, offset, length = index.pieces(0, 995, 1015)
     assert (position.tolist(), offset.tolist(), length.tolist()) == (
@@ -132,13 +138,13 @@ def test_what_is_old_is_forgotten(content: Path) -> None:
     index.forget(200)
     kept = min(index._packed) * 40  # blocks in a chunk
     assert 150 < kept <= 200
-    with pytest.raises(MissingBytes):
-        index.read(0, 0, 10)
+    with pytest.raises(kit.MissingBytesError):
+        kit.read_stream(index, 0, 0, 10)
     assert not len(index.pieces(1, 1000 * (kept - 1), 1000 * kept)[0])
-    assert index.read(0, 1000 * kept, 1000 * kept + 10) == CONTENT[:10]
-    assert index.read(7, 0, 10) == CONTENT[:10]
+    assert kit.read_stream(index, 0, 1000 * kept, 1000 * kept + 10) == CONTENT[:10]
+    assert kit.read_stream(index, 7, 0, 10) == CONTENT[:10]
     index.forget(10_000)  # what is not packed yet stays
-    assert index.read(7, 0, 10) == CONTENT[:10]
+    assert kit.read_stream(index, 7, 0, 10) == CONTENT[:10]
 
 
 @pytest.mark.slow
@@ -161,8 +167,8 @@ def test_a_file_that_shrank(tmp_path: Path) -> None:
     path.write_bytes(b"0123456789")
     index = SegmentIndex(open_source(path))
     index.append(segment_block([(0, 0, 5, 5, 1)]))
-    assert index.read(0, 0, 5) == b"56789"
+    assert kit.read_stream(index, 0, 0, 5) == b"56789"
     path.write_bytes(b"0123456")
-    with pytest.raises(MissingBytes) as caught:
-        index.read(0, 0, 5)
+    with pytest.raises(kit.MissingBytesError) as caught:
+        kit.read_stream(index, 0, 0, 5)
     assert caught.value.position == 2

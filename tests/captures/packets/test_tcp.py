@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from captures.packets import ACK, FIN, GRACE, RST, SYN, GapCause, MissingBytes, TcpAssembler
+from captures.packets import ACK, FIN, GRACE, RST, SYN, GapCause, TcpAssembler
 from dissectors.budget import limit
+from tests.captures.packets import kit
 from tests.captures.packets.kit import (
     BROKER,
     BROKER6,
@@ -115,7 +116,7 @@ def test_any_order_of_any_segments_gives_the_stream(
     streams = got.assembler.connections.streams
     assert int(streams.retransmitted[0]) == sum(high - low for low, high in pieces) - len(data)
     assert (int(streams.conflicting[0]), int(streams.lost[0]), int(streams.outside[0])) == (0, 0, 0)
-    assert got.index.read(0, 0, len(data)) == data
+    assert kit.read_stream(got.index, 0, 0, len(data)) == data
     assert [gap for gap in got.gaps() if gap[0] == 0] == []
 
 
@@ -170,8 +171,8 @@ def test_gaps_are_where_bytes_were_lost(
     captured = b"".join(DATA[at : at + size] for at, size in sorted(sent))
     assert got.stream(0) == captured
     for at, size in merged:
-        with pytest.raises(MissingBytes) as caught:
-            got.index.read(0, max(at - 1, 0), at + size)
+        with pytest.raises(kit.MissingBytesError) as caught:
+            kit.read_stream(got.index, 0, max(at - 1, 0), at + size)
         assert caught.value.position == at
 
 
@@ -508,7 +509,7 @@ def test_zero_windows_are_counted(tmp_path: Path) -> None:
 
 def test_nothing_at_all() -> None:
     tail = TcpAssembler().finish()
-    assert (len(tail), len(tail.gaps), tail.payload()[0]) == (0, 0, b"")
+    assert (len(tail), len(tail.gaps), kit.payload(tail)[0]) == (0, 0, b"")
 
 
 def test_payload_of_rows_from_earlier_blocks(tmp_path: Path) -> None:
@@ -519,7 +520,7 @@ def test_payload_of_rows_from_earlier_blocks(tmp_path: Path) -> None:
         talk.send(low, DATA[low : low + 10])
     got = run(tmp_path, talk, 400)
     assert len(got.blocks) > 3
-    joined, starts = got.segments[-2].payload()
+    joined, starts = kit.payload(got.segments[-2])
     assert joined == DATA
     assert np.array_equal(starts, lows)
 

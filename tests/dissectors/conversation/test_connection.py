@@ -33,9 +33,9 @@ pytestmark = pytest.mark.quick
 
 def test_a_request_is_seen_and_then_answered() -> None:
     play = Playbook().client(request(1)).expect("seen 1")
-    assert play.conversation.in_flight == 1
+    assert len(play.conversation._pairing.queue) == 1
     play.broker(response(1)).expect("answered 1/1")
-    assert play.conversation.in_flight == 0
+    assert not play.conversation._pairing.queue
     assert not list(play.conversation.events())
 
 
@@ -216,34 +216,15 @@ def test_an_unknown_api_as_the_last_request() -> None:
         .client(request(2, key=999))
         .expect("seen 1", "answered 1/1")
     )
-    play.conversation.close(Side.BROKER)
-    play.conversation.close(Side.CLIENT)
+    play.conversation.finish("the connection ended")
     play.expect("seen 2", "unanswered 2 (the connection ended)", "finished")
-
-
-def test_a_closed_broker_answers_nothing_more() -> None:
-    play = Playbook().client(request(1), request(2)).broker(response(1))
-    play.conversation.close(Side.BROKER)
-    play.expect("seen 1", "seen 2", "answered 1/1", "unanswered 2 (the connection ended)")
-    play.client(request(3)).expect("seen 3", "unanswered 3 (the connection ended)")
-    play.conversation.close(Side.CLIENT)
-    play.expect("finished")
-    assert play.conversation.state(Side.CLIENT) is State.CLOSED
-
-
-def test_a_client_that_closed_may_still_be_answered() -> None:
-    play = Playbook().client(request(1))
-    play.conversation.close(Side.CLIENT)
-    play.broker(response(1)).expect("seen 1", "answered 1/1")
-    play.conversation.close(Side.BROKER)
-    play.expect("finished")
 
 
 def test_reset_and_end_of_capture_say_so() -> None:
     play = Playbook().client(request(1))
-    play.conversation.reset()
+    play.conversation.finish("the connection was reset")
     play.expect("seen 1", "unanswered 1 (the connection was reset)", "finished")
-    play.conversation.reset()
+    play.conversation.finish("the connection was reset")
     play.expect()
     play = Playbook().client(request(1))
     play.conversation.finish()
@@ -271,7 +252,7 @@ def test_the_connection_ends_inside_a_request() -> None:
 def test_a_fetch_response_that_ends_after_its_first_8_bytes() -> None:
     # LIVE.md, Pairing: the first segment is size and correlation ID, then the client leaves
     play = Playbook().client(request(1)).broker(response(1, noise(1000))[:8])
-    play.conversation.reset()
+    play.conversation.finish("the connection was reset")
     *_, skipped, exchange, _ = play.conversation.events()
     assert brief(skipped) == "skipped broker 0-8: the connection was reset inside a frame (8 of 1008 bytes)"
     assert exchange.outcome is Outcome.UNANSWERED

@@ -201,10 +201,11 @@ def test_a_gap_of_nothing_is_none() -> None:
 @pytest.mark.parametrize("side", Side)
 def test_bytes_after_the_end_are_counted_only(side: Side) -> None:
     play = Playbook()
-    play.conversation.close(side)
+    play.conversation.finish()
+    play.expect("finished")
     play.conversation.receive(side, request(1))
     play.conversation.gap(side, 10, "lost")
-    play.conversation.close(side)
+    play.conversation.finish()
     play.expect()
 
 

@@ -108,11 +108,3 @@ def test_many_orphans_with_a_long_queue_take_no_time(ledger: Ledger) -> None:
     ledger.ask(*range(20_000))
     assert {ledger.answer(-5) for _ in range(20_000)} == {None}
     assert ledger.answer(0) == 1
-
-
-def test_after_the_end_every_request_is_unanswered(ledger: Ledger) -> None:
-    ledger.ask(1)
-    ledger.pairing.end("over")
-    ledger.ask(2)
-    assert ledger.unanswered() == [1, 2]
-    assert ledger.pairing.in_flight == 0

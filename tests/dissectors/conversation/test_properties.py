@@ -182,7 +182,7 @@ def test_any_bytes_are_taken(steps: list[Step], midstream: bool) -> None:
     conversation.finish()
     events = list(conversation.events())
     assert brief(events[-1]) == "finished"
-    assert conversation.in_flight == 0
+    assert not conversation._pairing.queue
 
 
 #: bytes, frames that are legal or not, holes (None: of unknown length), the end of a side
@@ -208,7 +208,7 @@ def test_each_request_has_one_exchange_whatever_happens(
         if isinstance(action, bytes):
             conversation.receive(side, action)
         elif action == "close":
-            conversation.close(side)
+            conversation.finish()
         else:
             conversation.gap(side, action, "lost")  # type: ignore[arg-type]  # None or a length by construction
     conversation.finish()

@@ -73,7 +73,7 @@ def test_the_last_token_of_gssapi_is_not_answered() -> None:
     play.client(frame(GSSAPI)).broker(frame(b"\x60reply")).client(frame(b"")).broker(frame(b"\x05\x04layers"))
     play.client(frame(b"\x05\x04choice"), request(1)).broker(response(1))
     *_, seen, answered = play.conversation.events()
-    assert play.conversation.in_flight == 0
+    assert not play.conversation._pairing.queue
     assert type(seen).__name__, type(answered).__name__ == ("RequestSeen", "Exchange")
 
 
@@ -96,8 +96,7 @@ def test_a_handshake_that_is_never_answered() -> None:
 
 def test_a_wrong_password_just_closes() -> None:
     play = Playbook().client(HANDSHAKE).broker(HANDSHAKE_ANSWER).client(PLAIN)
-    play.conversation.close(Side.BROKER)
-    play.conversation.close(Side.CLIENT)
+    play.conversation.finish("the connection ended")
     play.expect(
         "seen -1", "answered -1/-1", "token client 30-53 b'\\x00alice\\x00alice-secret' PLAIN", "finished"
     )

@@ -43,7 +43,7 @@ def test_header_of_a_marker() -> None:
     assert (batch.producer_id, batch.producer_epoch, batch.base_sequence) == (2, 1, -1)
     assert batch.base_timestamp == batch.max_timestamp == 1795254547775
     assert (batch.crc, batch.crc_valid, batch.timestamp_type) == (0x893697DF, True, "create")
-    assert (batch.control, batch.transactional, batch.delete_horizon) == (True, True, None)
+    assert (batch.control, batch.transactional) == (True, True)
     assert (batch.start, batch.end, batch.size) == (0, 78, 78)
     assert repr(batch) == "<Batch magic=2 codec=none count=1 offsets=3..3 bytes=0..78>"
 

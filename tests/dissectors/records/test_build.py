@@ -101,7 +101,7 @@ def test_flags_and_fields() -> None:
         [Record(10, 100, None, b"v")],
         base_offset=8,
         last_offset=12,
-        delete_horizon=90,
+        base_timestamp=90,
         max_timestamp=200,
         partition_leader_epoch=4,
         producer_id=1 << 40,
@@ -111,7 +111,7 @@ def test_flags_and_fields() -> None:
     )
     (batch,) = batches(data)
     assert (batch.base_offset, batch.last_offset, batch.last_offset_delta) == (8, 12, 4)
-    assert (batch.delete_horizon, batch.base_timestamp, batch.max_timestamp) == (90, 90, 200)
+    assert (batch.base_timestamp, batch.max_timestamp) == (90, 200)
     assert (batch.producer_id, batch.producer_epoch, batch.base_sequence) == (1 << 40, 3, 2147483647)
     assert (batch.transactional, batch.control, batch.partition_leader_epoch) == (True, False, 4)
     assert batch.records() == [Record(10, 100, None, b"v")]

@@ -18,10 +18,19 @@ from dissectors.budget import LimitReached, message_budget
 from dissectors.budget import changed as limits
 from dissectors.codec import KNOWN_CODECS
 from dissectors.errors import DecodeError
-from dissectors.records import Codec, codecs, compress, decompress, inflate
+from dissectors.records import Codec, codecs, compress, inflate
 
 CODECS = [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
 PLAIN = b"".join(b"%d:value;" % n for n in range(40_000))  # 500 KB: several blocks of every codec
+
+
+def decompress(codec: Codec | int, data: bytes | memoryview, *, magic: int = 2) -> bytes:
+    inflated = inflate(codec, data, magic=magic)
+    if inflated.problem is not None:
+        raise inflated.problem
+    return inflated.data
+
+
 XERIAL_HEADER = bytes.fromhex("82534e415050590000000001 00000001")  # as written by org.xerial.snappy
 
 

@@ -16,6 +16,7 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from captures.live.device import NetworkInterface, NotPermittedError
 from captures.packets.tls.suites import CODES, suite
 from dissectors.errors import DecodeError
+from dissectors.records import InflatedBytes
 from kproxy.doctor import State, core, extras, live_capture, proxy, tls
 from kproxy.doctor.packages import Requirement
 
@@ -51,9 +52,11 @@ def test_a_package_that_is_missing_or_old_is_broken(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_codec_that_corrupts_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dissectors.records.codecs.decompress", lambda *_: b"something else")
+    monkeypatch.setattr("dissectors.records.codecs.inflate", lambda *_: InflatedBytes(b"something else"))
     assert core.codecs().state is State.BROKEN
-    monkeypatch.setattr("dissectors.records.codecs.decompress", raising(DecodeError("no", 0)))
+    monkeypatch.setattr(
+        "dissectors.records.codecs.inflate", lambda *_: InflatedBytes(b"", DecodeError("no", 0))
+    )
     assert core.codecs().found.startswith("gzip, snappy, lz4 and zstd does not")
 
 

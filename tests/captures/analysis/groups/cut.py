@@ -47,7 +47,7 @@ def cut(
             for at in chosen.nonzero()[0].tolist():
                 if kept is None or int(placed.stream[at]) >> 1 in kept:
                     wire = int(block.frame_wire[at])
-                    writer.packet(Packet(interface, int(block.time[at]), placed.frame(at), wire, ""))
+                    writer.write_packets([Packet(interface, int(block.time[at]), placed.frame(at), wire, "")])
     assert writer.packets, "nothing is left"
     return str(path)
 

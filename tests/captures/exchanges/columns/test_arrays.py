@@ -53,10 +53,6 @@ def test_ragged_rows(blocks, random):
     assert made.any(made.values > 2).tolist() == [any(value > 2 for value in row) for row in rows]
     some = [random.randrange(len(rows)) for _ in range(4)] if rows else []
     assert lists_of(made.take(np.array(some, np.int64))) == [rows[row] for row in some]
-    kept = np.array([random.random() < 0.5 for _ in rows], np.bool_)
-    growing.keep(kept)
-    growing.append([7], [1])
-    assert lists_of(growing.ragged) == [*(row for row, stays in zip(rows, kept, strict=True) if stays), [7]]
 
 
 @given(LISTS)

@@ -184,8 +184,6 @@ def feed(tls: TlsConnection, flights: Flights) -> list[Event]:
     events: list[Event] = []
     for side, data in flights:
         events += tls.receive(side, data)
-    for side in Side:
-        events += tls.close(side)
     return events + tls.finish()
 
 

@@ -44,11 +44,11 @@ def replay(path: Path, keylog: KeyLog | None, block_size: int = 1 << 22) -> list
             keylog.add(data)
         for segments in [*blocks, assembler.finish()]:
             assert not len(segments.gaps)
-            joined, starts = segments.payload()
+            memory, positions = segments.memory()
             order = np.argsort(segments.delivered, kind="stable")
-            columns = (segments.stream[order], starts[order], segments.length[order])
+            columns = (segments.stream[order], positions[order], segments.length[order])
             for stream, start, size in zip(*(column.tolist() for column in columns), strict=True):
-                data = memoryview(joined)[start : start + size]
+                data = memory.read(start, size)
                 connection, side = stream >> 1, SIDES[stream & 1]
                 if connection not in found:
                     found[connection] = (
@@ -60,8 +60,6 @@ def replay(path: Path, keylog: KeyLog | None, block_size: int = 1 << 22) -> list
                     each.sent[side] += size
         replayed = [each for each in found.values() if each is not None]
         for each in replayed:
-            for side in SIDES:
-                each.events += each.tls.close(side)
             each.events += each.tls.finish()
         return replayed
 

@@ -55,8 +55,6 @@ def with_gap(made: TlsRecording, side: Side, start: int, end: int) -> tuple[TlsC
         events += tls.gap(side, high - low)
         events += tls.receive(side, data[high:]) if high < len(data) else []
         position += len(data)
-    for each in Side:
-        events += tls.close(each)
     return tls, events + tls.finish()
 
 
