@@ -21,7 +21,7 @@ from textual.worker import WorkerFailed
 from captures.filters import Filter
 from kproxy.session import Session
 from kproxy.session.summaries import no_color
-from kproxy.tui.commands import BY_ACTION, Command
+from kproxy.tui.commands import BY_ACTION, Command, Effect
 from kproxy.tui.dialogs.leave import Leaving
 from kproxy.tui.live.link import Link
 from kproxy.tui.main.screen import MainScreen
@@ -175,7 +175,8 @@ class KproxyApp(App[Leaving]):
 
     def leaves_out(self, command: Command) -> bool:
         """Return whether a command is disabled in this UI."""
-        return self.read_only and (command.does_more or (command.writes_file and not self.writes_files))
+        writes = command.effect is Effect.FILE and self.writes_files
+        return self.read_only and command.effect is not Effect.NONE and not writes
 
     def refuses(self, command: Command | None) -> bool:
         """Return whether a command is disabled in this UI, and show a message if so."""

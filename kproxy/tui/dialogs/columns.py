@@ -9,7 +9,6 @@ from typing import ClassVar
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
@@ -17,7 +16,7 @@ from textual.widgets.option_list import Option
 from kproxy.text.cells import fit
 from kproxy.tui.columns import COLUMNS, column, field_names, field_problem
 from kproxy.tui.dialogs.ask import Answer, Ask, Prompt
-from kproxy.tui.dialogs.base import ListDialog
+from kproxy.tui.dialogs.base import Box, ListDialog
 from kproxy.tui.profiles import WIDEST, Profile, ProfileColumn
 from kproxy.tui.safe import plain
 
@@ -146,8 +145,7 @@ class ColumnsDialog(ListDialog[Profile | None]):
         self._name_problem = name_problem
 
     def compose(self) -> ComposeResult:
-        with Vertical(classes="box") as box:
-            box.border_title = "columns"
+        with Box("columns"):
             yield Static(f"    {'column':<22} {'width':>6}  what it shows", id="columns-title", markup=False)
             yield OptionList(*self._options(), compact=True)
             yield Static(_KEYS, id="columns-keys", markup=False)
