@@ -38,7 +38,7 @@ class ExchangeSelection:
     """A selection of a capture's exchanges.
 
     :param wanted: the filter, None for all
-    :param begin: time before which nothing is selected, in the form of :class:`~kproxy.cli.options.Moment`
+    :param begin: time before which nothing is selected, in the form of :data:`~kproxy.cli.options.Moment`
     :param end: time after which nothing is selected
     :param connections: IDs of connections, empty for all
     :param count: maximum number of exchanges

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC
 from threading import Event
-from types import FrameType
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import click
 
-from kproxy.cli.command import AnyFile, Count, argument, command, option, options
+from kproxy.cli.command import AnyFile, Count, Parsed, argument, command, option, options
 from kproxy.cli.common import (
     EXIT_INCOMPLETE,
     EXIT_UNREADABLE,
@@ -26,7 +24,7 @@ from kproxy.cli.common import (
     names_of,
     usage_errors,
 )
-from kproxy.cli.options import FilterString, HostsOption, Size
+from kproxy.cli.options import FilterString, HostsOption, size_type
 from kproxy.output import echo, echo_json
 from kproxy.signals import ended_by_signals
 
@@ -41,17 +39,11 @@ SMALL = 256 << 20
 _LEAST_RANGE = 1 << 20
 
 
-class Engine(Protocol):
-    """Makes the tables.
+Engine = Callable[[Sequence[str], str, "TablesOptions", Progress], "TablesSummary"]
+"""Called with paths of captures, a folder, options and `Progress`; writes the tables.
 
-    :raises CaptureError: if nothing could be read, or with ``strict`` at the first error
-    """
-
-    def __call__(
-        self, paths: Sequence[str], out: str, options: TablesOptions, progress: Progress
-    ) -> TablesSummary:
-        """Write the tables of captures to a folder."""
-        ...
+Raises CaptureError if nothing could be read, or with ``strict`` at the first error.
+"""
 
 
 def _list_tables(context: click.Context, _: click.Parameter, wanted: bool) -> None:
@@ -66,16 +58,11 @@ def _list_tables(context: click.Context, _: click.Parameter, wanted: bool) -> No
     context.exit()
 
 
-class _SparkSetting(click.ParamType[tuple[str, str]]):
-    name = "setting"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, str]:
-        name, equals, setting = value.partition("=")
-        if not equals or not name.startswith("spark."):
-            self.fail(f"{value!r} is not a Spark setting: write spark.driver.memory=4g", param, ctx)
-        return name.strip(), setting.strip()
+def _spark_setting(text: str) -> tuple[str, str]:
+    name, equals, setting = text.partition("=")
+    if not equals or not name.startswith("spark."):
+        raise ValueError(f"{text!r} is not a Spark setting: write spark.driver.memory=4g")
+    return name.strip(), setting.strip()
 
 
 @options
@@ -133,7 +120,7 @@ class TablesCommandOptions(HostsOption):
     )
     range_size: int = option(
         "--range-size",
-        type=Size(_LEAST_RANGE),
+        type=size_type(_LEAST_RANGE),
         default="64MiB",
         help="How much of a file one task reads. Default: 64MiB.",
     )
@@ -141,7 +128,7 @@ class TablesCommandOptions(HostsOption):
         "--spark-conf",
         former=("--set",),
         private=True,
-        type=_SparkSetting(),
+        type=Parsed("setting", _spark_setting),
         metavar="NAME=VALUE",
         help="A setting of Spark, such as spark.driver.memory=4g; may be given several times.",
     )
@@ -227,7 +214,7 @@ class WriteTables:
         echo(f"kproxy: {self.choice.why}", err=True)
         logging.getLogger().addHandler(logging.NullHandler())  # py4j logs Ctrl-C with a traceback
         try:
-            with stopped_by_signals(), StageBars() as progress:
+            with ended_by_signals(_interrupt), StageBars() as progress:
                 summary = self.choice.engine(self.paths, self.output, self.options, progress)
         except KeyboardInterrupt:
             echo(f"kproxy: stopped: nothing of this run was written to {self.output}", err=True)
@@ -376,19 +363,8 @@ def _single(paths: Sequence[str], out: str, options: TablesOptions, progress: Pr
 
 
 # ---------------------------------------------------------------- while it runs
-@contextmanager
-def stopped_by_signals() -> Iterator[None]:
-    """Make SIGTERM and SIGHUP do what Ctrl-C does."""
-
-    def stop(_: int, __: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGHUP)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+def _interrupt() -> None:
+    raise KeyboardInterrupt
 
 
 class StageBars:

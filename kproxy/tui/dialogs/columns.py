@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from typing import ClassVar
 
+import msgspec
+from msgspec.structs import replace
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -13,18 +14,18 @@ from textual.content import Content
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
+from kproxy.saved_choices import ProfileColumn
 from kproxy.text.cells import fit
 from kproxy.tui.columns import COLUMNS, column, field_names, field_problem
 from kproxy.tui.dialogs.ask import Answer, Ask, Prompt
 from kproxy.tui.dialogs.base import Box, ListDialog
-from kproxy.tui.profiles import WIDEST, Profile, ProfileColumn
+from kproxy.tui.profiles import WIDEST, Profile
 from kproxy.tui.safe import plain
 
 _KEYS = "space on/off  J K move  < > = width  + field  p profiles  s keep  enter show"
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(msgspec.Struct, frozen=True):
     """A selectable column.
 
     :ivar shown: whether it is selected

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from captures.filters import Context, Filter, FilterError
 from kproxy.proxy.rules.parser import with_saved_filters
