@@ -196,7 +196,6 @@ class LiveOutput:
 
     @property
     def wanted(self) -> Filter | None:
-        """The filter of what is shown."""
         return self._selecting.wanted
 
     def conclude(self, capture: Capture, tally: Tally, before_closing: Callable[[], None] = flush) -> bool:

@@ -145,7 +145,6 @@ class KproxyApp(App[Leaving]):
 
     @property
     def main(self) -> MainScreen:
-        """The main screen."""
         screen = self.screen_stack[0]
         assert isinstance(screen, MainScreen)
         return screen
@@ -209,7 +208,6 @@ class KproxyApp(App[Leaving]):
         del self.events[:-_MOST_EVENTS]
 
     def report(self, text: str, *, severity: SeverityLevel = "information") -> None:
-        """Show a notice."""
         self.note(text, severity)
         earlier = len(self._notifications)
         if earlier:  # one at a time, so that they do not cover the screen

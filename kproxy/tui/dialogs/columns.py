@@ -184,18 +184,15 @@ class ColumnsDialog(ListDialog[Profile | None]):
         self._renew(self._choice.toggle(event.option_index))
 
     def action_accept(self) -> None:
-        """Close with the chosen columns."""
         self.dismiss(self._choice.profile)
 
     def action_switch(self) -> None:
-        """Show or hide the column."""
         self._renew(self._choice.toggle(self._index))
 
     def action_move(self, by: int) -> None:
         self._renew(self._choice.move(self._index, by))
 
     def action_widen(self, by: int) -> None:
-        """Make the column wider or narrower."""
         self._choice.widen(self._index, by)
         self._renew(self._index)
 
@@ -205,7 +202,6 @@ class ColumnsDialog(ListDialog[Profile | None]):
         self._renew(self._index)
 
     def action_add_field(self) -> None:
-        """Ask for a field to add as a column."""
         self.app.push_screen(
             Prompt(
                 "Name of a field, such as topic, or the path of one, such as request.topics.name",
@@ -221,7 +217,6 @@ class ColumnsDialog(ListDialog[Profile | None]):
             self._renew(self._choice.add(name))
 
     def action_load(self) -> None:
-        """Ask for a profile to restart with."""
         answers = [Answer(profile, name) for name, profile in self._profiles.items()]
         names = list(self._profiles)
         chosen = names.index(self._choice.name) if self._choice.name in names else 0

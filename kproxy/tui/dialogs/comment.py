@@ -52,6 +52,5 @@ class CommentDialog(Dialog[str | None]):
         area.focus()
 
     def action_keep(self) -> None:
-        """Close with the text."""
         text = self.query_one(TextArea).text.strip()
         self.dismiss(text)

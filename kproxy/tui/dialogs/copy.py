@@ -156,7 +156,6 @@ class CopyDialog(ListDialog[str | None]):
 
     @work(group="copy", exclusive=True)
     async def action_copy(self) -> None:
-        """Copy in the highlighted format."""
         chosen = await self._chosen()
         if chosen is None:
             return
@@ -169,7 +168,6 @@ class CopyDialog(ListDialog[str | None]):
 
     @work(group="copy", exclusive=True)
     async def action_file(self) -> None:
-        """Write the highlighted format to a file."""
         chosen = await self._chosen()
         if chosen is None:
             return

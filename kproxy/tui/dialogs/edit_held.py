@@ -279,7 +279,6 @@ class EditHeld(Dialog[bytes | None]):
             self.dismiss(self._edited.data)
 
     def action_other_tab(self) -> None:
-        """Switch between fields and JSON."""
         tabs = self.query_one(Tabs)
         tabs.active = f"tab-{FIELDS if tabs.active == f'tab-{JSON}' else JSON}"
 

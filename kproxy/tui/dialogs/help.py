@@ -109,7 +109,6 @@ class HelpDialog(ScrollDialog):
         return self.query_one(Input).value.strip()
 
     def action_search(self) -> None:
-        """Open the search field."""
         field = self.query_one(Input)
         field.add_class("-open")
         field.focus()
@@ -133,7 +132,6 @@ class HelpDialog(ScrollDialog):
         self.set_focus(None)
 
     def action_tab(self, step: int) -> None:
-        """Switch to another part."""
         tabs = self.query_one(TabbedContent)
         names = list(TABS)
         tabs.active = names[(names.index(tabs.active) + step) % len(names)]

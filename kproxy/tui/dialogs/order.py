@@ -78,11 +78,9 @@ class OrderDialog(ListDialog[Order | None]):
         self.dismiss(Order(name, descending=turned))
 
     def action_falling(self) -> None:
-        """Sort by the column, largest first."""
         self.dismiss(Order(self._columns[self._index].order, descending=True))
 
     def action_field(self) -> None:
-        """Ask for a field to sort by."""
         self.app.push_screen(
             Prompt(
                 "Name of a field, or the path of one. Every exchange in the list is decoded for it.",

@@ -44,7 +44,6 @@ class ParticipantsDialog(Dialog[frozenset[Participant]]):
             )
 
     def action_apply(self) -> None:
-        """Close with the ticked participants."""
         self.dismiss(frozenset(self._list.selected))
 
     def action_all(self) -> None:

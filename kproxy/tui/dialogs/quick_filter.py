@@ -68,7 +68,6 @@ class QuickFilterDialog(ListDialog[tuple[QuickFilter, Use] | None]):
         return None if index is None else self._offers[index]
 
     def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
-        """Show the resulting filter."""
         event.stop()
         offer = self._offers[event.option_index]
         only = combined(self._present, offer.text, Use.ONLY)
@@ -80,7 +79,6 @@ class QuickFilterDialog(ListDialog[tuple[QuickFilter, Use] | None]):
         self.dismiss((self._offers[event.option_index], Use.ONLY))
 
     def action_use(self, name: str) -> None:
-        """Use the highlighted filter."""
         offer, use = self._highlighted, Use[name]
         if offer is not None and (self._present or use in (Use.ONLY, Use.HIDE)):
             self.dismiss((offer, use))

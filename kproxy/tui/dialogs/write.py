@@ -187,7 +187,6 @@ class WriteDialog(Dialog[str | None]):
         self.action_write()
 
     def action_write(self) -> None:
-        """Start writing."""
         if self._writing is None and self._choices:
             self._writing = self._write()
 

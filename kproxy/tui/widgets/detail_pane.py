@@ -95,7 +95,6 @@ class DetailPane(Widget):
     # ------------------------------------------------------------ content
     @property
     def detail(self) -> Detail | None:
-        """The shown details."""
         return self._detail
 
     def show(self, detail: Detail | None) -> None:
@@ -118,7 +117,6 @@ class DetailPane(Widget):
 
     @property
     def bytes(self) -> ByteView:
-        """The view of the bytes."""
         return self.query_one(ByteView)
 
     @property
@@ -191,7 +189,6 @@ class DetailPane(Widget):
         return None if self._detail is None else self._detail.of(side)
 
     def _use(self, side: Side) -> None:
-        """Show the bytes of a side."""
         for each in SIDES:
             self.tree_of(each).set_class(each == side, "current")
         self.bytes.show(self._side_detail(side))
