@@ -164,7 +164,7 @@ def hold(options: HoldOptions) -> None:
         hold_until_interrupted(run, options.wanted, as_json=options.prints_json)
 
 
-def hold_until_interrupted(run: Run, wanted: str, *, as_json: bool) -> None:
+def hold_until_interrupted(run: Run, condition: str, *, as_json: bool) -> None:
     """Hold matching messages until Ctrl-C, and print each held message once.
 
     :raises CommandError: if the filter is invalid
@@ -176,7 +176,7 @@ def hold_until_interrupted(run: Run, wanted: str, *, as_json: bool) -> None:
 
     ended = Event()
     with ControlClient(run.control_socket, True) as client, ended_by_signals(ended.set):
-        side = client.call("set_hold", filter=wanted)["side"]
+        side = client.call("set_hold", filter=condition)["side"]
         echo(f"kproxy: holding matching {side}s until Ctrl-C", err=True)
         shown: set[int] = set()
         try:

@@ -46,8 +46,8 @@ Raises CaptureError if nothing could be read, or with ``strict`` at the first er
 """
 
 
-def _list_tables(context: click.Context, _: click.Parameter, wanted: bool) -> None:
-    if not wanted:
+def _list_tables(context: click.Context, _: click.Parameter, requested: bool) -> None:
+    if not requested:
         return
     from captures.tables.schema import TABLES, USUAL
 
@@ -273,10 +273,10 @@ class Choice(NamedTuple):
     why: str
 
 
-def choose_engine(wanted: str, paths: Sequence[str], options: TablesOptions) -> Choice:
+def choose_engine(name: str, paths: Sequence[str], options: TablesOptions) -> Choice:
     """Return the engine that makes the tables.
 
-    :param wanted: ``auto``, ``spark`` or ``single``
+    :param name: ``auto``, ``spark`` or ``single``
     :raises click.UsageError: if Spark is needed and cannot be used
     """
     from captures.meaning.words import volume  # not needed to show help
@@ -284,9 +284,9 @@ def choose_engine(wanted: str, paths: Sequence[str], options: TablesOptions) -> 
     from captures.spark.errors import SparkUnavailable
 
     place = _place(options)
-    if wanted == "single":
+    if name == "single":
         return Choice(_single, "one process, without Spark")
-    if wanted == "spark" or place or options.follow:
+    if name == "spark" or place or options.follow:
         with usage_errors(SparkUnavailable):
             return Choice(_on_spark, _spark(place or "this machine"))
     if any(map(is_readable_once, paths)):
@@ -314,7 +314,7 @@ def _place(options: TablesOptions) -> str:
     return os.environ.get("SPARK_REMOTE", "")
 
 
-def _spark(place: str) -> str:
+def _spark(master: str) -> str:
     """Return a description of Spark, for the user.
 
     :raises SparkUnavailable: if Spark is missing, or Java, unless the JVM runs elsewhere
@@ -323,10 +323,10 @@ def _spark(place: str) -> str:
     from captures.spark.session import spark_version
 
     version = spark_version()
-    if place.startswith(("sc://", "where spark-submit")):
-        return f"Spark {version}, {place}"
+    if master.startswith(("sc://", "where spark-submit")):
+        return f"Spark {version}, {master}"
     java = find_java()
-    return f"Spark {version} on {place}, Java {java.version} ({java.where})"
+    return f"Spark {version} on {master}, Java {java.version} ({java.where})"
 
 
 def _size(paths: Sequence[str]) -> int | None:

@@ -248,12 +248,12 @@ BY_ACTION = {command.action: command for command in COMMANDS}
 BY_LINE = {command.line: command for command in COMMANDS if command.line}
 
 
-def of(place: Scope) -> Iterator[Command]:
+def of(scope: Scope) -> Iterator[Command]:
     """Yield the commands of a place."""
-    return (command for command in COMMANDS if command.scope is place)
+    return (command for command in COMMANDS if command.scope is scope)
 
 
-def bindings(place: Scope) -> list[Binding]:
+def bindings(scope: Scope) -> list[Binding]:
     """Return the bindings of a place, for the ``BINDINGS`` of the class that implements its actions."""
     return [
         Binding(
@@ -264,6 +264,6 @@ def bindings(place: Scope) -> list[Binding]:
             tooltip=command.doc,
             id=command.name,
         )
-        for command in of(place)
+        for command in of(scope)
         if command.keys
     ]

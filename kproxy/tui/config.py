@@ -188,10 +188,10 @@ TABLES: dict[str, tuple[Any, Callable[[str, Any], Any]]] = {
 """For each setting that is a table, the type of its entries, and what converts them."""
 
 
-def _special(wanted: type, value: object) -> object:
+def _special(kind: type, value: object) -> object:
     """Convert a value to :class:`Nanoseconds`, for msgspec."""
-    if wanted is not Nanoseconds:
-        raise NotImplementedError(wanted)
+    if kind is not Nanoseconds:
+        raise NotImplementedError(kind)
     found = duration(value) if isinstance(value, str) else None
     if found is None or found < 0:
         raise ValueError(f"Expected a duration such as '100ms', got {value!r}")

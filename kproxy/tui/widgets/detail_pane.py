@@ -246,19 +246,19 @@ class DetailPane(Widget):
         self.focus_fields()
 
     # ------------------------------------------------------------ search
-    async def search(self, wanted: Search, *, forward: bool) -> bool:
+    async def search(self, search: Search, *, forward: bool) -> bool:
         """Move to the next match, in the bytes if focused, else in the trees; return whether there is one."""
         return await (self._search_bytes if self.bytes.has_focus else self._search_trees)(
-            wanted, forward=forward
+            search, forward=forward
         )
 
-    async def _search_trees(self, wanted: Search, *, forward: bool) -> bool:
+    async def _search_trees(self, search: Search, *, forward: bool) -> bool:
         detail, side = self._detail, self.side
         if detail is None:
             return False
         sides = [detail.of(side), *(detail.of(each) for each in SIDES if each != side)]
         selected = self.tree_of(side).selected
-        found = await asyncio.to_thread(next_field, wanted, sides, selected, forward=forward)
+        found = await asyncio.to_thread(next_field, search, sides, selected, forward=forward)
         if found is None or detail is not self._detail:
             return False
         where, node = found
@@ -271,12 +271,12 @@ class DetailPane(Widget):
         self._show_field(node)
         return True
 
-    async def _search_bytes(self, wanted: Search, *, forward: bool) -> bool:
+    async def _search_bytes(self, search: Search, *, forward: bool) -> bool:
         detail, view = self._side_detail(self.side), self.bytes
         if detail is None:
             return False
         found = await asyncio.to_thread(
-            next_bytes, wanted, detail, view.buffer_index, view.cursor, forward=forward
+            next_bytes, search, detail, view.buffer_index, view.cursor, forward=forward
         )
         if found is None or detail is not self._side_detail(self.side):
             return False
