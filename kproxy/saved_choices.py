@@ -22,10 +22,10 @@ def state_directory() -> Path:
     return user_folder("XDG_STATE_HOME")
 
 
-class ColumnEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A column of a profile, as stored in a file.
+class ProfileColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A column of a profile, in files and in the UI.
 
-    :ivar column: its ID, or a field
+    :ivar column: ID of a column, or a field
     :ivar width: in cells, None for automatic
     """
 
@@ -46,7 +46,7 @@ class SavedChoices(msgspec.Struct, frozen=True, omit_defaults=True):
     theme: str = ""
     profile: str = ""
     filters: dict[str, str] = {}
-    profiles: dict[str, tuple[ColumnEntry, ...]] = {}
+    profiles: dict[str, tuple[ProfileColumn, ...]] = {}
     widths: dict[str, int] = {}
 
 

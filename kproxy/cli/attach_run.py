@@ -12,7 +12,7 @@ from captures.live.recording import newest_first
 from captures.packets.files import is_one_file
 from kproxy.cli.common import EXIT_INCOMPLETE, EXIT_UNREADABLE
 from kproxy.cli.live_output import LiveOutput, open_growing
-from kproxy.cli.ui import opens_ui, run_ui
+from kproxy.cli.ui import opens_ui, show_live
 from kproxy.output import notice
 from kproxy.proxy.control import ClosedError, CommandError, ControlClient
 from kproxy.proxy.run_folder import Run
@@ -71,11 +71,10 @@ class AttachRun:
         if capture is None:
             return 0
         with capture.source:
-            session = self._output.showing.session(capture, f"proxy {self._run.listen}")
-            run_ui(
-                session,
-                wanted=self._output.wanted,
-                color=self._output.showing.chosen_color,
+            show_live(
+                self._output,
+                capture,
+                f"proxy {self._run.listen}",
                 control_socket=self._run.control_socket,
                 controls=self._options.control,
                 run_name=self._run.name,

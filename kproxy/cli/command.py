@@ -32,6 +32,28 @@ C = TypeVar("C", bound=click.Command)
 Parser = Any  # click does not export the type of its parsers
 
 
+class Parsed(click.ParamType[T]):
+    """The type of an option whose values a function makes of texts.
+
+    :param name: shown in help
+    :param parse: returns the value of a text; its ValueErrors are messages for the user
+    :param written: returns the text of a value
+    """
+
+    def __init__(self, name: str, parse: Callable[[str], T], written: Callable[[T], str] = str) -> None:
+        self.name = name
+        self._parse = parse
+        self.written = written
+
+    def convert(self, value: str | T, param: click.Parameter | None, ctx: click.Context | None) -> T:
+        if not isinstance(value, str):
+            return value
+        try:
+            return self._parse(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
 class _Number(click.IntRange):
     """A whole number, shown as N in help."""
 

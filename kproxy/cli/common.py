@@ -135,14 +135,14 @@ def read_all(capture: Capture) -> None:
         capture.read(progress)
 
 
-def undecided_notes(wanted: Filter | None) -> list[str]:
+def undecided_notes(filter_: Filter | None) -> list[str]:
     """Return, in words, which limits left undecided whether exchanges match a filter."""
     from dissectors.budget import shown
 
     return [
         f"whether the filter fits is undecided of {count:,} exchange{'s' if count > 1 else ''}:"
         f" more to read than the limit {shown(name)}"
-        for name, count in sorted(wanted.undecided.items() if wanted is not None else ())
+        for name, count in sorted(filter_.undecided.items() if filter_ is not None else ())
     ]
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 import click
 
-from kproxy.cli.command import NoOptions, argument, command, group, option, options
+from kproxy.cli.command import NoOptions, Parsed, argument, command, group, option, options
 from kproxy.cli.common import usage_errors
 from kproxy.cli.options import FILTER
 from kproxy.cli.runs import RunOption, reported_errors, the_run
@@ -114,23 +114,18 @@ def add(options: AddRuleOptions) -> None:
     options.do("add_rule", control=True, rule=options.rule, force=options.force)
 
 
-class _NumberOrAll(click.ParamType[int | str]):
-    name = "number"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
-        if value == "all":
-            return "all"
-        try:
-            return int(value)
-        except ValueError:
-            self.fail(f"{value!r} is neither a number nor all", param, ctx)
+def _number_or_all(text: str) -> int | str:
+    try:
+        return text if text == "all" else int(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is neither a number nor all") from None
 
 
 @options
 class NumberOrAllOptions(ControlOptions):
     """Options of commands about one message or all."""
 
-    number: int | str = argument("NUMBER|all", nargs=1, type=_NumberOrAll())
+    number: int | str = argument("NUMBER|all", nargs=1, type=Parsed("number", _number_or_all))
 
 
 @options
@@ -169,7 +164,7 @@ def hold(options: HoldOptions) -> None:
         hold_until_interrupted(run, options.wanted, as_json=options.prints_json)
 
 
-def hold_until_interrupted(run: Run, wanted: str, *, as_json: bool) -> None:
+def hold_until_interrupted(run: Run, condition: str, *, as_json: bool) -> None:
     """Hold matching messages until Ctrl-C, and print each held message once.
 
     :raises CommandError: if the filter is invalid
@@ -181,7 +176,7 @@ def hold_until_interrupted(run: Run, wanted: str, *, as_json: bool) -> None:
 
     ended = Event()
     with ControlClient(run.control_socket, True) as client, ended_by_signals(ended.set):
-        side = client.call("set_hold", filter=wanted)["side"]
+        side = client.call("set_hold", filter=condition)["side"]
         echo(f"kproxy: holding matching {side}s until Ctrl-C", err=True)
         shown: set[int] = set()
         try:

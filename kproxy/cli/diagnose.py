@@ -29,8 +29,8 @@ MOST_OF_A_RULE = 5
 Level = Literal["info", "low", "medium", "high"]
 
 
-def _list_rules(context: click.Context, _: click.Parameter, wanted: bool) -> None:
-    if not wanted:
+def _list_rules(context: click.Context, _: click.Parameter, requested: bool) -> None:
+    if not requested:
         return
     from captures.analysis.findings.all import RULES
     from kproxy.text.findings import rule_lines

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import click
 
 from kproxy.cli.capture_run import CaptureInput, CaptureRun, conclude
-from kproxy.cli.command import argument, option, options
+from kproxy.cli.command import Parsed, argument, option, options
 from kproxy.cli.common import with_progress
-from kproxy.cli.options import JobsOption, Moment, ReadingOptions, ReportOptions, UtcOption
+from kproxy.cli.options import JobsOption, ReadingOptions, ReportOptions, UtcOption, checked_moment
 
 if TYPE_CHECKING:
     from captures.analysis.comparison.model import Comparison
@@ -21,24 +21,17 @@ if TYPE_CHECKING:
 _MOST = 20
 
 
-class Stretch(click.ParamType[tuple[str, str]]):
-    """Two times, ``FROM..TO``; either may be omitted."""
+def _window(text: str) -> tuple[str, str]:
+    """Return two times, ``FROM..TO``; either may be empty."""
+    begin, dots, end = text.partition("..")
+    if not dots or not (begin or end):
+        raise ValueError(f"{text!r} is not a time range: write 10s..1m, 09:14..09:20, or 09:14..")
+    for each in filter(None, (begin, end)):
+        checked_moment(each)
+    return begin, end
 
-    name = "FROM..TO"
 
-    def convert(
-        self, value: str | tuple[str, str], param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, str]:
-        """Check the form of both; they can be resolved only when the capture is open."""
-        if isinstance(value, tuple):
-            return value
-        begin, dots, end = value.partition("..")
-        if not dots or not (begin or end):
-            self.fail(f"{value!r} is not a time range: write 10s..1m, 09:14..09:20, or 09:14..", param, ctx)
-        for each in (begin, end):
-            if each:
-                Moment().convert(each, param, ctx)
-        return begin, end
+_WINDOW = Parsed("FROM..TO", _window)
 
 
 @options
@@ -49,15 +42,13 @@ class DiffOptions(UtcOption, ReportOptions, ReadingOptions, JobsOption):
     window: tuple[str, str] | None = option(
         "--window",
         multiple=False,
-        type=Stretch(),
-        metavar="FROM..TO",
+        type=_WINDOW,
         help="Compare this stretch of time of CAPTURE, the bad one, with that of --against: 09:14..09:20.",
     )
     against: tuple[str, str] | None = option(
         "--against",
         multiple=False,
-        type=Stretch(),
-        metavar="FROM..TO",
+        type=_WINDOW,
         help="The good stretch of time, to compare with --window.",
     )
     show_all: bool = option("--all", help=f"Show every difference, not just the largest {_MOST}.")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from captures.exchanges import Capture, Exchange, ExchangeReader
 from captures.filters.filter import LiveFilter
 from captures.live.capture import GrowingCapture
-from captures.live.recorder import Match
+from captures.live.recorder import Match, Recorder
 from captures.live.recording import open_recording
 from captures.packets import CaptureError
 from captures.packets.spool import DEFAULT_SPOOL
@@ -47,16 +47,18 @@ class LiveOutput:
     :param options: which exchanges are shown, how, and whether to diagnose; the UI has a view for that
     :param quiet: show none, only observe them
     :param count: stop after so many matches
-    :param keep: a filter; matching exchanges are passed to ``match``
+    :param keep: a filter; the flight recorder keeps the traffic around matching exchanges
     :param since: ns since the epoch: exchanges that began before are not shown
-    :param match: called with matches for a flight recorder
     :param look: called with every exchange, shown or not
     :param otlp: URL of a collector that gets spans; None for none
     :param outlives: a sentence that says what continues when the reader of the output closes it (head, less); empty if
         that ends the command
     :param may_be_empty: whether an empty capture is acceptable
     :raises click.UsageError: if an option is invalid
+    :ivar recorder: the flight recorder; None if there is none, or it has not begun
     """
+
+    recorder: Recorder | None = None
 
     def __init__(
         self,
@@ -66,7 +68,6 @@ class LiveOutput:
         count: int | None = None,
         keep: str | None = None,
         since: int | None = None,
-        match: Callable[[Match], None] | None = None,
         look: Callable[[Exchange], None] = nothing,
         otlp: str | None = None,
         outlives: str = "",
@@ -78,7 +79,6 @@ class LiveOutput:
         self._quiet = quiet
         self._selecting = ExchangeSelection(wanted, zone=zone, count=None if quiet else count, since=since)
         self._keep = filter_option(keep, zone)
-        self._match = match
         self._look = look
         self._otlp = otlp
         self._spans: LiveSpans | None = None
@@ -146,8 +146,8 @@ class LiveOutput:
         look_at = guarded(self._look, "counting it for metrics")
 
         def keep(exchange: Exchange) -> None:
-            if self._keep is not None and self._match is not None and kept.fits(exchange):
-                self._match(match_of(exchange))
+            if self._keep is not None and self.recorder is not None and kept.fits(exchange):
+                self.recorder.match(match_of(exchange))
 
         keep_it = guarded(keep, "the flight recorder")
 
@@ -163,6 +163,11 @@ class LiveOutput:
                 self._spans.look(exchange)
 
         return look
+
+    def keep_now(self, *_: object) -> None:
+        """Make the flight recorder, if there is one, save the traffic around this moment."""
+        if self.recorder is not None:
+            self.recorder.keep_now("asked", "the request to keep this moment")
 
     def conclude_spans(self) -> None:
         """Send the rest of the spans, and report their number; the capture has ended."""
@@ -191,7 +196,6 @@ class LiveOutput:
 
     @property
     def wanted(self) -> Filter | None:
-        """The filter of what is shown."""
         return self._selecting.wanted
 
     def conclude(self, capture: Capture, tally: Tally, before_closing: Callable[[], None] = flush) -> bool:

@@ -60,22 +60,24 @@ class Tool:
             made["oneOf"][1]["not"] = {"required": [name]}
         return made
 
-    def arguments(self, given: Mapping[str, Any], reading: Sequence[str], files: Sequence[str]) -> list[str]:
+    def arguments(self, values: Mapping[str, Any], reading: Sequence[str], files: Sequence[str]) -> list[str]:
         """Return the arguments of kproxy that answer the question.
 
-        :param given: parameters that are valid by the schema
+        :param values: parameters that are valid by the schema
         :param reading: options that say how the captures are read
         """
         declared = _options(self.command)
         arguments = [self.command, "--color=never", *reading]
         arguments += [f"--{flag}" for flag in _FIXED if flag.removeprefix("no-") in declared]
         for key in self.options:
-            value = given.get(_parameter(key))
+            value = values.get(_parameter(key))
             if value is True:
                 arguments.append(f"--{key}")
             elif value not in (None, False):
                 arguments += [f"--{key}={each}" for each in (value if isinstance(value, list) else [value])]
-        subject = [] if self.subject is None else [given[name] for name in self.subject[:1] if name in given]
+        subject = (
+            [] if self.subject is None else [values[name] for name in self.subject[:1] if name in values]
+        )
         return [*arguments, "--", *subject, *files]
 
     def _property(self, option: Option) -> dict[str, Any]:

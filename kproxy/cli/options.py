@@ -4,59 +4,63 @@ brokers, and security towards them by Kafka's own client properties."""
 from __future__ import annotations
 
 import os
+from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 from urllib.parse import urlsplit
 
 import click
 from click.shell_completion import CompletionItem
 
 from kproxy.addresses import Address, address, addresses
-from kproxy.cli.command import AnyFile, ConfigurationOptions, Count, ExistingFile, argument, option, options
+from kproxy.cli.command import (
+    AnyFile,
+    ConfigurationOptions,
+    Count,
+    ExistingFile,
+    Parsed,
+    argument,
+    option,
+    options,
+)
 from kproxy.cli.common import usage_errors
 from kproxy.output import echo, use_color
 
 if TYPE_CHECKING:
     from kproxy.proxy.tls.security import Security
 
-__all__ = ["Duration", "Moment"]
+
+def _duration(text: str) -> int:
+    from captures.filters.values import duration
+
+    found = duration(text)
+    if found is None or found < 0:
+        raise ValueError(f"{text!r} is not a duration: write 90s, 2m or 1m30s")
+    return round(found)
 
 
-class Duration(click.ParamType[int]):
-    """A duration, in nanoseconds."""
-
-    name = "TIME"
-
-    def convert(self, value: str | int, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        from captures.filters.values import duration
-
-        found = value if isinstance(value, int) else duration(value)
-        if found is None or found < 0:
-            self.fail(f"{value!r} is not a duration: write 90s, 2m or 1m30s", param, ctx)
-        return round(found)
-
-
-Time = Annotated[int, Duration()]
+DURATION = Parsed("TIME", _duration)
+Time = Annotated[int, DURATION]
 """A duration, in nanoseconds."""
 
 
-class Moment(click.ParamType[str]):
-    """A time, absolute or relative to the first packet."""
+def checked_moment(text: str) -> str:
+    """Check the form of a time; it can be resolved only when the capture is open.
 
-    name = "TIME"
+    :raises ValueError: if it is invalid
+    """
+    from captures.filters.values import moment
 
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Check the form; the time can be resolved only when the capture is open."""
-        from captures.filters.values import moment
+    if moment(text) is None:
+        raise ValueError(
+            f"{text!r} is not a time: write 5s or 1m30s after the first packet, 09:14:03, "
+            "or 2026-11-21T09:14:03Z"
+        )
+    return text
 
-        if moment(value) is None:
-            self.fail(
-                f"{value!r} is not a time: write 5s or 1m30s after the first packet, 09:14:03, "
-                "or 2026-11-21T09:14:03Z",
-                param,
-                ctx,
-            )
-        return value
+
+Moment = Annotated[str, Parsed("TIME", checked_moment)]
+"""A time, absolute or relative to the first packet."""
 
 
 LEAST_SPOOL = 64 << 20
@@ -67,35 +71,26 @@ Payload = Literal["full", "preview", "none"]
 
 
 # ---------------------------------------------------------------- values of options
-class Size(click.ParamType[int]):
-    """A size as people write it, ``512MiB`` or ``5GB``, in bytes.
+def size_type(least: int) -> Parsed[int]:
+    """Return the type of sizes as people write them, ``512MiB`` or ``5GB``, in bytes.
 
     :param least: the smallest size allowed
     """
 
-    name = "SIZE"
-
-    def __init__(self, least: int = 1) -> None:
-        self._least = least
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+    def parse(text: str) -> int:
         from captures.filters.values import size
 
-        found = value if isinstance(value, int) else size(value)
+        found = size(text)
         if found is None:
-            self.fail(f"{value!r} is not a size: write 500MB or 8GiB", param, ctx)
-        if found < self._least:
-            self.fail(f"{value} is too small: use at least {self._least >> 20}MiB", param, ctx)
+            raise ValueError(f"{text!r} is not a size: write 500MB or 8GiB")
+        if found < least:
+            raise ValueError(f"{text} is too small: use at least {least >> 20}MiB")
         return int(found)
 
-    @staticmethod
-    def written(value: int) -> str:
-        return f"{value}B"
+    return Parsed("SIZE", parse, lambda value: f"{value}B")
 
 
-Bytes = Annotated[int, Size()]
-"""A size, in bytes."""
-SpoolSize = Annotated[int, Size(LEAST_SPOOL)]
+SpoolSize = Annotated[int, size_type(LEAST_SPOOL)]
 """Disk space for data in transit, in bytes."""
 
 
@@ -139,62 +134,27 @@ FilterString = Annotated[str, FILTER]
 """A filter, as text."""
 
 
-class HostPort(click.ParamType[Address]):
-    """``host:port``, ``host``, ``:port`` or ``[::1]:port``.
-
-    :param port_alone: a text without a colon is a port, not a host
-    """
-
-    def __init__(self, *, port_alone: bool = False) -> None:
-        self.name = "[HOST:]PORT" if port_alone else "HOST:PORT"
-        self._port_alone = port_alone
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Address:
-        if not isinstance(value, str):
-            return value  # type: ignore[no-any-return]  # a default
-        try:
-            return address(value, port_alone=self._port_alone)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
+HOST_PORT = Parsed("HOST:PORT", address)
+"""``host:port``, ``host``, ``:port`` or ``[::1]:port``."""
+LISTEN = Parsed("[HOST:]PORT", partial(address, port_alone=True))
+"""An address to listen at; a text without a colon is a port."""
+ListenAddress = Annotated[Address, LISTEN]
+BROKERS = Parsed("HOST:PORT,...", addresses)
+"""A comma-separated list of broker addresses, as Kafka's own tools accept."""
 
 
-ListenAddress = Annotated[Address, HostPort(port_alone=True)]
-"""An address to listen at."""
+def _collector(text: str) -> str:
+    parts = urlsplit(text)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError(f"{text!r} is not a URL: write http://collector:4318")
+    try:
+        import_module("captures.export.otlp")
+    except ImportError:
+        raise click.ClickException("--otlp needs more packages: pip install 'kproxy[otlp]'") from None
+    return text
 
 
-class Brokers(click.ParamType[tuple[Address, ...]]):
-    """A comma-separated list of broker addresses, as Kafka's own tools accept."""
-
-    name = "HOST:PORT,..."
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[Address, ...]:
-        if not isinstance(value, str):
-            return tuple(value)
-        try:
-            return addresses(value)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-
-
-class CollectorUrl(click.ParamType[str]):
-    """The URL of an OpenTelemetry collector."""
-
-    name = "URL"
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        parts = urlsplit(value)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            self.fail(f"{value!r} is not a URL: write http://collector:4318", param, ctx)
-        try:
-            import_module("captures.export.otlp")
-        except ImportError:
-            raise click.ClickException("--otlp needs more packages: pip install 'kproxy[otlp]'") from None
-        return value
-
-
-Collector = Annotated[str, CollectorUrl()]
+Collector = Annotated[str, Parsed("URL", _collector)]
 """The URL of an OpenTelemetry collector."""
 
 
@@ -309,10 +269,8 @@ class JobsOption:
 class TimeOptions:
     """A time range."""
 
-    begin: str | None = option(
-        "--from", type=Moment(), help="Start at this time: 5s, 09:14:03, 2026-11-21T09:14:03Z."
-    )
-    end: str | None = option("--to", type=Moment(), help="End at this time.")
+    begin: Moment | None = option("--from", help="Start at this time: 5s, 09:14:03, 2026-11-21T09:14:03Z.")
+    end: Moment | None = option("--to", help="End at this time.")
 
 
 @options

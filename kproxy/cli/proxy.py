@@ -13,20 +13,20 @@ from kproxy.addresses import Address
 from kproxy.cli.command import Count, ExistingFile, FileName, Number, command, option, options
 from kproxy.cli.common import refuse_contradictions, reported_endings, usage_errors
 from kproxy.cli.options import (
+    BROKERS,
     FILTER,
-    Brokers,
+    HOST_PORT,
     CommandConfigOption,
     FilterString,
-    HostPort,
     ListenAddress,
     LiveOptions,
     OtlpOption,
     RecorderOptions,
-    Size,
     SpoolSize,
     Time,
     WebOption,
     security_of,
+    size_type,
 )
 from kproxy.proxy.modes import MODES
 
@@ -55,7 +55,7 @@ class ForwardingOptions(CommandConfigOption):
 
     title = "Forwarding"
     bootstrap: tuple[Address, ...] = option(
-        "-b", "--bootstrap-server", multiple=False, type=Brokers(), default=(), help="Bootstrap brokers."
+        "-b", "--bootstrap-server", multiple=False, type=BROKERS, default=(), help="Bootstrap brokers."
     )
     authenticate: bool = option(
         "--authenticate",
@@ -64,7 +64,7 @@ class ForwardingOptions(CommandConfigOption):
     listen: Address = option(
         "--listen",
         multiple=False,
-        type=HostPort(),
+        type=HOST_PORT,
         default="127.0.0.1:9092",
         show_default=True,
         help="Address that clients connect to first; each broker gets a port after it.",
@@ -116,7 +116,7 @@ class ForwardingOptions(CommandConfigOption):
     max_connections: Count = option(
         "--max-connections", default=10_000, help="Refuse connections beyond this number."
     )
-    max_frame: int = option("--max-frame", type=Size(1 << 10), default="256MiB", help="Largest request.")
+    max_frame: int = option("--max-frame", type=size_type(1 << 10), default="256MiB", help="Largest request.")
     idle_timeout: Time = option(
         "--idle-timeout", default="20m", help="Close idle connections after this time. Default: 20m."
     )
@@ -157,7 +157,7 @@ class RecordingOptions:
         "-w", "--write", help="Append all traffic to a pcapng file, in plain text."
     )
     rotate_size: int | None = option(
-        "--rotate-size", type=Size(1 << 16), help="With -w: start a new file after this size."
+        "--rotate-size", type=size_type(1 << 16), help="With -w: start a new file after this size."
     )
     rotate_time: Time | None = option("--rotate-time", help="With -w: start a new file after this time.")
     rotate_count: Count | None = option("--rotate-count", help="With -w: keep the newest N files.")
@@ -167,7 +167,7 @@ class RecordingOptions:
     )
     lossless: bool = option("--lossless", help="Slow forwarding down rather than leave traffic unrecorded.")
     queue: int = option(
-        "--queue", type=Size(1 << 20), default="64MiB", help="Memory between forwarding and recording."
+        "--queue", type=size_type(1 << 20), default="64MiB", help="Memory between forwarding and recording."
     )
 
 
@@ -311,7 +311,7 @@ def settings_of(options: ProxyOptions) -> Settings:
     bootstrap = options.bootstrap
     security, named = security_of(options.command_config)
     if named and not bootstrap:
-        bootstrap = Brokers().convert(named, None, None)
+        bootstrap = BROKERS.convert(named, None, None)
     with usage_errors(PortsError, NodeNamesError, AllowedError, MapError):
         Ports.parse(options.ports, options.listen[1])
         if options.sni:

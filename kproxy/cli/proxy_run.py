@@ -20,14 +20,14 @@ import click
 from msgspec.structs import replace
 
 from captures.exchanges import Exchange
-from captures.live.recorder import Match, Recorder
+from captures.live.recorder import Recorder
 from captures.packets.spool import DEFAULT_SPOOL
 from kproxy.addresses import LOOPBACK, address_text
 from kproxy.cli.command import arguments_of
 from kproxy.cli.common import EXIT_INCOMPLETE, EXIT_UNREADABLE, usage_errors
 from kproxy.cli.live_output import LiveOutput, open_growing
 from kproxy.cli.options import LiveOptions
-from kproxy.cli.ui import opens_ui, pages_beside, run_ui
+from kproxy.cli.ui import opens_ui, pages_beside, show_live
 from kproxy.output import notice
 from kproxy.proxy.control import CommandError, ControlClient
 from kproxy.proxy.modes import MODES
@@ -66,7 +66,6 @@ class ProxyRun:
         self._settings = settings
         self._listening = settings.listen
         self._keeping = options.keep is not None
-        self._recorder: Recorder | None = None
         self._first_file = ""
         self._begin = 0
         self._begun = Event()
@@ -78,7 +77,6 @@ class ProxyRun:
             options,
             quiet=quiet,
             keep=options.keep,
-            match=self._matched,
             look=self._look,
             otlp=options.otlp,
             outlives="forwarding and recording go on, Ctrl-C ends them",
@@ -104,7 +102,7 @@ class ProxyRun:
         settings = replace(self._settings, run_folder=str(folder.path))
         leaves_terminal = self._background is not None and sys.stderr.isatty()
         plane = PlaneProcess(settings, self._on_event, discards_errors=leaves_terminal)
-        before = signal.signal(signal.SIGUSR1, self._asked)
+        before = signal.signal(signal.SIGUSR1, self._output.keep_now)
         try:
             with ended_by_signals(plane.stop):
                 if not plane.wait_until_ready():
@@ -198,8 +196,9 @@ class ProxyRun:
         if self._keeping:
             given, limit = self._options, recorded.limit or DEFAULT_SPOOL
             keep_dir = Path(given.keep_dir)
-            self._recorder = Recorder(folder.capture, limit, keep_dir, given.before, given.after, notice)
-            self._recorder.start()
+            recorder = Recorder(folder.capture, limit, keep_dir, given.before, given.after, notice)
+            recorder.start()
+            self._output.recorder = recorder
         capture = open_growing(
             settings.recording.capture,
             first=self._first_file,
@@ -230,20 +229,15 @@ class ProxyRun:
         where = address_text(*self._listening)
         brokers = ", ".join(address_text(*each) for each in settings.bootstrap)
         with capture.source:
-            session = self._output.showing.session(
-                capture, f"proxy {where}{f' > {brokers}' if brokers else ''}"
-            )
-            self._output.observe(session)
-            outcome = run_ui(
-                session,
-                wanted=self._output.wanted,
-                color=self._output.showing.chosen_color,
+            outcome = show_live(
+                self._output,
+                capture,
+                f"proxy {where}{f' > {brokers}' if brokers else ''}",
                 control_socket=folder.control_socket,
-                recorder=None if self._recorder is None else self._asked,
+                recorder=self._output.keep_now if self._keeping else None,
                 run_name=folder.path.name,
                 ends_proxy=True,
             )
-        self._output.conclude_spans()
         if outcome.leaving == "background" and not plane.join(0):
             return self._leave(folder)
         plane.stop()
@@ -282,17 +276,9 @@ class ProxyRun:
         if self._metrics is not None:
             self._metrics.observe(exchange)
 
-    def _matched(self, match: Match) -> None:
-        if self._recorder is not None:
-            self._recorder.match(match)
-
-    def _asked(self, *_: object) -> None:
-        if self._recorder is not None:
-            self._recorder.keep_now("asked", "the request to keep this moment")
-
     def _close(self) -> None:
-        if self._recorder is not None:
-            self._recorder.close()
+        if self._output.recorder is not None:
+            self._output.recorder.close()
         if self._metrics is not None:
             self._metrics.close()
             self._metrics = None
@@ -311,7 +297,7 @@ class ProxyRun:
         elif name == "dropped" or (name == "recorder_recovered" and event["lost_packets"]):
             self._gaps = True
         elif name == "keep":
-            self._asked()
+            self._output.keep_now()
         sentence = sentence_of(event)
         if sentence is not None:
             notice(sentence)

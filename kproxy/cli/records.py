@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 import click
 
 from kproxy.cli.capture_run import CaptureRun
-from kproxy.cli.command import Count, Number, option, options
+from kproxy.cli.command import Count, Number, Parsed, option, options
 from kproxy.cli.common import filter_option, read_all, usage_errors, with_progress
 from kproxy.cli.options import ColorOption, FilterString, JobsOption, ReadingOptions, TimeOptions, UtcOption
 from kproxy.cli.selection import ExchangeSelection
@@ -56,24 +56,15 @@ class OffsetRange(NamedTuple):
     last: int | None
 
 
-class Offsets(click.ParamType[OffsetRange]):
-    """An offset, or a range of offsets with both ends: ``120``, ``100..200``, ``100..``, ``..200``."""
-
-    name = "A..B"
-
-    def convert(
-        self, value: str | OffsetRange, param: click.Parameter | None, ctx: click.Context | None
-    ) -> OffsetRange:
-        if isinstance(value, OffsetRange):
-            return value
-        found = _OFFSETS.fullmatch(value)
-        if found is None or not (found[1] or found[3]):
-            self.fail(f"{value!r} is not a range of offsets: write 120, 100..200, 100.. or ..200", param, ctx)
-        low = int(found[1]) if found[1] else None
-        high = (int(found[3]) if found[3] else None) if found[2] else low
-        if low is not None and high is not None and low > high:
-            self.fail(f"{value!r} ends before it begins", param, ctx)
-        return OffsetRange(low, high)
+def _offsets(text: str) -> OffsetRange:
+    found = _OFFSETS.fullmatch(text)
+    if found is None or not (found[1] or found[3]):
+        raise ValueError(f"{text!r} is not a range of offsets: write 120, 100..200, 100.. or ..200")
+    low = int(found[1]) if found[1] else None
+    high = (int(found[3]) if found[3] else None) if found[2] else low
+    if low is not None and high is not None and low > high:
+        raise ValueError(f"{text!r} ends before it begins")
+    return OffsetRange(low, high)
 
 
 @options
@@ -90,7 +81,9 @@ class RecordsOptions(UtcOption, ColorOption, ReadingOptions, JobsOption, TimeOpt
         "--partition", help="Show only records of this partition; may be given several times."
     )
     offsets: OffsetRange | None = option(
-        "--offset", type=Offsets(), help="Show only these offsets: 120, 100..200, 100.. or ..200."
+        "--offset",
+        type=Parsed("A..B", _offsets),
+        help="Show only these offsets: 120, 100..200, 100.. or ..200.",
     )
     timestamps: str | None = option(
         "--timestamp",

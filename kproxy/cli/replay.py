@@ -13,14 +13,14 @@ import click
 from dissectors.units import SECOND
 from kproxy.addresses import LOOPBACK, Address
 from kproxy.cli.capture_run import CaptureInput, report_faults
-from kproxy.cli.command import Number, command, option, options
+from kproxy.cli.command import Number, Parsed, command, option, options
 from kproxy.cli.common import EXIT_UNREADABLE, filter_option, reported_endings, usage_errors, with_progress
 from kproxy.cli.options import (
-    Brokers,
+    BROKERS,
+    LISTEN,
     ColorOption,
     CommandConfigOption,
     FilterString,
-    HostPort,
     ReadingOptions,
     Time,
     TimeOptions,
@@ -46,19 +46,15 @@ EXIT_NOT_RUN = 4
 _ROWS = 40
 
 
-class Speed(click.ParamType[float]):
-    """A factor relative to the recording; ``max`` is infinite."""
-
-    name = "SPEED"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        try:
-            speed = float("inf") if value == "max" else float(value)
-        except ValueError:
-            speed = 0.0
-        if not speed > 0:
-            self.fail(f"{value!r} is not a speed: write 1, 0.5, 10 or max", param, ctx)
-        return speed
+def _speed(text: str) -> float:
+    """Return a factor relative to the recording; ``max`` is infinite."""
+    try:
+        speed = float("inf") if text == "max" else float(text)
+    except ValueError:
+        speed = 0.0
+    if not speed > 0:
+        raise ValueError(f"{text!r} is not a speed: write 1, 0.5, 10 or max")
+    return speed
 
 
 @options
@@ -66,12 +62,12 @@ class ReplayOptions(UtcOption, ColorOption, ReadingOptions, TimeOptions, Command
     """Options of ``kproxy replay``."""
 
     bootstrap: tuple[Address, ...] = option(
-        "-b", "--bootstrap-server", multiple=False, type=Brokers(), help="The live cluster."
+        "-b", "--bootstrap-server", multiple=False, type=BROKERS, help="The live cluster."
     )
     serve: Address | None = option(
         "--serve",
         multiple=False,
-        type=HostPort(port_alone=True),
+        type=LISTEN,
         is_flag=False,
         flag_value="127.0.0.1:9092",
         metavar="[HOST:PORT]",
@@ -88,7 +84,7 @@ class ReplayOptions(UtcOption, ColorOption, ReadingOptions, TimeOptions, Command
     )
     speed: float = option(
         "--speed",
-        type=Speed(),
+        type=Parsed("SPEED", _speed),
         default="1",
         show_default=True,
         help="1: as recorded, 2: twice as fast, max: as fast as answers come.",

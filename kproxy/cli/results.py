@@ -238,7 +238,6 @@ class DoctorResult:
 
     @property
     def checks(self) -> list[AreaCheck]:
-        """All checks, each with its area."""
         return [AreaCheck(area, check) for area, checks in self.found.areas.items() for check in checks]
 
 

@@ -38,7 +38,7 @@ class ExchangeSelection:
     """A selection of a capture's exchanges.
 
     :param wanted: the filter, None for all
-    :param begin: time before which nothing is selected, in the form of :class:`~kproxy.cli.options.Moment`
+    :param begin: time before which nothing is selected, in the form of :data:`~kproxy.cli.options.Moment`
     :param end: time after which nothing is selected
     :param connections: IDs of connections, empty for all
     :param count: maximum number of exchanges
@@ -130,14 +130,14 @@ class ExchangeSelection:
         return mask
 
 
-def chosen(names: Sequence[str], wanted: Sequence[str], what: str = "group") -> set[str]:
-    """Return the names selected by name or pattern; all names if `wanted` is empty.
+def chosen(names: Sequence[str], patterns: Sequence[str], what: str = "group") -> set[str]:
+    """Return the names selected by name or pattern; all names if `patterns` is empty.
 
     :param what: kind of thing named, for the error
     :raises click.UsageError: if one matches nothing
     """
-    found: set[str] = set() if wanted else set(names)
-    for each in wanted:
+    found: set[str] = set() if patterns else set(names)
+    for each in patterns:
         # a group may be named orders-[1], which is then not a pattern
         fitting = {each} & set(names) or {name for name in names if fnmatchcase(name, each)}
         if not fitting:
@@ -146,9 +146,9 @@ def chosen(names: Sequence[str], wanted: Sequence[str], what: str = "group") -> 
     return found
 
 
-def fits(name: str, wanted: Sequence[str]) -> bool:
+def fits(name: str, patterns: Sequence[str]) -> bool:
     """Return whether a group of a growing capture is selected, when its other groups are not known yet."""
-    return not wanted or any(name == each or fnmatchcase(name, each) for each in wanted)
+    return not patterns or any(name == each or fnmatchcase(name, each) for each in patterns)
 
 
 def there_are(names: Sequence[str]) -> str:

@@ -19,7 +19,7 @@ import click
 
 from captures.live.capture import LiveCapture
 from captures.live.processes import processes_behind
-from captures.live.recorder import Match, Recorder
+from captures.live.recorder import Recorder
 from captures.live.ring import Ring, ring_source
 from captures.live.sniffer import CaptureCounts, Sniffer
 from captures.packets.spool import DEFAULT_SPOOL, Quota
@@ -29,7 +29,7 @@ from kproxy.cli.command import arguments_of
 from kproxy.cli.common import EXIT_INCOMPLETE, EXIT_UNREADABLE, keylog_option, names_of
 from kproxy.cli.live_output import LiveOutput
 from kproxy.cli.options import ContentOptions, HostsOption
-from kproxy.cli.ui import opens_ui, pages_beside, run_ui
+from kproxy.cli.ui import opens_ui, pages_beside, show_live
 from kproxy.output import echo, echo_counter, flush, notice
 from kproxy.signals import ended_by_signals
 
@@ -53,29 +53,28 @@ class SniffRun:
         self._ui = opens_ui(options, printing=quiet or count is not None)
         self._interface = opened.settings.interface
         self._find = opened.find
-        self._output = LiveOutput(
-            options, quiet=quiet, count=count, keep=keep, match=self._matched, otlp=options.otlp
-        )
+        self._output = LiveOutput(options, quiet=quiet, count=count, keep=keep, otlp=options.otlp)
         self._keylog = keylog_option(options.keylog, growing=True, file=opened.keylog)
         self._names = names_of(options.hosts)
         self._limit = DEFAULT_SPOOL if options.spool is None else options.spool
         self._reported = False
         self._folder: Path | None = None
-        self._recorder: Recorder | None = None
         if options.ring is None:
             self._ring = Ring(self._limit, first=opened.output)
         else:
             size, keep_dir = options.ring, Path(options.keep_dir)
             self._folder = _ring_folder(keep_dir)
             self._ring = Ring(size, folder=self._folder)
-            self._recorder = Recorder(self._folder, size, keep_dir, options.before, options.after, notice)
+            self._output.recorder = Recorder(
+                self._folder, size, keep_dir, options.before, options.after, notice
+            )
         reads = self._reads = not quiet or keep is not None or options.diagnose or options.otlp is not None
         self._sniffer = Sniffer(
             opened.device,
             self._ring,
             notice,
             most=None if reads else count,
-            last_resort=reads or self._recorder is not None,
+            last_resort=reads or options.ring is not None,
         )
 
     def run(self) -> int:
@@ -86,8 +85,8 @@ class SniffRun:
         before = signal.signal(signal.SIGUSR1, self._asked)
         try:
             self._sniffer.start()
-            if self._recorder is not None:
-                self._recorder.start()
+            if self._output.recorder is not None:
+                self._output.recorder.start()
             notice(f"capturing on {self._interface} as {_me()}; Ctrl-C ends it")
             with ended_by_signals(self._sniffer.stop), self._pages():
                 clean = self._read() if self._reads else self._wait()
@@ -116,8 +115,8 @@ class SniffRun:
         return pages_beside(["serve", "--follow", *arguments, "--", str(self._folder or options.write)])
 
     def _asked(self, *_: object) -> None:
-        if self._recorder is not None:
-            self._recorder.keep_now("asked", "the request to keep this moment (SIGUSR1)")
+        if self._output.recorder is not None:
+            self._output.keep_now()
         else:  # as tcpdump does; not through sys.stderr, which is not reentrant in a signal handler
             os.write(2, f"{counts_line(self._sniffer.taken)}\n".encode())
 
@@ -145,22 +144,11 @@ class SniffRun:
         return self._output.conclude(capture, tally, self._end)
 
     def _open(self, capture: LiveCapture) -> bool:
-        session = self._output.showing.session(capture, f"sniffing {self._interface}")
-        self._output.observe(session)
-        outcome = run_ui(
-            session,
-            wanted=self._output.wanted,
-            color=self._output.showing.chosen_color,
-            recorder=None if self._recorder is None else self._asked,
-        )
-        self._output.conclude_spans()
+        keep = None if self._output.recorder is None else self._output.keep_now
+        outcome = show_live(self._output, capture, f"sniffing {self._interface}", recorder=keep)
         self._sniffer.stop()
         self._end()
         return outcome.complete
-
-    def _matched(self, match: Match) -> None:
-        if self._recorder is not None:
-            self._recorder.match(match)
 
     def _pause(self) -> None:
         """Flush the output; report the backlog if stopping takes long."""
@@ -173,8 +161,8 @@ class SniffRun:
     def _end(self) -> None:
         """Wait until everything is saved, and print the counts of packets."""
         self._sniffer.join()
-        if self._recorder is not None:
-            self._recorder.close()
+        if self._output.recorder is not None:
+            self._output.recorder.close()
         if self._sniffer.failure:
             notice(self._sniffer.failure)
         echo(counts_line(self._sniffer.taken), err=True)

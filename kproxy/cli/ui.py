@@ -18,6 +18,8 @@ from kproxy.cli.options import LiveOptions
 from kproxy.output import dumb_terminal, notice, use_color
 
 if TYPE_CHECKING:
+    from captures.live.capture import GrowingCapture
+    from kproxy.cli.live_output import LiveOutput
     from kproxy.session import Session
     from kproxy.tui.run import Outcome, RunOptions
 
@@ -108,6 +110,21 @@ def run_ui(session: Session, **options: Unpack[RunOptions]) -> Outcome:
         outcome = run(session, current(), **options)
     for line in session.faults.lines():
         notice(line)
+    return outcome
+
+
+def show_live(
+    output: LiveOutput, capture: GrowingCapture, title: str, **options: Unpack[RunOptions]
+) -> Outcome:
+    """Show a growing capture until the user leaves; return how.
+
+    :param output: observes all exchanges
+    """
+    session = output.showing.session(capture, title)
+    output.observe(session)
+    options["wanted"], options["color"] = output.wanted, output.showing.chosen_color
+    outcome = run_ui(session, **options)
+    output.conclude_spans()
     return outcome
 
 

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC
 from threading import Event
-from types import FrameType
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import click
 
-from kproxy.cli.command import AnyFile, Count, argument, command, option, options
+from kproxy.cli.command import AnyFile, Count, Parsed, argument, command, option, options
 from kproxy.cli.common import (
     EXIT_INCOMPLETE,
     EXIT_UNREADABLE,
@@ -26,7 +24,7 @@ from kproxy.cli.common import (
     names_of,
     usage_errors,
 )
-from kproxy.cli.options import FilterString, HostsOption, Size
+from kproxy.cli.options import FilterString, HostsOption, size_type
 from kproxy.output import echo, echo_json
 from kproxy.signals import ended_by_signals
 
@@ -41,21 +39,15 @@ SMALL = 256 << 20
 _LEAST_RANGE = 1 << 20
 
 
-class Engine(Protocol):
-    """Makes the tables.
+Engine = Callable[[Sequence[str], str, "TablesOptions", Progress], "TablesSummary"]
+"""Called with paths of captures, a folder, options and `Progress`; writes the tables.
 
-    :raises CaptureError: if nothing could be read, or with ``strict`` at the first error
-    """
-
-    def __call__(
-        self, paths: Sequence[str], out: str, options: TablesOptions, progress: Progress
-    ) -> TablesSummary:
-        """Write the tables of captures to a folder."""
-        ...
+Raises CaptureError if nothing could be read, or with ``strict`` at the first error.
+"""
 
 
-def _list_tables(context: click.Context, _: click.Parameter, wanted: bool) -> None:
-    if not wanted:
+def _list_tables(context: click.Context, _: click.Parameter, requested: bool) -> None:
+    if not requested:
         return
     from captures.tables.schema import TABLES, USUAL
 
@@ -66,16 +58,11 @@ def _list_tables(context: click.Context, _: click.Parameter, wanted: bool) -> No
     context.exit()
 
 
-class _SparkSetting(click.ParamType[tuple[str, str]]):
-    name = "setting"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, str]:
-        name, equals, setting = value.partition("=")
-        if not equals or not name.startswith("spark."):
-            self.fail(f"{value!r} is not a Spark setting: write spark.driver.memory=4g", param, ctx)
-        return name.strip(), setting.strip()
+def _spark_setting(text: str) -> tuple[str, str]:
+    name, equals, setting = text.partition("=")
+    if not equals or not name.startswith("spark."):
+        raise ValueError(f"{text!r} is not a Spark setting: write spark.driver.memory=4g")
+    return name.strip(), setting.strip()
 
 
 @options
@@ -133,7 +120,7 @@ class TablesCommandOptions(HostsOption):
     )
     range_size: int = option(
         "--range-size",
-        type=Size(_LEAST_RANGE),
+        type=size_type(_LEAST_RANGE),
         default="64MiB",
         help="How much of a file one task reads. Default: 64MiB.",
     )
@@ -141,7 +128,7 @@ class TablesCommandOptions(HostsOption):
         "--spark-conf",
         former=("--set",),
         private=True,
-        type=_SparkSetting(),
+        type=Parsed("setting", _spark_setting),
         metavar="NAME=VALUE",
         help="A setting of Spark, such as spark.driver.memory=4g; may be given several times.",
     )
@@ -227,7 +214,7 @@ class WriteTables:
         echo(f"kproxy: {self.choice.why}", err=True)
         logging.getLogger().addHandler(logging.NullHandler())  # py4j logs Ctrl-C with a traceback
         try:
-            with stopped_by_signals(), StageBars() as progress:
+            with ended_by_signals(_interrupt), StageBars() as progress:
                 summary = self.choice.engine(self.paths, self.output, self.options, progress)
         except KeyboardInterrupt:
             echo(f"kproxy: stopped: nothing of this run was written to {self.output}", err=True)
@@ -286,10 +273,10 @@ class Choice(NamedTuple):
     why: str
 
 
-def choose_engine(wanted: str, paths: Sequence[str], options: TablesOptions) -> Choice:
+def choose_engine(name: str, paths: Sequence[str], options: TablesOptions) -> Choice:
     """Return the engine that makes the tables.
 
-    :param wanted: ``auto``, ``spark`` or ``single``
+    :param name: ``auto``, ``spark`` or ``single``
     :raises click.UsageError: if Spark is needed and cannot be used
     """
     from captures.meaning.words import volume  # not needed to show help
@@ -297,9 +284,9 @@ def choose_engine(wanted: str, paths: Sequence[str], options: TablesOptions) -> 
     from captures.spark.errors import SparkUnavailable
 
     place = _place(options)
-    if wanted == "single":
+    if name == "single":
         return Choice(_single, "one process, without Spark")
-    if wanted == "spark" or place or options.follow:
+    if name == "spark" or place or options.follow:
         with usage_errors(SparkUnavailable):
             return Choice(_on_spark, _spark(place or "this machine"))
     if any(map(is_readable_once, paths)):
@@ -327,7 +314,7 @@ def _place(options: TablesOptions) -> str:
     return os.environ.get("SPARK_REMOTE", "")
 
 
-def _spark(place: str) -> str:
+def _spark(master: str) -> str:
     """Return a description of Spark, for the user.
 
     :raises SparkUnavailable: if Spark is missing, or Java, unless the JVM runs elsewhere
@@ -336,10 +323,10 @@ def _spark(place: str) -> str:
     from captures.spark.session import spark_version
 
     version = spark_version()
-    if place.startswith(("sc://", "where spark-submit")):
-        return f"Spark {version}, {place}"
+    if master.startswith(("sc://", "where spark-submit")):
+        return f"Spark {version}, {master}"
     java = find_java()
-    return f"Spark {version} on {place}, Java {java.version} ({java.where})"
+    return f"Spark {version} on {master}, Java {java.version} ({java.where})"
 
 
 def _size(paths: Sequence[str]) -> int | None:
@@ -376,19 +363,8 @@ def _single(paths: Sequence[str], out: str, options: TablesOptions, progress: Pr
 
 
 # ---------------------------------------------------------------- while it runs
-@contextmanager
-def stopped_by_signals() -> Iterator[None]:
-    """Make SIGTERM and SIGHUP do what Ctrl-C does."""
-
-    def stop(_: int, __: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGHUP)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+def _interrupt() -> None:
+    raise KeyboardInterrupt
 
 
 class StageBars:

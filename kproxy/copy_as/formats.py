@@ -94,7 +94,6 @@ def _lines(exchanges: Sequence[Exchange], context: Context, *, trees: bool = Fal
 
 
 def _filter(exchanges: Sequence[Exchange], _: Context) -> str:
-    """Return the filter that shows these exchanges and no others."""
     numbers = words.runs(exchange.number for exchange in exchanges)
     if len(exchanges) == 1:
         return f"number == {numbers[0]}\n"
@@ -102,7 +101,6 @@ def _filter(exchanges: Sequence[Exchange], _: Context) -> str:
 
 
 def _mermaid(exchanges: Sequence[Exchange], context: Context) -> str:
-    """Return a sequence diagram of the exchanges."""
     diagram = SequenceDiagram()
     diagram.add(context.capture, exchanges)
     return "".join(f"{line}\n" for line in diagram.lines())

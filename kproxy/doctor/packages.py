@@ -40,7 +40,6 @@ class Requirement:
 
     @property
     def installed(self) -> str | None:
-        """The installed version, None if it is not installed."""
         return version_of(self.name)
 
     @property

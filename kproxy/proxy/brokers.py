@@ -209,7 +209,6 @@ class Brokers:
         return self._advertised, upstream.listens or _NOWHERE
 
     def at(self, host: str, port: int) -> UpstreamAddress | None:
-        """Return the broker at an address."""
         return next(
             (
                 upstream

@@ -10,6 +10,7 @@ Needs the package prometheus-client, imported when a :class:`Metrics` is created
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import cache
 from time import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -167,7 +168,7 @@ class _ExchangeMetrics:
         self._clients = _Labels(clients)
         self._topics = _Labels(topics)
         of_client = ("api", "client_id")
-        self._of_client = _ClientMetrics(
+        client_metrics = _ClientMetrics(
             counter("requests", "Requests from clients.", *of_client),
             counter(
                 "unanswered_requests",
@@ -210,7 +211,7 @@ class _ExchangeMetrics:
             registry=registry,
         )
         of_topic = ("api", "topic")
-        self._of_topic = _TopicMetrics(
+        topic_metrics = _TopicMetrics(
             counter(
                 "topic_requests", "Requests that carry records of a topic, or acknowledge them.", *of_topic
             ),
@@ -226,8 +227,9 @@ class _ExchangeMetrics:
             *of_topic,
             "error",
         )
-        self._client_children: dict[tuple[str, str], _ClientMetrics] = {}
-        self._topic_children: dict[tuple[str, str], _TopicMetrics] = {}
+        # faster than labels(); the number of values is limited
+        self._client = cache(lambda *values: _ClientMetrics._make(_children(client_metrics, values)))
+        self._topic = cache(lambda *values: _TopicMetrics._make(_children(topic_metrics, values)))
 
     def observe(self, exchange: Exchange) -> None:
         if exchange.request_size == 0:
@@ -292,19 +294,10 @@ class _ExchangeMetrics:
                 yield self._topics.of(name)
                 return
 
-    def _client(self, api: str, client: str) -> _ClientMetrics:
-        found = self._client_children.get((api, client))
-        if found is None:
-            found = _ClientMetrics._make(metric.labels(api, client) for metric in self._of_client)
-            self._client_children[api, client] = found
-        return found
 
-    def _topic(self, api: str, topic: str) -> _TopicMetrics:
-        found = self._topic_children.get((api, topic))
-        if found is None:
-            found = _TopicMetrics._make(metric.labels(api, topic) for metric in self._of_topic)
-            self._topic_children[api, topic] = found
-        return found
+def _children(metrics: Iterable[Counter | Histogram], values: Iterable[str]) -> Iterator[Any]:
+    """Yield the children of metrics for values of their labels."""
+    return (metric.labels(*values) for metric in metrics)
 
 
 def _api(exchange: Exchange) -> str:

@@ -404,11 +404,11 @@ def _known(key: int) -> Api:
     return known
 
 
-def _refused_mechanism(wanted: str, answer: Mapping[str, Any]) -> str:
+def _refused_mechanism(mechanism: str, answer: Mapping[str, Any]) -> str:
     offered = ", ".join(answer["mechanisms"])
     if not offered:
         return f"this listener takes no SASL ({error_name(answer['error_code'])})"
-    return f"it does not offer {wanted}, only {offered}: set sasl.mechanism"
+    return f"it does not offer {mechanism}, only {offered}: set sasl.mechanism"
 
 
 async def cluster_of(

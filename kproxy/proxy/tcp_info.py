@@ -16,11 +16,14 @@ from socket import AF_INET, IPPROTO_TCP, SOCK_STREAM, SocketType
 from struct import Struct
 from termios import TIOCOUTQ
 from time import monotonic_ns
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from captures.interventions import TcpSample
 from dissectors.sides import End
 from dissectors.units import MS, SECOND
+
+if TYPE_CHECKING:
+    from _typeshed import HasFileno
 
 _TCP_INFO = 11
 
@@ -55,14 +58,6 @@ _STATES = (
     "SYN-RECEIVED",
 )
 _SENDING = frozenset({"ESTABLISHED", "CLOSE-WAIT"})
-
-
-class TcpSocket(Protocol):
-    """A connected TCP socket: the standard library's, or the one that a transport provides."""
-
-    def fileno(self) -> int:
-        """Return its descriptor, negative if it is closed."""
-        ...
 
 
 class TcpInfo(NamedTuple):
@@ -135,7 +130,7 @@ class TcpInfo(NamedTuple):
         return {**self._asdict(), "zero_window": self.zero_window}
 
 
-def read(sock: TcpSocket) -> TcpInfo | None:
+def read(sock: HasFileno) -> TcpInfo | None:
     """Return the kernel's statistics of a connection; None if it is closed, not TCP, or the system is not Linux.
 
     About 3 us. Never raises.
@@ -200,7 +195,7 @@ class _End:
     """
 
     side: End
-    sock: TcpSocket
+    sock: HasFileno
     last: TcpInfo | None = None
     reported: TcpInfo | None = None
     reported_at: int = 0
@@ -262,7 +257,7 @@ class Sampler:
         """Return the number of connections that are sampled."""
         return len(self._ends)
 
-    def add(self, connection: int, client: TcpSocket, broker: TcpSocket) -> None:
+    def add(self, connection: int, client: HasFileno, broker: HasFileno) -> None:
         """Sample a connection, the first time after one period.
 
         :param connection: its number, never used before

@@ -18,7 +18,7 @@ import sys
 from collections.abc import Container
 from contextlib import suppress
 from struct import Struct
-from typing import Any, Protocol
+from typing import Any
 from weakref import WeakValueDictionary
 
 from kproxy.addresses import Address, address_text
@@ -48,16 +48,6 @@ class NotRedirectedError(Exception):
 
 class LoopError(NotRedirectedError):
     """A connection that the proxy made came back to it."""
-
-
-class AcceptedSocket(Protocol):
-    """The socket of an accepted connection: the standard library's, or the one that a transport provides."""
-
-    @property
-    def family(self) -> int: ...
-    def getsockname(self) -> Any: ...
-    def getpeername(self) -> Any: ...
-    def getsockopt(self, level: int, option: int, size: int, /) -> Any: ...
 
 
 def address_of(name: Any) -> Address:
@@ -116,7 +106,7 @@ def open_listener(host: str, port: int, tproxy: bool) -> socket.socket:
 
 
 def original_destination(
-    sock: AcceptedSocket, tproxy: bool, listener: Address, own: Container[Way] = ()
+    sock: socket.socket, tproxy: bool, listener: Address, own: Container[Way] = ()
 ) -> Address:
     """Return the address that the client of an accepted connection wanted.
 
@@ -143,7 +133,7 @@ def original_destination(
     return wanted
 
 
-def _redirected_from(sock: AcceptedSocket, local: Address) -> Address | None:
+def _redirected_from(sock: socket.socket, local: Address) -> Address | None:
     """Return the destination before REDIRECT changed it, None if it was not changed."""
     try:
         if sock.family == socket.AF_INET6 and ":" in local[0]:

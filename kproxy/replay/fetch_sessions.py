@@ -123,7 +123,6 @@ def _name(topic: Mapping[str, Any]) -> str:
 
 
 def _topics(session: FetchSession, *, by_id: bool) -> list[Body]:
-    """Return all partitions of a session as the topics of a Fetch."""
     grouped: dict[str, list[Body]] = {}
     for (name, _), partition in session.partitions.items():
         grouped.setdefault(name, []).append(partition)

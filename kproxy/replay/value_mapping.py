@@ -62,7 +62,6 @@ class ValueMapping:
         self._producers: dict[Producer, Producer] = {}
 
     def learn_producer(self, recorded: Producer, live: Producer) -> None:
-        """Record the replacement of a recorded producer."""
         self._producers[recorded] = live
 
     # ------------------------------------------------------------ requests

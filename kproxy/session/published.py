@@ -29,7 +29,6 @@ class Rate:
         self._begin = clock()
 
     def add(self, count: int) -> None:
-        """Add `count` events."""
         if count:
             self._events.append((self._clock(), count))
             self._total += count
@@ -235,7 +234,6 @@ class ShownExchanges:
         return found
 
     def all(self) -> Int64s:
-        """Return all the numbers."""
         if self._numbers is None:
             return np.arange(self._first, self._first + self._count, dtype=np.int64)
         return self._numbers[: self._count]

@@ -137,7 +137,6 @@ class Session:
 
     # ------------------------------------------------------------ start and end
     def start(self) -> None:
-        """Start reading."""
         self._engine.start()
         self._reading.start()
 

@@ -85,7 +85,6 @@ class Summaries:
         self._outdated = set()
 
     def make(self, access: Access, context: Context) -> Steps[None]:
-        """Make the requested summaries."""
         requested = self._requested
         wanted = [number for number in requested if number not in self._made or number in self._outdated]
         began = perf_counter()

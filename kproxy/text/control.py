@@ -11,7 +11,7 @@ from captures.meaning import words
 from captures.time_format import span
 from dissectors.printable import printable
 from dissectors.sides import ENDS
-from kproxy.text.tables import Column, Row, Table
+from kproxy.text.tables import Column, Table
 
 
 def lines_of(command: str, answer: Any) -> Iterator[str]:
@@ -105,58 +105,54 @@ def _round_trips(tcp: dict[str, Any]) -> str:
 
 def brokers_table(answer: Sequence[Mapping[str, Any]]) -> Table:
     """Return the brokers in an answer to ``brokers``, with the reason below those that cannot be reached."""
-    columns = [
-        Column("role", rank=2),
-        Column("broker", right=True),
-        Column("advertised", least=12),
-        Column("dialled", least=12, rank=1),
-        Column("behind", least=12),
-        Column("reachable"),
-    ]
-    rows = []
-    for each in answer:
-        reachable = {True: "yes", False: "no", None: "not tried"}[each["reachable"]]
-        cells = [
-            each["role"],
-            str(each["node_id"]),
-            each["address"],
-            each["dialled"] or "",
-            each["at"],
-            reachable,
-        ]
-        below = [each["why"]] if each["why"] else []
-        rows.append(Row(cells, below=below, color="red" if below else None))
-    return Table("brokers", columns, rows)
+    return Table.of(
+        "brokers",
+        answer,
+        [
+            (Column("role", rank=2), lambda each: each["role"]),
+            (Column("broker", right=True), lambda each: str(each["node_id"])),
+            (Column("advertised", least=12), lambda each: each["address"]),
+            (Column("dialled", least=12, rank=1), lambda each: each["dialled"] or ""),
+            (Column("behind", least=12), lambda each: each["at"]),
+            (Column("reachable"), lambda each: _REACHABLE[each["reachable"]]),
+        ],
+        below=lambda each: [each["why"]] if each["why"] else [],
+        color=lambda each: "red" if each["why"] else None,
+    )
+
+
+_REACHABLE = {True: "yes", False: "no", None: "not tried"}
 
 
 def _rules(answer: dict[str, Any]) -> Table:
-    columns = [
-        Column("#", right=True),
-        Column("rule", least=20),
-        Column("on"),
-        Column("applied", right=True),
-        Column("times left", right=True, rank=1),
-        Column("time left", right=True),
-    ]
-    rows = []
-    for each in answer["rules"]:
-        left = "" if each["left_count"] is None else f"{each['left_count']:,}"
-        time_left = f"ended: {each['ended']}" if each["ended"] else _time_left(each["left_ns"])
-        cells = [
-            str(each["number"]),
-            each["rule"],
-            each["side"] or "broker",
-            f"{each['hits']:,}",
-            left,
-            time_left,
-        ]
-        failed = [f"failed {each['failures']:,} times: {each['failure']}"] if each["failures"] else []
-        rows.append(Row(cells, below=failed, color="red" if failed else None))
-    return Table("fault rules", columns, rows)
+    def failures(rule: dict[str, Any]) -> list[str]:
+        count = rule["failures"]
+        return [f"failed {count:,} times: {rule['failure']}"] if count else []
+
+    return Table.of(
+        "fault rules",
+        answer["rules"],
+        [
+            (Column("#", right=True), lambda rule: str(rule["number"])),
+            (Column("rule", least=20), lambda rule: rule["rule"]),
+            (Column("on"), lambda rule: rule["side"] or "broker"),
+            (Column("applied", right=True), lambda rule: f"{rule['hits']:,}"),
+            (Column("times left", right=True, rank=1), lambda rule: _number(rule["left_count"])),
+            (Column("time left", right=True), _time_left),
+        ],
+        below=failures,
+        color=lambda rule: "red" if rule["failures"] else None,
+    )
 
 
-def _time_left(left: int | None) -> str:
-    return "forever" if left is None else span(left)
+def _time_left(rule: dict[str, Any]) -> str:
+    if rule["ended"]:
+        return f"ended: {rule['ended']}"
+    return "forever" if rule["left_ns"] is None else span(rule["left_ns"])
+
+
+def _number(value: int | None) -> str:
+    return "" if value is None else f"{value:,}"
 
 
 def _holds(answer: dict[str, Any]) -> Table:

@@ -190,7 +190,6 @@ class GroupText:
 
 
 def _title(rebalance: Rebalance, *parts: str) -> Heading:
-    """Return the heading of a block."""
     return Heading(parts, 3, (2, 4), rebalance.evidence[0] if rebalance.evidence else None)
 
 

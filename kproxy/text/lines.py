@@ -74,7 +74,6 @@ class Lines:
         return style(title, bold=True)
 
     def line(self, exchange: Exchange) -> str:
-        """Return the line of one exchange."""
         times = self._times(exchange.number, exchange.time, exchange.latency, marked=exchange.note.marked)
         return f"{times}{GAP}{self._party(exchange)}{GAP}{self._summary(exchange)}".rstrip()
 

@@ -39,7 +39,6 @@ class RecordPayloads:
         self.decoding = decoding
 
     def key(self, record: CapturedRecord) -> Payload:
-        """Return the key."""
         if record.decoded is not None:
             key = record.decoded.get("key")
             if record.control is not None or key is not None:
@@ -47,7 +46,6 @@ class RecordPayloads:
         return self.decoding.read(record.record.key, record.tp.topic, "key")
 
     def value(self, record: CapturedRecord) -> Payload:
-        """Return the value."""
         if record.decoded is not None:
             shown = {name: each for name, each in record.decoded.items() if name != "key"}
             return Payload("kafka", shown, len(record.record.value or b""))
@@ -55,7 +53,6 @@ class RecordPayloads:
 
     @staticmethod
     def headers(record: CapturedRecord) -> list[tuple[str, Payload]]:
-        """Return the headers in order."""
         return [(name, read_plain(data)) for name, data in record.record.headers]
 
 
@@ -104,7 +101,6 @@ class RecordLines:
 
     # ------------------------------------------------------------ one line
     def line(self, record: CapturedRecord) -> str:
-        """Return the line of one record."""
         remark = remarks(record)
         cells = [
             self._cell(record.name, "place"),

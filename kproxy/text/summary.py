@@ -39,7 +39,6 @@ class Tally(Counts):
         self._met(exchange.client_id or exchange.client, exchange.time, exchange.time)
 
     def add_block(self, block: ExchangeBlock) -> None:
-        """Count the exchanges of a block."""
         for kind, count in block.counted_kinds():
             self.add_kind(kind, count)
         self.request_bytes += sum(block.request_size)
@@ -54,7 +53,6 @@ class Tally(Counts):
             self.count(group)
 
     def count(self, group: ExchangeGroup) -> None:
-        """Count exchanges."""
         self.include(group)
         self._met(group.client_id or group.connection.client, group.earliest, group.last)
 

@@ -54,7 +54,6 @@ class Row:
     number: int | None = None
 
     def printable(self) -> Row:
-        """Return the row with printable cells."""
         from captures.meaning import words
 
         cells, *more = ([words.line(cell) for cell in cells] for cells in (self.cells, *self.more))

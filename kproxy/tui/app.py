@@ -21,7 +21,7 @@ from textual.worker import WorkerFailed
 from captures.filters import Filter
 from kproxy.session import Session
 from kproxy.session.summaries import no_color
-from kproxy.tui.commands import BY_ACTION, Command
+from kproxy.tui.commands import BY_ACTION, Command, Effect
 from kproxy.tui.dialogs.leave import Leaving
 from kproxy.tui.live.link import Link
 from kproxy.tui.main.screen import MainScreen
@@ -145,7 +145,6 @@ class KproxyApp(App[Leaving]):
 
     @property
     def main(self) -> MainScreen:
-        """The main screen."""
         screen = self.screen_stack[0]
         assert isinstance(screen, MainScreen)
         return screen
@@ -175,7 +174,8 @@ class KproxyApp(App[Leaving]):
 
     def leaves_out(self, command: Command) -> bool:
         """Return whether a command is disabled in this UI."""
-        return self.read_only and (command.does_more or (command.writes_file and not self.writes_files))
+        writes = command.effect is Effect.FILE and self.writes_files
+        return self.read_only and command.effect is not Effect.NONE and not writes
 
     def refuses(self, command: Command | None) -> bool:
         """Return whether a command is disabled in this UI, and show a message if so."""
@@ -208,7 +208,6 @@ class KproxyApp(App[Leaving]):
         del self.events[:-_MOST_EVENTS]
 
     def report(self, text: str, *, severity: SeverityLevel = "information") -> None:
-        """Show a notice."""
         self.note(text, severity)
         earlier = len(self._notifications)
         if earlier:  # one at a time, so that they do not cover the screen

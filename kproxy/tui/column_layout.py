@@ -112,9 +112,9 @@ def _widen(
     _share(widths, spare, room - sum(widths))
 
 
-def _satisfy(widths: list[int], wanted: Sequence[int], room: int) -> None:
+def _satisfy(widths: list[int], desired: Sequence[int], room: int) -> None:
     """Widen columns by the wanted cells, smallest wants first; those that want more than is left share it evenly."""
-    open_ = sorted((want, index) for index, want in enumerate(wanted) if want > 0)
+    open_ = sorted((want, index) for index, want in enumerate(desired) if want > 0)
     for position, (want, index) in enumerate(open_):
         given = want if want <= room else max(room, 0) // (len(open_) - position)
         widths[index] += given

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import Enum, StrEnum, auto
 
 from textual.binding import Binding
 
@@ -31,6 +31,15 @@ class Scope(StrEnum):
     SEARCHING = "search line"
 
 
+class Effect(Enum):
+    """What a command does beyond showing: only write a file, change live traffic at once, or other things."""
+
+    NONE = auto()
+    FILE = auto()
+    TRAFFIC = auto()
+    OTHER = auto()
+
+
 @dataclass(frozen=True, slots=True)
 class Command:
     """One command.
@@ -43,7 +52,7 @@ class Command:
     :ivar show: whether the footer shows it
     :ivar argument: its argument on the ``:`` line, empty for none; without the argument the command asks for it
     :ivar line: its name on the ``:`` line, empty for commands that make no sense there
-    :ivar priority: whether its key takes precedence over the focused widget's handling
+    :ivar effect: what it does beyond showing
     """
 
     name: str
@@ -54,22 +63,7 @@ class Command:
     show: bool = False
     argument: str = ""
     line: str = ""
-    priority: bool = False
-
-    @property
-    def touches_traffic(self) -> bool:
-        """Whether pressing its key changes live traffic, without a question."""
-        return self.name in _TOUCHING
-
-    @property
-    def does_more(self) -> bool:
-        """Whether it does more than show: sends requests, changes a proxy, reads other files."""
-        return self.name in _DOING_MORE
-
-    @property
-    def writes_file(self) -> bool:
-        """Whether it does nothing but write a file."""
-        return self.name in ("app.screenshot", "write.selection")
+    effect: Effect = Effect.NONE
 
     @property
     def group(self) -> str:
@@ -82,29 +76,18 @@ class Command:
         return self.name.replace(".", "_")
 
 
-_TOUCHING = frozenset(
-    (
-        "hold.toggle",
-        "hold.release",
-        "hold.release_all",
-        "hold.kill",
-        "forward.pause",
-        "forward.toggle",
-        "rule.remove",
-    )
-)
-
-_DOING_MORE = _TOUCHING | {
-    "hold.filter",
-    "hold.edit",
-    "rule.add",
-    "replay.start",
-    "recorder.keep",
-    "question.diff",
-    "records.schema",
-}
-
 _S, _L, _T, _B, _V = Scope.SCREEN, Scope.LIST, Scope.TREE, Scope.BYTES, Scope.TABLE
+
+
+def _moves(group: str, scope: Scope, noun: str) -> Iterator[Command]:
+    """Yield the commands that move a cursor among things called `noun`."""
+    yield Command(f"{group}.down", "down,j", "down", f"The next {noun}.", scope)
+    yield Command(f"{group}.up", "up,k", "up", f"The previous {noun}.", scope)
+    yield Command(f"{group}.page_down", "pagedown,space,ctrl+f", "page down", "A page down.", scope)
+    yield Command(f"{group}.page_up", "pageup,ctrl+b", "page up", "A page up.", scope)
+    yield Command(f"{group}.top", "home,g", "top", f"The first {noun}.", scope)
+    yield Command(f"{group}.bottom", "end,G", "bottom", f"The last {noun}.", scope)
+
 
 COMMANDS: tuple[Command, ...] = (
     Command("help.show", "question_mark,f1", "help", "Show keys, and the filter language.", show=True, line="help"),
@@ -113,7 +96,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("app.quit_now", "Q", "quit now", "Quit at once, without a question.", line="quit!"),
     Command("app.events", "E", "events", "Show notices, warnings and errors so far.", line="events"),
     Command("app.theme", "", "theme", "Choose the colours.", argument="NAME", line="theme"),
-    Command("app.screenshot", "ctrl+s", "screenshot", "Write the screen to an SVG file.", argument="[FILE]", line="screenshot"),
+    Command("app.screenshot", "ctrl+s", "screenshot", "Write the screen to an SVG file.", argument="[FILE]", line="screenshot", effect=Effect.FILE),
     # ---- views
     Command("view.exchanges", "1", "exchanges", "The list of exchanges.", show=False, line="exchanges"),
     Command("view.connections", "2", "connections", "TCP connections: endpoints, traffic, problems, how they ended.", line="connections"),
@@ -148,51 +131,41 @@ COMMANDS: tuple[Command, ...] = (
     Command("rows.colors", "percent_sign", "colours", "Switch the colours of the list's lines on or off.", line="colors"),
     Command("columns.profile", "", "profile", "Use a saved set of columns, or save this one.", argument="NAME", line="profile"),
     # ---- holds and faults
-    Command("hold.filter", "i", "hold", "Live: hold messages that match a filter.", argument="[FILTER]", line="hold"),
-    Command("hold.toggle", "I", "hold on/off", "Live: switch holding off or on.", line="holding"),
-    Command("hold.release", "a", "release", "Live: release the selected held message.", line="release"),
-    Command("hold.release_all", "A", "release all", "Live: release all held messages.", line="release-all"),
-    Command("hold.kill", "X", "kill", "Live: close the connection of the held message.", line="kill"),
-    Command("hold.edit", "e", "edit", "Live: edit the held message, then release it.", line="edit"),
-    Command("forward.pause", "P", "pause", "Live: hold every request; press it again to release them.", line="pause"),
-    Command("forward.toggle", "O", "forwarding", "Live: switch forwarding off or on.", line="forwarding"),
+    Command("hold.filter", "i", "hold", "Live: hold messages that match a filter.", argument="[FILTER]", line="hold", effect=Effect.OTHER),
+    Command("hold.toggle", "I", "hold on/off", "Live: switch holding off or on.", line="holding", effect=Effect.TRAFFIC),
+    Command("hold.release", "a", "release", "Live: release the selected held message.", line="release", effect=Effect.TRAFFIC),
+    Command("hold.release_all", "A", "release all", "Live: release all held messages.", line="release-all", effect=Effect.TRAFFIC),
+    Command("hold.kill", "X", "kill", "Live: close the connection of the held message.", line="kill", effect=Effect.TRAFFIC),
+    Command("hold.edit", "e", "edit", "Live: edit the held message, then release it.", line="edit", effect=Effect.OTHER),
+    Command("forward.pause", "P", "pause", "Live: hold every request; press it again to release them.", line="pause", effect=Effect.TRAFFIC),
+    Command("forward.toggle", "O", "forwarding", "Live: switch forwarding off or on.", line="forwarding", effect=Effect.TRAFFIC),
     Command("proxy.brokers", "", "brokers", "Live: the brokers: what they advertise, where clients find them, whether they can be reached.", line="brokers"),
-    Command("rule.add", "plus", "add rule", "Live: add a fault rule, FILTER => ACTION.", Scope.FAULTS, show=True, argument="RULE", line="rule"),
-    Command("rule.remove", "delete,d", "remove rule", "Live: remove the selected fault rule.", Scope.FAULTS, show=True),
-    Command("replay.start", "r", "replay", "Send the request, or all marked ones, to a broker again, and compare the responses.", argument="[BROKER]", line="replay"),
-    Command("recorder.keep", "K", "keep moment", "Live: make the flight recorder keep the traffic around this moment.", line="keep"),
+    Command("rule.add", "plus", "add rule", "Live: add a fault rule, FILTER => ACTION.", Scope.FAULTS, show=True, argument="RULE", line="rule", effect=Effect.OTHER),
+    Command("rule.remove", "delete,d", "remove rule", "Live: remove the selected fault rule.", Scope.FAULTS, show=True, effect=Effect.TRAFFIC),
+    Command("replay.start", "r", "replay", "Send the request, or all marked ones, to a broker again, and compare the responses.", argument="[BROKER]", line="replay", effect=Effect.OTHER),
+    Command("recorder.keep", "K", "keep moment", "Live: make the flight recorder keep the traffic around this moment.", line="keep", effect=Effect.OTHER),
     Command("compare.responses", "equals_sign", "compare", "Compare two responses field by field: those of the two marked exchanges, or this one and the previous one of its kind.", line="compare"),
     # ---- getting things out
-    Command("write.selection", "w", "write", "Write the shown or marked exchanges to a file: pcapng, JSON, CSV, Parquet, Mermaid.", show=True, argument="[FILE]", line="write"),
+    Command("write.selection", "w", "write", "Write the shown or marked exchanges to a file: pcapng, JSON, CSV, Parquet, Mermaid.", show=True, argument="[FILE]", line="write", effect=Effect.FILE),
     Command("copy.as", "x", "copy", "Copy as JSON, text, hex, a command line, Python.", show=True, argument="[FORMAT]", line="copy"),
     # ---- questions
     Command("question.journey", "J", "journey", "The journey of a record through the cluster: TOPIC-PARTITION@OFFSET.", argument="RECORD", line="journey"),
     Command("question.party", "S", "story", "Everything that a client did on all its connections: that of the exchange, or one by its ID.", argument="[CLIENT]", line="story"),
     Command("question.config", "", "settings", "The settings of clients, as far as their requests reveal them.", argument="[CLIENT]", line="config"),
     Command("question.compat", "", "compatibility", "What a broker of another release would refuse or serve in older versions.", argument="RELEASE", line="compat"),
-    Command("question.diff", "", "differences", "Differences from another capture, or between two time ranges of this one: FILE, or A..B C..D.", argument="FILE", line="diff"),
-    Command("records.schema", "", "schema", "Decode record values with an Avro or Protobuf schema from a file or a schema registry.", argument="[TOPIC=]FILE or URL", line="schema"),
+    Command("question.diff", "", "differences", "Differences from another capture, or between two time ranges of this one: FILE, or A..B C..D.", argument="FILE", line="diff", effect=Effect.OTHER),
+    Command("records.schema", "", "schema", "Decode record values with an Avro or Protobuf schema from a file or a schema registry.", argument="[TOPIC=]FILE or URL", line="schema", effect=Effect.OTHER),
     # ---- layout
     Command("layout.cycle", "minus", "layout", "Switch to the next arrangement of the panes.", line="layout"),
     Command("layout.maximise", "backslash", "maximise", "Maximise the focused pane, or restore it.", line="maximise"),
     Command("footer.toggle", "H", "footer", "Show or hide the line of keys.", line="footer"),
     # ---- the list
-    Command("list.down", "down,j", "down", "The next exchange.", _L),
-    Command("list.up", "up,k", "up", "The previous exchange.", _L),
-    Command("list.page_down", "pagedown,space,ctrl+f", "page down", "A page down.", _L),
-    Command("list.page_up", "pageup,ctrl+b", "page up", "A page up.", _L),
-    Command("list.top", "home,g", "top", "The first exchange.", _L),
-    Command("list.bottom", "end,G", "bottom", "The last exchange.", _L),
+    *_moves("list", _L, "exchange"),
     Command("list.left", "left,h", "left", "Scroll columns that do not fit.", _L),
     Command("list.right", "right,l", "right", "Scroll columns that do not fit.", _L),
     Command("list.enter", "enter", "fields", "Go to the fields of the exchange.", _L, show=True),
     # ---- the tree
-    Command("tree.down", "down,j", "down", "The next field.", _T),
-    Command("tree.up", "up,k", "up", "The previous field.", _T),
-    Command("tree.page_down", "pagedown,space,ctrl+f", "page down", "A page down.", _T),
-    Command("tree.page_up", "pageup,ctrl+b", "page up", "A page up.", _T),
-    Command("tree.top", "home,g", "top", "The first field.", _T),
-    Command("tree.bottom", "end,G", "bottom", "The last field.", _T),
+    *_moves("tree", _T, "field"),
     Command("tree.enter", "enter", "unfold", "Unfold or fold the field; on a leaf, go to its bytes.", _T, show=True),
     Command("tree.unfold", "right,l", "unfold", "Unfold the field, or go into it.", _T),
     Command("tree.fold", "left,h", "fold", "Fold the field, or go to its parent.", _T),
@@ -213,12 +186,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("bytes.tab", "right_square_bracket", "next bytes", "The next buffer: the frame, decompressed batches.", _B, show=True),
     Command("bytes.previous_tab", "left_square_bracket", "previous bytes", "The previous buffer.", _B),
     # ---- tables of views
-    Command("table.down", "down,j", "down", "The next row.", _V),
-    Command("table.up", "up,k", "up", "The previous row.", _V),
-    Command("table.page_down", "pagedown,space,ctrl+f", "page down", "A page down.", _V),
-    Command("table.page_up", "pageup,ctrl+b", "page up", "A page up.", _V),
-    Command("table.top", "home,g", "top", "The first row.", _V),
-    Command("table.bottom", "end,G", "bottom", "The last row.", _V),
+    *_moves("table", _V, "row"),
     Command("table.left", "left,h", "left", "Scroll columns that do not fit.", _V),
     Command("table.right", "right,l", "right", "Scroll columns that do not fit.", _V),
     Command("table.enter", "enter", "exchanges", "Show the exchanges of the row.", _V, show=True),
@@ -241,12 +209,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("timeline.pan_later", "greater_than_sign,shift+right,pagedown", "pan on", "Show later times.", Scope.TIMELINE),
     Command("timeline.enter", "enter", "exchange", "Show the exchange that began the rebalance.", Scope.TIMELINE, show=True),
     # ---- conversation
-    Command("conversation.down", "down,j", "down", "The next line.", Scope.CONVERSATION),
-    Command("conversation.up", "up,k", "up", "The previous line.", Scope.CONVERSATION),
-    Command("conversation.page_down", "pagedown,space,ctrl+f", "page down", "A page down.", Scope.CONVERSATION),
-    Command("conversation.page_up", "pageup,ctrl+b", "page up", "A page up.", Scope.CONVERSATION),
-    Command("conversation.top", "home,g", "top", "The start of the conversation.", Scope.CONVERSATION),
-    Command("conversation.bottom", "end,G", "bottom", "The end of the conversation.", Scope.CONVERSATION),
+    *_moves("conversation", Scope.CONVERSATION, "line"),
     Command("conversation.left", "left,h", "left", "Scroll participants that do not fit.", Scope.CONVERSATION),
     Command("conversation.right", "right,l", "right", "Scroll participants that do not fit.", Scope.CONVERSATION),
     Command("conversation.enter", "enter", "go to", "Go to the exchange in the list; on repeats, unfold them.", Scope.CONVERSATION, show=True),
@@ -285,12 +248,12 @@ BY_ACTION = {command.action: command for command in COMMANDS}
 BY_LINE = {command.line: command for command in COMMANDS if command.line}
 
 
-def of(place: Scope) -> Iterator[Command]:
+def of(scope: Scope) -> Iterator[Command]:
     """Yield the commands of a place."""
-    return (command for command in COMMANDS if command.scope is place)
+    return (command for command in COMMANDS if command.scope is scope)
 
 
-def bindings(place: Scope) -> list[Binding]:
+def bindings(scope: Scope) -> list[Binding]:
     """Return the bindings of a place, for the ``BINDINGS`` of the class that implements its actions."""
     return [
         Binding(
@@ -300,8 +263,7 @@ def bindings(place: Scope) -> list[Binding]:
             show=command.show,
             tooltip=command.doc,
             id=command.name,
-            priority=command.priority,
         )
-        for command in of(place)
+        for command in of(scope)
         if command.keys
     ]

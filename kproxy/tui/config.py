@@ -7,7 +7,7 @@ apply. So the UI opens whatever the file contains.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -19,7 +19,7 @@ from captures.filters.context import MEANINGS
 from captures.filters.errors import did_you_mean
 from captures.filters.values import duration
 from kproxy.configuration import FILE, Configuration, ConfigurationError, configuration_folder, load
-from kproxy.saved_choices import ColumnEntry
+from kproxy.saved_choices import ProfileColumn
 from kproxy.session.summaries import SLOW
 from kproxy.tui.profiles import Profile, profile
 from kproxy.tui.row_colors import RowColor
@@ -31,14 +31,6 @@ _PLACE = re.compile(r" - at `(?:key in )?\$(?P<path>.*)`$")
 
 class Nanoseconds(int):
     """A duration in ns; the file has it as text with a unit, ``100ms``."""
-
-
-def profile_of(name: str, entries: Iterable[ColumnEntry]) -> Profile:
-    """Return the profile for the column entries of a file.
-
-    :raises ValueError: if a column does not exist, or its width is invalid
-    """
-    return profile(name, ((entry.column, entry.width) for entry in entries))
 
 
 class Config(msgspec.Struct, frozen=True):
@@ -191,15 +183,15 @@ TABLES: dict[str, tuple[Any, Callable[[str, Any], Any]]] = {
     "keys": (str, _unchanged),
     "filters": (str, _filter),
     "row_colors": (RowColor, _rule),
-    "column_sets": (tuple[ColumnEntry, ...], profile_of),
+    "column_sets": (tuple[ProfileColumn, ...], profile),
 }
 """For each setting that is a table, the type of its entries, and what converts them."""
 
 
-def _special(wanted: type, value: object) -> object:
+def _special(kind: type, value: object) -> object:
     """Convert a value to :class:`Nanoseconds`, for msgspec."""
-    if wanted is not Nanoseconds:
-        raise NotImplementedError(wanted)
+    if kind is not Nanoseconds:
+        raise NotImplementedError(kind)
     found = duration(value) if isinstance(value, str) else None
     if found is None or found < 0:
         raise ValueError(f"Expected a duration such as '100ms', got {value!r}")

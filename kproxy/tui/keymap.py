@@ -83,9 +83,9 @@ def keys_of(command: Command, changes: Mapping[str, str]) -> list[str]:
     return keys.split(",") if keys and keys != UNBOUND else []
 
 
-def held_in(place: Scope) -> Iterator[Command]:
+def held_in(scope: Scope) -> Iterator[Command]:
     """Yield the commands available while a place has the focus, its own first."""
-    for held in (place, *_AROUND[place]):
+    for held in (scope, *_AROUND[scope]):
         yield from (command for command in COMMANDS if command.scope is held)
 
 

@@ -89,7 +89,6 @@ class Position:
 
     @property
     def rows(self) -> int:
-        """Number of rows."""
         return len(self.shown) + len(self.held)
 
     @property

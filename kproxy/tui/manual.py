@@ -75,9 +75,9 @@ def view_section(keymap: Mapping[str, str]) -> Section:
     return Section("views", header=("key", "shows"), rows=tuple(rows))
 
 
-def _place_section(place: Scope, keymap: Mapping[str, str]) -> Section:
-    rows = tuple(_command_row(command, keymap) for command in COMMANDS if command.scope is place)
-    return Section(str(place), header=("key", "does", "command", NAME), rows=rows)
+def _place_section(scope: Scope, keymap: Mapping[str, str]) -> Section:
+    rows = tuple(_command_row(command, keymap) for command in COMMANDS if command.scope is scope)
+    return Section(str(scope), header=("key", "does", "command", NAME), rows=rows)
 
 
 def _command_row(command: Command, keymap: Mapping[str, str]) -> Row:

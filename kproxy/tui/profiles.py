@@ -3,27 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 
+import msgspec
+from msgspec.structs import replace
+
+from kproxy.saved_choices import ProfileColumn
 from kproxy.tui.columns import COLUMNS, field_problem
 
 WIDEST = 400
 
 
-@dataclass(frozen=True, slots=True)
-class ProfileColumn:
-    """A column of a profile.
-
-    :ivar column: ID of a column, or a field
-    :ivar width: cells, None for automatic
-    """
-
-    column: str
-    width: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Profile:
+class Profile(msgspec.Struct, frozen=True):
     """The columns of the list, from left to right.
 
     :ivar name: empty if it is not saved
@@ -59,14 +49,14 @@ class Profile:
         return Profile("", tuple(columns))
 
 
-def profile(name: str, columns: Iterable[tuple[str, int | None]]) -> Profile:
-    """Return a profile of columns and their widths, from a configuration file or a dialog.
+def profile(name: str, columns: Iterable[ProfileColumn]) -> Profile:
+    """Return a profile of columns from a file.
 
     :raises ValueError: if a column does not exist or is repeated, or a width is invalid; the message says which
     """
     chosen: list[ProfileColumn] = []
-    for number, (column, width) in enumerate(columns, 1):
-        where = f"profile {name!r}, column {number}"
+    for number, each in enumerate(columns, 1):
+        where, column, width = f"profile {name!r}, column {number}", each.column, each.width
         problem = "" if column in COLUMNS else field_problem(column)
         if problem:
             raise ValueError(f"{where}: {column!r} is no column, and no field: {problem}")
@@ -74,7 +64,7 @@ def profile(name: str, columns: Iterable[tuple[str, int | None]]) -> Profile:
             raise ValueError(f"{where}: the width of {column} is cells, 1 to {WIDEST}, not {width}")
         if any(known.column == column for known in chosen):
             raise ValueError(f"{where}: {column} is there already")
-        chosen.append(ProfileColumn(column, width))
+        chosen.append(each)
     if not chosen:
         raise ValueError(f"profile {name!r} has no columns")
     return Profile(name, tuple(chosen))

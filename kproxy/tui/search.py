@@ -112,9 +112,9 @@ def _regex(text: str, begin: int, end: int) -> Search:
     return _compiled(text, Kind.REGEX, wanted, any_case=any_case, begin=begin)
 
 
-def _bytes(text: str, wanted: bytes) -> Search:
-    digits = " ?".join(f"{byte:02x}" for byte in wanted)
-    data = "".join(f"\\x{byte:02x}" for byte in wanted)
+def _bytes(text: str, needle: bytes) -> Search:
+    digits = " ?".join(f"{byte:02x}" for byte in needle)
+    data = "".join(f"\\x{byte:02x}" for byte in needle)
     try:
         pattern = TextRegex(rf"\b(?:0x)?{digits}\b")
         return Search(text, Kind.BYTES, pattern, BytesRegex(data, any_case=False))

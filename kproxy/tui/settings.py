@@ -13,10 +13,10 @@ from msgspec.structs import replace
 
 from captures.filters import FilterError, compile_filter
 from captures.filters.errors import did_you_mean
-from kproxy.saved_choices import ColumnEntry, SavedChoices, change_choices, choices_path, read_choices
-from kproxy.tui.config import Config, LoadedConfig, filter_name_problem, load_settings, profile_of
+from kproxy.saved_choices import SavedChoices, change_choices, choices_path, read_choices
+from kproxy.tui.config import Config, LoadedConfig, filter_name_problem, load_settings
 from kproxy.tui.keymap import Keymap, keymap
-from kproxy.tui.profiles import BUILT_IN, DEFAULT, Profile
+from kproxy.tui.profiles import BUILT_IN, DEFAULT, Profile, profile
 from kproxy.tui.themes import all_themes, color_problems, theme_problem, usual_theme
 
 Value = TypeVar("Value")
@@ -78,7 +78,7 @@ class Settings:
         kept = {}
         for name, entries in self._kept.profiles.items():
             with suppress(ValueError):  # saved by a version with other columns
-                kept[name] = profile_of(name, entries)
+                kept[name] = profile(name, entries)
         return {**BUILT_IN, **kept, **self.config.column_sets}
 
     def filter_problem(self, name: str) -> str:
@@ -116,16 +116,17 @@ class Settings:
             raise SettingsError(str(error)) from None
         self._change(lambda kept: replace(kept, filters={**kept.filters, name: text}))
 
-    def keep_profile(self, profile: Profile) -> None:
+    def keep_profile(self, chosen: Profile) -> None:
         """Save columns under their name, and for the next time. Does file I/O.
 
         :raises SettingsError: if the name is unavailable, or it cannot be written
         """
-        name = profile.name
+        name = chosen.name
         if problem := self.profile_problem(name):
             raise SettingsError(problem)
-        entries = tuple(ColumnEntry(chosen.column, chosen.width) for chosen in profile.columns)
-        self._change(lambda kept: replace(kept, profiles={**kept.profiles, name: entries}, profile=name))
+        self._change(
+            lambda kept: replace(kept, profiles={**kept.profiles, name: chosen.columns}, profile=name)
+        )
 
     def keep_width(self, name: str, width: int) -> None:
         """Save the width of a column. Does file I/O.

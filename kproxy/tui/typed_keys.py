@@ -20,7 +20,7 @@ from textual.widget import Widget
 from textual.widgets import Input, TextArea
 from textual.worker import Worker
 
-from kproxy.tui.commands import BY_NAME, Command
+from kproxy.tui.commands import BY_NAME, Command, Effect
 
 _STEPS = frozenset(("up", "down", "left", "right", "page_up", "page_down", "top", "bottom"))
 _LOOK = 0.05
@@ -91,7 +91,7 @@ class TypedKeys:
             return None
         bound = self._app.screen.active_bindings.get(event.key)
         command = None if bound is None else BY_NAME.get(bound.binding.id or "")
-        return command if command is not None and command.touches_traffic else None
+        return command if command is not None and command.effect is Effect.TRAFFIC else None
 
     def _stays(self, event: events.Event) -> bool:
         """Return whether the key cannot move the focus, such as a character typed into a line or a step in a list.

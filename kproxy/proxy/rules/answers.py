@@ -171,32 +171,32 @@ class _Filler:
         self._message = message
         self.count = 0
 
-    def filled(self, place: ErrorField, request: Mapping[str, Any]) -> dict[str, Any]:
+    def filled(self, fields: ErrorField, request: Mapping[str, Any]) -> dict[str, Any]:
         """Return a struct of an error response, with an element for each thing that the request names."""
-        value = dict(place.defaults)
-        for about in place.about:
+        value = dict(fields.defaults)
+        for about in fields.about:
             if request[about.source] is not None or about.nullable:
                 value[about.name] = request[about.source]
-        for inner in place.inside:
+        for inner in fields.inside:
             elements = [self.filled(inner, row) for source in inner.sources for row in rows(source, request)]
             value[inner.name] = _distinct(elements) if len(inner.sources) > 1 else elements
-        self._set_codes(place, value)
+        self._set_codes(fields, value)
         if "acknowledge_error_code" in value and not request.get("acknowledgement_batches"):
             value["acknowledge_error_code"] = 0
             value["acknowledge_error_message"] = None
         return value
 
-    def put(self, place: ErrorField, value: dict[str, Any]) -> None:
+    def put(self, fields: ErrorField, value: dict[str, Any]) -> None:
         """Put the error into an existing struct."""
-        self._set_codes(place, value)
-        for inner in place.inside:
+        self._set_codes(fields, value)
+        for inner in fields.inside:
             for element in value.get(inner.name) or ():
                 self.put(inner, element)
 
-    def _set_codes(self, place: ErrorField, value: dict[str, Any]) -> None:
-        self.count += len(place.codes)
-        value.update(dict.fromkeys(place.codes, self._code))
-        value.update(dict.fromkeys(place.messages, self._message))
+    def _set_codes(self, fields: ErrorField, value: dict[str, Any]) -> None:
+        self.count += len(fields.codes)
+        value.update(dict.fromkeys(fields.codes, self._code))
+        value.update(dict.fromkeys(fields.messages, self._message))
 
 
 def _distinct(elements: list[dict[str, Any]]) -> list[dict[str, Any]]:

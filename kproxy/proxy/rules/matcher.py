@@ -180,7 +180,6 @@ def matches_everything(condition: Condition) -> bool:
 
 
 def _sample(key: int, condition: Condition, peers: Peers, latency: int) -> Frame:
-    """Return a minimal frame."""
     known = api(key)
     assert known is not None
     version = known.request.versions.last if peers.connection == 1 else known.request.versions.first

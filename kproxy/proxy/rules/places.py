@@ -216,11 +216,11 @@ def _defaults(struct: wire.Struct) -> Iterator[tuple[str, Any]]:
             yield member.name, _DEFAULTS[member.name]
 
 
-def _matched(wanted: Sequence[wire.Member], names: frozenset[str]) -> list[SubjectField]:
-    """Return the fields in `wanted` that can be filled from fields called `names`."""
+def _matched(members: Sequence[wire.Member], names: frozenset[str]) -> list[SubjectField]:
+    """Return the fields in `members` that can be filled from fields called `names`."""
     return [
         SubjectField(member.name, source, member.con.nullable)
-        for member in wanted
+        for member in members
         if (source := next((name for name in _SOURCES[member.name] if name in names), ""))
     ]
 

@@ -109,7 +109,6 @@ class Authority:
 
     @property
     def certificate(self) -> str:
-        """The certificate, in PEM."""
         return self._certificate.public_bytes(Encoding.PEM).decode()
 
     def identity(self, *names: str) -> Identity:

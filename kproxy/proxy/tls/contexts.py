@@ -168,7 +168,6 @@ def load_identity(context: ssl.SSLContext, identity: Identity) -> None:
 
 @contextmanager
 def _in_file(content: bytes) -> Iterator[str]:
-    """Yield the path of a temporary file with `content`."""
     if hasattr(os, "memfd_create") and Path("/proc/self/fd").exists():
         descriptor = os.memfd_create("kproxy", os.MFD_CLOEXEC)
         with os.fdopen(descriptor, "wb") as file:

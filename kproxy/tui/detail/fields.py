@@ -58,7 +58,6 @@ class Fields:
 
     @property
     def frame(self) -> bytes:
-        """Bytes of the frame."""
         return self._buffers[0].data
 
     def hide(self, start: int, end: int) -> None:

@@ -74,19 +74,19 @@ def _windows(begin: int, end: int) -> Iterator[tuple[int, int]]:
         yield start, min(start + _WINDOW, end)
 
 
-def _forward(wanted: Search, data: bytes, begin: int, end: int) -> tuple[int, int] | None:
+def _forward(search: Search, data: bytes, begin: int, end: int) -> tuple[int, int] | None:
     """Return the first match that starts in a range."""
     for start, stop in _windows(begin, end):
-        found = wanted.in_bytes(data[start : stop + _OVERLAP])
+        found = search.in_bytes(data[start : stop + _OVERLAP])
         if found is not None and found[0] < stop - start:
             return start + found[0], start + found[1]
     return None
 
 
-def _backward(wanted: Search, data: bytes, begin: int, end: int) -> tuple[int, int] | None:
+def _backward(search: Search, data: bytes, begin: int, end: int) -> tuple[int, int] | None:
     """Return the last match that starts in a range."""
     for start, stop in reversed(list(_windows(begin, end))):
-        found = wanted.before(data[start : stop + _OVERLAP], stop - start)
+        found = search.before(data[start : stop + _OVERLAP], stop - start)
         if found is not None:
             return start + found[0], start + found[1]
     return None

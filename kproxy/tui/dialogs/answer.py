@@ -8,12 +8,11 @@ from typing import ClassVar
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
 
 from dissectors.printable import printable
 from kproxy.text.blocks import Line
 from kproxy.text.tables import Column
-from kproxy.tui.dialogs.base import Dialog
+from kproxy.tui.dialogs.base import Box, Dialog
 from kproxy.tui.widgets.row_table import RowTable
 from kproxy.tui.widgets.table_rows import Row
 
@@ -40,9 +39,7 @@ class AnswerDialog(Dialog[int | None]):
         self._lines = lines
 
     def compose(self) -> ComposeResult:
-        with Vertical(classes="box") as box:
-            box.border_title = printable(self._title)
-            box.border_subtitle = "enter: the exchange of the line, q: close"
+        with Box(printable(self._title), "enter: the exchange of the line, q: close"):
             table = RowTable([Column("")], empty="Nothing to show.")
             table.set_rows(
                 [Row(index, (line,), leads_to=line.number) for index, line in enumerate(self._lines)]

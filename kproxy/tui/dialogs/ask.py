@@ -13,7 +13,6 @@ from typing import Any, ClassVar, Generic, TypeVar
 from textual import events
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
 from textual.content import Content
 from textual.screen import Screen
 from textual.suggester import Suggester
@@ -22,7 +21,7 @@ from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from captures.meaning import words
-from kproxy.tui.dialogs.base import Dialog, lines
+from kproxy.tui.dialogs.base import Box, Dialog, lines
 from kproxy.tui.safe import plain
 
 Value = TypeVar("Value")
@@ -77,8 +76,7 @@ class Ask(Dialog[Value | None], Generic[Value]):
         self._chosen = chosen
 
     def compose(self) -> ComposeResult:
-        with Vertical(classes="box") as box:
-            box.border_title = self._title
+        with Box(self._title):
             yield Static(self._question, id="question")
             yield OptionList(*(Option(self._line(answer)) for answer in self._answers), compact=True)
 
@@ -126,7 +124,6 @@ class Prompt(Dialog[str | None]):
     Prompt {
         & > .box { width: 76; }
         Input { padding: 0; background: $boost; }
-        #problem { color: $text-error; height: auto; max-height: 4; }
     }
     """
 
@@ -151,9 +148,7 @@ class Prompt(Dialog[str | None]):
         self._title = plain(title)
 
     def compose(self) -> ComposeResult:
-        with Vertical(classes="box") as box:
-            box.border_title = self._title
-            box.border_subtitle = "enter: accept   escape: cancel"
+        with Box(self._title, "enter: accept   escape: cancel"):
             yield Static(self._prompt, id="prompt")
             yield Input(
                 self._initial,

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import ClassVar, TypeVar
 
 from textual.binding import Binding, BindingType
+from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.screen import ModalScreen
-from textual.widgets import OptionList
+from textual.widgets import OptionList, Static
 
 from captures.faults import described
 from kproxy.tui.safe import plain
@@ -35,11 +36,28 @@ class Dialog(ModalScreen[Result]):
             border-title-style: bold;
             border-subtitle-color: $text-muted;
         }
+        #problem { height: auto; max-height: 6; color: $text-error; }
         &:nocolor OptionList:focus > .option-list--option-highlighted { text-style: bold underline; }
     }
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [("escape", "dismiss", "close")]
+
+    def _show_problem(self, problem: str) -> None:
+        """Show a message, which may have several lines, in the static text ``problem``; an empty one clears it."""
+        self.query_one("#problem", Static).update(lines(f"✗ {problem}" if problem else ""))
+
+
+class Box(Vertical):
+    """The box of a dialog.
+
+    :param keys: in its lower border
+    """
+
+    def __init__(self, title: str | Content, keys: str = "") -> None:
+        super().__init__(classes="box")
+        self.border_title = title
+        self.border_subtitle = keys
 
 
 class ListDialog(Dialog[Result]):
@@ -71,6 +89,35 @@ class ListDialog(Dialog[Result]):
             self._list.action_cursor_down()
         else:
             self._list.action_cursor_up()
+
+
+class ScrollDialog(Dialog[None]):
+    """A dialog of text in a scroll view, with the keys of a pager. Returns nothing."""
+
+    DEFAULT_CSS = """
+    ScrollDialog {
+        & > .box { width: 124; height: 100%; }
+        VerticalScroll { height: 1fr; }
+        VerticalScroll Static { width: 1fr; }
+    }
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("q", "dismiss", "close"),
+        Binding("down,j", "scroll('down')", show=False),
+        Binding("up,k", "scroll('up')", show=False),
+        Binding("pagedown,space,ctrl+f", "scroll('page_down')", show=False),
+        Binding("pageup,ctrl+b", "scroll('page_up')", show=False),
+        Binding("home,g", "scroll('home')", show=False),
+        Binding("end,G", "scroll('end')", show=False),
+    ]
+
+    @property
+    def _pane(self) -> VerticalScroll:
+        return self.query_one(VerticalScroll)
+
+    def action_scroll(self, where: str) -> None:
+        getattr(self._pane, f"scroll_{where}")(animate=False)
 
 
 def fault_of(doing: str, error: Exception) -> str:

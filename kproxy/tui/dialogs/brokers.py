@@ -7,12 +7,11 @@ from typing import Any, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Static
 
 from kproxy.text.control import brokers_table
-from kproxy.tui.dialogs.base import Dialog
+from kproxy.tui.dialogs.base import Box, Dialog
 from kproxy.tui.safe import plain
 from kproxy.tui.widgets.row_table import RowTable
 from kproxy.tui.widgets.table_rows import Cell, Role, Row
@@ -41,9 +40,7 @@ class BrokersDialog(Dialog[None]):
         self._table = brokers_table(answer)
 
     def compose(self) -> ComposeResult:
-        with Vertical(classes="box") as box:
-            box.border_title = f"brokers: {len(self._table.rows):,}"
-            box.border_subtitle = "q: close"
+        with Box(f"brokers: {len(self._table.rows):,}", "q: close"):
             table = RowTable(self._table.columns, empty="No broker is known yet.")
             table.styles.height = 1 + min(max(len(self._table.rows), 1), _MOST_ROWS)
             table.set_rows(

@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from typing import ClassVar
 
+import msgspec
+from msgspec.structs import replace
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
+from kproxy.saved_choices import ProfileColumn
 from kproxy.text.cells import fit
 from kproxy.tui.columns import COLUMNS, column, field_names, field_problem
 from kproxy.tui.dialogs.ask import Answer, Ask, Prompt
-from kproxy.tui.dialogs.base import ListDialog
-from kproxy.tui.profiles import WIDEST, Profile, ProfileColumn
+from kproxy.tui.dialogs.base import Box, ListDialog
+from kproxy.tui.profiles import WIDEST, Profile
 from kproxy.tui.safe import plain
 
 _KEYS = "space on/off  J K move  < > = width  + field  p profiles  s keep  enter show"
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(msgspec.Struct, frozen=True):
     """A selectable column.
 
     :ivar shown: whether it is selected
@@ -146,8 +146,7 @@ class ColumnsDialog(ListDialog[Profile | None]):
         self._name_problem = name_problem
 
     def compose(self) -> ComposeResult:
-        with Vertical(classes="box") as box:
-            box.border_title = "columns"
+        with Box("columns"):
             yield Static(f"    {'column':<22} {'width':>6}  what it shows", id="columns-title", markup=False)
             yield OptionList(*self._options(), compact=True)
             yield Static(_KEYS, id="columns-keys", markup=False)
@@ -185,18 +184,15 @@ class ColumnsDialog(ListDialog[Profile | None]):
         self._renew(self._choice.toggle(event.option_index))
 
     def action_accept(self) -> None:
-        """Close with the chosen columns."""
         self.dismiss(self._choice.profile)
 
     def action_switch(self) -> None:
-        """Show or hide the column."""
         self._renew(self._choice.toggle(self._index))
 
     def action_move(self, by: int) -> None:
         self._renew(self._choice.move(self._index, by))
 
     def action_widen(self, by: int) -> None:
-        """Make the column wider or narrower."""
         self._choice.widen(self._index, by)
         self._renew(self._index)
 
@@ -206,7 +202,6 @@ class ColumnsDialog(ListDialog[Profile | None]):
         self._renew(self._index)
 
     def action_add_field(self) -> None:
-        """Ask for a field to add as a column."""
         self.app.push_screen(
             Prompt(
                 "Name of a field, such as topic, or the path of one, such as request.topics.name",
@@ -222,7 +217,6 @@ class ColumnsDialog(ListDialog[Profile | None]):
             self._renew(self._choice.add(name))
 
     def action_load(self) -> None:
-        """Ask for a profile to restart with."""
         answers = [Answer(profile, name) for name, profile in self._profiles.items()]
         names = list(self._profiles)
         chosen = names.index(self._choice.name) if self._choice.name in names else 0

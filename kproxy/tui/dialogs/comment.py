@@ -6,10 +6,9 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
 from textual.widgets import Static, TextArea
 
-from kproxy.tui.dialogs.base import Dialog
+from kproxy.tui.dialogs.base import Box, Dialog
 
 
 class CommentDialog(Dialog[str | None]):
@@ -43,9 +42,7 @@ class CommentDialog(Dialog[str | None]):
         self._text = text
 
     def compose(self) -> ComposeResult:
-        with Vertical(classes="box") as box:
-            box.border_title = f"comment on exchange {self._number:,}"
-            box.border_subtitle = "F2 or ctrl+s: save   escape: cancel"
+        with Box(f"comment on exchange {self._number:,}", "F2 or ctrl+s: save   escape: cancel"):
             yield TextArea(self._text, soft_wrap=True, compact=True, tab_behavior="focus")
             yield Static("Comments are saved in pcapng files, as packet comments.", id="hint")
 
@@ -55,6 +52,5 @@ class CommentDialog(Dialog[str | None]):
         area.focus()
 
     def action_keep(self) -> None:
-        """Close with the text."""
         text = self.query_one(TextArea).text.strip()
         self.dismiss(text)

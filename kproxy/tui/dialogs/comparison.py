@@ -10,7 +10,6 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Static
 
@@ -20,7 +19,7 @@ from dissectors.printable import printable
 from kproxy.replay.differences import NAMES
 from kproxy.session.response_pairs import ResponsePair
 from kproxy.text.tables import Column
-from kproxy.tui.dialogs.base import Dialog
+from kproxy.tui.dialogs.base import Box, Dialog
 from kproxy.tui.live.replay import ReplayedExchange
 from kproxy.tui.live.side_by_side import Line, Mark, field_lines, side_by_side
 from kproxy.tui.safe import plain
@@ -82,9 +81,7 @@ class FieldComparison(Dialog[None]):
 
     def compose(self) -> ComposeResult:
         one, other = self._titles
-        with Vertical(classes="box") as box:
-            box.border_title = plain(self._heading)
-            box.border_subtitle = "n N: differences   escape: close"
+        with Box(plain(self._heading), "n N: differences   escape: close"):
             yield Static(Content("\n").join(self._about), id="verdict")
             yield RowTable(
                 [Column("field", least=20), Column(""), Column(one, least=20), Column(other, least=20)],

@@ -12,7 +12,7 @@ from typing import ClassVar
 from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.containers import Horizontal, VerticalScroll
 from textual.content import Content
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
@@ -28,7 +28,7 @@ from kproxy.session.engine import Priority
 from kproxy.text.cells import cut
 from kproxy.tui import clipboard
 from kproxy.tui.dialogs.ask import Prompt, may_write
-from kproxy.tui.dialogs.base import Dialog, fault_of
+from kproxy.tui.dialogs.base import Box, ListDialog, fault_of
 from kproxy.tui.files import completions, problem_of, written_for_user
 from kproxy.tui.safe import plain
 
@@ -42,7 +42,7 @@ _SHOWN_CHARACTERS = 8_000
 _STEP = 0.01
 
 
-class CopyDialog(Dialog[str | None]):
+class CopyDialog(ListDialog[str | None]):
     """A dialog that copies exchanges in a format. Returns what was done, as a message; None after escape.
 
     :param session: the session of the exchanges
@@ -53,10 +53,7 @@ class CopyDialog(Dialog[str | None]):
     DEFAULT_CSS = """
     CopyDialog {
         & > .box { width: 100%; max-width: 140; height: 90%; }
-        #formats {
-            width: 30; height: 1fr; padding: 0; border: none; border-right: solid $primary-muted;
-            background: transparent; overflow-x: hidden;
-        }
+        #formats { width: 30; border-right: solid $primary-muted; overflow-x: hidden; text-wrap: wrap; }
         #preview { width: 1fr; height: 1fr; padding-left: 1; overflow-x: auto; }
         #text { width: auto; height: auto; text-wrap: nowrap; }
         #text.wrapped { width: 100%; text-wrap: wrap; }
@@ -67,8 +64,6 @@ class CopyDialog(Dialog[str | None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("f", "file", "to a file"),
         Binding("enter", "copy", "copy", priority=True),
-        Binding("j", "next(1)", "next", show=False),
-        Binding("k", "next(-1)", "previous", show=False),
     ]
 
     def __init__(self, session: Session, numbers: Sequence[int], first: Sequence[Format] = ()) -> None:
@@ -80,13 +75,11 @@ class CopyDialog(Dialog[str | None]):
         self._formats: list[Format] = []
 
     def compose(self) -> ComposeResult:
-        with Vertical(classes="box") as box:
-            box.border_title = f"copy {_title(self._numbers)} as"
-            box.border_subtitle = "enter: copy   f: to a file   tab: scroll   escape: close"
-            with Horizontal():
-                yield OptionList(id="formats", compact=True)
-                with VerticalScroll(id="preview"):
-                    yield Static(id="text")
+        keys = "enter: copy   f: to a file   tab: scroll   escape: close"
+        with Box(f"copy {_title(self._numbers)} as", keys), Horizontal():
+            yield OptionList(id="formats", compact=True)
+            with VerticalScroll(id="preview"):
+                yield Static(id="text")
 
     @work(group="load")
     async def on_mount(self) -> None:
@@ -161,14 +154,8 @@ class CopyDialog(Dialog[str | None]):
         """Disable the action for files if the UI must not write any."""
         return action != "file" or getattr(self.app, "writes_files", True)
 
-    def action_next(self, by: int) -> None:
-        """Move to the next or the previous format."""
-        options = self.query_one(OptionList)
-        (options.action_cursor_down if by > 0 else options.action_cursor_up)()
-
     @work(group="copy", exclusive=True)
     async def action_copy(self) -> None:
-        """Copy in the highlighted format."""
         chosen = await self._chosen()
         if chosen is None:
             return
@@ -181,7 +168,6 @@ class CopyDialog(Dialog[str | None]):
 
     @work(group="copy", exclusive=True)
     async def action_file(self) -> None:
-        """Write the highlighted format to a file."""
         chosen = await self._chosen()
         if chosen is None:
             return

@@ -21,7 +21,7 @@ from textual.widgets import ContentSwitcher, Input, Static, Tab, Tabs, TextArea
 from dissectors.printable import printable
 from kproxy.session.published import HeldMessage
 from kproxy.text.tables import Column
-from kproxy.tui.dialogs.base import Dialog, lines
+from kproxy.tui.dialogs.base import Box, Dialog, lines
 from kproxy.tui.live.draft import (
     MOST_TEXT,
     Draft,
@@ -85,9 +85,8 @@ class EditHeld(Dialog[bytes | None]):
         self._over = False
 
     def compose(self) -> ComposeResult:
-        with Vertical(classes="box") as box:
-            box.border_title = Content(printable(f"edit {held_words(self._held)}"))
-            box.border_subtitle = "enter: change   ctrl+t: fields/JSON   ctrl+s: send   escape: back"
+        title = Content(printable(f"edit {held_words(self._held)}"))
+        with Box(title, "enter: change   ctrl+t: fields/JSON   ctrl+s: send   escape: back"):
             yield Static(id="left")
             yield Tabs(Tab("Fields", id=f"tab-{FIELDS}"), Tab("JSON", id=f"tab-{JSON}"))
             with ContentSwitcher(initial=FIELDS):
@@ -280,7 +279,6 @@ class EditHeld(Dialog[bytes | None]):
             self.dismiss(self._edited.data)
 
     def action_other_tab(self) -> None:
-        """Switch between fields and JSON."""
         tabs = self.query_one(Tabs)
         tabs.active = f"tab-{FIELDS if tabs.active == f'tab-{JSON}' else JSON}"
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical, VerticalScroll
+from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
 from captures.time_format import clock
-from kproxy.tui.dialogs.base import Dialog, lines
+from kproxy.tui.dialogs.base import Box, ScrollDialog, lines
 
 if TYPE_CHECKING:
     from kproxy.tui.app import Event
@@ -26,29 +26,15 @@ LOOKS = {
 """Symbol, word and style of each severity."""
 
 
-class EventsDialog(Dialog[None]):
-    """A list of events, the latest at the end. Returns nothing.
+class EventsDialog(ScrollDialog):
+    """A list of events, the latest at the end.
 
     :param events: in order of time
     :param zone: time zone; None for local time
     """
 
-    DEFAULT_CSS = """
-    EventsDialog {
-        & > .box { width: 124; height: 100%; }
-        VerticalScroll { height: 1fr; }
-        Static { width: 1fr; }
-    }
-    """
-
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("E,q", "dismiss", "close"),
-        Binding("j", "scroll('down')", show=False),
-        Binding("k", "scroll('up')", show=False),
-        Binding("space,ctrl+f", "scroll('page_down')", show=False),
-        Binding("ctrl+b", "scroll('page_up')", show=False),
-        Binding("g", "scroll('home')", show=False),
-        Binding("G", "scroll('end')", show=False),
+        Binding("E", "dismiss", "close"),
     ]
 
     def __init__(self, events: Sequence[Event], zone: tzinfo | None) -> None:
@@ -57,19 +43,12 @@ class EventsDialog(Dialog[None]):
         self._zone = zone
 
     def compose(self) -> ComposeResult:
-        with Vertical(classes="box") as box:
-            box.border_title = f"events: {len(self._events):,}"
-            box.border_subtitle = "q: close"
-            with VerticalScroll():
-                yield Static(self._text(), markup=False)
+        with Box(f"events: {len(self._events):,}", "q: close"), VerticalScroll():
+            yield Static(self._text(), markup=False)
 
     def on_mount(self) -> None:
-        scroll = self.query_one(VerticalScroll)
-        scroll.focus()
-        scroll.scroll_end(animate=False)
-
-    def action_scroll(self, where: str) -> None:
-        getattr(self.query_one(VerticalScroll), f"scroll_{where}")(animate=False)
+        self._pane.focus()
+        self._pane.scroll_end(animate=False)
 
     def _text(self) -> Content:
         if not self._events:

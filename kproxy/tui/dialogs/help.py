@@ -10,12 +10,12 @@ from rich.table import Table
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical, VerticalScroll
+from textual.containers import VerticalScroll
 from textual.widget import Widget
 from textual.widgets import Input, Static, TabbedContent, TabPane, Tabs
 
 from kproxy.tui.commands import BY_NAME, Scope
-from kproxy.tui.dialogs.base import Dialog
+from kproxy.tui.dialogs.base import Box, ScrollDialog
 from kproxy.tui.manual import (
     NAME,
     Section,
@@ -35,8 +35,8 @@ LEAST_PROSE = 30
 """Least cells of a second column, which contains sentences, before the others are folded."""
 
 
-class HelpDialog(Dialog[None]):
-    """A dialog that shows help. Returns nothing.
+class HelpDialog(ScrollDialog):
+    """A dialog that shows help.
 
     :param focused: the focused widget; the keys of its place come first
     :param keymap: the changed keys
@@ -45,11 +45,8 @@ class HelpDialog(Dialog[None]):
 
     DEFAULT_CSS = """
     HelpDialog {
-        & > .box { width: 124; height: 100%; }
         TabbedContent { height: 1fr; }
         TabPane { padding: 0; }
-        VerticalScroll { height: 1fr; }
-        .text { width: 1fr; }
         #search { padding: 0; background: $boost; display: none; }
         #search.-open { display: block; }
     }
@@ -57,17 +54,11 @@ class HelpDialog(Dialog[None]):
 
     AUTO_FOCUS = ""
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("question_mark,f1,q", "dismiss", "close"),
+        Binding("question_mark,f1", "dismiss", "close"),
         Binding("escape", "back", "back", show=False),
         Binding("slash,f", "search", "search"),
         Binding("tab,right,l", "tab(1)", "next part"),
         Binding("shift+tab,left,h", "tab(-1)", "part before", show=False),
-        Binding("down,j", "move('scroll_down')", show=False),
-        Binding("up,k", "move('scroll_up')", show=False),
-        Binding("pagedown,space,ctrl+f", "move('scroll_page_down')", show=False),
-        Binding("pageup,ctrl+b", "move('scroll_page_up')", show=False),
-        Binding("home,g", "move('scroll_home')", show=False),
-        Binding("end,G", "move('scroll_end')", show=False),
     ]
 
     def __init__(
@@ -85,9 +76,7 @@ class HelpDialog(Dialog[None]):
         self._drawn: dict[str, tuple[str, bool]] = {}
 
     def compose(self) -> ComposeResult:
-        with Vertical(classes="box") as box:
-            box.border_title = "help"
-            box.border_subtitle = "tab: next page   /: search   q: close"
+        with Box("help", "tab: next page   /: search   q: close"):
             with TabbedContent(initial="keys"):
                 for name, title in TABS.items():
                     with TabPane(title, id=name), VerticalScroll(can_focus=False):
@@ -120,7 +109,6 @@ class HelpDialog(Dialog[None]):
         return self.query_one(Input).value.strip()
 
     def action_search(self) -> None:
-        """Open the search field."""
         field = self.query_one(Input)
         field.add_class("-open")
         field.focus()
@@ -144,16 +132,13 @@ class HelpDialog(Dialog[None]):
         self.set_focus(None)
 
     def action_tab(self, step: int) -> None:
-        """Switch to another part."""
         tabs = self.query_one(TabbedContent)
         names = list(TABS)
         tabs.active = names[(names.index(tabs.active) + step) % len(names)]
 
-    def action_move(self, method: str) -> None:
-        """Scroll the current part."""
-        pane = self.query_one(TabbedContent).active_pane
-        if pane is not None:
-            getattr(pane.query_one(VerticalScroll), method)(animate=False)
+    @property
+    def _pane(self) -> VerticalScroll:
+        return self.query_one(f"#{self.query_one(TabbedContent).active} VerticalScroll", VerticalScroll)
 
 
 def places_of(focused: Widget | None) -> list[Scope]:

@@ -7,7 +7,6 @@ from typing import Literal
 
 from textual import on
 from textual.app import ComposeResult
-from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
@@ -15,7 +14,7 @@ from textual.widgets.option_list import Option
 from captures.meaning import words
 from captures.time_format import span
 from kproxy.text.tables import Column
-from kproxy.tui.dialogs.base import Dialog
+from kproxy.tui.dialogs.base import Box, Dialog
 from kproxy.tui.live.state import Connection
 from kproxy.tui.safe import plain
 from kproxy.tui.widgets.row_table import RowTable
@@ -65,9 +64,7 @@ class Leave(Dialog[Leaving | None]):
         ]
 
     def compose(self) -> ComposeResult:
-        with Vertical(classes="box") as box:
-            box.border_title = "leave"
-            box.border_subtitle = "enter: choose   escape: stay"
+        with Box("leave", "enter: choose   escape: stay"):
             yield Static(Content("\n").join(map(plain, self._question())), id="question")
             if self._connections:
                 table = RowTable(_COLUMNS)

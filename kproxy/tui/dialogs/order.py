@@ -7,7 +7,6 @@ from typing import ClassVar
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
@@ -15,7 +14,7 @@ from kproxy.session.published import Order
 from kproxy.text.cells import fit
 from kproxy.tui.columns import COLUMNS, Column, column, field_names, field_problem
 from kproxy.tui.dialogs.ask import Prompt
-from kproxy.tui.dialogs.base import ListDialog
+from kproxy.tui.dialogs.base import Box, ListDialog
 from kproxy.tui.profiles import Profile
 from kproxy.tui.safe import plain
 
@@ -56,10 +55,8 @@ class OrderDialog(ListDialog[Order | None]):
         self._order = order or Order(_BY_NUMBER)
 
     def compose(self) -> ComposeResult:
-        with Vertical(classes="box") as box:
-            box.border_title = "order by"
+        with Box("order by", "enter: sort, twice: reverse   v: largest first   +: a field") as box:
             box.styles.max_height = len(self._columns) + 2
-            box.border_subtitle = "enter: sort, twice: reverse   v: largest first   +: a field"
             yield OptionList(*(Option(plain(self._label(each))) for each in self._columns), compact=True)
 
     def on_mount(self) -> None:
@@ -81,11 +78,9 @@ class OrderDialog(ListDialog[Order | None]):
         self.dismiss(Order(name, descending=turned))
 
     def action_falling(self) -> None:
-        """Sort by the column, largest first."""
         self.dismiss(Order(self._columns[self._index].order, descending=True))
 
     def action_field(self) -> None:
-        """Ask for a field to sort by."""
         self.app.push_screen(
             Prompt(
                 "Name of a field, or the path of one. Every exchange in the list is decoded for it.",

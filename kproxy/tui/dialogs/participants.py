@@ -8,11 +8,10 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
 from textual.widgets.selection_list import Selection
 
 from captures.analysis.conversation import Participant
-from kproxy.tui.dialogs.base import Dialog
+from kproxy.tui.dialogs.base import Box, Dialog
 from kproxy.tui.safe import plain
 from kproxy.tui.widgets.toggles import Ticks
 
@@ -39,15 +38,12 @@ class ParticipantsDialog(Dialog[frozenset[Participant]]):
         self._chosen = chosen
 
     def compose(self) -> ComposeResult:
-        with Vertical(classes="box") as box:
-            box.border_title = "participants"
-            box.border_subtitle = "space: select   a: all   enter: show"
+        with Box("participants", "space: select   a: all   enter: show"):
             yield Ticks[Participant](
                 *(Selection(plain(_label(each)), each, each in self._chosen) for each in self._participants)
             )
 
     def action_apply(self) -> None:
-        """Close with the ticked participants."""
         self.dismiss(frozenset(self._list.selected))
 
     def action_all(self) -> None:

@@ -7,14 +7,13 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from dissectors.printable import printable
 from kproxy.text.cells import cut
-from kproxy.tui.dialogs.base import ListDialog
+from kproxy.tui.dialogs.base import Box, ListDialog
 from kproxy.tui.quick_filters import QuickFilter, Use, combined
 from kproxy.tui.safe import plain
 
@@ -26,7 +25,6 @@ class QuickFilterDialog(ListDialog[tuple[QuickFilter, Use] | None]):
 
     :param offers: the filters, the best first
     :param present: current filter, empty if there is none
-    :param title: of the box
     """
 
     DEFAULT_CSS = """
@@ -44,20 +42,14 @@ class QuickFilterDialog(ListDialog[tuple[QuickFilter, Use] | None]):
         Binding("r", "use('REPLACE')", "replace", tooltip="Replace the current filter."),
     ]
 
-    def __init__(
-        self, offers: Sequence[QuickFilter], present: str = "", *, title: str = "quick filter"
-    ) -> None:
+    def __init__(self, offers: Sequence[QuickFilter], present: str = "") -> None:
         super().__init__()
         self._offers = offers
         self._present = present
-        self._title = title
 
     def compose(self) -> ComposeResult:
-        with Vertical(classes="box") as box:
-            box.border_title = plain(self._title)
-            box.border_subtitle = (
-                "enter/o only  h hide  a also  r replace" if self._present else "enter/o only  h hide"
-            )
+        keys = "enter/o only  h hide  a also  r replace" if self._present else "enter/o only  h hide"
+        with Box("quick filter", keys):
             yield OptionList(
                 *(Option(Content(cut(printable(offer.label), _LONGEST_LABEL))) for offer in self._offers),
                 compact=True,
@@ -76,7 +68,6 @@ class QuickFilterDialog(ListDialog[tuple[QuickFilter, Use] | None]):
         return None if index is None else self._offers[index]
 
     def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
-        """Show the resulting filter."""
         event.stop()
         offer = self._offers[event.option_index]
         only = combined(self._present, offer.text, Use.ONLY)
@@ -88,7 +79,6 @@ class QuickFilterDialog(ListDialog[tuple[QuickFilter, Use] | None]):
         self.dismiss((self._offers[event.option_index], Use.ONLY))
 
     def action_use(self, name: str) -> None:
-        """Use the highlighted filter."""
         offer, use = self._highlighted, Use[name]
         if offer is not None and (self._present or use in (Use.ONLY, Use.HIDE)):
             self.dismiss((offer, use))

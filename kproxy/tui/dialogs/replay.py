@@ -28,7 +28,7 @@ from kproxy.replay.plan import PlanRow
 from kproxy.session import Session
 from kproxy.text.replay import closing_sentences, plan_sentences
 from kproxy.text.tables import Column
-from kproxy.tui.dialogs.base import Dialog, fault_of, lines
+from kproxy.tui.dialogs.base import Box, Dialog, fault_of
 from kproxy.tui.dialogs.comparison import milliseconds_cell, replayed_comparison, verdict
 from kproxy.tui.live.replay import (
     CollectedRequests,
@@ -70,7 +70,6 @@ class ReplayDialog(Dialog[str]):
         Input { padding: 0; background: $boost; margin-bottom: 1; }
         RowTable { height: auto; max-height: 50vh; }
         #about { height: auto; margin-bottom: 1; }
-        #problem { height: auto; max-height: 6; color: $text-error; }
         #plan-text, #results-text { height: auto; max-height: 6; margin-top: 1; }
     }
     """
@@ -92,9 +91,7 @@ class ReplayDialog(Dialog[str]):
         self._running = False
 
     def compose(self) -> ComposeResult:
-        with Vertical(classes="box") as box:
-            box.border_title = f"replay {words.counted(len(self._numbers), 'exchange')}"
-            box.border_subtitle = _SUBTITLES[ASK]
+        with Box(f"replay {words.counted(len(self._numbers), 'exchange')}", _SUBTITLES[ASK]):
             with ContentSwitcher(initial=ASK):
                 with Vertical(id=ASK):
                     yield Static(id="about")
@@ -123,9 +120,6 @@ class ReplayDialog(Dialog[str]):
         self.query_one("#brokers", Input).focus()
         self.set_interval(_TICK, self._renew)
         self._collect()
-
-    def _show_problem(self, problem: str) -> None:
-        self.query_one("#problem", Static).update(lines(f"✗ {problem}") if problem else "")
 
     @property
     def _step(self) -> str:

@@ -23,7 +23,7 @@ from kproxy.session import Session
 from kproxy.session.export import Export, ExportError, ExportResult
 from kproxy.session.published import numbered
 from kproxy.tui.dialogs.ask import TextSuggester, may_write
-from kproxy.tui.dialogs.base import Dialog, fault_of
+from kproxy.tui.dialogs.base import Box, Dialog, fault_of
 from kproxy.tui.files import completions, problem_of, written_for_user
 from kproxy.tui.safe import plain
 from kproxy.tui.widgets.toggles import Check, Radio
@@ -87,7 +87,6 @@ class WriteDialog(Dialog[str | None]):
         Check:focus { border: none; }
         Input { padding: 0; background: $boost; }
         #note { color: $text-muted; height: auto; }
-        #problem { color: $text-error; height: auto; max-height: 4; }
         ProgressBar { display: none; width: 100%; Bar { width: 1fr; } }
         &.writing ProgressBar { display: block; }
     }
@@ -108,9 +107,7 @@ class WriteDialog(Dialog[str | None]):
 
     def compose(self) -> ComposeResult:
         form = _format_or(self._file_name, "pcapng")
-        with Vertical(classes="box") as box:
-            box.border_title = "write exchanges to a file"
-            box.border_subtitle = "enter in the name, or F2: write   tab: next   escape: close"
+        with Box("write exchanges to a file", "enter in the name, or F2: write   tab: next   escape: close"):
             with Horizontal(id="choices"):
                 yield RadioSet(*map(_choice_button, self._choices), id="what")
                 yield RadioSet(*(Radio(_TITLES[each], value=each == form) for each in FORMATS), id="format")
@@ -190,7 +187,6 @@ class WriteDialog(Dialog[str | None]):
         self.action_write()
 
     def action_write(self) -> None:
-        """Start writing."""
         if self._writing is None and self._choices:
             self._writing = self._write()
 
@@ -244,9 +240,6 @@ class WriteDialog(Dialog[str | None]):
     def _show_progress(self) -> None:
         if self._export is not None:
             self.query_one(ProgressBar).progress = self._export.progress
-
-    def _show_problem(self, problem: str) -> None:
-        self.query_one("#problem", Static).update(plain(f"✗ {problem}" if problem else ""))
 
 
 def report(path: Path, written: ExportResult) -> str:

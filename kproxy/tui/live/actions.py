@@ -164,7 +164,6 @@ class LiveActions:
 
     @_on_proxy
     async def release_all(self, link: Link) -> None:
-        """Release all held messages."""
         connections = {held.connection for held in link.state.held}
         if len(connections) > 1 and not await self._confirmed(
             f"Release {words.counted(len(link.state.held), 'message')} of {len(connections):,} connections?",

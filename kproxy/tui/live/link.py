@@ -224,13 +224,13 @@ class Link:
             self._caller.close()
             self._caller = None
 
-    async def set_hold(self, wanted: str | None, side: str | None = None) -> str | None:
+    async def set_hold(self, condition: str | None, side: str | None = None) -> str | None:
         """Set the hold filter; None holds no further messages. Return its side, None for both.
 
-        :param wanted: starts with ``request:`` or ``response:`` if the filter does not imply the side
+        :param condition: starts with ``request:`` or ``response:`` if the filter does not imply the side
         :param side: ``request`` or ``response``, if not in the filter
         """
-        answer = await self.call("set_hold", filter=wanted, side=side)
+        answer = await self.call("set_hold", filter=condition, side=side)
         found: str | None = answer["side"]
         return found
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from captures.time_format import span
 from dissectors.units import SECOND
 from kproxy.addresses import address_text
@@ -39,8 +41,7 @@ class FaultRule:
     failure: str
 
 
-@dataclass(frozen=True, slots=True)
-class Connection:
+class Connection(msgspec.Struct, frozen=True):
     """An open connection through the proxy.
 
     :ivar client: ``host:port``
@@ -50,13 +51,13 @@ class Connection:
     :ivar age: ns
     """
 
-    number: int
+    number: int = msgspec.field(name="connection")
     client: str
     client_id: str | None
     broker: str
-    in_flight: int
+    in_flight: int = msgspec.field(name="requests_in_flight")
     held: int
-    age: int
+    age: int = msgspec.field(name="age_ns")
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,19 +132,8 @@ def of_rules(answer: Mapping[str, Any], now: int) -> dict[str, Any]:
 
 
 def connections_of(answer: list[Mapping[str, Any]]) -> tuple[Connection, ...]:
-    """Return the connections in the answer to ``connections``, the oldest first."""
-    return tuple(
-        Connection(
-            each["connection"],
-            each["client"],
-            each["client_id"],
-            each["broker"],
-            each["requests_in_flight"],
-            each["held"],
-            each["age_ns"],
-        )
-        for each in answer
-    )
+    """Return the connections in an answer to ``connections``, the oldest first."""
+    return msgspec.convert(answer, tuple[Connection, ...])
 
 
 def _held(answer: Mapping[str, Any]) -> HeldMessage:

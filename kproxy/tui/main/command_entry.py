@@ -71,7 +71,6 @@ class CommandEntry(Part):
         return {name: column.title for name, column in COLUMNS.items()}
 
     def action_command_line(self) -> None:
-        """Open the ``:`` line."""
         self.screen.query_one(CommandLine).open()
 
     def target_of(self, command: Command) -> Widget | None:

@@ -127,7 +127,6 @@ class ExchangeCommands(Part):
 
     @work("output", exclusive=True, asks=True)
     async def action_write_selection(self, path: str = "") -> None:
-        """Write the shown or marked exchanges to a file."""
         number = self.number
         dialog = WriteDialog(self.session, [] if number is None else [number], path)
         done = await self.screen.app.push_screen_wait(dialog)

@@ -141,9 +141,9 @@ class StatusLine(Widget):
         self._message = ""
         self.refresh()
 
-    def lead_back(self, place: str) -> None:
+    def lead_back(self, target: str) -> None:
         """Show the target of escape; empty for none."""
-        self._back = f"esc: {place}" if place else ""
+        self._back = f"esc: {target}" if target else ""
         self.refresh()
 
     def show(self, states: tuple[str, ...], loud: tuple[str, ...] = ()) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from captures.filters import Context, Filter, FilterError
 from kproxy.proxy.rules.parser import with_saved_filters
@@ -63,7 +64,6 @@ class ListCommands(Part):
             self.screen.query_one(FilterBar).open(self.filter_text or self.filter_off)
 
     def filter_typed(self, message: FilterBar.Applied) -> None:
-        """Apply a typed filter."""
         self._choose(message.filter)
         self.screen.view.take_focus()
 
@@ -149,7 +149,6 @@ class ListCommands(Part):
 
     @work("settings", asks=True)
     async def action_filter_save(self, name: str = "") -> None:
-        """Save the filter under a name."""
         settings, text = self.kproxy.settings, self.filter_text
         if not text:
             self.report("no filter to save: press f to type one")
@@ -241,7 +240,6 @@ class ListCommands(Part):
 
     @work("columns", exclusive=True, asks=True)
     async def action_columns_edit(self) -> None:
-        """Open the dialog of columns."""
         settings = self.kproxy.settings
         chosen = await self.screen.app.push_screen_wait(
             ColumnsDialog(self.exchanges.list.profile, settings.profiles, settings.profile_problem)
@@ -290,12 +288,10 @@ class ListCommands(Part):
             self.report(str(error))
 
     def add_column(self, message: FieldTree.AddColumn) -> None:
-        """Add a field as a column."""
         self.exchanges.list.profile = self.exchanges.list.profile.with_column(message.field)
         self.report(f"{message.field} is now a column of the list; C edits columns")
 
     def step(self, message: FieldTree.StepExchange) -> None:
-        """Move to the next or the previous exchange."""
         move = (
             self.exchanges.list.action_list_down if message.step > 0 else self.exchanges.list.action_list_up
         )

@@ -34,7 +34,6 @@ class Part:
 
     @property
     def session(self) -> Session:
-        """The session."""
         return self.screen.session
 
     @property
@@ -44,7 +43,6 @@ class Part:
 
     @property
     def kproxy(self) -> KproxyApp:
-        """The application."""
         return self.screen.kproxy
 
     @property

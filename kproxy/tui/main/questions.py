@@ -41,7 +41,6 @@ class Questions(Part):
 
     @work("question", exclusive=True)
     async def action_question_config(self, text: str = "") -> None:
-        """Show the settings of clients."""
         await self._ask(questions.config, text, f"settings of {text or 'all clients'}")
 
     @work("question", exclusive=True, asks=True)

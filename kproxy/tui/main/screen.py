@@ -102,7 +102,6 @@ class MainScreen(Screen[None]):
     # ------------------------------------------------------------ for parts and widgets
     @property
     def kproxy(self) -> KproxyApp:
-        """The application."""
         app: Any = self.app
         return app  # type: ignore[no-any-return]
 
@@ -113,7 +112,6 @@ class MainScreen(Screen[None]):
 
     @property
     def view(self) -> View:
-        """The current view."""
         return self.query_one(f"#{self.query_one('#views', ContentSwitcher).current}", View)
 
     @property

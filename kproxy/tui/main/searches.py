@@ -59,7 +59,6 @@ class Searches(Part):
         return "bytes" if self.exchanges.details.bytes.has_focus else "fields"
 
     def search_typed(self, message: SearchBar.Search) -> None:
-        """Run a typed search."""
         self._search, self._deep = message.search, message.deep
         self._look(forward=message.forward)
 

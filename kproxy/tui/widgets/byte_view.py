@@ -123,13 +123,11 @@ class ByteView(SelectableLines, can_focus=True):
 
     @property
     def buffer(self) -> ByteBuffer | None:
-        """The shown byte buffer."""
         buffers = () if self._detail is None else self._detail.buffers
         return buffers[self._buffer] if self._buffer < len(buffers) else None
 
     @property
     def buffer_index(self) -> int:
-        """Index of the shown byte buffer."""
         return self._buffer
 
     @property
@@ -318,7 +316,6 @@ class ByteView(SelectableLines, can_focus=True):
         self._scroll_to_cursor(self._cursor)
 
     def watch_has_focus(self, _has_focus: bool) -> None:
-        """Redraw in the other colours."""
         self._strips.clear()
         super().watch_has_focus(_has_focus)
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from textual.message import Message
 
@@ -24,38 +24,26 @@ GOTO = "goto"
 """The command for a number alone."""
 
 
-class Argument(Protocol):
-    """Checks and completions for the argument of a command."""
+class Argument:
+    """The argument of a command: any text, without completions."""
 
     def check(self, text: str) -> None:
         """Raise :class:`~captures.filters.FilterError` if an argument is invalid. Runs in a thread."""
 
     async def candidates(self, text: str, cursor: int) -> Sequence[Candidate]:
         """Return completions of an argument."""
-        ...
-
-
-class FreeText:
-    """An argument with any text."""
-
-    def check(self, text: str) -> None:
-        """Accept everything."""
-
-    async def candidates(self, text: str, cursor: int) -> Sequence[Candidate]:
-        """Return no completions."""
         return ()
 
 
-class Number(FreeText):
+class Number(Argument):
     """A number from 1; digits may be grouped."""
 
     def check(self, text: str) -> None:
-        """Raise :class:`~captures.filters.FilterError` if it is not such a number."""
         if not number_of(text):
             raise FilterError(f"{text!r} is no number", text, 0, len(text), "such as 17 or 120,412")
 
 
-class Words(FreeText):
+class Words(Argument):
     """An argument from a set of words.
 
     :param words: returns the words with a line about each
@@ -78,7 +66,6 @@ class Words(FreeText):
         self._problem = problem
 
     def check(self, text: str) -> None:
-        """Raise :class:`~captures.filters.FilterError` if the word is invalid."""
         known = self._words()
         if self._only and text not in known:
             hint = did_you_mean(text, known) or f"there are {', '.join(list(known)[:8])}"
@@ -92,7 +79,7 @@ class Words(FreeText):
         return fitting(self._words().items(), self._kind, text[:cursor], 0)
 
 
-class FilterText(FreeText):
+class FilterText(Argument):
     """A filter, or another text that is checked and completed like filters.
 
     :param check: raises :class:`~captures.filters.FilterError`
@@ -108,7 +95,6 @@ class FilterText(FreeText):
         self._candidates = candidates
 
     def check(self, text: str) -> None:
-        """Raise :class:`~captures.filters.FilterError` if the text is invalid."""
         self._check(text)
 
     async def candidates(self, text: str, cursor: int) -> Sequence[Candidate]:
@@ -118,7 +104,7 @@ class FilterText(FreeText):
         return [one for one in await self._candidates(text, cursor) if one.kind != SAVED]
 
 
-class FilePath(FreeText):
+class FilePath(Argument):
     """The path of a file, which need not exist; ``~`` is the user's home directory."""
 
     async def candidates(self, text: str, cursor: int) -> Sequence[Candidate]:
@@ -130,7 +116,6 @@ class OtherCapture(FilePath):
     """An existing capture, or two time ranges."""
 
     def check(self, text: str) -> None:
-        """Raise :class:`~captures.filters.FilterError` if the file does not exist."""
         if ".." in text or text.startswith("-"):
             return
         try:
@@ -242,7 +227,7 @@ class CommandLine(TypingLine):
         return self._arguments.get(command.name, _ANYTHING)
 
 
-_ANYTHING = FreeText()
+_ANYTHING = Argument()
 
 
 def _described(command: Command) -> str:

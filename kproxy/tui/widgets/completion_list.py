@@ -73,7 +73,6 @@ class CompletionList(OptionList, can_focus=False):
         return None if index is None or index >= len(self.candidates) else self.candidates[index]
 
     def close(self) -> None:
-        """Hide the list."""
         self.candidates = ()
         self.display = False
 

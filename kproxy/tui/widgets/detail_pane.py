@@ -95,7 +95,6 @@ class DetailPane(Widget):
     # ------------------------------------------------------------ content
     @property
     def detail(self) -> Detail | None:
-        """The shown details."""
         return self._detail
 
     def show(self, detail: Detail | None) -> None:
@@ -118,7 +117,6 @@ class DetailPane(Widget):
 
     @property
     def bytes(self) -> ByteView:
-        """The view of the bytes."""
         return self.query_one(ByteView)
 
     @property
@@ -191,7 +189,6 @@ class DetailPane(Widget):
         return None if self._detail is None else self._detail.of(side)
 
     def _use(self, side: Side) -> None:
-        """Show the bytes of a side."""
         for each in SIDES:
             self.tree_of(each).set_class(each == side, "current")
         self.bytes.show(self._side_detail(side))
@@ -249,19 +246,19 @@ class DetailPane(Widget):
         self.focus_fields()
 
     # ------------------------------------------------------------ search
-    async def search(self, wanted: Search, *, forward: bool) -> bool:
+    async def search(self, search: Search, *, forward: bool) -> bool:
         """Move to the next match, in the bytes if focused, else in the trees; return whether there is one."""
         return await (self._search_bytes if self.bytes.has_focus else self._search_trees)(
-            wanted, forward=forward
+            search, forward=forward
         )
 
-    async def _search_trees(self, wanted: Search, *, forward: bool) -> bool:
+    async def _search_trees(self, search: Search, *, forward: bool) -> bool:
         detail, side = self._detail, self.side
         if detail is None:
             return False
         sides = [detail.of(side), *(detail.of(each) for each in SIDES if each != side)]
         selected = self.tree_of(side).selected
-        found = await asyncio.to_thread(next_field, wanted, sides, selected, forward=forward)
+        found = await asyncio.to_thread(next_field, search, sides, selected, forward=forward)
         if found is None or detail is not self._detail:
             return False
         where, node = found
@@ -274,12 +271,12 @@ class DetailPane(Widget):
         self._show_field(node)
         return True
 
-    async def _search_bytes(self, wanted: Search, *, forward: bool) -> bool:
+    async def _search_bytes(self, search: Search, *, forward: bool) -> bool:
         detail, view = self._side_detail(self.side), self.bytes
         if detail is None:
             return False
         found = await asyncio.to_thread(
-            next_bytes, wanted, detail, view.buffer_index, view.cursor, forward=forward
+            next_bytes, search, detail, view.buffer_index, view.cursor, forward=forward
         )
         if found is None or detail is not self._side_detail(self.side):
             return False

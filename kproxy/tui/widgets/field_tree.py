@@ -126,7 +126,6 @@ class FieldTree(SelectableLines, CursorLines, can_focus=True):
 
     @property
     def lines(self) -> list[Line]:
-        """The lines of the tree."""
         return [] if self._folding is None else self._folding.lines
 
     @property
@@ -215,7 +214,6 @@ class FieldTree(SelectableLines, CursorLines, can_focus=True):
         self._strips.clear()
 
     def watch_has_focus(self, _has_focus: bool) -> None:
-        """Redraw in the other colours."""
         self._strips.clear()
         super().watch_has_focus(_has_focus)
 

@@ -163,7 +163,6 @@ class LatencyMap(Widget, can_focus=True):
         return min(max((self._time - over_time.begin) // over_time.width, 0), len(over_time) - 1)
 
     def enter(self) -> None:
-        """Choose the range and time under the cursor."""
         if self.condition:
             self.post_message(self.Entered(self.condition))
 
@@ -356,7 +355,6 @@ class LatencyMap(Widget, can_focus=True):
 
 
 def _of(count: int, total: int) -> str:
-    """Return a count with its share of a total."""
     share = f"  ({100 * count / total:.1f}%)" if total else ""
     return f"{count:,} of {total:,}{share}"
 

@@ -66,7 +66,6 @@ class Range:
         return f"{bound_text(self.low)} to {bound_text(self.high)}"
 
     def condition(self, measure: Measure) -> str:
-        """Return the filter for the range."""
         parts = []
         if self.low is not None:
             parts.append(f"{measure.value} >= {bound_literal(self.low)}")

@@ -70,7 +70,6 @@ class _Line(Input):
         )
 
     def underline(self, verdict: Verdict) -> None:
-        """Underline the error of a verdict, if it has one."""
         wrong = not verdict.usable and verdict.length > 0
         self._shown.wrong = (verdict.position, verdict.position + verdict.length) if wrong else None
         self._shown.style = self.get_component_rich_style("line--wrong", partial=True)
@@ -175,12 +174,10 @@ class TypingLine(Widget):
 
     @property
     def text(self) -> str:
-        """The current text."""
         return self._line.value
 
     @property
     def is_open(self) -> bool:
-        """Whether it is on the screen."""
         return self.display
 
     def open(self, text: str = "", sign: str | None = None) -> None:

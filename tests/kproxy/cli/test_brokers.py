@@ -5,19 +5,19 @@ from __future__ import annotations
 import click
 import pytest
 
-from kproxy.cli.options import Brokers, HostPort
+from kproxy.cli.options import BROKERS, LISTEN
 
 
 def test_addresses() -> None:
     texts = "a:1, b ,[::1]:9093,[::2],::3"
-    found = Brokers().convert(texts, None, None)
+    found = BROKERS.convert(texts, None, None)
     assert found == (("a", 1), ("b", 9092), ("::1", 9093), ("::2", 9092), ("::3", 9092))
 
 
 @pytest.mark.parametrize("text", ["", ",", "a:", "a:x", "a:70000", ":9092", "a:0"])
 def test_what_is_no_broker_is_refused(text: str) -> None:
     with pytest.raises(click.BadParameter, match=r"is not (an|the) address"):
-        Brokers().convert(text, None, None)
+        BROKERS.convert(text, None, None)
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ def test_what_is_no_broker_is_refused(text: str) -> None:
 )
 def test_a_url_is_no_broker_and_what_to_write_is_said(text: str, right: str) -> None:
     with pytest.raises(click.BadParameter, match=f"is a URL: write host:port alone, {right}"):
-        Brokers().convert(text, None, None)
+        BROKERS.convert(text, None, None)
 
 
 @pytest.mark.parametrize(
@@ -38,4 +38,4 @@ def test_a_url_is_no_broker_and_what_to_write_is_said(text: str, right: str) -> 
     ],
 )
 def test_a_port_can_stand_alone_where_that_is_meant(text: str, address: tuple[str, int]) -> None:
-    assert HostPort(port_alone=True).convert(text, None, None) == address
+    assert LISTEN.convert(text, None, None) == address

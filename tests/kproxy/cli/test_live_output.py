@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -85,7 +86,9 @@ def test_what_fits_is_told_to_the_flight_recorder(tmp_path: Path, capsys: pytest
     capture = open_growing(rewritten(tmp_path / "proxied.pcapng"))
     assert capture is not None
     matches: list[Match] = []
-    view = watching(quiet=True, keep="held", match=matches.append)
+    view = watching(quiet=True, keep="held")
+    recorder: Any = SimpleNamespace(match=matches.append)
+    view.recorder = recorder
     tally = view.watch(capture)
     assert view.conclude(capture, tally)
     (match,) = matches

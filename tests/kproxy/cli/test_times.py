@@ -9,7 +9,7 @@ import pytest
 
 from captures.filters.values import resolved
 from captures.time_format import clock, milliseconds, span, zone_name
-from kproxy.cli.options import Duration
+from kproxy.cli.options import DURATION
 
 FIRST = 1_795_254_658_908_000_000  # 2026-11-21T09:50:58.908Z
 SECOND = 1_000_000_000
@@ -29,13 +29,13 @@ SECOND = 1_000_000_000
     ],
 )
 def test_durations(text: str, expected: int) -> None:
-    assert Duration().convert(text, None, None) == expected
+    assert DURATION.convert(text, None, None) == expected
 
 
 @pytest.mark.parametrize("text", ["", "5", "s5", "5s!", "-5s"])
 def test_what_is_not_a_duration_is_refused(text: str) -> None:
     with pytest.raises(click.BadParameter, match="is not a duration: write 90s"):
-        Duration().convert(text, None, None)
+        DURATION.convert(text, None, None)
 
 
 @pytest.mark.parametrize(

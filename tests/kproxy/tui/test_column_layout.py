@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kproxy.saved_choices import ProfileColumn
 from kproxy.tui.column_layout import lay_out
 from kproxy.tui.columns import COLUMNS, column
-from kproxy.tui.profiles import BUILT_IN, DEFAULT, Profile, ProfileColumn
+from kproxy.tui.profiles import BUILT_IN, DEFAULT, Profile
 
 LONGEST = {
     "number": 7,

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from kproxy.saved_choices import ProfileColumn
 from kproxy.tui.config import Config, filter_name_problem, load_settings, parsed
-from kproxy.tui.profiles import ProfileColumn
 
 EVERYTHING = """\
 [ui]

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import pytest
 
+from kproxy.saved_choices import ProfileColumn
 from kproxy.tui.columns import COLUMNS
-from kproxy.tui.profiles import BUILT_IN, DEFAULT, Profile, ProfileColumn, profile
+from kproxy.tui.profiles import BUILT_IN, DEFAULT, Profile, profile
 
 
 def test_what_is_always_there_is_made_of_columns_that_are_there() -> None:
     for name, each in BUILT_IN.items():
         assert each.name == name
         assert all(chosen.column in COLUMNS for chosen in each.columns)
-        assert profile(name, [(chosen.column, chosen.width) for chosen in each.columns]) == each
+        assert profile(name, each.columns) == each
 
 
 def test_a_profile_knows_its_fields() -> None:
-    made = profile(
-        "mine", [("number", None), ("topic", None), ("request.topics[0].name", 12), ("state", None)]
-    )
+    topic = ProfileColumn("request.topics[0].name", 12)
+    made = profile("mine", [ProfileColumn("number"), ProfileColumn("topic"), topic, ProfileColumn("state")])
     assert made.fields == ("topic", "request.topics[0].name")
-    assert made.columns[2] == ProfileColumn("request.topics[0].name", 12)
+    assert made.columns[2] == topic
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_a_profile_knows_its_fields() -> None:
 )
 def test_what_makes_no_sense_is_refused(columns: list[tuple[str, int | None]], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        profile("mine", columns)
+        profile("mine", [ProfileColumn(*each) for each in columns])
 
 
 def test_a_column_is_added_before_the_last() -> None:

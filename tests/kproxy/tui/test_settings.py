@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.saved_choices import choices_path
+from kproxy.saved_choices import ProfileColumn, choices_path
 from kproxy.tui.config import load_settings
-from kproxy.tui.profiles import DEFAULT, Profile, ProfileColumn
+from kproxy.tui.profiles import DEFAULT, Profile
 from kproxy.tui.settings import Settings, SettingsError
 from kproxy.tui.themes import usual_theme
 

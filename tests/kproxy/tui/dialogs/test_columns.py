@@ -8,9 +8,10 @@ import pytest
 from textual.app import App
 from textual.widgets import OptionList
 
+from kproxy.saved_choices import ProfileColumn
 from kproxy.tui.columns import COLUMNS
 from kproxy.tui.dialogs.columns import Choice, ColumnsDialog
-from kproxy.tui.profiles import BUILT_IN, Profile, ProfileColumn
+from kproxy.tui.profiles import BUILT_IN, Profile
 
 FEW = Profile("few", (ProfileColumn("number"), ProfileColumn("client", 20), ProfileColumn("topic")))
 

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from textual.app import App
 
+from kproxy.saved_choices import ProfileColumn
 from kproxy.session.published import Order
 from kproxy.tui.dialogs.order import OrderDialog, orders
-from kproxy.tui.profiles import DEFAULT, Profile, ProfileColumn
+from kproxy.tui.profiles import DEFAULT, Profile
 
 
 class OrderApp(App[None]):

@@ -26,7 +26,7 @@ class DialogApp(App[None]):
         self.result: Any = "nothing yet"
 
     def on_mount(self) -> None:
-        self.push_screen(QuickFilterDialog(self.offers, self.present, title="quick filter"), self.take)
+        self.push_screen(QuickFilterDialog(self.offers, self.present), self.take)
 
     def take(self, result: Any) -> None:
         self.result = result

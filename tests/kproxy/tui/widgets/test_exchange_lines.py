@@ -6,10 +6,11 @@ from datetime import UTC
 
 from rich.style import Style
 
+from kproxy.saved_choices import ProfileColumn
 from kproxy.session.published import State, Summary
 from kproxy.tui.column_layout import lay_out
 from kproxy.tui.columns import Clock
-from kproxy.tui.profiles import DEFAULT, Profile, ProfileColumn, profile
+from kproxy.tui.profiles import DEFAULT, Profile
 from kproxy.tui.states import LOOKS, ROLES
 from kproxy.tui.widgets.exchange_lines import MARGIN, LinePainter, LineStyles
 from tests.kproxy.tui.published import BEGIN, MS, SECOND, summary
@@ -46,7 +47,7 @@ def test_a_rule_colours_what_has_no_colour_of_its_own() -> None:
 
 
 def test_the_time_since_the_line_above_is_that_of_the_line_above() -> None:
-    lines = painter(profile("deltas", [("number", None), ("delta", None)]))
+    lines = painter(Profile("deltas", (ProfileColumn("number"), ProfileColumn("delta"))))
     shown = summary(2)
     told = [
         lines.line(shown, above, AT, selected=False).text.split()[1:]

@@ -10,8 +10,9 @@ import pytest
 from textual.events import MouseScrollUp
 
 from captures.filters import compile_filter
+from kproxy.saved_choices import ProfileColumn
 from kproxy.session.published import Order
-from kproxy.tui.profiles import DEFAULT, Profile, ProfileColumn
+from kproxy.tui.profiles import DEFAULT, Profile
 from tests.kproxy.tui.kit import read_session
 from tests.kproxy.tui.published import PublishedSession, held, summary
 from tests.kproxy.tui.widgets.listing import BODY, SIZE, ListApp, renewed
