@@ -151,7 +151,9 @@ def _read(source: Source, offset: Int64s, length: Int64s, indexes: Int64s, into:
             for first_byte, last, at, stop in zip(*(span.tolist() for span in spans), strict=True):
                 target[at:stop] = data[first_byte:last]
         else:
-            pieces = zip(offset[chosen].tolist(), length[chosen].tolist(), indexes[chosen].tolist(), strict=True)
+            pieces = zip(
+                offset[chosen].tolist(), length[chosen].tolist(), indexes[chosen].tolist(), strict=True
+            )
             for piece, (at, size, place) in zip(chosen.tolist(), pieces, strict=True):
                 data = memoryview(source.read(at, size) if source.held(at) else b"")
                 if len(data) == size:
