@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from functools import lru_cache
+
+import msgspec
 
 from dissectors.units import SECOND
 
@@ -29,8 +30,7 @@ def day(time: int, zone: tzinfo | None) -> str:
     return f"{datetime.fromtimestamp(time // SECOND, zone):%Y-%m-%d}"
 
 
-@dataclass(frozen=True, slots=True)
-class Clock:
+class Clock(msgspec.Struct, frozen=True):
     """Formats times, with the date if they are not all of one day."""
 
     zone: tzinfo | None

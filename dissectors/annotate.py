@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Hashable
-from dataclasses import dataclass, field
 from typing import Any, Literal
+
+import msgspec
 
 from dissectors import embedded, wire
 from dissectors.apis import api_name
@@ -30,8 +31,7 @@ from dissectors.visitor import Action, Holders, Step, Visitor, compiled, domain_
 _KEY_AND_VERSION = struct.Struct(">hh")
 
 
-@dataclass(slots=True)
-class Annotations:
+class Annotations(msgspec.Struct):
     """Annotations that accompany the bodies of one exchange.
 
     :ivar decoded: facts beyond the fields, by path: ``response.topics[0].error_code``
@@ -39,13 +39,12 @@ class Annotations:
     :ivar problems: what was wrong inside record sets and inner protocols, by side
     """
 
-    decoded: dict[str, Any] = field(default_factory=dict)
-    masked: list[str] = field(default_factory=list)
-    problems: list[tuple[Side, Problem]] = field(default_factory=list)
+    decoded: dict[str, Any] = {}
+    masked: list[str] = []
+    problems: list[tuple[Side, Problem]] = []
 
 
-@dataclass(slots=True)
-class _Scope:
+class _Scope(msgspec.Struct):
     """Everything that a step of the visitor may need besides its value."""
 
     out: Annotations

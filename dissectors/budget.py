@@ -16,8 +16,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Literal
+
+import msgspec
 
 from dissectors.errors import DecodeError
 
@@ -29,8 +30,7 @@ KIB, MIB = 1 << 10, 1 << 20
 _MULTIPLES = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "KI": KIB, "MI": MIB, "GI": 1 << 30}
 
 
-@dataclass(frozen=True, slots=True)
-class Limit:
+class Limit(msgspec.Struct, frozen=True):
     """One limit.
 
     :ivar unit: what is counted

@@ -23,6 +23,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
+import msgspec
+
 from dissectors.api_keys import ApiKey
 from dissectors.apis import Api, api
 from dissectors.budget import LimitReached, message_budget
@@ -48,8 +50,7 @@ _TRAILING = "bytes after the end of the message"
 _LAYOUTS = 4096  # more than exist; damaged requests announce any version of any API
 
 
-@dataclass(slots=True, frozen=True)
-class Problem:
+class Problem(msgspec.Struct, frozen=True):
     """Something wrong with a frame.
 
     :ivar offset: byte offset from the first byte of the size field, -1 if it concerns the whole frame

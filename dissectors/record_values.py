@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any, Literal
+
+import msgspec
 
 from dissectors import embedded
 from dissectors.budget import Budget, LimitReached, message_budget
@@ -17,8 +18,7 @@ Payload = Literal["full", "preview", "none"]
 PREVIEW_BYTES = 64
 
 
-@dataclass(slots=True)
-class RecordNotes:
+class RecordNotes(msgspec.Struct):
     """Annotations that accompany record sets.
 
     :ivar decoded: facts beyond the records' bytes, by field path
@@ -28,7 +28,7 @@ class RecordNotes:
 
     decoded: dict[str, Any]
     masked: list[str]
-    problems: list[DecodeError] = field(default_factory=list)
+    problems: list[DecodeError] = []
 
 
 class RecordValues:

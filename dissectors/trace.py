@@ -8,7 +8,6 @@ code and meant for a single message that a person looks at, and for locating err
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -99,8 +98,7 @@ class Node(msgspec.Struct, eq=False):
 NUMBERS = object()
 
 
-@dataclass(slots=True)
-class Trace:
+class Trace(msgspec.Struct):
     """A traced message: its tree, the offset after the last byte read, and the error if there was one."""
 
     root: Node

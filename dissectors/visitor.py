@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
+
+import msgspec
 
 from dissectors import wire
 from dissectors.domains import ERROR_CODE, Domain, FlagDomain
@@ -44,8 +45,7 @@ Visitor = Callable[[Mapping[str, Any], Any], None]
 _PATHS = 4096  # cached for each field: messages repeat the same indexes
 
 
-@dataclass(slots=True, frozen=True)
-class VisitPlan:
+class VisitPlan(msgspec.Struct, frozen=True):
     """The actions for the fields of one struct.
 
     :ivar steps: fields in order, each with the action for its values, or the plan of the structs that they are

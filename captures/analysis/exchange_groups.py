@@ -23,9 +23,6 @@ UNKNOWN = "unknown"
 COUNTED = ("error_codes", "expected_error_codes", "undecoded", "guessed")
 """The message columns that :func:`exchange_groups` uses."""
 
-_VERSIONS = 1 << 16
-"""Number of int16 values."""
-
 _DENSE = 4
 """Span of values, per element, up to which ranks are counted instead of sorted."""
 
@@ -234,11 +231,8 @@ def api_grouping(columns: ExchangeColumns, *keys: NDArray[np.integer]) -> RowGro
     :param keys: further keys of the groups
     """
     token = columns.flat("flags") & int(Flag.SASL_TOKEN) != 0
-    versions = columns.flat("version").astype(np.int64) & (_VERSIONS - 1)
-    kinds = columns.flat("api_key").astype(np.int64) * _VERSIONS + np.where(
-        columns.flat("api_key") < 0, 0, versions
-    )
-    return RowGroups(kinds * 2 + token, *keys)
+    api = columns.flat("api_key")
+    return RowGroups(api, np.where(api < 0, 0, columns.flat("version")), token, *keys)
 
 
 def apis_of(columns: ExchangeColumns, rows: Int64s) -> list[tuple[str, int | None, int | None]]:

@@ -16,9 +16,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -69,8 +69,7 @@ class Handover(NamedTuple):
     client_ids: list[int]
 
 
-@dataclass(slots=True)
-class _Heads:
+class _Heads(msgspec.Struct):
     """Parsed request headers as columns.
 
     :ivar expects: whether a response is expected
@@ -85,12 +84,11 @@ class _Heads:
     odd: Bools
 
 
-@dataclass(slots=True)
-class _PendingRequests:
+class _PendingRequests(msgspec.Struct):
     """Requests of all connections that expect a response, sorted by connection, in order within each."""
 
-    connection: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
-    row: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
+    connection: Int64s = msgspec.field(default_factory=lambda: np.empty(0, np.int64))
+    row: Int64s = msgspec.field(default_factory=lambda: np.empty(0, np.int64))
 
 
 class BulkPairing:
@@ -183,7 +181,7 @@ class BulkPairing:
             kept = ~np.isin(connection, np.fromiter(broken, np.int64))
             kept_requests = kept[is_request]
             requests, responses = requests.select(kept_requests), responses.select(kept[~is_request])
-            parsed = _Heads(*(getattr(parsed, name)[kept_requests] for name in parsed.__slots__))
+            parsed = _Heads(*(getattr(parsed, name)[kept_requests] for name in parsed.__struct_fields__))
         self._commit(requests, parsed, responses)
         return handovers
 

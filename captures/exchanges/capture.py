@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+import msgspec
 import numpy as np
 
 from captures.arrays import Bools, Int64s
@@ -90,8 +90,7 @@ class NoPackets:
         return iter(())
 
 
-@dataclass(slots=True)
-class FrameBytes:
+class FrameBytes(msgspec.Struct):
     """The captured bytes of a frame.
 
     :ivar payload: the bytes after the size field, up to the first gap

@@ -11,10 +11,10 @@ Waiting ciphertext is held in memory, bounded per connection (:class:`~captures.
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from captures.arrays import Bools, Int64s
 from captures.exchanges.pieces import Piece, UnreadSegments

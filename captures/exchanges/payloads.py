@@ -5,6 +5,8 @@ Exchanges are requested in file order, so their frames are close to each other a
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -22,7 +24,7 @@ _NEAR = 8192
 
 
 class Frames(NamedTuple):
-    """Frames of one side, read together.
+    """Frames of one side, read together; both sides may share ``data``.
 
     :ivar data: buffer with the frames
     :ivar starts: where each begins in ``data``, without its size field; -1 for a frame that is not simply readable,
@@ -46,19 +48,27 @@ def payloads(capture: Capture, rows: Int64s, side: Side) -> list[bytes | None]:
     :param rows: rows of the table that have a frame on that side
     :returns: None for a frame that is not simply readable, such as a damaged one: use :meth:`Capture.frame` for it
     """
-    frames = read_frames(capture, rows, side, bytearray())
+    frames = read_frames(capture, {side: rows}, bytearray())[side]
     return [frames.payload(index) for index in range(len(rows))]
 
 
-def read_frames(capture: Capture, rows: Int64s, side: Side, room: bytearray) -> Frames:
-    """Return frames in one buffer.
+def read_frames(capture: Capture, rows: Mapping[Side, Int64s], room: bytearray) -> dict[Side, Frames]:
+    """Return frames in one buffer: requests and responses are neighbours in the file, so one read returns both.
 
     :param rows: rows of the table that have a frame on that side
     :param room: buffer to be reused if it is large enough; its content is overwritten
     """
-    frame, offset, length = places_of(capture, rows, side)
-    sizes = capture.table.column(f"{side}_size")[rows].astype(np.int64) - SIZE_BYTES
-    return _frames(capture.source, Places(frame, offset, length), sizes, room)
+    column = capture.table.column
+    firsts = np.cumsum([0, *map(len, rows.values())])
+    found = [places_of(capture, chosen, side) for side, chosen in rows.items()]
+    frame = np.concatenate([places.frame + first for places, first in zip(found, firsts, strict=False)])
+    offset, length = (np.concatenate(columns) for columns in list(zip(*found, strict=True))[1:])
+    sizes = np.concatenate([column(f"{side}_size")[chosen] for side, chosen in rows.items()]).astype(np.int64)
+    data, starts, ends = _frames(capture.source, Places(frame, offset, length), sizes - SIZE_BYTES, room)
+    return {
+        side: Frames(data, starts[first:end], ends[first:end])
+        for side, (first, end) in zip(rows, pairwise(firsts.tolist()), strict=True)
+    }
 
 
 class Places(NamedTuple):
@@ -132,14 +142,18 @@ def _read(source: Source, offset: Int64s, length: Int64s, indexes: Int64s, into:
     windows = np.flatnonzero(np.diff(offset[order] >> _WINDOW, prepend=-1))
     for chosen in np.split(order, windows)[1:]:
         begin, end = int(offset[chosen[0]]), int((offset[chosen] + length[chosen]).max())
-        pieces = zip(offset[chosen].tolist(), length[chosen].tolist(), indexes[chosen].tolist(), strict=True)
         if source.held(begin) and end - begin <= int(length[chosen].sum()) + _NEAR * len(chosen):
             data = memoryview(source.read(begin, end - begin))
-            found[chosen] = offset[chosen] + length[chosen] <= begin + len(data)
-            for at, size, place in pieces:
-                if at + size <= begin + len(data):
-                    target[place : place + size] = data[at - begin : at - begin + size]
+            chosen = chosen[offset[chosen] + length[chosen] <= begin + len(data)]
+            found[chosen] = True
+            first, start = offset[chosen] - begin, indexes[chosen]
+            spans = (first, first + length[chosen], start, start + length[chosen])
+            for first_byte, last, at, stop in zip(*(span.tolist() for span in spans), strict=True):
+                target[at:stop] = data[first_byte:last]
         else:
+            pieces = zip(
+                offset[chosen].tolist(), length[chosen].tolist(), indexes[chosen].tolist(), strict=True
+            )
             for piece, (at, size, place) in zip(chosen.tolist(), pieces, strict=True):
                 data = memoryview(source.read(at, size) if source.held(at) else b"")
                 if len(data) == size:

@@ -356,11 +356,23 @@ class ProjectedReader:
         keys = self._capture.table.column("api_key")[rows]
         versions = self._capture.table.column("version")[rows]
         pairs, which = np.unique(keys * _VERSIONS + versions, return_inverse=True)
+        plans = {side: self._plans_of(pairs, side) for side in SIDES}
+        chosen = {side: self._chosen(rows, plans[side], which, side) for side in SIDES}
+        frames = read_frames(self._capture, {side: rows[chosen[side]] for side in SIDES}, self._room)
+        self._room = frames["request"].data
         request, response = (
-            self._side(rows, self._plans_of(pairs, side), which, side, alike=alike, alone=alone)
+            self._side(rows, plans[side], which, chosen[side], frames[side], alike=alike, alone=alone)
             for side in SIDES
         )
         return keys, (request, response)
+
+    def _chosen(self, rows: Int64s, plans: list[_Plan], which: Int64s, side: Side) -> Int64s:
+        """Return the indexes of the rows that have a frame with wanted fields.
+
+        :param which: the plan of each row
+        """
+        wanted = np.array([plan.wanted for plan in plans], np.bool_)[which]
+        return np.flatnonzero(wanted & (self._capture.table.column(f"{side}_size")[rows] > 0))
 
     def _plans_of(self, pairs: Int64s, side: Side) -> list[_Plan]:
         plans = []
@@ -370,19 +382,24 @@ class ProjectedReader:
         return plans
 
     def _side(
-        self, rows: Int64s, plans: list[_Plan], which: Int64s, side: Side, *, alike: bool, alone: bool
+        self,
+        rows: Int64s,
+        plans: list[_Plan],
+        which: Int64s,
+        chosen: Int64s,
+        frames: Frames,
+        *,
+        alike: bool,
+        alone: bool,
     ) -> _SideParts:
-        """Read one side of some rows.
+        """Decode one side of some rows.
 
         :param which: the plan of each row
+        :param chosen: the rows of the frames, as indexes of ``rows``
         :param alike: let rows with equal messages share parts
         :param alone: read messages that share with none
         """
-        wanted = np.array([plan.wanted for plan in plans], np.bool_)[which]
-        chosen = np.flatnonzero(wanted & (self._capture.table.column(f"{side}_size")[rows] > 0))
         found = _SideParts([], np.full(len(rows), -1, np.int64), np.zeros(len(rows), np.int64))
-        frames = read_frames(self._capture, rows[chosen], side, self._room)
-        self._room = frames.data
         if alike:
             for number, plan in enumerate(plans):
                 if plan.shapes is not None:

@@ -9,10 +9,10 @@ passed on was captured before everything still to come, and the order of both di
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from captures.packets import GapCause, Gaps, SegmentBlock

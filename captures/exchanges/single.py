@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Container, Iterator
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from captures.arrays import Int64s
@@ -46,8 +46,7 @@ _WORTH_IT = 24
 _MARKS_KEPT = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class Skip:
+class Skip(msgspec.Struct, frozen=True):
     """Bytes of a stream that belong to no frame.
 
     :ivar stream: the stream

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 
+import msgspec
 import numpy as np
 
 from captures.arrays import Bools, Bytes, Int64s
@@ -49,8 +50,7 @@ class FramedBlock(PacketBlock):
     frame_wire: Int64s
 
 
-@dataclass(slots=True)
-class PlacedPackets:
+class PlacedPackets(msgspec.Struct):
     """The TCP packets of one block of the capture with their places; columns are parallel to the packet block.
 
     :ivar packets: the TCP columns

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import tzinfo
 from typing import TypeAlias
+
+import msgspec
 
 from captures.filters import literals, nodes, predicates, reads, values
 from captures.filters.context import OPPOSITES, SELECTIONS
@@ -22,42 +23,36 @@ from captures.filters.paths import Path, UnknownStepError, find, is_path
 from captures.filters.predicates import ANY, NOT_EMPTY, Predicate
 
 
-@dataclass(frozen=True)
-class Test:
+class Test(msgspec.Struct, frozen=True):
     """One condition on one field; it does not hold if the field has no value."""
 
     field: Field | Path
     predicate: Predicate
 
 
-@dataclass(frozen=True)
-class Selection:
+class Selection(msgspec.Struct, frozen=True):
     """Membership in a selection (:data:`captures.filters.context.SELECTIONS`)."""
 
     selection: str
 
 
-@dataclass(frozen=True)
-class Always:
+class Always(msgspec.Struct, frozen=True):
     """A condition that holds for every exchange."""
 
 
-@dataclass(frozen=True)
-class Inverse:
+class Inverse(msgspec.Struct, frozen=True):
     """The negation of a condition."""
 
     item: Bound
 
 
-@dataclass(frozen=True)
-class AllOf:
+class AllOf(msgspec.Struct, frozen=True):
     """A conjunction of conditions."""
 
     items: tuple[Bound, ...]
 
 
-@dataclass(frozen=True)
-class AnyOf:
+class AnyOf(msgspec.Struct, frozen=True):
     """A disjunction of conditions."""
 
     items: tuple[Bound, ...]

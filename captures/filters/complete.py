@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from captures.filters import grammar, literals, nodes
 from captures.filters.context import OPPOSITES, SELECTIONS
@@ -52,8 +53,7 @@ _MEANINGS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(msgspec.Struct, frozen=True):
     """One completion.
 
     :ivar text: replaces the characters from ``start`` to the cursor

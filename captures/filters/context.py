@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from captures.interventions import Interventions
 from captures.meaning import Names
@@ -29,8 +30,7 @@ def unnamed(_: str) -> str | None:
     return None
 
 
-@dataclass(slots=True)
-class Context:
+class Context(msgspec.Struct):
     """The context of an exchange.
 
     :ivar names: topic names by ID, such as :meth:`dissectors.session_context.SessionContext.topic_name`
@@ -46,9 +46,9 @@ class Context:
     names: Names = unnamed
     groups: GroupInference | None = None
     start: int | None = None
-    selections: Mapping[str, Collection[int]] = field(default_factory=dict)
-    comments: Mapping[int, str] = field(default_factory=dict)
-    interventions: Mapping[int, Interventions] = field(default_factory=dict)
+    selections: Mapping[str, Collection[int]] = {}
+    comments: Mapping[int, str] = {}
+    interventions: Mapping[int, Interventions] = {}
     records: Callable[[bytes, bool], list[dict[str, Any]]] | None = None
 
     def selected(self, selection: str, number: int) -> bool:

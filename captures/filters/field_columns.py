@@ -10,11 +10,11 @@ Numbers are compared by column. Of texts and error codes each distinct one is te
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import reduce
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -106,8 +106,7 @@ class FieldPresence(Protocol):
         """Return the keys of the APIs whose exchanges may have one, None for all."""
 
 
-@dataclass(frozen=True)
-class Column:
+class Column(msgspec.Struct, frozen=True):
     """How a field is decided.
 
     :ivar part: compiles a test for columns

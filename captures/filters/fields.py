@@ -8,9 +8,10 @@ reference says so.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
+
+import msgspec
 
 from captures.exchanges import Exchange, Flag
 from captures.filters import field_columns as decide
@@ -53,8 +54,7 @@ class Availability(StrEnum):
     """In no frame: it concerns an exchange in a capture."""
 
 
-@dataclass(frozen=True)
-class Field:
+class Field(msgspec.Struct, frozen=True):
     """One named field.
 
     :ivar name: as written in filters

@@ -8,7 +8,8 @@ and the parser calls the one it needs.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+import msgspec
 
 from captures.filters.errors import FilterError
 
@@ -30,8 +31,7 @@ PLAIN = re.compile(r"(?![0-9]+(?![\w.:/+*-]))\w[\w.:/+*-]*(?=$|[\s()&|])")
 QUOTES = "\"'"
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(msgspec.Struct, frozen=True):
     """A piece of the filter.
 
     :ivar kind: ``name``, ``short``, ``selector``, ``operator``, ``word``, ``string``, ``bare``, or the sign itself

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+import msgspec
+
 EQUAL, LESS, LESS_EQUAL, GREATER, GREATER_EQUAL = "==", "<", "<=", ">", ">="
 MATCHES, CONTAINS = "~", "contains"
 
@@ -50,8 +52,7 @@ class Compare:
     length: int = field(default=1, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
-class OneOf:
+class OneOf(msgspec.Struct, frozen=True):
     """Membership of a field's value in a list."""
 
     name: Name
@@ -59,15 +60,13 @@ class OneOf:
     negated: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Bare:
+class Bare(msgspec.Struct, frozen=True):
     """A field alone: its value is not empty."""
 
     name: Name
 
 
-@dataclass(frozen=True, slots=True)
-class Exists:
+class Exists(msgspec.Struct, frozen=True):
     """Existence of a field, even if it is empty."""
 
     name: Name
@@ -81,27 +80,23 @@ class Selector:
     position: int = field(default=0, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Everything:
+class Everything(msgspec.Struct, frozen=True):
     """A condition that every exchange meets: an empty filter, ``~all``."""
 
 
-@dataclass(frozen=True, slots=True)
-class Not:
+class Not(msgspec.Struct, frozen=True):
     """A negation."""
 
     item: Node
 
 
-@dataclass(frozen=True, slots=True)
-class And:
+class And(msgspec.Struct, frozen=True):
     """A conjunction."""
 
     items: tuple[Node, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Or:
+class Or(msgspec.Struct, frozen=True):
     """A disjunction."""
 
     items: tuple[Node, ...]

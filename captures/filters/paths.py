@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import cast
+
+import msgspec
 
 from captures.filters.errors import did_you_mean
 from dissectors import schema
@@ -58,8 +59,7 @@ BATCH = Struct(
 """The shape of :class:`dissectors.record_values.RecordValues`."""
 
 
-@dataclass(frozen=True)
-class Path:
+class Path(msgspec.Struct, frozen=True):
     """A path that some message has.
 
     :ivar steps: fields from the body's root

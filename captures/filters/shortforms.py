@@ -8,7 +8,8 @@ and :func:`captures.filters.grammar.render` shows the expansion.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from captures.filters.nodes import (
     EQUAL,
@@ -30,8 +31,7 @@ SLOW = "100ms"
 """Default threshold of ``~s``."""
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
+class Form(msgspec.Struct, frozen=True):
     """One short form.
 
     :ivar sign: letters after the tilde

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from fractions import Fraction
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+
+import msgspec
 
 from dissectors.units import SECOND
 
@@ -76,8 +77,7 @@ def size(text: str) -> Fraction | None:
     return None if count is None or unit is None else count * unit
 
 
-@dataclass(frozen=True, slots=True)
-class Moment:
+class Moment(msgspec.Struct, frozen=True):
     """A point in time, whose absolute value may depend on the start of the capture.
 
     :ivar at: ns since the epoch, ns after the start, or ns after midnight of the first day

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
+
+import msgspec
 
 from captures.meaning import words
 from captures.meaning.exchange import Body
@@ -15,8 +16,7 @@ from dissectors.records import Batch, record_set, records_size
 from dissectors.sides import Side
 
 
-@dataclass(slots=True)
-class Payload:
+class Payload(msgspec.Struct):
     """Totals of the ``records`` fields of a message.
 
     :ivar records: records announced by batch headers, without control records
@@ -39,8 +39,8 @@ class Payload:
     batches: int = 0
     partial: int = 0
     left_out: int = 0
-    codecs: list[str] = field(default_factory=list)
-    magics: list[int] = field(default_factory=list)
+    codecs: list[str] = []
+    magics: list[int] = []
     damaged: int = 0
     in_words: str = ""
 

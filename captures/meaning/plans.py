@@ -7,8 +7,9 @@ what the body holds. Layouts that earlier releases gave to the same version numb
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from functools import cache
+
+import msgspec
 
 from captures.meaning.exchange import Body
 from dissectors import wire
@@ -19,8 +20,7 @@ Choice = Callable[[wire.Struct], tuple[str, ...]]
 """Returns the wanted fields of a struct itself."""
 
 
-@dataclass(slots=True)
-class FieldPlan:
+class FieldPlan(msgspec.Struct):
     """The wanted fields of a struct.
 
     :ivar fields: wanted fields of the struct itself
@@ -29,7 +29,7 @@ class FieldPlan:
     """
 
     fields: tuple[str, ...] = ()
-    inside: list[tuple[str, bool, FieldPlan]] = field(default_factory=list)
+    inside: list[tuple[str, bool, FieldPlan]] = []
     arrays: frozenset[str] = frozenset()
 
     def __bool__(self) -> bool:

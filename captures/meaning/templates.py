@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import islice, repeat
 from typing import Any, NamedTuple
+
+from msgspec.structs import replace
 
 from captures.meaning.errors import ErrorFound
 from captures.meaning.exchange import Body, Names

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+
+import msgspec
 
 from captures.names.hosts import Entry, LineError, Lines, is_address
 
@@ -29,13 +30,12 @@ _ENDED = frozenset(
 _HEADINGS_OF_PODS = ("NAME", "READY", "STATUS", "RESTARTS", "AGE", "IP", "NODE")
 
 
-@dataclass(slots=True)
-class _Holders:
+class _Holders(msgspec.Struct):
     """The holders of an address."""
 
-    running: list[tuple[str, ...]] = field(default_factory=list)
-    ended: list[tuple[str, ...]] = field(default_factory=list)
-    nodes: list[str] = field(default_factory=list)
+    running: list[tuple[str, ...]] = []
+    ended: list[tuple[str, ...]] = []
+    nodes: list[str] = []
 
     def names(self) -> tuple[str, ...]:
         """Return the names, those to be shown first at the start."""

@@ -15,10 +15,11 @@ constant; else they may lie on a line; else (a clock was set) the offset is foll
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from captures.arrays import Bools, Floats, Int64s, UInt64s
@@ -145,8 +146,7 @@ def _mixed(value: UInt64s) -> UInt64s:
     return value ^ value >> np.uint64(31)
 
 
-@dataclass(frozen=True, slots=True)
-class ClockOffset:
+class ClockOffset(msgspec.Struct, frozen=True):
     """How far one clock is ahead of another.
 
     A constant offset has one moment; a drifting one has one moment and a drift; an irregular one has many moments.
@@ -259,8 +259,7 @@ def _medians(values: Int64s, group: Int64s, chosen: Bools) -> Floats:
     return medians
 
 
-@dataclass(frozen=True, slots=True)
-class _Windows:
+class _Windows(msgspec.Struct, frozen=True):
     """Estimates for consecutive time windows.
 
     :ivar moment: ns since the first packet

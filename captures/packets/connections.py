@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
+import msgspec
 import numpy as np
 
 from captures.arrays import Bools, Int32s, Int64s
@@ -14,8 +14,7 @@ from captures.packets.observation import NO_FILE, Observation
 _NONE = -1
 
 
-@dataclass(frozen=True, slots=True)
-class Direction:
+class Direction(msgspec.Struct, frozen=True):
     """One direction of a :class:`Connection`; fields as the stream columns of :class:`Connections`."""
 
     packets: int
@@ -31,8 +30,7 @@ class Direction:
     zero_windows: int
 
 
-@dataclass(frozen=True, slots=True)
-class Connection:
+class Connection(msgspec.Struct, frozen=True):
     """One connection as a plain object; fields as the columns of :class:`Connections`."""
 
     id: int
@@ -57,7 +55,7 @@ class Connection:
         return "open"
 
 
-_SHOWN = tuple(Connection.__dataclass_fields__)[1:-1]
+_SHOWN = tuple(Connection.__struct_fields__)[1:-1]
 """Connection columns that :class:`Connection` copies."""
 
 
@@ -228,6 +226,6 @@ class Connections(_Columns):
     def __getitem__(self, connection: int) -> Connection:
         if not 0 <= connection < len(self):
             raise IndexError(connection)
-        names = Direction.__dataclass_fields__
+        names = Direction.__struct_fields__
         one, other = (Direction(**self.streams.values(2 * connection + side, names)) for side in (0, 1))
         return Connection(id=connection, directions=(one, other), **self.values(connection, _SHOWN))

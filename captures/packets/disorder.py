@@ -6,9 +6,9 @@ a break. :class:`captures.packets.reorder.StreamOrder` decides the rest, once pe
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeVar
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -26,8 +26,7 @@ Outcome = tuple[list[Int64s], list[Int64s]]
 _SPAN = 1 << 34  # more than the distance of any two compared positions
 
 
-@dataclass(slots=True)
-class Groups:
+class Groups(msgspec.Struct):
     """Rows of a block sorted by stream, in file order within each.
 
     :ivar row: rows of the block
@@ -77,8 +76,7 @@ def by_stream(row: Int64s, stream: Int64s, streams: int) -> Groups:
     return Groups(row[np.argsort(code, kind="stable")], present, np.cumsum(count) - count, count)
 
 
-@dataclass(slots=True)
-class Repeats:
+class Repeats(msgspec.Struct):
     """Bytes that were captured again, to be compared with the first copy; all int64.
 
     :ivar stream: the stream
@@ -97,7 +95,7 @@ class Repeats:
 
     def and_(self, other: Repeats) -> Repeats:
         """Return these rows followed by those of `other`."""
-        names = Repeats.__dataclass_fields__
+        names = Repeats.__struct_fields__
         return Repeats(*(np.concatenate([getattr(self, name), getattr(other, name)]) for name in names))
 
 

@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
 import numpy as np
 
 from captures.packets import remote
@@ -80,8 +81,7 @@ class FoundFiles:
     looked_at: set[str] = field(default_factory=set, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class FileStatus:
+class FileStatus(msgspec.Struct, frozen=True):
     """Status of a file before it is read.
 
     :ivar size: in bytes
@@ -147,8 +147,7 @@ def is_folder(path: str) -> bool:
     return remote.is_folder(path) if remote.is_remote(path) else Path(remote.local(path)).is_dir()
 
 
-@dataclass(frozen=True, slots=True)
-class Succession:
+class Succession(msgspec.Struct, frozen=True):
     """Files that one program writes one after another, under names in the same order.
 
     :ivar over: returns whether that program has ended, so that nothing more will be written

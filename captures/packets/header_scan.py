@@ -8,8 +8,8 @@ drops packets of other endpoints and times a block at a time.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from captures.arrays import Bytes, Int64s
@@ -25,8 +25,7 @@ _DISORDER_NS = 60_000_000_000
 """ns; packets of several queues or files are only roughly in time order."""
 
 
-@dataclass(frozen=True, slots=True)
-class Headers:
+class Headers(msgspec.Struct, frozen=True):
     """The packets from one endpoint to another, one row each, in time order.
 
     :ivar time: int64, ns since the epoch

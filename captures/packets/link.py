@@ -6,9 +6,9 @@ OpenBSD loopback, raw IP. Link type numbers: https://www.tcpdump.org/linktypes.h
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -52,8 +52,7 @@ ETHERTYPE_NAMES = {
 _FAMILIES = {2: IPV4, 10: IPV6, 24: IPV6, 28: IPV6, 30: IPV6}
 
 
-@dataclass(slots=True)
-class LinkFrames:
+class LinkFrames(msgspec.Struct):
     """A set of frames positioned at some header, one row each.
 
     :ivar row: int64, row of the packet record

@@ -7,8 +7,7 @@ Checksums are ignored: with checksum offload they are wrong in captures made on 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
+import msgspec
 import numpy as np
 
 from captures.arrays import Bools, Bytes, Int64s, UInt16s, UInt32s
@@ -76,8 +75,7 @@ _NOT_DECLARED = -1
 _CUT = "headers cut by the snapshot length"
 
 
-@dataclass(slots=True)
-class TcpColumns:
+class TcpColumns(msgspec.Struct):
     """TCP packets of one buffer; columns as in :class:`captures.packets.table.PacketBlock`, endpoints and sizes int64.
 
     :ivar offset: start of the payload: index in the buffer, or an offset from ``KEPT`` up
@@ -101,15 +99,14 @@ def _no_packets() -> TcpColumns:
     return TcpColumns(none, none, none, numbers, numbers, flags, window, none, none, none)
 
 
-@dataclass(slots=True)
-class _Network:
+class _Network(msgspec.Struct):
     """Facts of the IP layer that the TCP step needs, per frame."""
 
     src: Int64s
     dst: Int64s
     is_ipv6: bool
-    src_low: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
-    dst_low: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
+    src_low: Int64s = msgspec.field(default_factory=lambda: np.empty(0, np.int64))
+    dst_low: Int64s = msgspec.field(default_factory=lambda: np.empty(0, np.int64))
 
     def take(self, mask: Bools) -> _Network:
         if mask.all():
@@ -162,7 +159,7 @@ class NetworkDecoder:
             return self._found[0]
         if not self._found:
             return _no_packets()
-        names = TcpColumns.__dataclass_fields__
+        names = TcpColumns.__struct_fields__
         columns = [np.concatenate([getattr(part, name) for part in self._found]) for name in names]
         order = np.argsort(columns[0], kind="stable")
         return TcpColumns(*[column[order] for column in columns])

@@ -7,9 +7,10 @@ about a second.
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
+
+import msgspec
 
 from captures.packets.coverage import Coverage
 from captures.packets.link import IPV4, IPV6
@@ -49,16 +50,15 @@ def find_ip(frame: bytes, link_type: int) -> tuple[int, int]:
     return 0, -1
 
 
-@dataclass(slots=True)
-class _Datagram:
+class _Datagram(msgspec.Struct):
     """The fragments of one datagram so far, by offset, and its size once the last one is known.
 
     :ivar there: the bytes covered by fragments
     :ivar held: number of bytes held, repeated ones counted each time
     """
 
-    parts: dict[int, bytes] = field(default_factory=dict)
-    there: Coverage = field(default_factory=Coverage)
+    parts: dict[int, bytes] = {}
+    there: Coverage = msgspec.field(default_factory=Coverage)
     held: int = 0
     size: int = -1
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from captures.arrays import Int32s, Int64s
@@ -29,8 +30,7 @@ class Interface:
     offset: int = 0
 
 
-@dataclass(slots=True)
-class RecordColumns:
+class RecordColumns(msgspec.Struct):
     """Packet records of one buffer, one row each, in file order.
 
     :ivar frame: int64, index of the frame's first byte in the buffer
@@ -46,14 +46,13 @@ class RecordColumns:
     wire: Int64s
     time: Int64s
     interface: Int32s
-    comments: dict[int, str] = field(default_factory=dict)
+    comments: dict[int, str] = {}
 
     def __len__(self) -> int:
         return len(self.frame)
 
 
-@dataclass(slots=True)
-class ParsedBuffer:
+class ParsedBuffer(msgspec.Struct):
     """The result of parsing a buffer.
 
     :ivar records: the complete packet records

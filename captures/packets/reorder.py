@@ -8,9 +8,9 @@ runs, as long as no run contains a pause of ``GRACE``.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from dataclasses import dataclass
 from heapq import heappop, heappush
 
+import msgspec
 import numpy as np
 
 from captures.arrays import Int64s, UInt32s
@@ -35,8 +35,7 @@ BEHIND = 1 << 26
 _STRANGERS = 3
 
 
-@dataclass(slots=True)
-class Hole:
+class Hole(msgspec.Struct):
     """Bytes declared lost."""
 
     position: int
@@ -44,8 +43,7 @@ class Hole:
     cause: GapCause
 
 
-@dataclass(slots=True)
-class Delivery:
+class Delivery(msgspec.Struct):
     """A run whose bytes are now in order; `delivered` has the time from which each packet was, None if all came in
     order.
     """
@@ -54,8 +52,7 @@ class Delivery:
     delivered: Int64s | None
 
 
-@dataclass(slots=True)
-class PeerAcks:
+class PeerAcks(msgspec.Struct):
     """Acknowledgments and resets in a block of packets, for one stream.
 
     :ivar clock: reading of the capture clock at each packet of the block

@@ -7,8 +7,8 @@ columns of its packets are accessed only when the run is delivered, together wit
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from captures.arrays import Bytes, Int64s
@@ -17,8 +17,7 @@ from captures.packets.table import FIN
 NEVER = 1 << 62
 
 
-@dataclass(slots=True)
-class Rows:
+class Rows(msgspec.Struct):
     """Packets with payload or FIN of out-of-order streams; those of a run are adjacent.
 
     :ivar ahead: payload bytes before this packet's, with an arbitrary origin; within a run it increases by `length`
@@ -49,7 +48,7 @@ class Rows:
         """Return these rows followed by those of `other`."""
         if not len(self):
             return other
-        names = Rows.__dataclass_fields__
+        names = Rows.__struct_fields__
         return Rows(*(np.concatenate([getattr(self, name), getattr(other, name)]) for name in names))
 
     def of(self, runs: Sequence[PayloadRun]) -> Rows:
@@ -58,7 +57,7 @@ class Rows:
             return no_rows()
         table = np.array([(run.low, run.high, run.shift) for run in runs], np.int64)
         row, run = spread_out(table[:, 0], table[:, 1])
-        kept = Rows(*(getattr(self, name)[row] for name in Rows.__dataclass_fields__))
+        kept = Rows(*(getattr(self, name)[row] for name in Rows.__struct_fields__))
         kept.ahead += table[run, 2]
         kept.row[:] = -1
         return kept
@@ -70,8 +69,7 @@ def no_rows() -> Rows:
     return Rows(none, none, none, none, none, none, none, none, np.empty(0, np.uint8))
 
 
-@dataclass(slots=True)
-class PayloadRun:
+class PayloadRun(msgspec.Struct):
     """Consecutive payload: bytes [start, end) of the stream, which are in the rows [low, high).
 
     The payload of row ``i`` starts at position ``rows.ahead[i] + shift``; the first and last row may extend beyond the
@@ -148,8 +146,7 @@ def spread_out(low: Int64s, high: Int64s) -> tuple[Int64s, Int64s]:
     return np.arange(len(which)) + np.repeat(low - np.cumsum(count) + count, count), which
 
 
-@dataclass(slots=True)
-class RunPayload:
+class RunPayload(msgspec.Struct):
     """The packets of several runs, one row each, clipped to their runs; all int64.
 
     :ivar first: first row of each run

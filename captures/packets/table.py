@@ -8,10 +8,11 @@ offsets for :meth:`captures.packets.source.Source.read`.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING, ClassVar
 
+import msgspec
 import numpy as np
 
 from captures.arrays import Bytes, Int32s, Int64s, UInt16s, UInt32s
@@ -49,8 +50,7 @@ class GapCause(IntEnum):
         return ("unknown", "not captured", "cut by the snapshot length")[self]
 
 
-@dataclass(slots=True)
-class FileDamage:
+class FileDamage(msgspec.Struct):
     """A place of the capture file that could not be read.
 
     :ivar offset: byte offset in the (decompressed) capture
@@ -65,8 +65,7 @@ class FileDamage:
     path: str = ""
 
 
-@dataclass(slots=True)
-class Statistics:
+class Statistics(msgspec.Struct):
     """Counters of a capture so far. Every packet record is counted under exactly one outcome.
 
     ``packets == tcp + sum(not_tcp.values()) + fragments_waiting`` holds at any time.
@@ -85,24 +84,23 @@ class Statistics:
 
     packets: int = 0
     tcp: int = 0
-    not_tcp: Counter[str] = field(default_factory=Counter)
+    not_tcp: Counter[str] = msgspec.field(default_factory=Counter)
     fragments_waiting: int = 0
-    tunnels: Counter[str] = field(default_factory=Counter)
-    blocks_skipped: Counter[str] = field(default_factory=Counter)
+    tunnels: Counter[str] = msgspec.field(default_factory=Counter)
+    blocks_skipped: Counter[str] = msgspec.field(default_factory=Counter)
     dropped: int = 0
     cut: int = 0
-    damage: list[FileDamage] = field(default_factory=list)
+    damage: list[FileDamage] = []
 
     def add(self, other: Statistics) -> None:
         """Add the counters of another file."""
-        for each in fields(self):
-            total = getattr(self, each.name)
-            total += getattr(other, each.name)
-            setattr(self, each.name, total)
+        for name in self.__struct_fields__:
+            total = getattr(self, name)
+            total += getattr(other, name)
+            setattr(self, name, total)
 
 
-@dataclass(slots=True)
-class Window:
+class Window(msgspec.Struct):
     """A range of a source that is in memory.
 
     :ivar data: its bytes, followed by padding
@@ -184,8 +182,7 @@ class PacketBlock:
         return self.source.read(offset, size)
 
 
-@dataclass(slots=True)
-class Gaps:
+class Gaps(msgspec.Struct):
     """Holes in streams, sorted by stream, then position.
 
     :ivar stream: int64, as in :class:`SegmentBlock`
@@ -209,8 +206,7 @@ class Gaps:
         return len(self.stream)
 
 
-@dataclass(slots=True)
-class SegmentBlock:
+class SegmentBlock(msgspec.Struct):
     """Payload in stream order: the segments delivered by one block of packets, sorted by stream, then position.
 
     The segments and gaps of a stream tile it: each starts where the previous one ended, within a block and

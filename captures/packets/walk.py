@@ -10,10 +10,10 @@ guesses.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from struct import Struct
 from typing import Any, Protocol
 
+import msgspec
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
@@ -54,8 +54,7 @@ class RecordLayout(Protocol):
         """
 
 
-@dataclass(slots=True)
-class WalkedRecords:
+class WalkedRecords(msgspec.Struct):
     """Records found in a buffer.
 
     :ivar offsets: int64, start of each complete record

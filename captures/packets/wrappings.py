@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
+import msgspec
 import zstandard
 from isal import igzip_lib
 
@@ -73,8 +73,7 @@ class _Decompressor(Protocol):
     def decompress(self, data: bytes, /) -> bytes: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Compression:
+class Compression(msgspec.Struct, frozen=True):
     """A compression format.
 
     :ivar name: its name

@@ -7,9 +7,10 @@ API is first met; :func:`version_limits` imports them all.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
+
+import msgspec
 
 from dissectors.api_keys import ApiKey
 from dissectors.schema import Message
@@ -30,8 +31,7 @@ FORMER_NAMES: dict[str, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Api:
+class Api(msgspec.Struct, frozen=True):
     """One API: its key, its name, and its two messages in all versions."""
 
     key: int

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from dissectors.apis import version_limits
 from dissectors.conversation.broker import BrokerHalf
@@ -29,8 +30,7 @@ from dissectors.conversation.sasl import TokenPhase
 MID_STREAM = "the capture started inside the connection"
 
 
-@dataclass(slots=True, frozen=True)
-class Checkpoint:
+class Checkpoint(msgspec.Struct, frozen=True):
     """The state of a conversation in step; see :meth:`Conversation.standing`. Pairs are client, broker.
 
     :ivar positions: stream positions of the next frame of each side

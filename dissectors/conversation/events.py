@@ -7,9 +7,10 @@ caller that feeds the bytes knows when each position arrived.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar
+
+import msgspec
 
 from dissectors.headers import SIZE_BYTES
 
@@ -47,8 +48,7 @@ def _size(frame: RequestFrame | ResponseFrame) -> int:
     return frame.end - frame.start - SIZE_BYTES
 
 
-@dataclass(slots=True)
-class RequestFrame:
+class RequestFrame(msgspec.Struct):
     """A request and the start of its header.
 
     :ivar payload: the frame without its size field; shorter than `size` only if `damage` says why, and then cut
@@ -74,8 +74,7 @@ class RequestFrame:
     size = property(_size)
 
 
-@dataclass(slots=True)
-class ResponseFrame:
+class ResponseFrame(msgspec.Struct):
     """A response; its API and version are those of its request. Fields as in :class:`RequestFrame`."""
 
     start: int
@@ -92,15 +91,13 @@ class ResponseFrame:
 Frame = RequestFrame | ResponseFrame
 
 
-@dataclass(slots=True)
-class RequestSeen:
+class RequestSeen(msgspec.Struct):
     """A request is complete and now in flight; a :class:`FrameExchange` with it follows."""
 
     request: RequestFrame
 
 
-@dataclass(slots=True)
-class FrameExchange:
+class FrameExchange(msgspec.Struct):
     """A request with its outcome.
 
     :ivar request: None for an orphan response
@@ -114,8 +111,7 @@ class FrameExchange:
     note: str = ""
 
 
-@dataclass(slots=True)
-class SaslToken:
+class SaslToken(msgspec.Struct):
     """A raw SASL token: a size and opaque bytes without Kafka header (after SaslHandshake v0, or Kafka 0.9).
 
     :ivar data: the token without its size field. It holds secrets: mask it before showing it.
@@ -129,8 +125,7 @@ class SaslToken:
     mechanism: str
 
 
-@dataclass(slots=True)
-class SkippedBytes:
+class SkippedBytes(msgspec.Struct):
     """Bytes, present or missing, that belong to no readable frame. `reason` says why."""
 
     side: Side
@@ -139,8 +134,7 @@ class SkippedBytes:
     reason: str
 
 
-@dataclass(slots=True)
-class ForeignProtocol:
+class ForeignProtocol(msgspec.Struct):
     """This side does not speak Kafka; nothing after `start` is parsed.
 
     :ivar guess: the protocol ("TLS", "HTTP", "unknown protocol" ...)
@@ -153,8 +147,7 @@ class ForeignProtocol:
     evidence: str
 
 
-@dataclass(slots=True)
-class ConversationEnd:
+class ConversationEnd(msgspec.Struct):
     """Both sides are closed; every request has had its :class:`FrameExchange`. The last event."""
 
 

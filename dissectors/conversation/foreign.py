@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from dissectors.printable import printable
 
@@ -21,8 +22,7 @@ MAX_LINE = 512
 _MAX_TLS_RECORD = 2**14 + 2048
 
 
-@dataclass(slots=True, frozen=True)
-class Guess:
+class Guess(msgspec.Struct, frozen=True):
     """A protocol and the evidence for it.
 
     :ivar skip: bytes of a preamble after which Kafka may follow (PROXY protocol), or 0

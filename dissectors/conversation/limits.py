@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from functools import partial
+
+import msgspec
 
 from dissectors.budget import limit
 
 
-@dataclass(slots=True, frozen=True)
-class Limits:
+class Limits(msgspec.Struct, frozen=True):
     """Limits of one conversation, in bytes unless named otherwise; rows of :data:`dissectors.budget.LIMITS`.
 
     Precedents: brokers refuse requests above ``socket.request.max.bytes`` (100 MiB) and, before authentication,
@@ -25,12 +25,12 @@ class Limits:
     :ivar foreign_window: bytes of an unknown protocol that are searched for Kafka
     """
 
-    max_frame: int = field(default_factory=partial(limit, "frame_bytes"))
-    kept_prefix: int = field(default_factory=partial(limit, "frame_prefix"))
-    max_request_size: int = field(default_factory=partial(limit, "request_size"))
-    max_response_size: int = field(default_factory=partial(limit, "response_size"))
-    max_pending_requests: int = field(default_factory=partial(limit, "pending_requests"))
-    max_pending_bytes: int = field(default_factory=partial(limit, "pending_bytes"))
-    max_token: int = field(default_factory=partial(limit, "token_bytes"))
-    resync_window: int = field(default_factory=partial(limit, "resync_bytes"))
-    foreign_window: int = field(default_factory=partial(limit, "foreign_bytes"))
+    max_frame: int = msgspec.field(default_factory=partial(limit, "frame_bytes"))
+    kept_prefix: int = msgspec.field(default_factory=partial(limit, "frame_prefix"))
+    max_request_size: int = msgspec.field(default_factory=partial(limit, "request_size"))
+    max_response_size: int = msgspec.field(default_factory=partial(limit, "response_size"))
+    max_pending_requests: int = msgspec.field(default_factory=partial(limit, "pending_requests"))
+    max_pending_bytes: int = msgspec.field(default_factory=partial(limit, "pending_bytes"))
+    max_token: int = msgspec.field(default_factory=partial(limit, "token_bytes"))
+    resync_window: int = msgspec.field(default_factory=partial(limit, "resync_bytes"))
+    foreign_window: int = msgspec.field(default_factory=partial(limit, "foreign_bytes"))

@@ -18,10 +18,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterator, Mapping
-from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import Protocol
 
+import msgspec
 import numpy as np
 
 from dissectors.conversation.limits import Limits
@@ -153,8 +153,7 @@ def find_first(data: bytes, evidence: Evidence) -> int | None:
     return Search(0, 0).find(data, 0, evidence, final=True)
 
 
-@dataclass(slots=True)
-class Requests:
+class Requests(msgspec.Struct):
     """Evidence for requests among the client's bytes.
 
     :ivar known: highest known version by API key
@@ -217,8 +216,7 @@ class Requests:
         return False
 
 
-@dataclass(slots=True)
-class Responses:
+class Responses(msgspec.Struct):
     """Evidence for responses among the broker's bytes.
 
     :ivar due: correlation IDs in flight, each with its position in the queue
@@ -226,7 +224,7 @@ class Responses:
     """
 
     limits: Limits
-    due: Mapping[int, int] = field(default_factory=dict)
+    due: Mapping[int, int] = {}
     open: bool = False
 
     @property

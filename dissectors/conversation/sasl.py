@@ -11,7 +11,8 @@ A broker sends at most one token for each of the client's: GSSAPI's last is not 
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+
+import msgspec
 
 from dissectors.conversation.plausible import is_text
 from dissectors.headers import SIZE_BYTES
@@ -23,8 +24,7 @@ _MAX_PLAIN = 4096
 _UNKNOWN = 1 << 30
 
 
-@dataclass(slots=True)
-class TokenPhase:
+class TokenPhase(msgspec.Struct):
     """Progress of both sides in an exchange of raw tokens; each SaslHandshake v0 of the client starts a new one.
 
     :ivar active: tokens are or were exchanged

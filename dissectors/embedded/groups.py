@@ -12,8 +12,9 @@ version 1 without owned partitions. Bytes that match a lower version exactly are
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from dissectors.embedded.assignors import assignment_user_data, subscription_user_data
 from dissectors.embedded.connect import connect_assignment, connect_metadata

@@ -8,8 +8,9 @@ the tree with byte ranges; both keep the intact part if the rest is malformed.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from dissectors import wire
 from dissectors.embedded.model import EmbeddedProblem, EmbeddedValue, inside, join, problem_of
@@ -22,8 +23,7 @@ from dissectors.trace import Node
 from dissectors.visitor import replaced
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(msgspec.Struct, frozen=True):
     """How to read a run of bytes.
 
     :ivar message: the declaration
@@ -39,7 +39,7 @@ class Layout:
     version: int
     asked: int
     prefixed: bool = True
-    inside: Mapping[str, Callable[[bytes], Layout | None]] = field(default_factory=dict)
+    inside: Mapping[str, Callable[[bytes], Layout | None]] = {}
     texts: frozenset[str] = frozenset()
     note: str = ""
 
@@ -83,8 +83,7 @@ def prefixed(message: Message, data: bytes, **more: Any) -> Layout | None:
     return Layout(message, message.nearest(asked), asked, **more)
 
 
-@dataclass(slots=True)
-class LayoutValue:
+class LayoutValue(msgspec.Struct):
     """The result of :func:`read`.
 
     :ivar value: the fields, as far as they could be read

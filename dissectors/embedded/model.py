@@ -11,8 +11,9 @@ Rules of this package:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from dissectors.budget import Budget
 from dissectors.errors import DecodeError
@@ -21,8 +22,7 @@ from dissectors.errors import DecodeError
 EmbeddedProblem = tuple[int, str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Hints:
+class Hints(msgspec.Struct, frozen=True):
     """Facts from the surroundings of a bytes field about its content. All of them may be missing.
 
     :ivar protocol_type: protocol type of the group: ``consumer``, ``connect``, ``sr`` ...
@@ -48,8 +48,7 @@ class Hints:
 NO_HINTS = Hints()
 
 
-@dataclass(frozen=True, slots=True)
-class EmbeddedValue:
+class EmbeddedValue(msgspec.Struct, frozen=True):
     """The content of a bytes field.
 
     :ivar value: dicts, lists and leaves; bytes only if nothing is known about them; None if nothing was read
@@ -68,7 +67,7 @@ class EmbeddedValue:
     problems: tuple[EmbeddedProblem, ...] = ()
     masked: tuple[str, ...] = ()
     guess: str = ""
-    names: Mapping[str, str] = field(default_factory=dict)
+    names: Mapping[str, str] = {}
     limit: str = ""
 
 

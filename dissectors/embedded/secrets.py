@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
+
+import msgspec
 
 from dissectors import wire
 from dissectors.apis import api
@@ -150,8 +151,7 @@ def describe(
     return found.masked, found.decoded
 
 
-@dataclass(slots=True)
-class _SecretsScope:
+class _SecretsScope(msgspec.Struct):
     """Collects what the visitors of a declaration find."""
 
     show_secrets: bool

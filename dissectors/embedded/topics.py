@@ -9,10 +9,11 @@ fetch ``__cluster_metadata``, and any client may read ``__remote_log_metadata``.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cache
 from types import ModuleType
 from typing import Any
+
+from msgspec.structs import replace
 
 from dissectors import wire
 from dissectors.embedded import cluster_metadata as cluster

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Literal
+
+import msgspec
 
 from dissectors.budget import Budget, LimitReached, limit
 from dissectors.codec import CODEC_MASK, Codec
@@ -25,8 +26,7 @@ _MIN_SIZE = {**legacy.MIN_SIZE, 2: MIN_LENGTH}
 _UNUSED_ATTRIBUTES = ~0x7F
 
 
-@dataclass(frozen=True, slots=True)
-class TrailingEntry:
+class TrailingEntry(msgspec.Struct, frozen=True):
     """The incomplete entry at the end of a field.
 
     :ivar kind: "partial": cut off by the byte limit of the Fetch; "padding": the filler of lazy
@@ -43,8 +43,7 @@ class TrailingEntry:
     announced: int | None
 
 
-@dataclass(slots=True)
-class RecordSet:
+class RecordSet(msgspec.Struct):
     """The content of a records field.
 
     :ivar batches: the complete entries before the first error
@@ -53,10 +52,10 @@ class RecordSet:
     :ivar problems: the error that ended the reading early, if there was one
     """
 
-    batches: list[Batch] = field(default_factory=list)
+    batches: list[Batch] = []
     leading: int = 0
     trailing: TrailingEntry | None = None
-    problems: list[DecodeError] = field(default_factory=list)
+    problems: list[DecodeError] = []
 
     def __iter__(self) -> Iterator[Batch]:
         return iter(self.batches)

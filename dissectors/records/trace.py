@@ -8,7 +8,8 @@ before them: they are collected in :attr:`RecordsTrace.problems`, and the nodes 
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field
+
+import msgspec
 
 from dissectors.budget import Budget, limit, message_budget
 from dissectors.codec import Codec
@@ -24,16 +25,15 @@ from dissectors.trace import Node
 _HEADER_LAYOUT = tuple((name, struct.Struct(">" + code)) for name, code in HEADER_FIELDS.items())
 
 
-@dataclass(slots=True)
-class RecordsTrace:
+class RecordsTrace(msgspec.Struct):
     """Nodes in byte order, and the problems.
 
     :ivar skipped: number of records skipped because of ``max_records``
     :ivar traced: number of records traced
     """
 
-    nodes: list[Node] = field(default_factory=list)
-    problems: list[DecodeError] = field(default_factory=list)
+    nodes: list[Node] = []
+    problems: list[DecodeError] = []
     skipped: int = 0
     traced: int = 0
 

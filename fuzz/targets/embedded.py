@@ -12,8 +12,9 @@ from __future__ import annotations
 import gzip
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from dissectors import embedded
 from dissectors.embedded import CONTENTS, INTERNAL_TOPICS, EmbeddedValue, Hints

@@ -5,13 +5,13 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from functools import cache
 from io import BytesIO
 from pathlib import Path
 from typing import Any, TypeVar
 
 from msgspec import json
+from msgspec.structs import asdict
 
 from captures.exchanges import Capture, ExchangeReader, open_capture
 from captures.export.scrub.scrubber import Scrubber

@@ -13,8 +13,9 @@ Rules of the two versions for a reader:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from functools import partial
+
+import msgspec
 
 from captures.packets.tls.events import Alert, DecryptionStopped, Event, Plaintext
 from captures.packets.tls.half import TlsHalf
@@ -52,14 +53,13 @@ _OTHER = {Side.CLIENT: Side.BROKER, Side.BROKER: Side.CLIENT}
 _EARLY_PASSES = 4096
 
 
-@dataclass(slots=True, frozen=True)
-class TlsLimits:
+class TlsLimits(msgspec.Struct, frozen=True):
     """Memory limits of one connection.
 
     :ivar max_waiting: ciphertext per side, in bytes, that waits for a secret or for the other side
     """
 
-    max_waiting: int = field(default_factory=partial(limit, "tls_bytes"))
+    max_waiting: int = msgspec.field(default_factory=partial(limit, "tls_bytes"))
 
 
 class TlsConnection:

@@ -7,13 +7,12 @@ A record can be read once its last byte has arrived, so the time of its content 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from dissectors.conversation import Side
 
 
-@dataclass(slots=True)
-class Plaintext:
+class Plaintext(msgspec.Struct):
     """Decrypted application data of one record.
 
     :ivar position: number of earlier application bytes of this side, as far as they could be decrypted
@@ -26,8 +25,7 @@ class Plaintext:
     data: bytes
 
 
-@dataclass(slots=True)
-class MissingData:
+class MissingData(msgspec.Struct):
     """Lost application data between the preceding and the following; its size is unknown.
 
     :ivar start: first byte of the part of the stream that could not be read
@@ -42,8 +40,7 @@ class MissingData:
     reason: str
 
 
-@dataclass(slots=True)
-class DecryptionStopped:
+class DecryptionStopped(msgspec.Struct):
     """The end of decryption of this side at ``start``, with the reason."""
 
     side: Side
@@ -108,8 +105,7 @@ _MEANINGS = {
 _LEVELS = {1: "warning", 2: "fatal"}
 
 
-@dataclass(slots=True)
-class Alert:
+class Alert(msgspec.Struct):
     """An alert (RFC 8446, section 6; RFC 5246, section 7.2).
 
     :ivar level: as on the wire: 1 warning, 2 fatal

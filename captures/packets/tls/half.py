@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from captures.packets.tls.events import MissingData
 from captures.packets.tls.handshake import MessageReader
@@ -31,8 +32,7 @@ _TRY_COST = 2 << 10
 _MAX_FAILURES = 16
 
 
-@dataclass(slots=True)
-class TlsHalf:
+class TlsHalf(msgspec.Struct):
     """One direction.
 
     :ivar queue: records and holes not processed yet
@@ -52,9 +52,9 @@ class TlsHalf:
     """
 
     side: Side
-    reader: RecordReader = field(default_factory=RecordReader)
-    queue: deque[TlsRecord | RecordHole] = field(default_factory=deque)
-    messages: MessageReader = field(default_factory=MessageReader)
+    reader: RecordReader = msgspec.field(default_factory=RecordReader)
+    queue: deque[TlsRecord | RecordHole] = msgspec.field(default_factory=deque)
+    messages: MessageReader = msgspec.field(default_factory=MessageReader)
     epoch: Epoch = Epoch.CLEAR
     generation: int = 0
     cipher: RecordCipher | None = None

@@ -11,8 +11,9 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from enum import IntEnum
+
+import msgspec
 
 MAX_MESSAGE = 128 << 10
 _MAX_LIST = 64
@@ -65,8 +66,7 @@ def version_name(version: int) -> str:
     return _VERSIONS.get(version, f"version 0x{version:04x}")
 
 
-@dataclass(slots=True)
-class ClientHello:
+class ClientHello(msgspec.Struct):
     """The client's offer.
 
     :ivar versions: offered versions, best first, without GREASE (RFC 8701)
@@ -84,8 +84,7 @@ class ClientHello:
     early_data: bool = False
 
 
-@dataclass(slots=True)
-class ServerHello:
+class ServerHello(msgspec.Struct):
     """The server's choice.
 
     :ivar retry: a HelloRetryRequest: the client has to send another hello
@@ -227,8 +226,7 @@ def parse_server_hello(body: bytes) -> ServerHello:
     )
 
 
-@dataclass(slots=True)
-class EncryptedExtensions:
+class EncryptedExtensions(msgspec.Struct):
     """Extensions that a TLS 1.3 server sends encrypted."""
 
     alpn: str
@@ -328,14 +326,13 @@ def plausible_start(payload: bytes | memoryview) -> bool:
     return size <= MAX_MESSAGE and (4 + size <= len(payload) or len(payload) >= _FRAGMENT)
 
 
-@dataclass(slots=True)
-class MessageReader:
+class MessageReader(msgspec.Struct):
     """Splits the content of one direction's handshake records into messages.
 
     Messages longer than `MAX_MESSAGE` are skipped: decryption needs none of that length.
     """
 
-    _data: bytearray = field(default_factory=bytearray)
+    _data: bytearray = bytearray()
     _skip: int = 0
 
     def reset(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import msgspec
 
 from captures.packets.tls.events import Alert
 
@@ -10,8 +10,7 @@ _MAX_NOTES = 16
 _MAX_ALERTS = 16
 
 
-@dataclass(slots=True)
-class TlsInfo:
+class TlsInfo(msgspec.Struct):
     """A connection as listed; it grows as more is seen. Empty strings and tuples mean not seen.
 
     :ivar version: the version in use, such as ``TLS 1.3``
@@ -40,8 +39,8 @@ class TlsInfo:
     resumed: bool | None = None
     early_data: bool = False
     client_random: bytes = b""
-    alerts: list[Alert] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
+    alerts: list[Alert] = []
+    notes: list[str] = []
     records: int = 0
     reason: str = ""
 

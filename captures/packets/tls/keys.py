@@ -8,9 +8,10 @@ and renegotiations).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from captures.packets.tls.handshake import TLS12, TLS13, ClientHello, ServerHello, version_name
 from captures.packets.tls.keylog import KeyLog
@@ -61,8 +62,7 @@ class NoKeys(Exception):  # noqa: N818  # says what is wrong, reads well at the 
         self.cure = cure
 
 
-@dataclass(slots=True)
-class Negotiation:
+class Negotiation(msgspec.Struct):
     """One handshake: the first, or in TLS 1.2 a renegotiation.
 
     :ivar retried: the server answered the first ClientHello with a HelloRetryRequest
@@ -81,7 +81,7 @@ class Negotiation:
     tried: int = -1
     ciphers: tuple[RecordCipher, RecordCipher] | None = None
     # per side: generation and secret of the newest requested TLS 1.3 application keys
-    updated: dict[Side, tuple[int, bytes]] = field(default_factory=dict)
+    updated: dict[Side, tuple[int, bytes]] = {}
 
     @property
     def tls13(self) -> bool:

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import re
 import struct
-from dataclasses import dataclass
+
+import msgspec
 
 CHANGE_CIPHER_SPEC = 20
 ALERT = 21
@@ -33,8 +34,7 @@ _NOWHERE = -1
 _CANDIDATE = re.compile(rb"[\x14-\x18]\x03[\x00-\x04]")
 
 
-@dataclass(slots=True)
-class TlsRecord:
+class TlsRecord(msgspec.Struct):
     """One record.
 
     :ivar start: stream position of its header
@@ -53,8 +53,7 @@ class TlsRecord:
         return self.start + HEADER_BYTES + len(self.payload)
 
 
-@dataclass(slots=True)
-class RecordHole:
+class RecordHole(msgspec.Struct):
     """A part of the stream that could not be read as records.
 
     :ivar records: maximum number of records in it; at least one

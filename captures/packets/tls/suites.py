@@ -11,9 +11,10 @@ Nothing here needs the cryptographic library.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import Enum
 from functools import cache
+
+import msgspec
 
 _NAMES = {
     0x0001: "TLS_RSA_WITH_NULL_MD5",
@@ -146,8 +147,7 @@ class Mode(Enum):
     CBC = "AES-CBC with HMAC"
 
 
-@dataclass(frozen=True, slots=True)
-class Suite:
+class Suite(msgspec.Struct, frozen=True):
     """A cipher suite that can be decrypted.
 
     :ivar name: IANA's name

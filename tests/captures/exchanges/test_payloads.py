@@ -91,6 +91,6 @@ def test_frames_that_announce_more_than_the_capture_has_take_no_room(tmp_path: P
     capture.read()
     rows = np.flatnonzero(capture.table.column("response_size") > 1 << 29)
     assert len(rows)
-    frames = read_frames(capture, rows, "response", bytearray())
+    frames = read_frames(capture, {"response": rows}, bytearray())["response"]
     assert len(frames.data) < path.stat().st_size
     assert frames.payload(0) is None

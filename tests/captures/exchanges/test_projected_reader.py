@@ -70,9 +70,9 @@ def test_a_side_of_which_nothing_is_wanted_is_not_read(monkeypatch):
     asked = []
     original = projected_reader.read_frames
 
-    def counted(of, rows, side, room):
-        asked.extend([side] * len(rows))
-        return original(of, rows, side, room)
+    def counted(of, rows, room):
+        asked.extend(side for side in rows for _ in rows[side])
+        return original(of, rows, room)
 
     monkeypatch.setattr(projected_reader, "read_frames", counted)
     reader = ProjectedReader(capture, lambda key: frozenset({"acks"} if key == 0 else ()))

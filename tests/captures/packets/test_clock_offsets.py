@@ -1,9 +1,8 @@
 """Clock offsets: truth is what the packets were made with."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from captures.arrays import Int64s
 from captures.packets.clock_offsets import ClockOffset, offset_of
