@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 _FIELD = re.compile(r"(\w+): (\S+)")
 _RECORD = re.compile(
-    r"\| offset: (?P<offset>\d+) (?:(?:CreateTime|LogAppendTime): (?P<time>-?\d+) )?"
-    r"keySize: (?P<key_size>-?\d+) valueSize: (?P<value_size>-?\d+) sequence: -?\d+"
+    r"\| offset: (?P<offset>\d+) (?:(?:CreateTime|LogAppendTime|NoTimestampType): (?P<time>-?\d+) )?"
+    r"keySize: (?P<key_size>-?\d+) valueSize: (?P<value_size>-?\d+)"
+    r"(?: sequence: -?\d+)?(?: isValid: true crc: \d+)?"
     r"(?: headerKeys: \[(?P<headers>[^\]]*)\])?(?P<rest>.*)",
     re.DOTALL,
 )
@@ -40,7 +41,7 @@ def dumped(text: str) -> Iterator[DumpedBatch]:
     for line in text.splitlines():
         if line.startswith("Dumping "):
             file = line.removeprefix("Dumping ")
-        elif line.startswith("baseOffset: "):
+        elif line.startswith(("baseOffset: ", "offset: ")):
             if batch is not None:
                 yield batch
             batch = DumpedBatch(file, dict(_FIELD.findall(line)), [])

@@ -1,8 +1,8 @@
 """The log segments of a real broker, with the dumps of Kafka's own tool: ``python -m tests.lanes.log_segments FOLDER``.
 
-A broker writes with every codec, in transactions that are committed, aborted and left open, and compacts a topic. Then
-it is stopped, and FOLDER gets the folders of its partitions and a dump of each. They are compared batch by batch and
-record by record; ``tests/data/log_segments`` is such a folder.
+A broker writes with several codecs, in transactions that are committed, aborted and left open, and compacts a topic.
+One of 0.10.2 writes messages of magic 0 and 1. Then they are stopped, and FOLDER gets the folders of their partitions
+and a dump of each. They are compared batch by batch and record by record; ``tests/data/log_segments`` is such a folder.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from kafka.admin import KafkaAdminClient, NewTopic
 
 from tests.captures.log_segments.test_reference import compare
 from tests.lanes.broker import Broker, java
+from tests.lanes.eras.releases import RunningBroker, started
 from tests.lanes.tools import run, wait_for
 
 _CODECS = (None, "gzip", "lz4", "zstd")
@@ -38,6 +39,9 @@ _COMPACTED = {
 }
 _SMALL = {"internal.segment.bytes": "6000"}
 _ITEMS = 13
+_OLD = "0.10.2.2"
+_OLD_TOPICS = {"magic0": ["--config", "message.format.version=0.9.0.1"], "magic1": []}
+_OLD_CODECS = ("none", "gzip", "snappy", "lz4")
 
 
 def main(folder: Path) -> None:
@@ -50,8 +54,11 @@ def main(folder: Path) -> None:
         broker.stop()
         for producer in producers:
             producer.close(timeout=0)
-        for partition in sorted((work / "data").glob("*-*[0-9]")):
-            _keep(partition, folder / partition.name)
+        _keep(work / "data", folder)
+    with started(_OLD, folder / "old") as old:
+        _write_old(old)
+        old.node.stop()
+        _keep(folder / "old" / "broker" / "data", folder)
     for partition in sorted(folder.glob("*-*[0-9]")):
         _dump(partition)
         print(f"{partition.name}: {compare(partition):,} records are equal")  # noqa: T201
@@ -111,12 +118,29 @@ def _value(text: str) -> bytes:
     return f"{text} ".encode() * 5
 
 
-def _keep(partition: Path, target: Path) -> None:
-    shutil.rmtree(target, ignore_errors=True)
-    target.mkdir(parents=True)
-    for file in sorted(partition.iterdir()):
-        if file.suffix in _KEPT:
-            shutil.copy(file, target)
+def _write_old(broker: RunningBroker) -> None:
+    where = ["--zookeeper", broker.zookeeper, "--partitions", "1", "--replication-factor", "1"]
+    for topic, options in _OLD_TOPICS.items():
+        create = java(
+            "kafka.admin.TopicCommand", *where, "--create", "--topic", topic, *options, version=_OLD
+        )
+        run(create)
+        for codec in _OLD_CODECS:
+            lines = (f"k{at % 9}:{codec} value {at} {'x' * 40}\n" for at in range(40))
+            options = ["--broker-list", broker.address, "--topic", topic, "--compression-codec", codec]
+            options += ["--property", "parse.key=true", "--property", "key.separator=:", "--batch-size", "30"]
+            run(java("kafka.tools.ConsoleProducer", *options, version=_OLD), stdin="".join(lines))
+
+
+def _keep(data: Path, folder: Path) -> None:
+    """Copy the partitions of a broker: the files that kproxy reads."""
+    for partition in sorted(data.glob("*-*[0-9]")):
+        target = folder / partition.name
+        shutil.rmtree(target, ignore_errors=True)
+        target.mkdir(parents=True)
+        for file in sorted(partition.iterdir()):
+            if file.suffix in _KEPT:
+                shutil.copy(file, target)
 
 
 def _dump(partition: Path) -> None:

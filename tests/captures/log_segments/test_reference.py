@@ -1,4 +1,4 @@
-"""Log segments of a real broker (4.3.0) and dumps of Kafka's own tool: :mod:`tests.lanes.log_segments` made them."""
+"""Log segments of real brokers and dumps of Kafka's own tool: :mod:`tests.lanes.log_segments` made them."""
 
 from __future__ import annotations
 
@@ -46,6 +46,19 @@ def header(stored: StoredBatch) -> dict[str, str]:
     """Return the header of a batch as the tool prints it."""
     batch = stored.batch
     horizon = batch.delete_horizon
+    if batch.magic < 2:
+        values = {
+            "offset": batch.base_offset,
+            "position": stored.position,
+            "size": batch.size,
+            "magic": batch.magic,
+            "compresscodec": batch.codec.label,
+            "crc": batch.crc,
+            "isvalid": "true",
+        }
+        if batch.magic:
+            values["CreateTime"] = batch.max_timestamp
+        return {name: str(value) for name, value in values.items()}
     values = {
         "baseOffset": batch.base_offset,
         "lastOffset": batch.last_offset,

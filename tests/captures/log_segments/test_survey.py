@@ -67,6 +67,12 @@ def test_what_compaction_left_is_counted() -> None:
     assert [(each.first_offset, each.certain) for each in found.open_transactions] == [(501, True)]
 
 
+@pytest.mark.parametrize("partition", ["magic0-0", "magic1-0"])
+def test_logs_of_old_formats_miss_nothing(partition: str) -> None:
+    found = survey(DATA / partition)  # the time index of magic 0 has times that the messages do not have
+    assert (found.records, found.next_offset, found.missing, found.wrong_indexes) == (160, 160, 0, [])
+
+
 def test_without_the_snapshot_an_open_transaction_of_a_compacted_log_is_uncertain(prices: Path) -> None:
     (prices / f"{567:020}.snapshot").unlink()
     assert [(each.first_offset, each.certain) for each in survey(prices).open_transactions] == [(501, False)]
@@ -165,10 +171,12 @@ def test_logs_are_found_in_folders_of_partitions() -> None:
         "__cluster_metadata-0",
         "__consumer_offsets-0",
         "__transaction_state-0",
+        "magic0-0",
+        "magic1-0",
         "orders-0",
         "prices-0",
     ]
-    assert [len(log.segments) for log in logs] == [1, 1, 1, 1, 4]
+    assert [len(log.segments) for log in logs] == [1, 1, 1, 1, 1, 1, 4]
     one = str(DATA / "prices-0" / f"{501:020}.log")
     assert partition_logs([one, one]) == partition_logs([one])
 
