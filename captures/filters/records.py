@@ -47,6 +47,8 @@ class RecordFilter:
             isinstance(field, Field) and field.name in _VALUES for field in fields_of(self._bound)
         )
         """Whether it tests any field of single records."""
+        self.complete = _is_complete(self._bound)
+        """Whether it tests nothing else, so that records without an exchange match or not."""
 
     def may_fit(self, tp: TopicPartition, record: Record) -> bool:
         """Return whether a record of a matching exchange may be one that is meant."""
@@ -69,6 +71,17 @@ def _matches(bound: binding.Bound, each: _PlacedRecord) -> bool | None:
         case binding.AnyOf(items):
             return _joined((_matches(item, each) for item in items), deciding=True)
     return None
+
+
+def _is_complete(bound: binding.Bound) -> bool:
+    match bound:
+        case binding.Test(field):
+            return isinstance(field, Field) and field.name in _VALUES
+        case binding.Inverse(item):
+            return _is_complete(item)
+        case binding.AllOf(items) | binding.AnyOf(items):
+            return all(map(_is_complete, items))
+    return isinstance(bound, binding.Always)
 
 
 def _joined(found: Iterator[bool | None], *, deciding: bool) -> bool | None:

@@ -12,5 +12,12 @@ from dissectors.records.codecs import InflatedBytes, compress, inflate
 from dissectors.records.control import ControlType, control_record
 from dissectors.records.cursor import DECOMPRESSED
 from dissectors.records.record import Record
-from dissectors.records.sets import RecordSet, TrailingEntry, left_out_records, record_set, records_size
+from dissectors.records.sets import (
+    RecordSet,
+    TrailingEntry,
+    first_batch,
+    left_out_records,
+    record_set,
+    records_size,
+)
 from dissectors.records.trace import trace_records

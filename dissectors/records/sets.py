@@ -97,7 +97,7 @@ def record_set(data: Buffer, budget: Budget | None = None, *, aligned: bool = Tr
     objects = limit("message_objects") if budget is None else budget.left("message_objects")
     most = objects // OBJECTS_PER_BATCH
     if not aligned:
-        found.leading = _first_batch(data)
+        found.leading = first_batch(data)
     pos = found.leading
     size = len(data)
     while pos < size:
@@ -144,7 +144,7 @@ def _trailing(data: Buffer, start: int, announced: int | None) -> TrailingEntry:
     return TrailingEntry("padding" if padding else "partial", start, len(data) - start, announced)
 
 
-def _first_batch(data: Buffer) -> int:
+def first_batch(data: Buffer) -> int:
     """Return the position of the first batch of magic 2 that is whole and valid.
 
     Without one: 0 if the slice starts with a batch longer than itself, else the end of ``data``.

@@ -256,7 +256,10 @@ PRINTED = {
     "records": Output(
         "A record",
         ("records",),
-        (Words("records.md", results.RecordResult, {"headers[]": 1, "batch": 2}),),
+        (
+            Words("records.md", results.RecordResult, {"headers[]": 1, "batch": 2}),
+            Words("records.md", results.LoggedRecordResult, {"headers[]": 1, "batch": 2}),
+        ),
         lines=True,
     ),
     "lag": Output("Lag", ("lag",), (Words("lag.md", results.LagResult, {"partitions[]": 1}),)),

@@ -1,11 +1,11 @@
-"""``kproxy records``: the records in a capture, one by one: key, value, headers, and log offset."""
+"""``kproxy records``: the records in a capture or a log, one by one: key, value, headers, and log offset."""
 
 from __future__ import annotations
 
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
@@ -16,7 +16,13 @@ import click
 
 from kproxy.cli.capture_run import CaptureRun
 from kproxy.cli.command import Count, Number, Parsed, option, options
-from kproxy.cli.common import filter_option, read_all, usage_errors, with_progress
+from kproxy.cli.common import (
+    filter_option,
+    read_all,
+    refuse_contradictions,
+    usage_errors,
+    with_progress,
+)
 from kproxy.cli.options import ColorOption, FilterString, JobsOption, ReadingOptions, TimeOptions, UtcOption
 from kproxy.cli.selection import ExchangeSelection
 from kproxy.output import echo, echo_gated, flush, gated, gated_lines, json_line, json_output, terminal_width
@@ -24,14 +30,17 @@ from kproxy.signals import ended_by_signals
 
 if TYPE_CHECKING:
     from captures.analysis.journey.log_facts import LogFacts
-    from captures.analysis.records import CapturedRecord, RecordListing, RecordSelection
+    from captures.analysis.records import AnyRecord, CapturedRecord, RecordListing, RecordSelection
+    from captures.analysis.records.log_listing import LogListing
     from captures.arrays import Int64s
     from captures.exchanges import Capture, Exchange, ExchangeReader
+    from captures.faults import Faults
     from captures.filters import Filter
+    from captures.log_segments import LogSurvey, PartitionLog
     from captures.meaning.places import TopicPartition
     from captures.payloads.decoding import PayloadDecoding
     from captures.payloads.plain import PlainFormat
-    from kproxy.cli.results import RecordResult
+    from kproxy.cli.results import LoggedRecordResult, RecordResult
     from kproxy.text.records import RecordLines, RecordPayloads
     from kproxy.text.summary import Tally
 
@@ -146,6 +155,10 @@ class RecordsRun(CaptureRun[RecordsOptions], short_help="Show the records: keys,
     the same batch; where neither was captured it is a question mark. kproxy decompresses batches, decodes Kafka's own
     topics, and marks control records, aborted records and refused ones.
 
+    CAPTURE may also be a broker's log: the folder of a partition, such as /var/lib/kafka/orders-0, a folder of such
+    folders, or a segment. Lines then have the position in the segment instead of the exchange, and standard error has
+    the gaps, transactions and damage of each log.
+
     Keys and values are shown as text, JSON or hexadecimal; as Avro or Protobuf with --value-schema or --registry.
     docs/records.md explains the columns and the formats.
     """
@@ -157,13 +170,24 @@ class RecordsRun(CaptureRun[RecordsOptions], short_help="Show the records: keys,
         self.of_records = filter_option(options.wanted, self.reading.zone)
         self.wanted = self._with_topics()
         self._shown = 0
+        self._faults: Faults
         self._payloads: RecordPayloads
         self._lines: RecordLines
 
     def run(self) -> None:
+        from captures.log_segments import partition_logs
+
+        logs = partition_logs(self.options.files)
+        if logs:
+            self._list_logs(logs)
+        else:
+            self._list_capture()
+
+    def _list_capture(self) -> None:
         from captures.analysis.records import CARRIERS, RecordListing
 
         capture = self.reading.opened()
+        self._faults = capture.faults
         live = capture.source.live
         if not live:
             read_all(capture)
@@ -175,7 +199,7 @@ class RecordsRun(CaptureRun[RecordsOptions], short_help="Show the records: keys,
         if not live:
             reader.learn(len(reader))
         listing = RecordListing(
-            self._selection(capture),
+            self._selection(capture.connections.first_time.min() if len(capture.connections) else 0),
             reader.knowledge.topic_name,
             None if live else lambda: _facts(capture),
             wanted=self.of_records,
@@ -190,6 +214,39 @@ class RecordsRun(CaptureRun[RecordsOptions], short_help="Show the records: keys,
             self._show(selecting.indexes(capture, reader), reader, listing)
         self._conclude(capture, listing)
 
+    def _list_logs(self, logs: list[PartitionLog]) -> None:
+        """List the records of log segments."""
+        from captures.analysis.records import RecordSelection
+        from captures.analysis.records.log_listing import LogListing
+        from captures.faults import Faults
+        from captures.filters.records import RecordFilter
+        from captures.log_segments import LogSurvey
+        from dissectors.units import MS
+
+        options = self.options
+        refuse_contradictions(
+            {
+                "--from and --to select by the time of exchanges, which a log has not: use --timestamp": options.begin
+                or options.end,
+                "--follow is not for log segments": options.follow,
+                "-Y: log segments have only topic, partition, topic_partition, key, value, header and header.value": (
+                    self.of_records is not None and not RecordFilter(self.of_records).complete
+                ),
+            }
+        )
+        chosen = RecordSelection(options.topics, options.partitions)
+        surveys = [LogSurvey(log) for log in logs if chosen.place(log.tp)]
+        start = min((each.first_time for each in surveys if each.first_time >= 0), default=0) * MS
+        listing = LogListing(
+            self._selection(start), wanted=self.of_records, show_secrets=options.show_secrets
+        )
+        self._faults = Faults()
+        records = chain.from_iterable(
+            self._faults.contained_items(listing.of(survey), _LISTING) for survey in surveys
+        )
+        self._print(self._texts(chain(self._begin(records, _SAMPLE), records)))
+        self._conclude_logs(surveys, listing)
+
     # ------------------------------------------------------------ which records
     def _with_topics(self) -> Filter | None:
         """Return the filter extended by the topics: by their columns, most exchanges need not be decoded."""
@@ -202,7 +259,7 @@ class RecordsRun(CaptureRun[RecordsOptions], short_help="Show the records: keys,
             parts.append(" or ".join(f"topic == {quoted(name)}" for name in names))
         return filter_option(" and ".join(f"({each})" for each in parts) or None, self.reading.zone)
 
-    def _selection(self, capture: Capture) -> RecordSelection:
+    def _selection(self, start: int) -> RecordSelection:
         from captures.analysis.journey import RecordQuery
         from captures.analysis.records import RecordSelection
 
@@ -215,11 +272,11 @@ class RecordsRun(CaptureRun[RecordsOptions], short_help="Show the records: keys,
             options.topics,
             options.partitions,
             options.offsets or (None, None),
-            self._timestamps(capture),
+            self._timestamps(int(start)),
             RecordQuery(key=key, contains=contains),
         )
 
-    def _timestamps(self, capture: Capture) -> tuple[int | None, int | None]:
+    def _timestamps(self, start: int) -> tuple[int | None, int | None]:
         from captures.filters.values import resolved
         from dissectors.units import MS
 
@@ -227,10 +284,9 @@ class RecordsRun(CaptureRun[RecordsOptions], short_help="Show the records: keys,
         if text is None:
             return None, None
         begin, both, end = text.partition("..")
-        first = int(capture.connections.first_time.min()) if len(capture.connections) else 0
         found = []
         for each in (begin, end if both else begin):
-            moment = resolved(each, first, self.reading.zone) if each else None
+            moment = resolved(each, start, self.reading.zone) if each else None
             if each and moment is None:
                 raise click.UsageError(
                     f"--timestamp: {each!r} is not a time: write 2026-11-21T09:14:03Z, 09:14:03, "
@@ -272,7 +328,7 @@ class RecordsRun(CaptureRun[RecordsOptions], short_help="Show the records: keys,
             for exchange in exchanges
         )
 
-    def _begin(self, records: Iterator[CapturedRecord], sample: int) -> list[CapturedRecord]:
+    def _begin(self, records: Iterator[AnyRecord], sample: int) -> list[AnyRecord]:
         """Choose column widths by the first shown records, and return all records examined for that.
 
         Facts of the whole capture that records need are computed here, before processes are forked.
@@ -281,9 +337,9 @@ class RecordsRun(CaptureRun[RecordsOptions], short_help="Show the records: keys,
 
         self._payloads = RecordPayloads(self.decoding)
         self._lines = RecordLines(self._payloads, terminal_width(), self.reading.zone)
-        looked_at: list[CapturedRecord] = []
+        looked_at: list[AnyRecord] = []
 
-        def looking() -> Iterator[CapturedRecord]:
+        def looking() -> Iterator[AnyRecord]:
             for record in records:
                 looked_at.append(record)
                 yield record
@@ -311,8 +367,10 @@ class RecordsRun(CaptureRun[RecordsOptions], short_help="Show the records: keys,
         yield piece
         yield counted.taken(listing, self.decoding)
 
-    def _texts(self, records: Iterable[CapturedRecord]) -> Iterator[_Shown]:
+    def _texts(self, records: Iterable[AnyRecord]) -> Iterator[_Shown]:
         """Yield the printed form of records, safe for a terminal."""
+        from captures.analysis.records import LoggedRecord
+
         for record in records:
             try:
                 if self.options.as_json:
@@ -322,7 +380,8 @@ class RecordsRun(CaptureRun[RecordsOptions], short_help="Show the records: keys,
                 else:
                     text = f"{gated(self._lines.line(record))}\n"
             except Exception as error:
-                self.reading.faults.note(error, "showing a record", record.number)
+                number = 0 if isinstance(record, LoggedRecord) else record.number
+                self._faults.note(error, "showing a record", number)
                 continue
             yield _Shown(text, _place_of(record) if self.options.once else None)
 
@@ -340,11 +399,26 @@ class RecordsRun(CaptureRun[RecordsOptions], short_help="Show the records: keys,
     def _conclude(self, capture: Capture, listing: RecordListing) -> None:
         flush()
         self.conclude(capture, wanted=self.wanted)
+        self._note(self._notes(listing, "kproxy read -V shows why"), listing, "capture")
+
+    def _conclude_logs(self, surveys: Sequence[LogSurvey], listing: LogListing) -> None:
+        from kproxy.text.log_notes import log_notes
+
+        flush()
+        about = chain.from_iterable(map(log_notes, surveys))
+        advice = "their checksums are valid, so the producer may have made them"
+        self._note(chain(about, self._notes(listing, advice), self._faults.news()), listing, "log")
+        damaged = any(each.lossy for survey in surveys for each in survey.damage)
+        wrong = any(survey.wrong_indexes for survey in surveys)
+        self.clean &= not (damaged or wrong or self._faults)
+
+    def _note(self, notes: Iterable[str], listing: RecordListing | LogListing, source: str) -> None:
+        """Print notes on standard error, and whether there were no records."""
         self.clean &= not (listing.beyond or listing.damaged)
-        for note in self._notes(listing):
+        for note in notes:
             echo(f"kproxy: {note}", err=True)
         if not self._shown and not self.options.as_json:
-            echo("No records that fit." if self._selective else "No records in the capture.", err=True)
+            echo("No records that fit." if self._selective else f"No records in the {source}.", err=True)
 
     @property
     def _selective(self) -> bool:
@@ -356,7 +430,11 @@ class RecordsRun(CaptureRun[RecordsOptions], short_help="Show the records: keys,
             )
         )
 
-    def _notes(self, listing: RecordListing) -> Iterator[str]:
+    def _notes(self, listing: RecordListing | LogListing, advice: str) -> Iterator[str]:
+        """Yield notes on batches, keys and values that were not read completely.
+
+        :param advice: for damaged batches
+        """
         from captures.meaning import words
         from dissectors.budget import shown
 
@@ -365,7 +443,7 @@ class RecordsRun(CaptureRun[RecordsOptions], short_help="Show the records: keys,
             yield f"records beyond the limit {shown(name)} are not shown, in {batches}"
         if listing.damaged:
             batches = words.counted(listing.damaged, "batch", "batches")
-            yield f"{batches} could not be read to the end: kproxy read -V shows why"
+            yield f"{batches} could not be read to the end: {advice}"
         decoding = self.decoding
         yield from decoding.registry.failures if decoding.registry is not None else ()
         for reason, count in decoding.unread.most_common():
@@ -450,7 +528,7 @@ class _ListingCounts:
         return []
 
 
-def _place_of(record: CapturedRecord) -> _Place:
+def _place_of(record: AnyRecord) -> _Place:
     return record.tp, record.offset
 
 
@@ -465,13 +543,13 @@ def _once(records: Iterable[T], place_of: Callable[[T], _Place | None]) -> Itera
             yield record
 
 
-def _result(record: CapturedRecord, payloads: RecordPayloads) -> RecordResult:
+def _result(record: AnyRecord, payloads: RecordPayloads) -> RecordResult | LoggedRecordResult:
     """Return a record in the form of JSON output."""
-    from kproxy.cli.results import HeaderResult, RecordResult
+    from captures.analysis.records import LoggedRecord
+    from kproxy.cli.results import HeaderResult, LoggedRecordResult, RecordResult
 
     key, value = payloads.key(record), payloads.value(record)
-    return RecordResult(
-        record,
+    content = (
         key.data,
         key.format,
         value.data,
@@ -480,3 +558,6 @@ def _result(record: CapturedRecord, payloads: RecordPayloads) -> RecordResult:
         value.problem or key.problem,
         [HeaderResult(name, each.data, each.format) for name, each in payloads.headers(record)],
     )
+    if isinstance(record, LoggedRecord):
+        return LoggedRecordResult(*content, record)
+    return RecordResult(*content, record)

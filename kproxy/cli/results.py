@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # each result is imported only by the command that prints it
     from captures.analysis.incidents.model import Incident
     from captures.analysis.journey.journeys import JourneyResult
     from captures.analysis.lag import LagRow
-    from captures.analysis.records import CapturedRecord
+    from captures.analysis.records import CapturedRecord, LoggedRecord
     from captures.analysis.throttling import ThrottleRow
     from captures.analysis.time_shares import ShareRow
     from captures.analysis.topic_stats import TopicRow
@@ -187,20 +187,21 @@ class HeaderResult(NamedTuple):
     format: str
 
 
+_RECORD_BEGIN = (
+    "topic=record.tp.topic partition=record.tp.partition offset=record.offset "
+    "timestamp=record.timestamp timestamp_type=record.timestamp_type origin=origin "
+)
+_RECORD_CONTENT = (
+    "key key_format value value_format schema problem headers "
+    "control=record.control committed=record.committed "
+)
+_RECORD_END = "masked=record.masked batch=record.batch"
+
+
 @dataclass(frozen=True, slots=True)
-class RecordResult:
-    """A line of ``kproxy records``."""
+class _RecordContent:
+    """Key, value and headers of a record, decoded."""
 
-    JSON = (
-        "topic=record.tp.topic partition=record.tp.partition offset=record.offset "
-        "timestamp=record.timestamp timestamp_type=record.timestamp_type origin=origin "
-        "exchange=record.number time=record.time connection=record.connection client=record.client "
-        "broker=record.broker client_id=record.client_id key key_format value value_format schema problem headers "
-        "control=record.control committed=record.committed error=record.error masked=record.masked "
-        "batch=record.batch"
-    )
-
-    record: CapturedRecord
     key: Any
     key_format: str
     value: Any
@@ -209,9 +210,36 @@ class RecordResult:
     problem: OrNull[str]
     headers: list[HeaderResult]
 
+
+@dataclass(frozen=True, slots=True)
+class RecordResult(_RecordContent):
+    """A line of ``kproxy records`` about a capture."""
+
+    JSON = (
+        f"{_RECORD_BEGIN}exchange=record.number time=record.time connection=record.connection "
+        f"client=record.client broker=record.broker client_id=record.client_id "
+        f"{_RECORD_CONTENT}error=record.error {_RECORD_END}"
+    )
+
+    record: CapturedRecord
+
     @property
     def origin(self) -> str:
         """How the exchange came to carry the record."""
+        return self.record.origin.value
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedRecordResult(_RecordContent):
+    """A line of ``kproxy records`` about log segments."""
+
+    JSON = f"{_RECORD_BEGIN}file=record.file position=record.position {_RECORD_CONTENT}{_RECORD_END}"
+
+    record: LoggedRecord
+
+    @property
+    def origin(self) -> str:
+        """Always ``log``."""
         return self.record.origin.value
 
 

@@ -8,7 +8,7 @@ from datetime import tzinfo
 import msgspec
 
 from captures.analysis.journey.found_records import BatchSeen
-from captures.analysis.records import CapturedRecord
+from captures.analysis.records import AnyRecord, CapturedRecord, LoggedRecord
 from captures.meaning import words
 from captures.payloads.decoding import PayloadDecoding
 from captures.payloads.payload import Payload
@@ -38,21 +38,21 @@ class RecordPayloads:
     def __init__(self, decoding: PayloadDecoding) -> None:
         self.decoding = decoding
 
-    def key(self, record: CapturedRecord) -> Payload:
+    def key(self, record: AnyRecord) -> Payload:
         if record.decoded is not None:
             key = record.decoded.get("key")
             if record.control is not None or key is not None:
                 return Payload("null" if key is None else "kafka", key, len(record.record.key or b""))
         return self.decoding.read(record.record.key, record.tp.topic, "key")
 
-    def value(self, record: CapturedRecord) -> Payload:
+    def value(self, record: AnyRecord) -> Payload:
         if record.decoded is not None:
             shown = {name: each for name, each in record.decoded.items() if name != "key"}
             return Payload("kafka", shown, len(record.record.value or b""))
         return self.decoding.read(record.record.value, record.tp.topic, "value")
 
     @staticmethod
-    def headers(record: CapturedRecord) -> list[tuple[str, Payload]]:
+    def headers(record: AnyRecord) -> list[tuple[str, Payload]]:
         return [(name, read_plain(data)) for name, data in record.record.headers]
 
 
@@ -91,7 +91,7 @@ class RecordLines:
         self._zone = zone
         self._columns = dict(_LEAST)
 
-    def fit(self, records: Sequence[CapturedRecord]) -> None:
+    def fit(self, records: Sequence[AnyRecord]) -> None:
         """Choose column widths by the first records."""
         for record in records:
             key = one_line(self._payloads.key(record), _MOST["key"])
@@ -100,7 +100,7 @@ class RecordLines:
                 self._columns[name] = max(self._columns[name], least)
 
     # ------------------------------------------------------------ one line
-    def line(self, record: CapturedRecord) -> str:
+    def line(self, record: AnyRecord) -> str:
         remark = remarks(record)
         cells = [
             self._cell(record.name, "place"),
@@ -115,7 +115,7 @@ class RecordLines:
         rest = rest.rstrip()
         return f"{head}{GAP}{style(rest, fg=_ODD) if remark else rest}".rstrip()
 
-    def time(self, record: CapturedRecord) -> str:
+    def time(self, record: AnyRecord) -> str:
         """Return the timestamp, padded to a fixed width."""
         return f"{timestamp(record, self._zone):<{_TIME}}"
 
@@ -126,16 +126,16 @@ class RecordLines:
             return text + " " * (width - width_of(text))
         return fit(text, width)
 
-    def _value(self, record: CapturedRecord) -> str:
+    def _value(self, record: AnyRecord) -> str:
         return one_line(self._payloads.value(record))
 
-    def _headers(self, record: CapturedRecord) -> str:
+    def _headers(self, record: AnyRecord) -> str:
         headers = (f"{name}={one_line(payload)}" for name, payload in self._payloads.headers(record))
         text = words.listed(headers)
         return f"[{text}]" if text else ""
 
     # ------------------------------------------------------------ all of it
-    def whole(self, record: CapturedRecord) -> Iterator[str]:
+    def whole(self, record: AnyRecord) -> Iterator[str]:
         """Yield the lines about everything known of a record."""
         yield GAP.join(
             filter(
@@ -158,7 +158,7 @@ class RecordLines:
         yield ""
 
 
-def timestamp(record: CapturedRecord, zone: tzinfo | None) -> str:
+def timestamp(record: AnyRecord, zone: tzinfo | None) -> str:
     """Return the timestamp of a record; ``no timestamp`` if it has none."""
     if record.timestamp is None:
         return "no timestamp"
@@ -169,17 +169,19 @@ def timestamp(record: CapturedRecord, zone: tzinfo | None) -> str:
         return f"{record.timestamp} ms"  # out of the calendar's range
 
 
-def seen(record: CapturedRecord) -> str:
-    """Return how and in which exchange a record was seen: ``produced #17``."""
+def seen(record: AnyRecord) -> str:
+    """Return where a record was seen: ``produced #17`` in an exchange, ``log byte 61`` in a segment."""
+    if isinstance(record, LoggedRecord):
+        return f"{record.origin.value} byte {record.position}"
     return f"{record.origin.value} #{record.number}"
 
 
-def remarks(record: CapturedRecord) -> list[str]:
+def remarks(record: AnyRecord) -> list[str]:
     """Return the peculiarities of a record, in words."""
     parts = []
     if record.control is not None:
         parts.append(f"control record {record.control}")
-    if record.error:
+    if isinstance(record, CapturedRecord) and record.error:
         parts.append(f"refused with {record.error}")
     if record.committed is False:
         parts.append("aborted")
@@ -197,7 +199,7 @@ def form_words(batch: BatchSeen) -> Iterator[str]:
         yield f"magic {batch.magic}"
 
 
-def batch_words(record: CapturedRecord) -> list[str]:
+def batch_words(record: AnyRecord) -> list[str]:
     """Return the position of a record in its batch, and facts from the batch."""
     batch = record.batch
     count = "" if batch.records is None else f" of {batch.records:,}"
@@ -212,7 +214,9 @@ def batch_words(record: CapturedRecord) -> list[str]:
     return parts
 
 
-def _by(record: CapturedRecord, zone: tzinfo | None) -> str:
+def _by(record: AnyRecord, zone: tzinfo | None) -> str:
+    if isinstance(record, LoggedRecord):
+        return f"{seen(record)} of {words.line(record.file)}"
     who = f"{record.client_id} {record.client}" if record.client_id else record.client
     at = Clock.of(record.time, record.time, zone)(record.time)
     return f"{seen(record)} at {at} by {words.line(who)}, broker {record.broker}"

@@ -73,6 +73,7 @@ STANDS_FOR = {
     **FOLDERS,
     "big.pcap -o tables": "kafka.pcap -o some",
     "big.pcap -o named": "kafka.pcap -o named",
+    "/var/lib/kafka/orders-0": str(DOCS.parent / "tests" / "data" / "log_segments" / "orders-0"),
     "orders-3@120": "r2-java_eager_range-3@1",
     "orders-app-4f1c...": "m1-b4cacd93-cf32-4f5f-9e0f-8a3974052045",
     "--topic orders": "--topic r2-java_eager_range",

@@ -153,7 +153,7 @@ class RecordListing:
                 continue
             if self._filter is not None and not self._filter.may_fit(tp, record):
                 continue
-            control, decoded, masked = self._meaning(tp.topic, batch, record)
+            control, decoded, masked = meaning(tp.topic, batch, record, show_secrets=self._show_secrets)
             yield CapturedRecord(
                 tp=tp,
                 offset=offset,
@@ -176,25 +176,6 @@ class RecordListing:
             )
 
     # ------------------------------------------------------------ facts beyond the bytes
-    def _meaning(
-        self, topic: str, batch: Batch, record: Record
-    ) -> tuple[str | None, dict[str, Any] | None, bool]:
-        """Return a control record's type, the fields of an internal record, and whether the value is masked."""
-        if batch.control:
-            try:
-                control = control_record(record.key, record.value)
-            except DecodeError:
-                return "UNKNOWN", None, False
-            inner = embedded.control_value(control.type_name, control.value)
-            decoded = {} if inner is None else dict(inner.value)
-            if control.coordinator_epoch is not None:
-                decoded["coordinator_epoch"] = control.coordinator_epoch
-            return control.type_name, decoded, False
-        found = embedded.internal_topic_record(
-            topic, record.key, record.value, show_secrets=self._show_secrets
-        )
-        return (None, None, False) if found is None else (None, found.value, bool(found.masked))
-
     @staticmethod
     def _error(carrier: _Carrier, sent: FieldBatches) -> str:
         code = sent.row[ERROR_CODE] if carrier.produces else 0
@@ -243,6 +224,24 @@ class RecordListing:
         if self._facts is None and self._make_facts is not None:
             self._facts = self._make_facts()
         return self._facts
+
+
+def meaning(
+    topic: str, batch: Batch, record: Record, *, show_secrets: bool
+) -> tuple[str | None, dict[str, Any] | None, bool]:
+    """Return a control record's type, the fields of an internal record, and whether the value is masked."""
+    if batch.control:
+        try:
+            control = control_record(record.key, record.value)
+        except DecodeError:
+            return "UNKNOWN", None, False
+        inner = embedded.control_value(control.type_name, control.value)
+        decoded = {} if inner is None else dict(inner.value)
+        if control.coordinator_epoch is not None:
+            decoded["coordinator_epoch"] = control.coordinator_epoch
+        return control.type_name, decoded, False
+    found = embedded.internal_topic_record(topic, record.key, record.value, show_secrets=show_secrets)
+    return (None, None, False) if found is None else (None, found.value, bool(found.masked))
 
 
 class _AbortedBatches:

@@ -1,4 +1,4 @@
-"""A record, with everything that its exchange says about it."""
+"""A record, with everything that its exchange or its log segment says about it."""
 
 from __future__ import annotations
 
@@ -15,30 +15,27 @@ from dissectors.records import Record
 
 
 class Origin(Enum):
-    """How an exchange carries a record."""
+    """How an exchange carries a record, or that it is in a log segment."""
 
     PRODUCED = "produced"
     FETCHED = "fetched"
     REPLICATED = "replicated"
     SNAPSHOT = "snapshot"
+    LOG = "log"
 
 
 @dataclass(frozen=True, slots=True)
-class CapturedRecord:
-    """A record in a message.
+class _ListedRecord:
+    """A record and its meaning.
 
     :ivar tp: topic and partition; the topic's ID if its name is unknown
     :ivar offset: offset in the log; None if neither a response nor a Fetch of the same batch contains it
     :ivar record: as in its batch; the offset of a produced record counts in the request
     :ivar timestamp_type: ``create`` or ``log_append``; None in magic 0, which has no timestamps
-    :ivar number: number of the exchange
-    :ivar time: start of the exchange, ns since the epoch
     :ivar control: type of a control record: ``COMMIT``, ``ABORT``, ``LEADER_CHANGE`` ...; None for others
     :ivar committed: whether its transaction was committed; None outside of transactions, and if unknown
-    :ivar error: why the broker refused it; empty if it did not, or that was not captured
     :ivar decoded: fields of a record of an internal topic, or of the value of a control record; None for others
     :ivar masked: whether the value is left out because it holds secrets
-    :ivar path: path of its fields in the exchange: ``request.topic_data[0].partition_data[2].records[0].records[5]``
     """
 
     tp: TopicPartition
@@ -46,19 +43,11 @@ class CapturedRecord:
     record: Record
     timestamp_type: str | None
     batch: BatchSeen
-    number: int
-    time: Time
     origin: Origin
-    connection: int
-    client: str
-    broker: str
-    client_id: str | None
     control: str | None
     committed: bool | None
-    error: OrNull[str]
     decoded: dict[str, Any] | None
     masked: bool
-    path: str
 
     @property
     def timestamp(self) -> int | None:
@@ -70,6 +59,41 @@ class CapturedRecord:
         """Its place in the log, as for ``kproxy journey``: ``orders-3@120``; ``orders-3@?`` if unknown."""
         offset = "?" if self.offset is None else self.offset
         return f"{self.tp.topic}-{self.tp.partition}@{offset}"
+
+
+@dataclass(frozen=True, slots=True)
+class CapturedRecord(_ListedRecord):
+    """A record in a message.
+
+    :ivar number: number of the exchange
+    :ivar time: start of the exchange, ns since the epoch
+    :ivar error: why the broker refused it; empty if it did not, or that was not captured
+    :ivar path: path of its fields in the exchange: ``request.topic_data[0].partition_data[2].records[0].records[5]``
+    """
+
+    number: int
+    time: Time
+    connection: int
+    client: str
+    broker: str
+    client_id: str | None
+    error: OrNull[str]
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedRecord(_ListedRecord):
+    """A record in a log segment.
+
+    :ivar file: path of the segment
+    :ivar position: of the first byte of its batch in the file
+    """
+
+    file: str
+    position: int
+
+
+AnyRecord = CapturedRecord | LoggedRecord
 
 
 # ---------------------------------------------------------------- selection

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -197,3 +198,142 @@ def test_columns_are_as_wide_as_what_is_shown_needs() -> None:
     assert "  key6  {" in few[6]
     assert "  key6   {" in all_of_them[6]
     assert "  key11  {" in all_of_them[11]
+
+
+# ---------------------------------------------------------------- log segments
+LOGS = DATA / "log_segments"
+
+
+def test_records_of_a_log() -> None:
+    shown = run("--utc", LOGS / "orders-0", "--offset", "86..88")
+    assert shown.exit_code == 0
+    lines = [" ".join(line.split())[:60] for line in shown.stdout.splitlines()]
+    assert lines[0].startswith("orders-0@86 2026-11-27 13:15:")
+    assert "control record COMMIT: " in shown.stdout.splitlines()[0]
+    assert "tx-0  aborted: abort 0 abort 0" in shown.stdout.splitlines()[1]
+    assert shown.stderr == (
+        "kproxy: orders-0: 1 segment, 15 batches, 107 records, offsets 0..106; "
+        "transactions: 2 committed, 1 aborted, open since offset 101 (producer 7)\n"
+    )
+
+
+def test_gaps_that_compaction_left_are_reported() -> None:
+    shown = run(LOGS / "prices-0", "--offset", "566")
+    assert len(shown.stdout.splitlines()) == 1
+    assert (
+        "4 segments, 72 batches, 88 records, offsets 113..566; 366 offsets without a record, in 9 gaps; "
+        "5 batches that compaction has emptied"
+    ) in shown.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "offsets"),
+    [
+        (["--offset", "100.."], [100, *range(101, 107)]),
+        (["-c", "2"], [0, 1]),
+        (["--key", "tx-3", "--offset", "..100"], [83, 90, 97]),
+        (["--contains", "order gzip-7"], [27]),
+        (["-Y", "key == tx-3 and not value contains abort"], [83, 97, 104]),
+        (["-Y", "partition == 1 or key == tx-3"], [83, 90, 97, 104]),
+        (["--topic", "prices"], []),
+        (["--partition", "7"], []),
+        (["--timestamp", "..2026-11-27T13:00:00Z"], []),
+        (["--timestamp", "2026-11-27T13:00:00Z..", "--offset", "5"], [5]),
+        (["--once", "--offset", "..1"], [0, 1]),
+    ],
+)
+def test_records_of_a_log_are_selected(options: list[str], offsets: list[int]) -> None:
+    assert [each["offset"] for each in as_json(*options, LOGS / "orders-0")] == offsets
+
+
+def test_json_of_a_log_has_its_position_instead_of_an_exchange() -> None:
+    every = as_json(LOGS)
+    assert {each["topic"] for each in every} > {"orders", "prices", "__cluster_metadata"}
+    aborted = [each["offset"] for each in every if each["committed"] is False]
+    assert aborted == [87, 88, 89, 90, 91, 92]
+    (found,) = as_json("--offset", "101", LOGS / "orders-0")
+    documented = (DATA.parents[1] / "docs" / "records.md").read_text()
+    for key in found:
+        assert f"`{key}`" in documented
+    assert (found["origin"], found["committed"]) == ("log", None)
+    assert found["file"] == str(LOGS / "orders-0" / f"{0:020}.log")
+    assert isinstance(found["position"], int)
+    assert "exchange" not in found
+
+
+def test_kafkas_own_topics_in_a_log_are_decoded() -> None:
+    offsets = as_json(LOGS / "__consumer_offsets-0")
+    commits = [each for each in offsets if each["value"]["type"] == "OffsetCommit"]
+    assert commits[0]["key"] == {"group": "billing", "topic": "orders", "partition": 0}
+    metadata = as_json(LOGS / "__cluster_metadata-0")
+    assert {"Topic", "Partition", "RegisterBroker"} <= {
+        each["value"]["type"] for each in metadata if each["control"] is None
+    }
+
+
+def test_all_of_a_record_of_a_log() -> None:
+    segment = LOGS / "orders-0" / f"{0:020}.log"
+    shown = run("-V", "--offset", "87", segment).stdout.splitlines()
+    assert f"of {segment}" in shown[0]
+    assert shown[1] == "  aborted"
+
+
+def test_damage_in_a_log_is_named_and_does_not_end_it(tmp_path: Path) -> None:
+    segment = tmp_path / "orders-0" / f"{0:020}.log"
+    segment.parent.mkdir()
+    data = bytearray((LOGS / "orders-0" / segment.name).read_bytes())
+    positions = sorted({each["position"] for each in as_json(LOGS / "orders-0")})
+    data[positions[1] - 1] ^= 1
+    segment.write_bytes(data[:-3])
+    shown = run("--json", segment)
+    assert shown.exit_code == 3
+    found = [json.loads(line) for line in shown.stdout.splitlines()]
+    assert sorted({each["position"] for each in found}) == positions[1:-1]
+    _, checksum, tail = shown.stderr.splitlines()
+    assert checksum == (
+        f"kproxy: {segment}: byte 0: the checksum does not match: {positions[1]:,} bytes, offsets 0..19 by its header, "
+        "not shown"
+    )
+    assert tail.startswith(f"kproxy: {segment}: byte {positions[-1]}: the file ends after ")
+
+
+def test_an_index_that_contradicts_the_log_is_named(tmp_path: Path) -> None:
+    partition = Path(shutil.copytree(LOGS / "orders-0", tmp_path / "orders-0"))
+    index = partition / f"{0:020}.index"
+    index.write_bytes(b"\0\0\0\1\0\0\0\1")
+    shown = run("-c", "1", partition)
+    assert shown.exit_code == 3
+    assert shown.stderr.splitlines()[1] == (
+        f"kproxy: {index}: byte 0: offset 1 at position 1, where no batch begins"
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--from", "5s"], "--timestamp"),
+        (["--follow"], "--follow"),
+        (["-Y", "client_id == app"], "-Y: log segments have only topic"),
+        (["-Y", "@marked or key == a"], "-Y: log segments have only topic"),
+    ],
+)
+def test_what_a_log_does_not_have_is_refused(options: list[str], message: str) -> None:
+    shown = run(LOGS / "orders-0", *options)
+    assert shown.exit_code == 2
+    assert message in shown.stderr
+    assert not shown.stdout
+
+
+def test_captures_and_logs_are_not_mixed() -> None:
+    shown = run(LOGS / "orders-0", ZSTD)
+    assert shown.exit_code == 1
+    assert f"{ZSTD}: not a log segment" in shown.stderr
+
+
+def test_an_empty_log_has_no_records(tmp_path: Path) -> None:
+    segment = tmp_path / "orders-0" / f"{0:020}.log"
+    segment.parent.mkdir()
+    segment.touch()
+    shown = run(segment)
+    assert shown.exit_code == 0
+    assert shown.stderr == "kproxy: orders-0: no batches\nNo records in the log.\n"

@@ -1,0 +1,85 @@
+"""The records of a partition's log segments, one by one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from itertools import pairwise
+
+from captures.analysis.journey.found_records import BatchSeen
+from captures.analysis.records.listing import meaning
+from captures.analysis.records.model import LoggedRecord, Origin, RecordSelection
+from captures.filters import Filter
+from captures.filters.records import RecordFilter
+from captures.log_segments import Damage, LogSurvey, StoredBatch, read_segment
+from captures.log_segments.folders import base_offset
+from dissectors.budget import LimitReached, message_budget
+
+
+class LogListing:
+    """Yields the records of logs. Records of batches whose checksum is wrong are left out, as by a broker.
+
+    :param selection: which records
+    :param wanted: filter: records that cannot match it are left out
+    :param show_secrets: leave credentials in records of internal topics readable
+    :ivar beyond: number of batches that were not read completely, by the name of the limit
+    :ivar damaged: number of batches with a valid checksum that could not be read completely
+    """
+
+    def __init__(
+        self, selection: RecordSelection, *, wanted: Filter | None = None, show_secrets: bool = False
+    ) -> None:
+        self._selection = selection
+        self._filter = None if wanted is None else RecordFilter(wanted)
+        self._show_secrets = show_secrets
+        self.beyond: Counter[str] = Counter()
+        self.damaged = 0
+
+    def of(self, survey: LogSurvey) -> Iterator[LoggedRecord]:
+        """Yield the wanted records of a log, in its order.
+
+        :raises OSError: if a segment cannot be read
+        """
+        if not self._selection.place(survey.log.tp):
+            return
+        first, last = self._selection.offsets
+        for segment, following in pairwise((*survey.log.segments, None)):
+            assert segment is not None
+            if following is not None and first is not None and base_offset(following) <= first:
+                continue
+            for stored in read_segment(segment):
+                if isinstance(stored, Damage):
+                    continue
+                if first is not None and stored.batch.last_offset < first:
+                    continue
+                if last is not None and stored.batch.count is not None and stored.batch.base_offset > last:
+                    return
+                yield from self._of_batch(survey, str(segment), stored)
+
+    def _of_batch(self, survey: LogSurvey, file: str, stored: StoredBatch) -> Iterator[LoggedRecord]:
+        batch, tp = stored.batch, survey.log.tp
+        records, problems = batch.read(message_budget())
+        limits = {problem.limit for problem in problems if isinstance(problem, LimitReached)}
+        self.beyond.update(limits)
+        self.damaged += bool(problems) and not limits
+        for at, record in enumerate(records):
+            if not self._selection.fits(record, record.offset):
+                continue
+            if self._filter is not None and not self._filter.may_fit(tp, record):
+                continue
+            control, decoded, masked = meaning(tp.topic, batch, record, show_secrets=self._show_secrets)
+            in_transaction = batch.transactional and not batch.control
+            yield LoggedRecord(
+                tp=tp,
+                offset=record.offset,
+                record=record._replace(value=None) if masked else record,
+                timestamp_type=batch.timestamp_type,
+                batch=BatchSeen.of(batch, at),
+                origin=Origin.LOG,
+                control=control,
+                committed=survey.committed_at(batch.producer_id, record.offset) if in_transaction else None,
+                decoded=decoded,
+                masked=masked,
+                file=file,
+                position=stored.position,
+            )
