@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from captures.analysis.findings.keys import Key
+from captures.analysis.findings.keys import Key, bucket_of
 from captures.analysis.findings.rule import Rule
 from captures.tables.whole_rows import BY_CONNECTION, OF_GROUPS
 from dissectors.api_keys import ApiKey
@@ -43,6 +43,10 @@ class Share(NamedTuple):
     def follows_groups(self) -> bool:
         """Whether it makes the histories of groups, which depend on the times of all responses: it gets all headers."""
         return bool(OF_GROUPS.intersection(self.tables)) or any(rule.of_groups for rule in self.rules)
+
+    def takes(self, value: str) -> bool:
+        """Return whether it is dealt the exchanges with a value of its key."""
+        return self.of == 1 or bucket_of(value, self.of) == self.bucket
 
     def has(self, connection: int) -> bool:
         """Return whether it makes the rows of a connection."""
