@@ -56,8 +56,7 @@ class Share(NamedTuple):
 def shares_of(tables: Sequence[str], rules: Sequence[type[Rule]], processors: int) -> list[Share]:
     """Divide tables, and the rules of the diagnosis, among tasks.
 
-    With few processors there are two: one for the rules about records, to which ranges show nearly all Produce and
-    Fetch exchanges, one for everything else, which gets few.
+    With few processors there are two: one for the rules about records, one for everything else.
 
     :param tables: names of tables that need all exchanges
     :param processors: 0 if one task has to do everything

@@ -309,6 +309,13 @@ def test_what_is_noted_together_counts_as_one_by_one(seen: list[tuple[int, int]]
         one_by_one.note(number, time)
     for number, time in seen[:cut]:
         together.note(number, time)
+    later, apart = Occurrences(), Occurrences()
+    for number, time in seen[cut:]:
+        later.note(number, time)
+    apart.include(together)
+    apart.include(later)
+    assert (apart.count, apart.first, apart.last) == (one_by_one.count, one_by_one.first, one_by_one.last)
+    assert apart.numbers == one_by_one.numbers
     rest = np.array(seen[cut:], np.int64).reshape(-1, 2)
     together.note_all(rest[:, 0], rest[:, 1])
     assert (together.count, together.first, together.last) == (
