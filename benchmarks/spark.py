@@ -56,6 +56,8 @@ _TARGETS = (
 )
 NAIVE = "naive local[2]"
 _MOST_SHUFFLED = 0.03
+_MOST_SERIAL = 0.02
+_LONGEST_TASK = 3.0
 _MOST_MEMORY = 500 * MIB
 
 
@@ -285,6 +287,10 @@ def aims(runs: Runs, size: int) -> Iterator[Aim]:
         if how == "local[2]":
             share = 100 * median(run["shuffled"] for run in all_runs) / size
             yield Aim(f"{what}: % of the capture shuffled", share, 100 * _MOST_SHUFFLED, at_most=True)
+            serial = 100 * median(run["serial"] for run in all_runs)
+            yield Aim(f"{what}: % of serial share", serial, 100 * _MOST_SERIAL, at_most=True)
+            longest = median(run["longest"] for run in all_runs)
+            yield Aim(f"{what}: longest task over the median", longest, _LONGEST_TASK, at_most=True)
             most = max(run["memory"] for run in all_runs)
             yield Aim(f"{what}: MiB of a worker", most / MIB, _MOST_MEMORY / MIB, at_most=True)
 
@@ -309,14 +315,19 @@ def figures(runs: Runs, size: int) -> dict[str, Any]:
 def report(runs: Runs, size: int) -> None:
     """Print medians and ratios."""
     print(f"{size / MB:,.0f} MB; {os.cpu_count()} processors; seconds by the clock, medians")
-    print(f"{'':28}{'s':>9}{'MB/s':>9}{'first s':>9}{'start s':>9}{'worker MiB':>12}{'shuffled':>10}")
+    print(
+        f"{'':28}{'s':>9}{'MB/s':>9}{'first s':>9}{'start s':>9}{'worker MiB':>12}"
+        f"{'shuffled':>10}{'serial':>8}{'longest':>9}"
+    )
     for (how, what), all_runs in runs.items():
         row = {name: median(run[name] for run in all_runs) for name in all_runs[0]}
-        shuffled = f"{row['shuffled'] / size:10.2%}" if "shuffled" in row else ""
+        tasks = ""
+        if "shuffled" in row:
+            tasks = f"{row['shuffled'] / size:10.2%}{row['serial']:8.1%}{row['longest']:9.1f}"
         cells = [f"{row[name]:9.1f}" if name in row else f"{'':9}" for name in ("first", "start")]
         memory = f"{row['memory'] / MIB:12.0f}" if "memory" in row else f"{'':12}"
         rate = size / row["seconds"] / MB
-        print(f"{what + ', ' + how:28.28}{row['seconds']:9.1f}{rate:9.1f}{''.join(cells)}{memory}{shuffled}")
+        print(f"{what + ', ' + how:28.28}{row['seconds']:9.1f}{rate:9.1f}{''.join(cells)}{memory}{tasks}")
     print(*aims(runs, size), sep="\n")
 
 

@@ -6,12 +6,13 @@ that the other exchanges need not be decoded.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from captures.analysis.exchange_groups import COUNTED, RowGroups, client_names
 from captures.arrays import Bools, Int64s
@@ -34,6 +35,11 @@ TAKEN = (
     "asked_offsets",
 )
 """The message columns that :class:`DecisionColumns` uses."""
+T = TypeVar("T")
+M = TypeVar("M")
+Counts = Mapping[Hashable, Sequence[float]]
+Fact = tuple[Callable[[Sequence[Any]], Any], Any]
+"""How facts of parts are merged, and the fact of one part."""
 _PARTITIONS = 1 << 32
 _OF_BATCHES = ("bytes", "batches", "records", "uncounted", "codec")
 
@@ -92,17 +98,38 @@ class PartitionOffsets(NamedTuple):
         return divmod(index, _PARTITIONS)
 
 
+def merged_facts(parts: Sequence[Mapping[str, Fact]]) -> dict[str, Any]:
+    """Return the facts of a capture, merged from :attr:`DecisionColumns.found_facts` of its parts, in their order."""
+    merges = {what: merge for part in parts for what, (merge, _) in part.items()}
+    return {what: merge([part[what][1] for part in parts if what in part]) for what, merge in merges.items()}
+
+
+def _added(parts: Sequence[Counts]) -> dict[Hashable, list[float]]:
+    """Return the sums of the numbers with equal keys."""
+    found: dict[Hashable, list[float]] = {}
+    for part in parts:
+        for key, numbers in part.items():
+            before = found.setdefault(key, [0] * len(numbers))
+            found[key] = [one + other for one, other in zip(before, numbers, strict=True)]
+    return found
+
+
+def _first(parts: Sequence[bool]) -> int:
+    return parts.index(True) if True in parts else -1
+
+
 class DecisionColumns:
     """Selects deciding exchanges.
 
     If a capture is read in parts, each part selects its own. Facts about the whole capture are obtained by
-    :meth:`ever`; therefore parts are processed twice, the second time with everything that all of them have
-    :attr:`found_facts`.
+    :meth:`merged`; therefore parts are processed twice, the second time with the merged :attr:`found_facts` of all.
 
     :param columns: exchanges in the order of their numbers
-    :param elsewhere: ``found_facts`` of the other parts; None if there are none
-    :param numbers: numbers of the exchanges, if these are all exchanges, shown in this order
-    :ivar found_facts: what :meth:`ever` was asked, and whether these exchanges have it
+    :param numbers: numbers of the exchanges
+    :param connections: numbers of their connections in the whole capture, if they differ from those in `columns`
+    :param part: number of the part of the capture, from 0; None if these are all exchanges
+    :param facts: merged facts of all parts (:func:`merged_facts`), once they are known
+    :ivar found_facts: what :meth:`merged` was asked -> how facts of parts are merged, and the fact of these exchanges
     :ivar api_key: -1 for raw SASL tokens and responses without a request
     :ivar latency: ns, :data:`~captures.exchanges.columns.NO_VALUE` if there is no answer
     """
@@ -110,22 +137,26 @@ class DecisionColumns:
     def __init__(
         self,
         columns: ExchangeColumns,
-        elsewhere: Mapping[str, bool] | None = None,
         numbers: Int64s | None = None,
+        *,
+        connections: Int64s | None = None,
+        part: int | None = None,
+        facts: Mapping[str, Any] | None = None,
     ) -> None:
         self.columns = columns
         self.numbers = numbers
-        self.found_facts: dict[str, bool] = {}
-        self._elsewhere = elsewhere
+        self.found_facts: dict[str, Fact] = {}
+        self.part = part
+        self._facts = facts or {}
         self.api_key = columns.flat("api_key")
         self.latency = columns.flat("latency")
-        self._connection = columns.flat("connection")
+        self.connection = columns.flat("connection") if connections is None else connections
         self._flags = columns.flat("flags")
 
     @property
     def whole(self) -> bool:
         """Whether these are all exchanges, shown in the order of :attr:`numbers`."""
-        return self.numbers is not None
+        return self.numbers is not None and self.part is None
 
     @property
     def nothing(self) -> Bools:
@@ -204,10 +235,10 @@ class DecisionColumns:
         """Mask of exchanges that introduce a client, and of the first answered one after each on its connection."""
         telling = self.of_api(CONNECTING) | self.flagged(Flag.SASL_TOKEN)
         rows = np.flatnonzero(telling | (self.answered & (self.api_key >= 0)))
-        rows = rows[np.argsort(self._connection[rows], kind="stable")]
-        connection = self._connection[rows]
+        rows = rows[np.argsort(self.connection[rows], kind="stable")]
+        connection = self.connection[rows]
         # another part may have one before the first of a connection
-        after = np.full(len(rows), self._elsewhere is not None)
+        after = np.full(len(rows), self.part is not None)
         after[1:] = np.where(connection[1:] == connection[:-1], telling[rows[:-1]], after[1:])
         found = self.nothing
         found[rows[telling[rows] | after]] = True
@@ -254,8 +285,40 @@ class DecisionColumns:
         :param what: names the kind, in the same words for every part of the capture
         :param among: mask of the exchanges of that kind here
         """
-        self.found_facts[what] = bool(among.any())
-        return self.found_facts[what] or (self._elsewhere or {}).get(what, False)
+        return bool(self.merged(what, bool(among.any()), any))
+
+    def merged(self, what: str, own: T, merge: Callable[[Sequence[T]], M]) -> M:
+        """Return a fact about the whole capture, merged from those of its parts.
+
+        :param what: names the fact, in the same words for every part of the capture
+        :param own: the fact of these exchanges; it and `merge` can be pickled
+        :param merge: called with the facts of all parts, in their order
+        """
+        self.found_facts[what] = merge, own
+        merged: M = self._facts[what] if what in self._facts else merge([own])
+        return merged
+
+    def totals(
+        self, what: str, keys: Sequence[Hashable], *columns: Sequence[float] | NDArray[Any]
+    ) -> NDArray[Any]:
+        """Return sums over the whole capture: a row for each column, an element for each key.
+
+        :param what: as for :meth:`merged`
+        :param columns: numbers of these exchanges by key
+        """
+        counts = np.array(columns).T
+        own = {key: tuple(row) for key, row in zip(keys, counts.tolist(), strict=True) if any(row)}
+        found = self.merged(what, own, _added)
+        nothing = (0,) * len(columns)
+        return np.array([found.get(key, nothing) for key in keys]).reshape(-1, len(columns)).T
+
+    def earliest(self, what: str, among: Bools) -> Bools:
+        """Return `among` in the earliest part of the capture that has such exchanges, nothing in all others.
+
+        :param what: as for :meth:`merged`
+        """
+        first = self.merged(what, bool(among.any()), _first)
+        return among if self.part in (None, first) else self.nothing
 
     def any_error(self, codes: Collection[int]) -> bool:
         """Return whether some response has one of some errors, whether expected or not."""
@@ -310,7 +373,7 @@ class DecisionColumns:
 
     def first(self, among: Bools) -> Bools:
         """Return a mask of the first exchange of each connection among `among`."""
-        return self._chosen(np.flatnonzero(among), self._connection)
+        return self._chosen(np.flatnonzero(among), self.connection)
 
     def last_of_groups(self, among: Bools) -> Bools:
         """Return a mask of the latest exchange of each group among `among`."""
@@ -326,7 +389,7 @@ class DecisionColumns:
         rows = np.flatnonzero(among)
         if by is not None:
             rows = rows[np.argsort(by[rows], kind="stable")]
-        return self._chosen(rows[::-1], self._connection)
+        return self._chosen(rows[::-1], self.connection)
 
     def _chosen(self, rows: Int64s, key: Int64s) -> Bools:
         """Return a mask of the first of `rows` with each value of `key`."""

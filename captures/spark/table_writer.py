@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from captures.analysis.clusters import Clusters
-from captures.analysis.decision_columns import TAKEN, DecisionColumns
+from captures.analysis.decision_columns import TAKEN, DecisionColumns, Fact, merged_facts
 from captures.analysis.exchange_groups import COUNTED, ExchangeGroup, exchange_groups, undecoded
+from captures.analysis.findings.diagnosis import packed
 from captures.analysis.findings.keys import buckets
 from captures.analysis.groups.components import Components, links
 from captures.analysis.groups.history import HISTORIES
@@ -260,13 +261,13 @@ def header_rows(
 
 
 # ---------------------------------------------------------------- tables of the whole
-LOCATED_SHARES = f"share int not null, {LOCATED}, shown boolean, results binary"
+LOCATED_SHARES = f"share int not null, {LOCATED}, shown binary, results binary"
 """Rows of exchanges, each for a share; those that are not shown to rules have no frames.
+
+``shown`` is null for them, else a column of :meth:`WholeTables.wanted`, packed.
 
 The first rows of a share, numbered up to 0, are no exchanges. They may hold packed :class:`_PartialResults`.
 """
-_FACTS = "fact string, one string, other string"
-"""Output of :class:`FactFinder`: in each row a fact, or a client and a group."""
 
 
 class _PartialResults(NamedTuple):
@@ -274,7 +275,19 @@ class _PartialResults(NamedTuple):
 
     histories: Mapping[str, IncidentHistories] | None
     counted: Sequence[ExchangeGroup]
+    by_rules: Mapping[str, Mapping[str, Any]]
     faults: Faults
+
+
+class _Wanted(NamedTuple):
+    """Exchanges of a range that have to be shown to a share.
+
+    :ivar masks: a row for each rule, and others, of the share (:meth:`WholeTables.wanted`)
+    :ivar counted: what its rules have counted instead (:meth:`WholeTables.counted`)
+    """
+
+    masks: Bools
+    counted: Mapping[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -310,21 +323,24 @@ class AnalysisSettings:
             clusters=Clusters(capture, self.task.facts),
         )
 
-    def deciding(self, part: RangeExchanges, elsewhere: Mapping[str, bool]) -> DecisionColumns:
+    def deciding(self, part: RangeExchanges, facts: Mapping[str, Any] | None = None) -> DecisionColumns:
         """Return the columns that select the deciding exchanges of a range.
 
-        :param elsewhere: facts that :class:`FactFinder` found in any range
+        :param facts: merged facts of all ranges, once they are known
         """
         columns = ExchangeColumns(part.capture, part.rows, names=self.task.knowledge().topic_name)
         columns.prepare((*COUNTED, *TAKEN))
-        return DecisionColumns(columns, elsewhere)
+        return DecisionColumns(
+            columns, part.numbers, connections=part.connections, part=part.number, facts=facts
+        )
 
-    def wanted(self, part: RangeExchanges, rows: DecisionColumns) -> list[Bools]:
-        """Return, for each share, a mask of the exchanges of a range that are deciding for its tables and rules."""
-        found: dict[tuple[Any, ...], Bools] = {}
+    def wanted(self, part: RangeExchanges, rows: DecisionColumns) -> list[_Wanted]:
+        """Return, for each share, the exchanges of a range that are deciding for its tables and rules."""
+        found: dict[tuple[Any, ...], _Wanted] = {}
         for share in self.shares:
             if share[:2] not in found:
-                found[share[:2]] = self.tables(share, part.capture).wanted(rows)
+                tables = self.tables(share, part.capture)
+                found[share[:2]] = _Wanted(tables.wanted(rows), tables.counted())
         return [found[share[:2]] for share in self.shares]
 
 
@@ -335,11 +351,28 @@ class _Collector:
         self.faults: Faults = capture.faults
         clusters = Clusters(capture, task.facts)
         self.groups = ClusterHistories(task.knowledge().topic_name, clusters=clusters)
-        self.add = self.faults.guarded(self.groups.add, HISTORIES)
+        self._add = self.faults.guarded(self.groups.add, HISTORIES)
+
+    def add(self, exchange: Exchange, _: bytes | None = None) -> None:
+        self._add(exchange)
 
     def wanted(self, rows: DecisionColumns) -> Bools:
-        """Return a mask of the exchanges that have to be added."""
-        return self.groups.choose(rows)
+        """Return a mask of the exchanges that have to be added, as :meth:`WholeTables.wanted` does."""
+        return self.groups.choose(rows)[np.newaxis]
+
+    def counted(self) -> Mapping[str, Mapping[str, Any]]:
+        return {}
+
+
+class FoundFacts(NamedTuple):
+    """What a range shows about the whole capture.
+
+    :ivar facts: :attr:`DecisionColumns.found_facts`
+    :ivar links: clients and groups that belong together
+    """
+
+    facts: Mapping[str, Fact]
+    links: Sequence[tuple[str, str]]
 
 
 @dataclass(frozen=True)
@@ -350,40 +383,36 @@ class FactFinder(RowFunction):
     inputs = ("context",)
 
     def batches(self, context: Context) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
-
         settings = self.settings
         part = settings.task.read(context)
-        rows = settings.deciding(part, {})
+        rows = settings.deciding(part)
         if settings.task.filter is None:
             settings.wanted(part, rows)
-        facts: list[dict[str, Any]] = [{"fact": fact} for fact, found in rows.found_facts.items() if found]
-        if settings.collects:
-            facts += [{"one": one, "other": other} for one, other in links(rows.columns)]
-        schema = pa.schema([(name, pa.string()) for name in ("fact", "one", "other")])
-        yield pa.RecordBatch.from_pylist(facts, schema=schema)
+        yield _done(
+            part.number, FoundFacts(rows.found_facts, [*links(rows.columns)] if settings.collects else [])
+        )
 
 
 class ExchangeDealer(RowFunction):
     """Deals the exchanges of ranges out to shares, as rows of :data:`LOCATED_SHARES`.
 
-    :param facts: rows that :class:`FactFinder` yielded, of all ranges
+    :param found: what :class:`FactFinder` found in the ranges, in their order
     """
 
     inputs = ("context",)
 
-    def __init__(self, settings: AnalysisSettings, facts: Sequence[Sequence[Any]]) -> None:
+    def __init__(self, settings: AnalysisSettings, found: Sequence[FoundFacts]) -> None:
         self._settings = settings
-        self._facts = {fact: True for fact, _, _ in facts if fact}
-        self._components = Components((one, other) for fact, one, other in facts if fact is None)
+        self._facts = merged_facts([each.facts for each in found])
+        self._components = Components({link for each in found for link in each.links})
 
     def batches(self, context: Context) -> Iterator[pa.RecordBatch]:
         part = self._settings.task.read(context)
         yield from self._first_rows(part)
         if self._settings.task.filter is None:
             columns = self._settings.deciding(part, self._facts)
-            yield from self._counts(part, columns.columns)
             shown = self._settings.wanted(part, columns)
+            yield from self._counts(part, columns.columns, shown)
         else:
             shown = self._fitting(part)
         held = self._held(part)
@@ -391,11 +420,11 @@ class ExchangeDealer(RowFunction):
             some = np.arange(begin, min(begin + _ROWS, len(part)))
             rows = located(part, some)
             for number, share in enumerate(self._settings.shares):
-                chosen, seen = held[number][some], shown[number][some]
+                chosen, masks = held[number][some], shown[number].masks[:, some]
                 if not share.follows_groups:
-                    chosen = chosen & seen
+                    chosen = chosen & masks.any(axis=0)
                 if chosen.any():
-                    yield _dealt(rows, number, np.flatnonzero(chosen), seen[chosen])
+                    yield _dealt(rows, number, np.flatnonzero(chosen), masks[:, chosen])
 
     def _first_rows(self, part: RangeExchanges) -> Iterator[pa.RecordBatch]:
         """Yield the first row of each share, if this is the first range."""
@@ -403,7 +432,9 @@ class ExchangeDealer(RowFunction):
             for share in range(len(self._settings.shares)):
                 yield _first_row(share)
 
-    def _counts(self, part: RangeExchanges, columns: ExchangeColumns) -> Iterator[pa.RecordBatch]:
+    def _counts(
+        self, part: RangeExchanges, columns: ExchangeColumns, shown: Sequence[_Wanted]
+    ) -> Iterator[pa.RecordBatch]:
         """Yield the counts of the exchanges of a range for the shares that need them."""
         if not len(part):
             return
@@ -414,9 +445,14 @@ class ExchangeDealer(RowFunction):
             group.connection = group.connection._replace(connection=connection)
         at = part.number - len(self._settings.task.given.plan.ranges)
         for number, share in enumerate(self._settings.shares):
-            if OF_ALL_EXCHANGES.intersection(share.tables):
-                of_share = [group for group in counted if share.has(group.connection.connection)]
-                yield _first_row(number, at, _PartialResults(None, of_share, Faults()))
+            counts = bool(OF_ALL_EXCHANGES.intersection(share.tables))
+            of_share = [group for group in counted if counts and share.has(group.connection.connection)]
+            by_rules = {
+                rule: {key: found for key, found in by_key.items() if share.takes(key)}
+                for rule, by_key in shown[number].counted.items()
+            }
+            if of_share or by_rules:
+                yield _first_row(number, at, _PartialResults(None, of_share, by_rules, Faults()))
 
     def _held(self, part: RangeExchanges) -> list[Bools]:
         """Return, for each share, a mask of the exchanges of a range that belong to it."""
@@ -431,8 +467,8 @@ class ExchangeDealer(RowFunction):
         }
         return [by_key[share.key, share.of, share.collects][share.bucket] for share in self._settings.shares]
 
-    def _fitting(self, part: RangeExchanges) -> list[Bools]:
-        """Return, for each share, a mask of the exchanges of a range that match the filter and matter for its work."""
+    def _fitting(self, part: RangeExchanges) -> list[_Wanted]:
+        """Return, for each share, the exchanges of a range that match the filter and matter for its work."""
         settings, task = self._settings, self._settings.task
         fitting = [exchange.number for exchange in task.fitting(part, None, summary=False)]
         fits: Bools = np.isin(part.numbers, fitting)
@@ -440,23 +476,28 @@ class ExchangeDealer(RowFunction):
         found = []
         for share in settings.shares:
             wanted = NEEDED if share.collects else needs(share.tables, share.rules)
-            found.append(fits if wanted is None else fits & np.isin(keys, sorted(wanted)))
+            mask = fits if wanted is None else fits & np.isin(keys, sorted(wanted))
+            found.append(_Wanted(mask[np.newaxis], {}))
         return found
 
 
-def _dealt(rows: pa.RecordBatch, share: int, chosen: Int64s, shown: Bools) -> pa.RecordBatch:
-    """Return the `chosen` rows for a share; rows that are not `shown` lose their frames."""
+def _dealt(rows: pa.RecordBatch, share: int, chosen: Int64s, masks: Bools) -> pa.RecordBatch:
+    """Return the `chosen` rows for a share; rows that are shown to no rule lose their frames.
+
+    :param masks: of the chosen rows, as :attr:`_Wanted.masks`
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
     taken = rows.take(pa.array(chosen))
     columns = {"share": pa.array(np.full(len(chosen), share, np.int32))}
     columns |= dict(zip(taken.schema.names, taken.columns, strict=True))
+    shown = masks.any(axis=0)
     if not shown.all():
         keep = pa.array(shown)
         for side in SIDES:
             columns[side] = pc.if_else(keep, columns[side], pa.nulls(len(chosen), columns[side].type))
-    columns["shown"] = pa.array(shown)
+    columns["shown"] = pa.array(packed(masks), pa.binary(), mask=~shown)
     columns["results"] = pa.nulls(len(chosen), pa.binary())
     return pa.RecordBatch.from_pydict(columns)
 
@@ -470,7 +511,7 @@ def _first_row(share: int, number: int = 0, results: _PartialResults | None = No
 
     columns = {"share": pa.array([share], pa.int32())}
     columns |= {field.name: pa.nulls(1, field.type) for field in located_schema()}
-    columns |= {"number": pa.array([number], pa.int64()), "shown": pa.nulls(1, pa.bool_())}
+    columns |= {"number": pa.array([number], pa.int64()), "shown": pa.nulls(1, pa.binary())}
     columns["results"] = pa.array([None if results is None else pack(results)], pa.binary())
     return pa.RecordBatch.from_pydict(columns)
 
@@ -523,9 +564,10 @@ class TableBuilder:
         here = LocatedCapture(capture.source, rows, task.names)
         if self._settings.shares[share].follows_groups:
             capture.take(here.table, np.arange(len(here.table)), here.table.column("connection"))
-        shown = np.flatnonzero(rows.column("shown")).tolist()
-        for exchange in here.exchanges(task.facts, shown):
-            tables.add(exchange)
+        shown = rows.column("shown").to_pylist()
+        indexes = [index for index, each in enumerate(shown) if each is not None]
+        for index, exchange in zip(indexes, here.exchanges(task.facts, indexes), strict=True):
+            tables.add(exchange, shown[index] if task.filter is None else None)
         for faults in (capture.faults, here.faults):
             faults.locate(here.file_of)
         capture.faults.merge(here.faults)
@@ -550,7 +592,7 @@ class HistoryCollector(TableBuilder):
             first = next(rows)
             for _, made in self.built(chain((first,), rows)):
                 assert isinstance(made, _Collector)
-                row = _first_row(histories, results=_PartialResults(made.groups.of, (), made.faults))
+                row = _first_row(histories, results=_PartialResults(made.groups.of, (), {}, made.faults))
                 yield pa.RecordBatch.from_arrays(row.columns, schema=first.schema)  # Spark's nullability
 
 
@@ -567,10 +609,11 @@ def dealt_out(contexts: DataFrame, settings: AnalysisSettings, whole: Whole) -> 
     :param contexts: ``part`` and ``context`` of all ranges, each in a partition of its own
     :param whole: data of the capture as a whole
     """
-    facts: list[Any] = []
+    found: list[FoundFacts] = []
     if settings.task.filter is None or settings.collects:
-        facts = contexts.mapInArrow(FactFinder(settings), _FACTS).distinct().collect()
-    rows = contexts.mapInArrow(ExchangeDealer(settings, facts), LOCATED_SHARES)
+        by_range = collected(contexts.mapInArrow(FactFinder(settings), WRITTEN))
+        found = [by_range[number] for number in sorted(by_range)]
+    rows = contexts.mapInArrow(ExchangeDealer(settings, found), LOCATED_SHARES)
     if settings.collects:  # one task per collecting share, which also passes on rows of other shares
         count = sum(share.collects for share in settings.shares)
         rows = _by_share(rows, count).mapInArrow(HistoryCollector(settings, whole), LOCATED_SHARES)
@@ -638,7 +681,7 @@ def collected(frame: DataFrame) -> dict[int, Any]:
     return {row["part"]: unpack(bytes(row["data"])) for row in frame.collect()}
 
 
-def _done(part: int, done: TaskResult | GroupInference) -> pa.RecordBatch:
+def _done(part: int, done: TaskResult | FoundFacts | GroupInference) -> pa.RecordBatch:
     import pyarrow as pa
 
     columns = [pa.array([part], pa.int32()), pa.array([pack(done)], pa.binary())]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from captures.analysis.findings.keys import Key
+from captures.analysis.findings.keys import Key, bucket_of
 from captures.analysis.findings.rule import Rule
 from captures.tables.whole_rows import BY_CONNECTION, OF_GROUPS
 from dissectors.api_keys import ApiKey
@@ -44,6 +44,10 @@ class Share(NamedTuple):
         """Whether it makes the histories of groups, which depend on the times of all responses: it gets all headers."""
         return bool(OF_GROUPS.intersection(self.tables)) or any(rule.of_groups for rule in self.rules)
 
+    def takes(self, value: str) -> bool:
+        """Return whether it is dealt the exchanges with a value of its key."""
+        return self.of == 1 or bucket_of(value, self.of) == self.bucket
+
     def has(self, connection: int) -> bool:
         """Return whether it makes the rows of a connection."""
         return self.key is not Key.CONNECTION or connection % self.of == self.bucket
@@ -52,8 +56,7 @@ class Share(NamedTuple):
 def shares_of(tables: Sequence[str], rules: Sequence[type[Rule]], processors: int) -> list[Share]:
     """Divide tables, and the rules of the diagnosis, among tasks.
 
-    With few processors there are two: one for the rules about records, to which ranges show nearly all Produce and
-    Fetch exchanges, one for everything else, which gets few.
+    With few processors there are two: one for the rules about records, one for everything else.
 
     :param tables: names of tables that need all exchanges
     :param processors: 0 if one task has to do everything

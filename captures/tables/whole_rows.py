@@ -149,9 +149,8 @@ class WholeTables:
         self._versions = _Versions(capture)
         self.faults = capture.faults
         self._paths: dict[int, str] = {}
+        self._diagnoses = bool(asked or followed)
         self._adders: list[tuple[str, Callable[[Exchange], None]]] = []
-        if asked or followed:
-            self._adders.append(("the diagnosis", self._diagnosis.add))
         self._counters: list[Callable[[ExchangeGroup], None]] = []
         made: dict[str, ConnectionStats | _Versions]
         made = {"connections": self._connections, "client_versions": self._versions}
@@ -159,11 +158,16 @@ class WholeTables:
             self._adders.append((doing(name), made[name].add if count else made[name].introduce))
             self._counters.append(self.faults.guarded(made[name].count, doing(name)))
 
-    def add(self, exchange: Exchange) -> None:
+    def add(self, exchange: Exchange, shown: bytes | None = None) -> None:
         """Add one exchange; in the order of numbers, at least those of the APIs that :func:`needs` returns.
 
         :param exchange: decoded with ``annotate=False``; number and connection as they are to be written
+        :param shown: what :meth:`wanted` returned for it; None to show it to all rules of its API
         """
+        if self._diagnoses and shown is not None:
+            self._diagnosis.add_to(shown, exchange)
+        elif self._diagnoses:
+            self._diagnosis.add(exchange)
         for what, add in self._adders:
             try:
                 add(exchange)
@@ -174,12 +178,14 @@ class WholeTables:
         self,
         histories: Mapping[str, IncidentHistories] | None,
         counted: Sequence[ExchangeGroup],
+        by_rules: Mapping[str, Mapping[str, Any]],
         faults: Faults,
     ) -> None:
         """Add what others have collected.
 
         :param histories: histories of some groups, by member of :attr:`Clusters.parts`
         :param counted: the exchanges that follow those of earlier calls, before any of them is added
+        :param by_rules: what rules :meth:`counted` in the next part of the capture
         :param faults: internal errors that occurred meanwhile
         """
         if histories is not None:
@@ -187,16 +193,24 @@ class WholeTables:
         for group in counted:
             for count in self._counters:
                 count(group)
+        self._diagnosis.merge(by_rules)
         self.faults.merge(faults)
 
     def wanted(self, rows: DecisionColumns) -> Bools:
-        """Return a mask of the exchanges that have to be added, if :meth:`merge` adds the counts of all."""
-        wanted: Bools = np.logical_or.reduce(self._diagnosis.wanted(rows), axis=0)
+        """Return a mask of the exchanges that have to be added, if :meth:`merge` adds the counts of all.
+
+        It has a row for each rule, one for the groups, and one for the tables :data:`OF_ALL_EXCHANGES`.
+        """
+        counting = rows.nothing
         if "connections" in self.tables:
-            wanted = np.logical_or(wanted, rows.introducing)
+            counting = counting | rows.introducing
         if "client_versions" in self.tables:
-            wanted = np.logical_or(wanted, Negotiation.deciding(rows))
-        return wanted
+            counting = counting | Negotiation.deciding(rows)
+        return np.vstack((self._diagnosis.wanted(rows), counting))
+
+    def counted(self) -> dict[str, Mapping[str, Any]]:
+        """Return what rules have counted in :meth:`wanted` instead of having it shown, by name of the rule and key."""
+        return self._diagnosis.counted()
 
     def batches(self) -> Iterator[tuple[str, pa.RecordBatch]]:
         """Yield the rows table by table, in batches of bounded size; tables without rows are left out."""

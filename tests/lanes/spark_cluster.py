@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -140,4 +141,8 @@ def main(captures: Sequence[Path]) -> None:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    main([Path(path).absolute() for path in sys.argv[1:]] or _CAPTURES)
+    parser = ArgumentParser(description=__doc__, formatter_class=RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "captures", nargs="*", type=Path, metavar="CAPTURE", help="default: some of the tests"
+    )
+    main([path.absolute() for path in parser.parse_args().captures] or _CAPTURES)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import add
 from typing import NamedTuple
 
 import numpy as np
 
 from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.exchange_groups import RowGroups
+from captures.analysis.findings.finding import Occurrences
 from captures.arrays import Bools, Int64s
 from dissectors.api_keys import ApiKey
 from dissectors.codec import Codec
@@ -22,6 +26,31 @@ _FIRST_BY_ID = 13
 def worth_a_look(count: int) -> bool:
     """Return whether batch number `count` (from 1) is a sample: the first 16, then fewer (32nd, 64th, 128th ...)."""
     return count <= _FIRST or not count & (count - 1)
+
+
+class FlowTotals(NamedTuple):
+    """Numbers of a flow's elements and batches, and their bytes."""
+
+    elements: int
+    batches: int
+    size: int
+
+
+_NOTHING = FlowTotals(0, 0, 0)
+
+
+class CountedElements(NamedTuple):
+    """Consecutive elements of a flow that are counted instead of shown.
+
+    :ivar last: number of the last exchange
+    :ivar seen: an occurrence for each element
+    :ivar size: bytes
+    """
+
+    last: int
+    seen: Occurrences
+    size: int
+    batches: int
 
 
 class FlowKey(NamedTuple):
@@ -49,11 +78,21 @@ class Flow:
     sizes: Int64s
     batches: Int64s
 
-    def passed(self, begin: int, until: int | None) -> Flow:
-        """Return the elements from index `begin` up to the exchange with number `until`, or all if None."""
-        end = None if until is None else int(np.searchsorted(self.numbers, until))
-        columns = (self.numbers, self.rows, self.times, self.sizes, self.batches)
-        return Flow(*(column[begin:end] for column in columns))
+    @property
+    def totals(self) -> FlowTotals:
+        """The numbers of elements, batches and bytes."""
+        return FlowTotals(len(self.numbers), int(self.batches.sum()), int(self.sizes.sum()))
+
+    def counted(self, shown: Bools) -> Iterator[CountedElements]:
+        """Yield each run of elements that are not `shown`."""
+        edges = np.flatnonzero(np.diff(shown, prepend=True, append=True)).tolist()
+        for begin, end in zip(edges[::2], edges[1::2], strict=True):
+            run = slice(begin, end)
+            seen = Occurrences()
+            seen.note_all(self.numbers[run], self.times[run])
+            yield CountedElements(
+                int(self.numbers[end - 1]), seen, int(self.sizes[run].sum()), int(self.batches[run].sum())
+            )
 
     def sampled(self, ordinals: Int64s, counts: Int64s) -> Int64s:
         """Return the rows of the samples.
@@ -72,50 +111,88 @@ def _by_id(key: int, version: int) -> bool:
 
 
 class SampledFlows:
-    """The flows of which a rule sees only samples.
+    """The flows of which a rule sees only samples; the other elements are counted by columns.
 
     :param chosen: returns whether a flow with a codec is sampled; other flows are not shown at all
+    :param by_batch: whether batches are counted to select samples, rather than elements
     """
 
-    def __init__(self, chosen: Callable[[Codec, Flow], bool]) -> None:
+    def __init__(self, chosen: Callable[[Codec, FlowTotals], bool], *, by_batch: bool) -> None:
         self._chosen = chosen
-        self._known: dict[FlowKey, Flow] = {}
+        self._by_batch = by_batch
+        self._counted: dict[FlowKey, deque[CountedElements]] = {}
 
-    def deciding(self, rows: DecisionColumns, *, by_batch: bool) -> Bools | None:
-        """Return a mask of the samples, and of evidence of produced data; None if all exchanges have to be shown.
-
-        :param by_batch: whether batches are counted, rather than elements
-        """
-        flows = _produced_flows(rows)
-        if flows is None:
+    def deciding(self, rows: DecisionColumns) -> Bools | None:
+        """Return a mask of the samples, and of evidence of produced data; None if all exchanges have to be shown."""
+        if rows.ever("produced data that cannot be counted", _uncountable(rows)):
             return None
-        found = rows.evidence_of(rows.of_api({ApiKey.PRODUCE}))
-        self._known = {key: flow for key, flow in flows.items() if self._chosen(key.codec, flow)}
-        for flow in self._known.values():
-            counts = flow.batches if by_batch else np.ones_like(flow.batches)
-            found[flow.sampled(np.cumsum(counts), counts)] = True
+        flows = _produced_flows(rows)
+        before, totals = rows.merged(
+            "produced data by flow",
+            (rows.part, {key: flow.totals for key, flow in flows.items()}),
+            _running_totals,
+        )
+        found = rows.earliest("produced data", rows.evidence_of(rows.of_api({ApiKey.PRODUCE})))
+        sampled = [(key, flow) for key, flow in flows.items() if self._chosen(key.codec, totals[key])]
+        for key, flow in sampled:
+            counts = flow.batches if self._by_batch else np.ones_like(flow.batches)
+            earlier = before[rows.part][key]
+            ordinals = (earlier.batches if self._by_batch else earlier.elements) + np.cumsum(counts)
+            found[flow.sampled(ordinals, counts)] = True
+        self._counted = {key: deque(flow.counted(found[flow.rows])) for key, flow in sampled}
         return found
 
-    def passed(self, key: FlowKey, begin: int, until: int | None = None) -> Flow | None:
-        """Return the skipped part of a flow, as :meth:`Flow.passed` does; None if everything is shown."""
-        flow = self._known.get(key)
-        return None if flow is None else flow.passed(begin, until)
+    def counted(self) -> dict[str, dict[FlowKey, deque[CountedElements]]]:
+        """Return the counted elements of each flow, by client."""
+        found: dict[str, dict[FlowKey, deque[CountedElements]]] = {}
+        for key, elements in self._counted.items():
+            found.setdefault(key.client, {})[key] = elements
+        return found
+
+    def merge(self, counted: Mapping[str, Mapping[FlowKey, deque[CountedElements]]]) -> None:
+        """Add the counted elements of the next part of the capture."""
+        for flows in counted.values():
+            for key, elements in flows.items():
+                self._counted.setdefault(key, deque()).extend(elements)
+
+    def before(self, key: FlowKey, number: float = math.inf) -> Iterator[CountedElements]:
+        """Yield the counted elements of a flow before exchange `number` that were not returned yet."""
+        elements = self._counted.get(key, deque())
+        while elements and elements[0].last < number:
+            yield elements.popleft()
 
 
-def _produced_flows(rows: DecisionColumns) -> dict[FlowKey, Flow] | None:
-    """Return the produced data by flow; None if columns lack what rules would count.
+def _running_totals(
+    parts: Sequence[tuple[int | None, Mapping[FlowKey, FlowTotals]]],
+) -> tuple[dict[int | None, dict[FlowKey, FlowTotals]], dict[FlowKey, FlowTotals]]:
+    """Return the totals of each flow before each part, as far as the part has it, and those of all parts."""
+    before, totals = {}, dict[FlowKey, FlowTotals]()
+    for part, flows in parts:
+        before[part] = {key: totals.get(key, _NOTHING) for key in flows}
+        totals |= {key: FlowTotals(*map(add, before[part][key], flow)) for key, flow in flows.items()}
+    return before, totals
 
-    That is the case if codecs or topics cannot be distinguished, kproxy intervened, or exchanges are missing.
+
+def _uncountable(rows: DecisionColumns) -> Bools:
+    """Return a mask of the Produce exchanges that columns cannot assign to flows.
+
+    Their codec or topic is unknown, or kproxy intervened.
     """
     sent = rows.produced
-    there = np.flatnonzero(sent.batches)
     produces = rows.of_api({ApiKey.PRODUCE})
-    if not rows.whole or (sent.codec[there] < 0).any() or not rows.untouched[produces].all():
-        return None
-    if rows.named_meanwhile(rows.of_version(_by_id)):
-        return None
+    found = produces & ~rows.untouched
+    found[sent.rows[(sent.batches > 0) & (sent.codec < 0)]] = True
+    by_id = rows.of_version(_by_id)
+    # parts of a capture are read with the names of all of it
+    return found | by_id if rows.part is None and rows.named_meanwhile(by_id) else found
+
+
+def _produced_flows(rows: DecisionColumns) -> dict[FlowKey, Flow]:
+    """Return the produced data by flow."""
+    sent = rows.produced
+    there = np.flatnonzero(sent.batches)
     numbers, times = rows.numbers, rows.columns.flat("time")
-    assert numbers is not None, "a whole capture has them"
+    assert numbers is not None, "samples are selected by number"
     keys = (sent.client, sent.topic, sent.codec)
     flows = {}
     for group in RowGroups(*(key[there] for key in keys)) if len(there) else ():

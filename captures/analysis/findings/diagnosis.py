@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import compress
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from captures.analysis.clusters import ONE_CLUSTER, Clusters
 from captures.analysis.decision_columns import DecisionColumns
-from captures.analysis.exchange_groups import RowGroups
 from captures.analysis.findings.all import RULES
 from captures.analysis.findings.because_of import explain
 from captures.analysis.findings.finding import Finding
@@ -32,9 +31,6 @@ from captures.exchanges import Capture, Exchange, ExchangeReader
 from captures.exchanges.columns import ExchangeColumns
 from captures.meaning import Names, words
 
-_WORD = 8
-"""Bytes of an integer that encodes a pattern of rules."""
-
 
 def _doing(rule: type[Rule]) -> str:
     """Return the name of the activity, for error reports."""
@@ -47,6 +43,11 @@ def _excused(timeline: GroupTimeline) -> Iterator[int]:
         if rebalance.trigger is Trigger.KPROXY_INTERVENED:
             yield from (failure.number for failure in rebalance.commit_failures)
             yield from (refetched.number for refetched in rebalance.refetched)
+
+
+def packed(wanted: Bools) -> list[bytes]:
+    """Return each column of a mask as bytes."""
+    return [row.tobytes() for row in np.packbits(wanted, axis=0).T]
 
 
 class Blind(NamedTuple):
@@ -87,6 +88,7 @@ class Diagnosis:
         self.intervened = 0
         self._with_groups = with_groups
         self._timelines: list[GroupTimeline] | None = None
+        self._patterns: dict[bytes, tuple[list[Rule], bool]] = {}
         scenes = {
             part: Scene(
                 capture=capture,
@@ -116,6 +118,17 @@ class Diagnosis:
         key = -1 if exchange.api_key is None else exchange.api_key
         self._show(exchange, self._by_key.get(key, self._always), of_groups=self._with_groups)
 
+    def add_to(self, shown: bytes, exchange: Exchange) -> None:
+        """Show one exchange to some rules.
+
+        :param shown: its column of :meth:`wanted`, as :func:`packed` returns it
+        """
+        if shown not in self._patterns:
+            bits = np.unpackbits(np.frombuffer(shown, np.uint8), count=len(self._rules) + 1).tolist()
+            self._patterns[shown] = [*compress(self._rules, bits)], bool(bits[-1])
+        rules, of_groups = self._patterns[shown]
+        self._show(exchange, rules, of_groups=of_groups)
+
     def add_all(
         self, reader: ExchangeReader, columns: ExchangeColumns, indexes: Int64s
     ) -> Iterator[Exchange]:
@@ -129,14 +142,9 @@ class Diagnosis:
         reader.learn(len(reader))
         wanted = self.wanted(DecisionColumns(columns, numbers=indexes + reader.first))
         shown = np.flatnonzero(wanted.any(axis=0))
-        packed = np.packbits(wanted[:, shown], axis=0)
-        words = np.zeros((len(shown), -(-len(packed) // _WORD) * _WORD), np.uint8)
-        words[:, : len(packed)] = packed.T
-        patterns = RowGroups(*words.view(np.uint64).T)
-        chosen = wanted[:, shown[patterns.first]].T
-        rules = [list(compress(self._rules, pattern)) for pattern in chosen]
-        for code, exchange in zip(patterns.of.tolist(), reader.several(indexes[shown].tolist()), strict=True):
-            self._show(exchange, rules[code], of_groups=bool(chosen[code][-1]))
+        patterns = packed(wanted[:, shown])
+        for pattern, exchange in zip(patterns, reader.several(indexes[shown].tolist()), strict=True):
+            self.add_to(pattern, exchange)
             yield exchange
 
     def wanted(self, rows: DecisionColumns) -> Bools:
@@ -151,6 +159,15 @@ class Diagnosis:
         if self._with_groups:
             wanted[-1] = self.groups.choose(rows)
         return wanted
+
+    def counted(self) -> dict[str, Mapping[str, Any]]:
+        """Return what rules have counted in :meth:`wanted` instead of having it shown, by name of the rule."""
+        return {rule.kind.name: counted for rule in self._rules if (counted := rule.counted())}
+
+    def merge(self, counted: Mapping[str, Mapping[str, Any]]) -> None:
+        """Add what :meth:`counted` returned for the next part of the capture, or some keys of it."""
+        for rule in self._rules:
+            rule.merge(counted.get(rule.kind.name, {}))
 
     def _show(self, exchange: Exchange, rules: Iterable[Rule], *, of_groups: bool) -> None:
         if of_groups:

@@ -145,6 +145,16 @@ class Occurrences:
             self.show(number)
         self.show(int(numbers[-1]))
 
+    def include(self, later: Occurrences) -> None:
+        """Add what was seen after this."""
+        if not later:
+            return
+        self.first = min(self.first, later.first) if self.count else later.first
+        self.last = max(self.last, later.last)
+        self.count += later.count
+        for number in (*later._early, later._latest):
+            self.show(number)
+
     def show(self, number: int) -> None:
         """Add an exchange as evidence without counting it."""
         if number <= 0 or number in self._early:

@@ -145,6 +145,13 @@ class Rule:
         """
         return None
 
+    def counted(self) -> Mapping[str, Any]:
+        """Return what :meth:`deciding` counted instead of showing it, by value of the key, for another instance."""
+        return {}
+
+    def merge(self, counted: Mapping[str, Any]) -> None:
+        """Add what other instances have :meth:`counted` in a part of the capture, in the order of the parts."""
+
     def add(self, exchange: Exchange) -> None:
         """Add one exchange."""
 

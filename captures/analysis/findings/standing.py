@@ -2,9 +2,17 @@
 
 The candidates are a superset: a position that left and came back counts as standing, and fetch sessions are not
 followed. Positions that are no candidates did not stand still.
+
+If a capture is read in parts, a position may stand across their edges. So each part also reports how long each position
+stood at its edges; whether there was more to read is decided once the ends of partitions in all parts are known.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeVar
 
 import numpy as np
 
@@ -12,13 +20,82 @@ from captures.analysis.decision_columns import DecisionColumns, PartitionOffsets
 from captures.analysis.exchange_groups import RowGroups
 from captures.arrays import Bools, Int64s
 from captures.exchanges.columns import NO_VALUE
+from captures.meaning.places import TopicPartition
 from dissectors.api_keys import ApiKey
+
+_UNKNOWN = np.iinfo(np.int64).min
+"""Offset of a partition that an earlier part of the capture asked for last."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Stay:
+    """A position at one offset.
+
+    :ivar first: ns since the epoch, as ``last``
+    :ivar count: how often it was seen
+    """
+
+    offset: int
+    first: int
+    last: int
+    count: int
+
+    def joined(self, other: _Stay) -> _Stay:
+        """Return both as one stay at the offset of the other."""
+        first, last = min(self.first, other.first), max(self.last, other.last)
+        return _Stay(other.offset, first, last, self.count + other.count)
+
+    def is_long(self, least: float, times: float) -> bool:
+        """Return whether it lasted for `least` ns, and was seen often enough."""
+        return self.last - self.first >= least and self.count >= times
+
+
+_Line = tuple[int, TopicPartition]
+"""A connection, and a partition that is fetched on it."""
+_Commit = tuple[str, TopicPartition]
+"""A group, and a partition that it commits."""
+_Key = TypeVar("_Key", _Line, _Commit)
+
+
+@dataclass(frozen=True, slots=True)
+class _Fetched:
+    """Fetches of a part of a capture.
+
+    :ivar stays: stays with more to read that are long, or at an edge of the part
+    :ivar asked: the latest offsets asked for
+    """
+
+    stays: dict[_Line, list[_Stay]]
+    asked: dict[_Line, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Committed:
+    """Commits of a part of a capture.
+
+    :ivar stays: stays that are long, or at an edge of the part
+    :ivar ends: the greatest known end of each partition
+    :ivar connections: connections of consumers by partition
+    """
+
+    stays: dict[_Commit, list[_Stay]]
+    ends: dict[TopicPartition, int] = field(default_factory=dict)
+    connections: dict[TopicPartition, set[int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Stuck:
+    """Candidates among commits: groups, partitions and connections of consumers."""
+
+    groups: set[str]
+    partitions: set[TopicPartition]
+    connections: set[int]
 
 
 class StuckPositions:
     """Finds the exchanges that show candidates.
 
-    :param rows: rows of a whole capture
+    :param rows: rows of a capture, or of a part of it
     :param times: how often a position has to be seen at one offset
     """
 
@@ -26,7 +103,6 @@ class StuckPositions:
         self._rows = rows
         self._times = times
         self._time = rows.columns.flat("time")
-        self._connection = rows.columns.flat("connection")
         self._produced = rows.of_api({ApiKey.PRODUCE})
         self._asked = PartitionOffsets.of(rows, "asked")
         answered, errors = (
@@ -34,28 +110,66 @@ class StuckPositions:
             rows.columns.ragged("answered_errors").values,
         )
         self._answered = answered.chosen(((errors == 0) | (errors == NO_VALUE)) & (answered.offsets >= 0))
+        self._named = rows.columns.ragged("groups")
+        # texts are complete once their columns are
+        _, self._topics = rows.topics("answered_topics")
+        self._groups = [text or "" for text in rows.columns.texts("groups")]
 
     def fetched(self, least: float) -> Bools:
         """Return a mask of the Fetches on connections that may have fetched an offset for at least `least` ns."""
+        found = self._rows.merged(
+            "positions of fetches",
+            self._fetched(least),
+            partial(_stuck_fetches, least=least, times=self._times),
+        )
+        return self._on(found)
+
+    def _fetched(self, least: float) -> _Fetched:
         consumers = self._rows.of_consumers
         asked, answered = (each.chosen(consumers[each.rows]) for each in (self._asked, self._answered))
         rows, indexes, offsets = map(np.concatenate, zip(asked, answered, strict=True))
-        answers, lines = np.arange(len(rows)) >= len(asked.rows), self._connection[rows]
+        answers, lines = np.arange(len(rows)) >= len(asked.rows), self._rows.connection[rows]
         order = np.lexsort((answers, rows, indexes, lines))
         rows, indexes, offsets = (column[order] for column in (rows, indexes, offsets))
         answers, lines = answers[order], lines[order]
         latest = np.maximum.accumulate(np.where(answers, 0, np.arange(len(rows))))
         known = answers & ~answers[latest] & (indexes == indexes[latest]) & (lines == lines[latest])
         more = known & (offsets[latest] >= 0) & (offsets > offsets[latest])
-        stood = self._unchanged(rows[more], least, lines[more], indexes[more], offsets[latest][more])
-        return self._on(lines[more][stood])
+        if self._rows.part:
+            more |= answers & ~known
+        positions = np.where(known, offsets[latest], _UNKNOWN)
+        stays = self._stays(rows[more], positions[more], lines[more], indexes[more], least, self._line)
+        if self._rows.part is None:
+            return _Fetched(stays, {})
+        asks = zip(*(column[~answers].tolist() for column in (lines, indexes, offsets)), strict=True)
+        return _Fetched(stays, {self._line(line, index): offset for line, index, offset in asks})
 
     def committed(self, least: float) -> Bools:
         """Return a mask of the commits of groups that may have committed an offset for `least` ns, and of ends."""
-        groups = self._rows.columns.ragged("groups")
+        groups = self._named
         commits = self._rows.of_api({ApiKey.OFFSET_COMMIT}) & groups.filled
-        asked = self._asked.chosen(commits[self._asked.rows] & (self._asked.offsets >= 0))
         ends = self._ends()
+        stuck = self._rows.merged(
+            "positions of commits",
+            self._committed(least, commits, ends),
+            partial(_stuck_commits, least=least, times=self._times),
+        )
+        if not stuck.groups:
+            return self._rows.nothing
+        of_groups = [code for code, name in enumerate(self._groups) if name in stuck.groups]
+        found = commits & groups.any(np.isin(groups.values, of_groups))
+        for each in (ends, self._asked):
+            codes = [
+                code for code in np.unique(each.places).tolist() if self._partition(code) in stuck.partitions
+            ]
+            mentions = each.rows[np.isin(each.places, codes)]
+            found[mentions[self._produced[mentions]]] = True
+        return found | self._on(stuck.connections)
+
+    def _committed(self, least: float, commits: Bools, ends: PartitionOffsets) -> _Committed:
+        """Return the stays of commits, and what decides whether there was more to read."""
+        groups = self._named
+        asked = self._asked.chosen(commits[self._asked.rows] & (self._asked.offsets >= 0))
         rows, indexes, offsets = map(np.concatenate, zip(ends, asked, strict=True))
         order = np.lexsort((rows, indexes))
         tells = order < len(ends.rows)
@@ -64,28 +178,71 @@ class StuckPositions:
         values, ranks = np.unique(offsets, return_inverse=True)
         base = np.cumsum(np.diff(indexes, prepend=indexes[:1]) != 0) * (len(values) + 1)
         greatest = np.maximum.accumulate(base + np.where(tells, ranks + 1, 0)) - base
-        more = ~tells & (greatest > ranks + 1)
+        more = ~tells & ((greatest > ranks + 1) | (self._rows.part is not None))
         group = groups.values[groups.offsets[rows[more]]]
-        stood = self._unchanged(rows[more], least, group, indexes[more], offsets[more])
-        if not stood.any():
-            return self._rows.nothing
-        found = commits & groups.any(np.isin(groups.values, group[stood]))
-        stuck = indexes[more][stood]
-        mentions = np.concatenate([each.rows[np.isin(each.places, stuck)] for each in (ends, self._asked)])
-        found[mentions[self._produced[mentions]]] = True
-        return found | self._on(self._connection[mentions[self._rows.of_consumers[mentions]]])
-
-    def _on(self, connections: Int64s) -> Bools:
-        """Return a mask of the consumers' Fetches on some connections."""
-        found: Bools = self._rows.of_consumers & np.isin(self._connection, connections)
+        order = np.lexsort((rows[more], indexes[more], group))
+        chosen = np.flatnonzero(more)[order]
+        stays = self._stays(rows[chosen], offsets[chosen], group[order], indexes[chosen], least, self._commit)
+        found = _Committed(stays)
+        if not stays and self._rows.part is None:
+            return found
+        for code, end in zip(ends.places.tolist(), ends.offsets.tolist(), strict=True):
+            tp = self._partition(code)
+            found.ends[tp] = max(found.ends.get(tp, 0), end)
+        for each in (ends, self._asked):
+            fetches = each.chosen(self._rows.of_consumers[each.rows])
+            lines = self._rows.connection[fetches.rows], fetches.places
+            first = RowGroups(*lines).first
+            for connection, code in zip(*(column[first].tolist() for column in lines), strict=True):
+                found.connections.setdefault(self._partition(code), set()).add(connection)
         return found
 
-    def _unchanged(self, rows: Int64s, least: float, *keys: Int64s) -> Bools:
-        """Return a mask of the elements with equal keys over at least `least` ns, and often enough."""
-        groups, times = RowGroups(*keys), self._time[rows]
-        spans = np.array(groups.greatest(times), np.int64) - np.array(groups.least(times), np.int64)
-        enough: Bools = (spans >= least) & (np.bincount(groups.of, minlength=len(groups)) >= self._times)
-        return enough[groups.of]
+    def _partition(self, code: int) -> TopicPartition:
+        topic, partition = PartitionOffsets.split(code)
+        return TopicPartition(self._topics[topic], partition)
+
+    def _line(self, connection: int, code: int) -> _Line:
+        return connection, self._partition(code)
+
+    def _commit(self, group: int, code: int) -> _Commit:
+        return self._groups[group], self._partition(code)
+
+    def _stays(
+        self,
+        rows: Int64s,
+        offsets: Int64s,
+        owners: Int64s,
+        indexes: Int64s,
+        least: float,
+        key: Callable[[int, int], _Key],
+    ) -> dict[_Key, list[_Stay]]:
+        """Return the stays that are long, or at an edge of a part of a capture.
+
+        :param rows: sorted by owner and index
+        :param owners: codes of what has the positions, such as groups
+        :param indexes: codes of partitions
+        :param key: returns the key of an owner and a partition
+        """
+        groups, times = RowGroups(owners, indexes, offsets), self._time[rows]
+        first, last = np.array(groups.least(times), np.int64), np.array(groups.greatest(times), np.int64)
+        counts = np.bincount(groups.of, minlength=len(groups))
+        kept = (last - first >= least) & (counts >= self._times)
+        if self._rows.part is not None and len(rows):
+            change = (np.diff(owners) != 0) | (np.diff(indexes) != 0)
+            kept[groups.of[np.append(True, change) | np.append(change, True)]] = True
+        found: dict[_Key, list[_Stay]] = {}
+        rows = groups.first[kept]
+        stays = map(
+            _Stay, *(column.tolist() for column in (offsets[rows], first[kept], last[kept], counts[kept]))
+        )
+        for one, other, stay in zip(owners[rows].tolist(), indexes[rows].tolist(), stays, strict=True):
+            found.setdefault(key(one, other), []).append(stay)
+        return found
+
+    def _on(self, connections: set[int]) -> Bools:
+        """Return a mask of the consumers' Fetches on some connections."""
+        found: Bools = self._rows.of_consumers & np.isin(self._rows.connection, [*connections])
+        return found
 
     def _ends(self) -> PartitionOffsets:
         """Return the ends of partitions: high watermarks, and offsets after produced records."""
@@ -106,3 +263,36 @@ class StuckPositions:
         stored[matches] = counts[order][at[matches]]
         ends = answered.offsets + np.minimum(stored, np.iinfo(np.int64).max - answered.offsets)
         return answered._replace(offsets=ends)
+
+
+def _stuck_fetches(parts: Sequence[_Fetched], least: float, times: float) -> set[int]:
+    """Return the connections with positions that stood still."""
+    positions: dict[_Line, int] = {}
+    joined: dict[tuple[_Line, int], _Stay] = {}
+    for part in parts:
+        for line, stays in part.stays.items():
+            for stay in stays:
+                offset = positions.get(line, _UNKNOWN) if stay.offset == _UNKNOWN else stay.offset
+                here = _Stay(offset, stay.first, stay.last, stay.count)
+                before = joined.get((line, offset))
+                joined[line, offset] = here if before is None else before.joined(here)
+        positions |= part.asked
+    return {line[0] for (line, _), stay in joined.items() if stay.is_long(least, times)}
+
+
+def _stuck_commits(parts: Sequence[_Committed], least: float, times: float) -> _Stuck:
+    """Return the groups that committed one offset while there was more to read, with what shows it."""
+    ends: dict[TopicPartition, int] = {}
+    joined: dict[tuple[_Commit, int], _Stay] = {}
+    for part in parts:
+        for tp, end in part.ends.items():
+            ends[tp] = max(ends.get(tp, 0), end)
+        for position, stays in part.stays.items():
+            for stay in stays:
+                if ends.get(position[1], 0) > stay.offset:
+                    before = joined.get((position, stay.offset))
+                    joined[position, stay.offset] = stay if before is None else before.joined(stay)
+    stuck = {position for (position, _), stay in joined.items() if stay.is_long(least, times)}
+    partitions = {tp for _, tp in stuck}
+    connections = {each for part in parts for tp in partitions for each in part.connections.get(tp, ())}
+    return _Stuck({group for group, _ in stuck}, partitions, connections)

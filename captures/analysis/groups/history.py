@@ -163,7 +163,8 @@ class GroupHistories:
         order of their numbers.
         """
         found = rows.of_api(NEEDED)
-        if rows.numbers is not None:
+        if rows.whole:
+            assert rows.numbers is not None
             runs = CallRuns(rows)
             found &= ~runs.passed
             self._passed = runs.passed_calls()

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from captures.analysis.findings.all import RULES
 from captures.filters import compile_filter
-from captures.ranges.edges import pack
+from captures.ranges.edges import pack, unpack
 from captures.ranges.jobs import Input, MergeResult, read_here
 from captures.ranges.plan import make_plan
 from captures.ranges.whole import Whole, whole_of
@@ -55,14 +55,10 @@ def contexts_of(read: MergeResult) -> pa.RecordBatch:
 def dealt(read: MergeResult, settings: AnalysisSettings, most: int = 1000) -> pa.Table:
     """The rows of :class:`TableBuilder`, as Spark sorts them."""
     contexts = contexts_of(read)
-    facts: list[tuple[Any, ...]] = []
-    if settings.task.filter is None or settings.collects:
-        facts = [
-            tuple(row.values())
-            for batch in FactFinder(settings)(iter([contexts]))
-            for row in batch.to_pylist()
-        ]
-    located = by_share(ExchangeDealer(settings, facts)(iter([contexts])))
+    found = [
+        unpack(row["data"]) for batch in FactFinder(settings)(iter([contexts])) for row in batch.to_pylist()
+    ]
+    located = by_share(ExchangeDealer(settings, found)(iter([contexts])))
     if not settings.collects:
         return located
     # Spark's rows have this schema, and every batch of a task must have the same

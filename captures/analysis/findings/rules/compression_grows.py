@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client, of_topic
@@ -64,17 +66,21 @@ class CompressionGrows(Rule):
         self._flows: dict[FlowKey, _BatchSample] = {}
         self._produces = 0
         self._compressed = SampledFlows(
-            lambda codec, flow: codec != Codec.NONE and flow.batches.sum() >= self.limit("batches")
+            lambda codec, flow: codec != Codec.NONE and flow.batches >= self.limit("batches"), by_batch=True
         )
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
-        return self._compressed.deciding(rows, by_batch=True)
+        return self._compressed.deciding(rows)
 
-    def _pass(self, key: FlowKey, sampled: _BatchSample, until: int | None = None) -> None:
-        """Count the skipped part of a flow, up to the exchange with number `until`."""
-        passed = self._compressed.passed(key, 0, until)
-        if passed is not None:
-            sampled.batches = max(sampled.batches, int(passed.batches.sum()))
+    def counted(self) -> Mapping[str, Any]:
+        return self._compressed.counted()
+
+    def merge(self, counted: Mapping[str, Any]) -> None:
+        self._compressed.merge(counted)
+
+    def _take_in(self, key: FlowKey, sampled: _BatchSample, number: float = math.inf) -> None:
+        """Add the counted batches of a flow before exchange `number`."""
+        sampled.batches += sum(elements.batches for elements in self._compressed.before(key, number))
 
     def add(self, exchange: Exchange) -> None:
         self._produces += 1
@@ -85,7 +91,7 @@ class CompressionGrows(Rule):
                 if batch.magic == 2 and batch.codec != Codec.NONE:
                     flow = FlowKey(client_name(exchange), part.topic, batch.codec)
                     sampled = self._flows.setdefault(flow, _BatchSample())
-                    self._pass(flow, sampled, exchange.number)
+                    self._take_in(flow, sampled, exchange.number)
                     self._batch(exchange, sampled, batch, budget)
 
     @staticmethod
@@ -105,7 +111,7 @@ class CompressionGrows(Rule):
 
     def findings(self) -> Iterator[Finding]:
         for flow, sampled in self._flows.items():
-            self._pass(flow, sampled)
+            self._take_in(flow, sampled)
             if sampled.batches < self.limit("batches") or sampled.packed <= sampled.plain:
                 continue
             codec = flow.codec.label

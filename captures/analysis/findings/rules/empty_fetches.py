@@ -91,19 +91,23 @@ class EmptyFetches(Rule):
         self._lines: dict[_Line, _FetchCounts] = {}
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
-        if not rows.whole:
-            return None
-        fetches, clients = rows.of_consumers & rows.answered, rows.clients
+        fetches = np.flatnonzero(rows.of_consumers & rows.answered)
+        clients, names = rows.clients
         sizes = rows.columns.ragged("flow_bytes")
-        size = np.bincount(sizes.rows, sizes.values, len(fetches))
-        least = rows.columns.flat("min_bytes")
-        for found, limit in ((size == 0, "count"), ((size > 1) & (size < least), "delayed")):
-            lines = RowGroups(rows.columns.flat("connection")[fetches], clients[0][fetches])
-            if max(lines.sums(found[fetches]), default=0) >= self.limit(limit):
-                return None
-        return rows.evidence_of(
-            fetches & (rows.latency != NO_VALUE) & (rows.columns.flat("response_told") > 0)
+        size = np.bincount(sizes.rows, sizes.values, len(clients))[fetches]
+        least = rows.columns.flat("min_bytes")[fetches]
+        lines = RowGroups(rows.connection[fetches], clients[fetches])
+        first = fetches[lines.first]
+        of_lines = rows.connection[first].tolist(), clients[first].tolist()
+        keys = [(connection, names[client]) for connection, client in zip(*of_lines, strict=True)]
+        empty, delayed = rows.totals(
+            "fetches without records", keys, lines.sums(size == 0), lines.sums((size > 1) & (size < least))
         )
+        found = (empty >= self.limit("count")) | (delayed >= self.limit("delayed"))
+        shown = rows.nothing
+        shown[fetches] = found[lines.of]
+        told = rows.answered & (rows.latency != NO_VALUE) & (rows.columns.flat("response_told") > 0)
+        return shown | rows.earliest("decoded fetches", rows.evidence_of(rows.of_consumers & told))
 
     def add(self, exchange: Exchange) -> None:
         client = consumer(exchange)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client, of_topic
@@ -70,18 +72,23 @@ class NoCompression(Rule):
         self._flows: dict[FlowKey, _Plain] = {}
         self._produces = 0
         self._uncompressed = SampledFlows(
-            lambda codec, flow: codec == Codec.NONE and flow.sizes.sum() >= self.limit("size")
+            lambda codec, flow: codec == Codec.NONE and flow.size >= self.limit("size"), by_batch=False
         )
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
-        return self._uncompressed.deciding(rows, by_batch=False)
+        return self._uncompressed.deciding(rows)
 
-    def _pass(self, key: FlowKey, plain: _Plain, until: int | None = None) -> None:
-        """Count the skipped part of a flow, up to the exchange with number `until`."""
-        passed = self._uncompressed.passed(key, plain.seen.count, until)
-        if passed is not None:
-            plain.seen.note_all(passed.numbers, passed.times)
-            plain.size += int(passed.sizes.sum())
+    def counted(self) -> Mapping[str, Any]:
+        return self._uncompressed.counted()
+
+    def merge(self, counted: Mapping[str, Any]) -> None:
+        self._uncompressed.merge(counted)
+
+    def _take_in(self, key: FlowKey, plain: _Plain, number: float = math.inf) -> None:
+        """Add the counted elements of a flow before exchange `number`."""
+        for elements in self._uncompressed.before(key, number):
+            plain.seen.include(elements.seen)
+            plain.size += elements.size
 
     def add(self, exchange: Exchange) -> None:
         self._produces += 1
@@ -89,7 +96,7 @@ class NoCompression(Rule):
             if part.batches and all(batch.codec == Codec.NONE for batch in part.batches):
                 flow = FlowKey(client_name(exchange), part.topic, Codec.NONE)
                 plain = self._flows.setdefault(flow, _Plain())
-                self._pass(flow, plain, exchange.number)
+                self._take_in(flow, plain, exchange.number)
                 self._plain(exchange, plain, part)
 
     @staticmethod
@@ -104,7 +111,7 @@ class NoCompression(Rule):
 
     def findings(self) -> Iterator[Finding]:
         for flow, plain in self._flows.items():
-            self._pass(flow, plain)
+            self._take_in(flow, plain)
             saving = 100 * (plain.sampled - plain.packed) / max(plain.sampled, 1)
             if plain.size < self.limit("size") or saving < self.limit("saving"):
                 continue

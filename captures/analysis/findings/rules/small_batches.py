@@ -71,25 +71,28 @@ class SmallBatches(Rule):
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
         produces, sent = rows.of_api({ApiKey.PRODUCE}), rows.produced
-        unknown = ((sent.uncounted > 0) | (sent.batches == 0)).any()
-        if not rows.whole or unknown or not rows.untouched[produces].all():
-            return None
         clients, names = rows.clients
         count = len(names)
-        batches, records, size = (
-            np.bincount(sent.client, values, count) for values in (None, sent.records, sent.size)
+        evidence = rows.earliest("produced data", rows.evidence_of(produces))
+        unknown = (sent.uncounted > 0) | (sent.batches == 0)
+        of_requests = (produces, evidence, produces & ~rows.untouched)
+        of_batches = (np.ones_like(sent.size), sent.records, sent.size, unknown)
+        requests, shown, touched, batches, records, size, unknown = rows.totals(
+            "sizes of batches",
+            names,
+            *(np.bincount(clients[mask], minlength=count) for mask in of_requests),
+            *(np.bincount(sent.client, values, count) for values in of_batches),
         )
         small = (records <= self.limit("records") * batches) & (size <= self.limit("size") * batches)
-        small &= np.bincount(clients[produces], minlength=count) >= self.limit("requests")
+        small &= requests >= self.limit("requests")
         times = rows.columns.flat("time")
-        for client in np.flatnonzero(small).tolist():
+        for client in np.flatnonzero(small).tolist() if rows.whole else ():
             busiest = Busiest()
             for time in times[produces & (clients == client)].tolist():
                 busiest.add(time)
             small[client] = busiest.count >= self.limit("requests") and busiest.rate >= self.limit("rate")
-        evidence = rows.evidence_of(produces)
-        small |= np.bincount(clients[evidence], minlength=count) >= self.limit("requests")
-        found: Bools = small[clients] | evidence
+        small |= (shown >= self.limit("requests")) | (touched > 0) | (unknown > 0)
+        found: Bools = produces & small[clients] | evidence
         return found
 
     def add(self, exchange: Exchange) -> None:

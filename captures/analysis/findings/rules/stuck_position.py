@@ -129,13 +129,13 @@ class StuckPosition(Rule):
         self._fetches = 0
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
-        if not rows.whole or not rows.untouched.all():
+        if rows.ever("interventions", ~rows.untouched):
             return None
         standing = StuckPositions(rows, self.limit("times"))
         found = standing.fetched(self.limit("fetched") * MS) | standing.committed(
             self.limit("committed") * MS
         )
-        return found | rows.evidence_of(rows.of_consumers)
+        return found | rows.earliest("fetches", rows.evidence_of(rows.of_consumers))
 
     def add(self, exchange: Exchange) -> None:
         if exchange.api_key == ApiKey.PRODUCE:

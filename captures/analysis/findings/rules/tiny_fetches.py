@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -94,17 +94,22 @@ class TinyFetches(Rule):
         self._fetches = 0
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
-        if not rows.whole or not rows.untouched.all():
-            return None
         allowed = rows.columns.flat("max_bytes")[rows.of_consumers]
-        least = allowed[allowed != NO_VALUE].min(initial=np.iinfo(np.int64).max)
+        least = int(allowed[allowed != NO_VALUE].min(initial=np.iinfo(np.int64).max))
         sizes, batches = rows.columns.ragged("flow_bytes"), rows.columns.ragged("flow_batches").values
         held = rows.of_consumers[sizes.rows] & (sizes.values > 0)
         # a field with one batch may end with a part of another
-        if (held & ((batches == 0) | ((batches == 1) & (sizes.values > least)))).any():
+        cut = bool((held & (batches == 0)).any())
+        largest = int(sizes.values[held & (batches == 1)].max(initial=0))
+        if rows.merged("sizes of fetches", (cut, largest, least), _too_small) or rows.ever(
+            "interventions", ~rows.untouched
+        ):
             return None
         answered = rows.of_consumers & (rows.columns.flat("response_told") > 0)
-        return rows.evidence_of(answered) | rows.evidence_of(answered & (rows.columns.flat("min_bytes") >= 0))
+        decoded = answered & (rows.columns.flat("min_bytes") >= 0)
+        return rows.earliest("answered fetches", rows.evidence_of(answered)) | rows.earliest(
+            "answered fetches, decoded", rows.evidence_of(decoded)
+        )
 
     def add(self, exchange: Exchange) -> None:
         client = consumer(exchange)
@@ -179,3 +184,12 @@ class TinyFetches(Rule):
 
     def blind(self) -> str:
         return "" if self._fetches else NO_FETCH
+
+
+def _too_small(parts: Sequence[tuple[bool, int, int]]) -> bool:
+    """Return whether messages were cut, or batches are larger than the least size that was requested.
+
+    :param parts: whether there are cut messages, bytes of the largest single batch, least requested bytes
+    """
+    cut, largest, least = zip(*parts, strict=True)
+    return any(cut) or max(largest) > min(least)

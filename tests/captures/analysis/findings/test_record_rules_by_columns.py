@@ -7,6 +7,8 @@ are so low that rules find something.
 
 from __future__ import annotations
 
+import pickle
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -16,9 +18,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from captures.analysis.decision_columns import DecisionColumns
+from captures.analysis.decision_columns import DecisionColumns, merged_facts
 from captures.analysis.findings.batch_samples import Flow, worth_a_look
-from captures.analysis.findings.diagnosis import Diagnosis
+from captures.analysis.findings.diagnosis import Diagnosis, packed
 from captures.analysis.findings.finding import Occurrences
 from captures.exchanges import Capture, ExchangeReader
 from captures.exchanges.columns import ExchangeColumns
@@ -215,6 +217,65 @@ def test_columns_choose_what_decides(seed: int, tmp_path: Path) -> None:
     assert not capture.faults
 
 
+def diagnosed_in_parts(capture: Capture, limits: dict[str, float], edges: list[int]) -> tuple[Diagnosis, int]:
+    """Diagnose as several tasks do, each of which knows the columns of its part of the capture."""
+    reader = ExchangeReader(capture, annotate=False, summary=False)
+    reader.learn(len(reader))
+
+    def diagnosis() -> Diagnosis:
+        return Diagnosis(capture, reader.knowledge.topic_name, limits=limits)
+
+    parts = [np.arange(begin, end) for begin, end in pairwise([0, *edges, len(reader)])]
+
+    def columns_of(part: int, facts: dict[str, Any] | None = None) -> DecisionColumns:
+        columns = ExchangeColumns(capture, reader.rows[parts[part]], names=reader.knowledge.topic_name)
+        return DecisionColumns(columns, parts[part] + reader.first, part=part, facts=facts)
+
+    found = []
+    for part in range(len(parts)):
+        rows = columns_of(part)
+        diagnosis().wanted(rows)
+        found.append(pickle.loads(pickle.dumps(rows.found_facts)))  # as it is sent
+    facts, whole, shown = merged_facts(found), diagnosis(), list[tuple[int, bytes]]()
+    for part, indexes in enumerate(parts):
+        one = diagnosis()
+        wanted = one.wanted(columns_of(part, facts))
+        whole.merge(one.counted())
+        chosen = np.flatnonzero(wanted.any(axis=0))
+        shown += zip(indexes[chosen].tolist(), packed(wanted[:, chosen]), strict=True)
+    for (_, pattern), exchange in zip(shown, reader.several([index for index, _ in shown]), strict=True):
+        whole.add_to(pattern, exchange)
+    return whole, len(shown)
+
+
+@pytest.mark.turns(3)
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(60))
+def test_parts_decide_as_the_whole(seed: int, tmp_path: Path) -> None:
+    rng = Random(seed)
+    capture = traffic(rng, tmp_path, 90)
+    limits = {name: rng.choice(values) for name, values in LIMITS.items() if rng.random() < 0.7}
+    whole, every = diagnosed(capture, limits, by_columns=False)
+    edges = sorted(rng.sample(range(every + 1), min(rng.randrange(1, 6), every)))
+    parts, shown = diagnosed_in_parts(capture, limits, edges)
+    assert shown <= every
+    assert parts.findings() == whole.findings()
+    assert parts.blind() == whole.blind()
+    assert not capture.faults
+
+
+def test_parts_of_ordinary_traffic_need_few_exchanges(tmp_path: Path) -> None:
+    rng = Random(1)
+    talk = Talk(1)
+    for number in range(1, 150):
+        produced(rng, talk, number, "app", ("compressed",))
+    capture = capture_of(tmp_path, mixed([packets(talk, rng, most=9_000)], rng))
+    limits = dict.fromkeys(("timestamps_far_off.past", "timestamps_far_off.future"), 1e15)
+    diagnosis, shown = diagnosed_in_parts(capture, limits, [50, 100])
+    assert shown < 100
+    assert diagnosis.findings() == diagnosed(capture, limits, by_columns=False)[0].findings()
+
+
 def test_ordinary_traffic_needs_few_exchanges(tmp_path: Path) -> None:
     rng = Random(1)
     talk = Talk(1)
@@ -248,6 +309,13 @@ def test_what_is_noted_together_counts_as_one_by_one(seen: list[tuple[int, int]]
         one_by_one.note(number, time)
     for number, time in seen[:cut]:
         together.note(number, time)
+    later, apart = Occurrences(), Occurrences()
+    for number, time in seen[cut:]:
+        later.note(number, time)
+    apart.include(together)
+    apart.include(later)
+    assert (apart.count, apart.first, apart.last) == (one_by_one.count, one_by_one.first, one_by_one.last)
+    assert apart.numbers == one_by_one.numbers
     rest = np.array(seen[cut:], np.int64).reshape(-1, 2)
     together.note_all(rest[:, 0], rest[:, 1])
     assert (together.count, together.first, together.last) == (
@@ -256,15 +324,6 @@ def test_what_is_noted_together_counts_as_one_by_one(seen: list[tuple[int, int]]
         one_by_one.last,
     )
     assert together.numbers == one_by_one.numbers
-
-
-def test_a_part_of_a_capture_decides_without_the_others(tmp_path: Path) -> None:
-    """Without the numbers of all exchanges, rules that count are shown all."""
-    capture = traffic(Random(3), tmp_path, 30)
-    rows = DecisionColumns(ExchangeColumns(capture), elsewhere={})
-    wanted = Diagnosis(capture, lambda _: None).wanted(rows)
-    names = [rule.name for rule in Diagnosis(capture, lambda _: None)._rules]
-    assert wanted[names.index("no_compression")].tolist() == rows.of_api({0}).tolist()
 
 
 def test_a_topic_by_name_and_by_id_is_one_flow(tmp_path: Path) -> None:
