@@ -11,9 +11,9 @@ from textual.selection import Selection
 
 from captures.filters import compile_filter
 from kproxy.session.published import Order, State, Summary
-from tests.kproxy.tui.kit import until
 from tests.kproxy.tui.published import BEGIN, MS, SECOND, PublishedSession, held, summary
 from tests.kproxy.tui.widgets.listing import BODY, SIZE, ListApp, renewed
+from tests.waiting import until
 
 HOSTILE = "[red]a\x1b[2Jb[/]\u202e\u0301\t全角"
 
