@@ -29,12 +29,12 @@ from dissectors.apis import api, version_limits
 from dissectors.frames import decode_request
 from dissectors.headers import ResponseHeader, response_header_version
 from dissectors.wire import uuid_text
+from tests.waiting import PATIENCE
 
 PRODUCE, FETCH, LIST_OFFSETS, METADATA, FIND_COORDINATOR = 0, 1, 2, 3, 10
 API_VERSIONS, DESCRIBE_CLUSTER = 18, 60
 UNKNOWN_TOPIC_OR_PARTITION, UNSUPPORTED_VERSION, UNKNOWN_TOPIC_ID = 3, 35, 100
 LATEST = -1
-PATIENCE = 120.0  # seconds that anything may take
 
 CLOSE = object()
 """What an answer returns to have the connection closed."""

@@ -3,6 +3,7 @@ from __future__ import annotations
 from threading import Event, Thread
 
 from captures.exchanges.fair_lock import FairLock
+from tests.waiting import PATIENCE
 
 
 def test_who_waits_gets_the_next_turn() -> None:
@@ -10,7 +11,7 @@ def test_who_waits_gets_the_next_turn() -> None:
     inside, waits = Event(), Event()
 
     def other() -> None:
-        inside.wait(5)
+        inside.wait(PATIENCE)
         waits.set()
         with turns:
             order.append("other")
@@ -19,14 +20,14 @@ def test_who_waits_gets_the_next_turn() -> None:
     thread.start()
     with turns:
         inside.set()
-        waits.wait(5)
+        waits.wait(PATIENCE)
         # the other thread is on its way in; it cannot be seen to have arrived, but it has nothing else to do
         while not turns._way_in.locked():
             pass
         order.append("first")
     with turns:
         order.append("again")
-    thread.join(5)
+    thread.join(PATIENCE)
     assert order == ["first", "other", "again"]
 
 

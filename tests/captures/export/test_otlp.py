@@ -21,6 +21,7 @@ from dissectors.api_keys import ApiKey
 from dissectors.records import Record
 from dissectors.records.build import build_batch
 from tests.captures.analysis import kit
+from tests.waiting import PATIENCE
 
 # two members, one is stopped by SIGSTOP for 12 s and joins again: tests/data/groups/truth
 RECORDED = Path(__file__).parents[2] / "data" / "groups" / "21_k430_java_sigstop.pcap.zst"
@@ -159,7 +160,7 @@ class Held(SpanExporter):
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         self.asked.set()
-        assert self.go.wait(60)
+        assert self.go.wait(PATIENCE)
         if self.result is None:
             raise TimeoutError("read timed out")
         return self.result
@@ -185,7 +186,7 @@ def test_spans_are_dropped_and_counted_while_the_collector_is_slow(monkeypatch: 
     exporter, span = Held(), span_of(produce())
     sender = sending_to(exporter, monkeypatch, wait=False)
     sender.send(span)
-    assert exporter.asked.wait(60)  # this one is on its way; the queue is empty
+    assert exporter.asked.wait(PATIENCE)  # this one is on its way; the queue is empty
     for _ in range(MOST_WAITING + 7):
         sender.send(span)
     assert sender.dropped == 7

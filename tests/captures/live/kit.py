@@ -7,7 +7,6 @@ import socket
 import struct
 import sys
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,6 +20,7 @@ from captures.live.pcap import libpcap
 from captures.live.ring import Ring
 from captures.packets import PacketReader, TcpAssembler, open_source, read_packets
 from tests.captures.packets.kit import BROKER, CLIENT, T0, Record, packet, pcap
+from tests.waiting import wait_until
 
 HEADER = pcap([], nano=True)
 
@@ -100,15 +100,13 @@ def captured(device: Device, path: Path, expected: bytes) -> PacketReader:
     """Let a device write to a file until the bytes are in it; returns a reader of the file that was read to its end."""
     with path.open("wb") as file:
         device.write_to(file.fileno())
-        end = time.monotonic() + 20
-        while time.monotonic() < end:
+
+        def is_captured() -> bool:
             device.pump(1000)
             device.flush()
-            if expected in path.read_bytes():
-                break
-            time.sleep(0.02)
-        else:
-            raise AssertionError("what was sent was not captured")
+            return expected in path.read_bytes()
+
+        wait_until(is_captured)
         device.end_file()
     reader = read_packets(open_source(path))
     deque(reader, 0)

@@ -15,6 +15,7 @@ import pytest
 from captures.live.recording import is_being_recorded, newest_first, open_recording
 from captures.packets import CaptureError, files, read_packets
 from tests.captures.packets import kit
+from tests.waiting import PATIENCE
 
 
 @contextmanager
@@ -84,7 +85,7 @@ def test_the_end_is_noticed(tmp_path: Path) -> None:
         reader.join(0.3)
         assert reader.is_alive()
         write(tmp_path / "3.pcapng", 3)
-    reader.join(10)
+    reader.join(PATIENCE)
     assert found == [[1, 2, 3]]
 
 

@@ -15,6 +15,7 @@ from captures.packets import Source, read_packets
 from captures.packets.errors import SpoolDropped
 from captures.packets.spool import Quota
 from tests.captures.live.kit import HEADER, Writer, record
+from tests.waiting import PATIENCE
 
 LIMIT = 1 << 20
 
@@ -192,5 +193,5 @@ def test_the_reader_waits_for_the_writer_and_is_woken(make_ring: Callable[..., R
     reading.start()
     Writer(ring).write(record(0))
     source.stop()  # ends the ring, as the sniffer does
-    reading.join(10)
+    reading.join(PATIENCE)
     assert found == [HEADER + record(0)]

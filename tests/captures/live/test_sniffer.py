@@ -6,7 +6,7 @@ import errno
 import os
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,8 +16,7 @@ from captures.live.device import Counts, DeviceError
 from captures.live.ring import Ring
 from captures.live.sniffer import CaptureCounts, Sniffer
 from tests.captures.live.kit import HEADER, record
-
-WAIT = 20.0  # seconds after which a test gives up
+from tests.waiting import wait_until
 
 
 class MadeUpDevice:
@@ -93,13 +92,6 @@ def ring(tmp_path: Path) -> Iterator[Ring]:
     made = Ring(1 << 20, first=(path.open("x+b", buffering=0), path))
     yield made
     made.close()
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + WAIT
-    while not condition():
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.005)
 
 
 @pytest.mark.slow

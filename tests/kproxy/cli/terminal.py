@@ -18,7 +18,8 @@ from typing import IO, Any
 
 import pyte
 
-_DEADLINE = 300.0  # only what fails waits so long; a loaded machine takes minutes for seconds of work
+from tests.waiting import PATIENCE
+
 _CONTROL = re.compile(rb"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[@-Z\\-_]")
 
 
@@ -69,20 +70,20 @@ class Terminal:
 
     def until(self, text: str) -> str:
         """Read until a text was shown; return all that was, without control sequences."""
-        deadline = time.monotonic() + _DEADLINE
+        deadline = time.monotonic() + PATIENCE
         while text not in self.text:
             assert self._read(deadline), f"{text!r} was not shown:\n{self.text}"
         return self.text
 
     def shows(self, text: str) -> None:
         """Read until a text stands on the screen, however it came there: what is drawn is only what has changed."""
-        deadline = time.monotonic() + _DEADLINE
+        deadline = time.monotonic() + PATIENCE
         while text not in (screen := self.screen):
             assert self._read(deadline), f"{text!r} is not on the screen:\n{screen}"
 
     def shows_reversed(self, text: str) -> None:
         """Read until a text stands on the screen in reverse video."""
-        deadline = time.monotonic() + _DEADLINE
+        deadline = time.monotonic() + PATIENCE
         while text not in self.reversed:
             assert self._read(deadline), f"{text!r} is not in reverse video:\n{self.screen}"
 
@@ -117,10 +118,10 @@ class Terminal:
 
     def end(self) -> int:
         """Wait for the end; return the exit code."""
-        deadline = time.monotonic() + _DEADLINE
+        deadline = time.monotonic() + PATIENCE
         while self._read(deadline):
             pass
-        return self.process.wait(_DEADLINE)
+        return self.process.wait(PATIENCE)
 
     def _read(self, deadline: float) -> bool:
         ready, _, _ = select.select([self._fd], [], [], max(deadline - time.monotonic(), 0))

@@ -24,6 +24,7 @@ from kproxy.cli.command import Option, options_of
 from kproxy.cli.config import _contexts
 from kproxy.proxy.rules.parser import with_saved_filters
 from kproxy.saved_choices import SavedChoices, change_choices, choices_path
+from tests.waiting import PATIENCE
 
 SAMPLE = str(Path(__file__).parents[3] / "captures" / "samples" / "rebalance.pcap")
 
@@ -349,4 +350,4 @@ drain = "0s"
             assert "api == JoinGroup => delay 1ms" in rules.stdout, (rules, said)
         finally:
             process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 0
+        assert process.wait(PATIENCE) == 0

@@ -23,6 +23,7 @@ from kproxy.proxy.control import CommandError
 from kproxy.proxy.run_folder import RunFolder, running
 from kproxy.text.control import held_line, lines_of
 from tests.kproxy.proxy.fake_plane import FakePlane, serving
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.quick
 
@@ -225,7 +226,7 @@ def test_hold_stays_until_ctrl_c(plane: ScriptedPlane) -> None:
         assert json.loads(process.stdout.readline()) == HELD
         assert plane.do(lambda: plane.server.controllers) == 1
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate(timeout=PATIENCE)
     assert (out, process.returncode) == ("", 0)
     assert err.splitlines()[0] == "kproxy: holding matching requests until Ctrl-C"
     assert err.endswith("kproxy: holding ended, 1 released\n")

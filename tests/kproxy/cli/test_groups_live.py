@@ -15,6 +15,7 @@ from captures.exchanges import ExchangeReader, open_capture
 from kproxy.cli import groups_live
 from kproxy.cli.groups_live import LiveGroups
 from tests.captures.analysis.groups.kit import rebalance, timeline
+from tests.waiting import PATIENCE
 
 DATA = Path(__file__).parents[2] / "data" / "groups"
 SMALL = 1 << 12  # bytes: some packets at a time
@@ -103,6 +104,8 @@ def test_a_group_that_counts_anew_is_told_anew() -> None:
 def test_the_program_follows_a_pipe() -> None:
     sample = Path(__file__).parents[3] / "captures" / "samples" / "rebalance.pcap"
     command = [sys.executable, "-m", "kproxy", "groups", "--follow", "--json", "--group", "gr2-*", "-"]
-    done = subprocess.run(command, input=sample.read_bytes(), capture_output=True, timeout=60, check=False)
+    done = subprocess.run(
+        command, input=sample.read_bytes(), capture_output=True, timeout=PATIENCE, check=False
+    )
     assert done.returncode == 0
     assert [json.loads(line)["generation"] for line in done.stdout.splitlines()] == [*range(1, 9)]

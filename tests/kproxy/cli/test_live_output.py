@@ -32,6 +32,7 @@ from kproxy.proxy.run_folder import RunFolder
 from tests.captures.exchanges.proxied import DELAYED, Recording, metadata, rewritten
 from tests.captures.packets.kit import Conversation
 from tests.kproxy.proxy.fake_plane import FakePlane, serving
+from tests.waiting import PATIENCE
 
 SAMPLE = Path(__file__).parents[3] / "captures" / "samples" / "rebalance.pcap"
 
@@ -279,7 +280,7 @@ def end(process: subprocess.Popen[str]) -> tuple[str, str]:
     assert process.stdout is not None
     assert process.stderr is not None
     rest = process.stdout.read(), process.stderr.read()
-    process.wait(120)
+    process.wait(PATIENCE)
     return rest
 
 

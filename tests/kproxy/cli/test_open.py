@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from kproxy.cli import main
 from tests.kproxy.cli.terminal import Terminal
 from tests.kproxy.tui.kit import REBALANCE
+from tests.waiting import PATIENCE
 
 
 def test_on_a_terminal_it_is_the_ui_until_it_is_left(tmp_path: Path) -> None:
@@ -51,7 +52,7 @@ def test_it_ends_when_its_terminal_is_closed(tmp_path: Path) -> None:
     with Terminal(["open", str(REBALANCE)], tmp_path) as terminal:
         terminal.until("confluent-python")
         terminal.hang_up()
-        terminal.process.wait(120)  # a loaded machine is slow, not broken
+        terminal.process.wait(PATIENCE)
 
 
 @pytest.mark.slow

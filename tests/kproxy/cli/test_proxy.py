@@ -11,9 +11,8 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from queue import Queue
@@ -27,10 +26,10 @@ from kproxy.cli import main
 from kproxy.proxy.run_folder import leftovers, running
 from tests.kproxy.fake_broker import METADATA, FakeBroker, running_in_thread
 from tests.kproxy.frames import request_frame
+from tests.waiting import PATIENCE, wait_until
 
 HEARTBEAT = 12
 JOIN_GROUP = 11
-PATIENCE = 120.0
 ASKED = {"topics": None, "allow_auto_topic_creation": False}
 LIVING = {"group_id": "orders-group", "generation_id": 1, "member_id": "m"}
 JOINING = {"group_id": "orders-group", "member_id": "", "protocol_type": "consumer", "protocols": []}
@@ -119,14 +118,6 @@ def proxy(*arguments: str) -> Iterator[Proxy]:
         if started.process.poll() is None:
             started.process.kill()
         started.wait()
-
-
-def wait_for(ready: Callable[[], bool]) -> None:
-    """Wait until something is so."""
-    deadline = time.monotonic() + PATIENCE
-    while not ready():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def ask(port: int, *frames: bytes) -> list[bytes]:
@@ -255,10 +246,10 @@ def test_when_the_front_is_gone_requests_in_flight_get_their_answers(broker: Fak
             with socket.create_connection(("127.0.0.1", running_proxy.port), PATIENCE) as connection:
                 before = len(broker.of(HEARTBEAT))
                 connection.sendall(request_frame(HEARTBEAT, 0, LIVING, 5))
-                wait_for(lambda: len(broker.of(HEARTBEAT)) > before)
+                wait_until(lambda: len(broker.of(HEARTBEAT)) > before)
                 running_proxy.process.kill()
                 assert connection.recv(100)[4:8] == b"\0\0\0\5"
-            wait_for(lambda: not running())
+            wait_until(lambda: not running())
     finally:
         del broker.answers[HEARTBEAT]
     assert run.capture == leftovers()[0].capture
@@ -319,7 +310,7 @@ def test_in_the_background_it_goes_on_without_a_terminal(broker: FakeBroker) -> 
     finally:
         for left in running():
             os.kill(left.pid, signal.SIGTERM)
-    wait_for(lambda: not run.path.exists())
+    wait_until(lambda: not run.path.exists())
 
 
 @pytest.mark.slow
@@ -349,14 +340,14 @@ def test_in_the_background_metrics_and_the_flight_recorder_go_on(broker: FakeBro
             with urllib.request.urlopen(url, timeout=PATIENCE) as answer:
                 return str(answer.read().decode())
 
-        wait_for(
+        wait_until(
             lambda: re.search(r'kproxy_requests_total\{[^}]*api="Heartbeat"[^}]*\} 1', metrics()) is not None
         )
         assert CliRunner().invoke(main, ["ctl", "drain"], catch_exceptions=False).exit_code == 0
     finally:
         for left in running():
             os.kill(left.pid, signal.SIGTERM)
-    wait_for(lambda: not run.path.exists())
+    wait_until(lambda: not run.path.exists())
     assert list(kept.glob("*Heartbeat*.pcapng"))
 
 
@@ -389,7 +380,7 @@ def test_control_commands_over_http(broker: FakeBroker, options: list[str]) -> N
     finally:
         for left in running():
             os.kill(left.pid, signal.SIGTERM)
-    wait_for(lambda: not run.path.exists())
+    wait_until(lambda: not run.path.exists())
 
 
 @pytest.mark.slow

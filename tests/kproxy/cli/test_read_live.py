@@ -20,12 +20,12 @@ from click.testing import CliRunner
 
 from kproxy.cli import main
 from tests.conftest import DATA
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.slow
 
 CAPTURE = DATA / "20_k430_ck_zstd.pcap"
 HALF = CAPTURE.stat().st_size // 2
-DEADLINE = 60  # seconds; only a hang takes as long
 
 Run = Callable[..., subprocess.Popen[str]]
 
@@ -75,7 +75,7 @@ def end(process: subprocess.Popen[str]) -> tuple[list[str], str]:
     stdin.close()
     # not communicate(), which passes over what reading lines has buffered
     out, err = process.stdout.read(), process.stderr.read()
-    process.wait(DEADLINE)
+    process.wait(PATIENCE)
     return out.splitlines(), err
 
 
@@ -116,7 +116,7 @@ def test_ctrl_c_before_anything_has_come(run: Run) -> None:
     feed(process, CAPTURE.read_bytes()[:24])
     wait_until_read(process)
     process.send_signal(signal.SIGINT)
-    assert process.wait(DEADLINE) == 3
+    assert process.wait(PATIENCE) == 3
     assert "No Kafka exchanges." in end(process)[1]
 
 
@@ -124,7 +124,7 @@ def test_it_ends_after_as_many_as_were_wanted(run: Run) -> None:
     process = run("--json", "-c", "3", "-")
     feed(process, CAPTURE.read_bytes()[:HALF])
     assert len(lines(process, 3)) == 3
-    assert process.wait(DEADLINE) == 0
+    assert process.wait(PATIENCE) == 0
     assert "3 exchanges" in end(process)[1]
 
 

@@ -16,6 +16,7 @@ from dissectors.apis import keys_by_name
 from kproxy.cli.replay import replay
 from tests.kproxy.fake_broker import FakeBroker
 from tests.kproxy.replay.recording import Recording
+from tests.waiting import PATIENCE
 
 KEYS = keys_by_name()
 METADATA, HEARTBEAT, CREATE_TOKEN = 3, 12, KEYS["createdelegationtoken"]
@@ -29,12 +30,12 @@ def running(broker: FakeBroker) -> Iterator[str]:
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
     try:
-        asyncio.run_coroutine_threadsafe(broker.start(), loop).result(10)
+        asyncio.run_coroutine_threadsafe(broker.start(), loop).result(PATIENCE)
         yield f"{broker.host}:{broker.port}"
     finally:
-        asyncio.run_coroutine_threadsafe(broker.stop(), loop).result(10)
+        asyncio.run_coroutine_threadsafe(broker.stop(), loop).result(PATIENCE)
         loop.call_soon_threadsafe(loop.stop)
-        thread.join(10)
+        thread.join(PATIENCE)
         loop.close()
 
 

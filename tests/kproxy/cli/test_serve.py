@@ -21,6 +21,7 @@ from kproxy.cli.command import arguments_of
 from kproxy.cli.open import OpenOptions, ViewOptions, open_
 from kproxy.cli.ui import pages_beside
 from tests.kproxy.tui.kit import REBALANCE
+from tests.waiting import PATIENCE
 
 
 def _served(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> tuple[list[str], dict[str, Any]]:
@@ -114,7 +115,7 @@ async def test_a_page_shows_the_capture_and_ends_with_its_browser() -> None:
     async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as browser:
         await browser.get(url)
         async with browser.ws_connect(f"{url.partition('?')[0]}ws?width=120&height=40") as page:
-            async with asyncio.timeout(120):
+            async with asyncio.timeout(PATIENCE):
                 while b"402 exchanges" not in shown:
                     shown += (await page.receive()).data
                 await page.send_json(["stdin", "7"])
@@ -124,7 +125,7 @@ async def test_a_page_shows_the_capture_and_ends_with_its_browser() -> None:
                 while b"this UI is read-only" not in shown:
                     shown += (await page.receive()).data
     server.send_signal(signal.SIGTERM)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         assert await server.wait() == 0
 
 
@@ -145,7 +146,7 @@ def test_a_page_ends_with_its_server() -> None:
     page.stdin.close()
     page.stdout.read()
     page.stdout.close()
-    assert page.wait(120) == 0
+    assert page.wait(PATIENCE) == 0
 
 
 def test_what_cannot_be_started_ends_no_capture(

@@ -27,6 +27,7 @@ from kproxy.cli import main
 from kproxy.cli.sniff import _output
 from kproxy.cli.sniff_run import _ring_folder
 from tests.captures.live.kit import needs_capturing, needs_libpcap, needs_root, replay
+from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).parents[3]
 DATA = ROOT / "tests" / "data" / "captures"
@@ -129,7 +130,7 @@ def interrupt(process: subprocess.Popen[str]) -> tuple[str, str]:
     assert process.stderr is not None
     # not communicate(), which passes over what reading lines has buffered
     printed = process.stdout.read(), process.stderr.read()
-    process.wait(60)
+    process.wait(PATIENCE)
     return printed
 
 
@@ -202,7 +203,7 @@ def test_a_number_of_packets_to_standard_output(server: socket.socket, tmp_path:
         assert process.stderr is not None
         until("capturing on", process.stderr)
         replay(PLAIN, server)
-        process.wait(60)
+        process.wait(PATIENCE)
         assert process.stderr.read().startswith("20 packets captured, ")
     assert len(read(path)) > 0
 

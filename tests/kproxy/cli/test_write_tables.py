@@ -9,7 +9,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +21,7 @@ from captures.tables.options import TablesOptions
 from kproxy.cli import main
 from kproxy.cli.write_tables import SMALL, StageBars, choose_engine
 from tests.spark import SHORT_LIVED
+from tests.waiting import PATIENCE, wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -277,13 +277,10 @@ def test_ctrl_c_leaves_nothing(tmp_path: Path) -> None:
         stderr=subprocess.PIPE,
         text=True,
     )
-    deadline = time.monotonic() + 120
-    while not list(temporary.glob("kproxy-spark-*/spill/*")):  # Spark has started
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_until(lambda: list(temporary.glob("kproxy-spark-*/spill/*")) or process.poll() is not None)
+    assert process.poll() is None, process.communicate()  # Spark has started
     process.send_signal(signal.SIGINT)
-    told, errors = process.communicate(timeout=60)
+    told, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 1
     assert errors.splitlines()[-1] == f"kproxy: stopped: nothing of this run was written to {out}"
     assert "Traceback" not in errors

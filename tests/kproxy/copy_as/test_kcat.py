@@ -13,6 +13,7 @@ from kproxy.copy_as.kcat import commands
 from tests.kproxy.copy_as.kit import ADDRESS, asked, lines, recorded
 from tests.kproxy.copy_as.test_record_lines import produced
 from tests.kproxy.tui.kit import REBALANCE
+from tests.waiting import PATIENCE
 
 FETCH = {
     "replica_id": -1,
@@ -140,6 +141,6 @@ def test_other_requests_have_none() -> None:
 @pytest.mark.skipif(shutil.which("kcat") is None, reason="kcat is not installed")
 def test_kcat_takes_the_properties() -> None:
     (line,) = lines(commands(asked(1, 11, FETCH)))
-    ran = subprocess.run(["bash", "-c", f"{line} -X dump"], capture_output=True, text=True, timeout=120)
+    ran = subprocess.run(["bash", "-c", f"{line} -X dump"], capture_output=True, text=True, timeout=PATIENCE)
     assert ran.returncode == 0, ran.stderr
     assert "isolation.level = read_committed" in ran.stdout

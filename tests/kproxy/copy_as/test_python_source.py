@@ -19,6 +19,7 @@ from kproxy.copy_as.frames import complete_frame
 from kproxy.copy_as.python_source import script
 from tests.kproxy.copy_as.kit import DATA, SCRAM, asked, recorded
 from tests.kproxy.frames import response_frame
+from tests.waiting import PATIENCE
 
 HEARTBEAT = 12
 BODY = {"group_id": "g'\n\x1b\u202e", "generation_id": 1, "member_id": "m", "group_instance_id": None}
@@ -103,9 +104,9 @@ def test_it_is_sent_to_a_broker_and_the_answer_shown(tmp_path: Path) -> None:
         thread.start()
         address = f"127.0.0.1:{listener.getsockname()[1]}"
         ran = subprocess.run(
-            [sys.executable, str(path), address], capture_output=True, text=True, timeout=60, check=True
+            [sys.executable, str(path), address], capture_output=True, text=True, timeout=PATIENCE, check=True
         )
-        thread.join(10)
+        thread.join(PATIENCE)
     assert received == [complete_frame(exchange, "request", show_secrets=False).data]
     assert ran.stdout == "{'throttle_time_ms': 0, 'error_code': 27}\n"
 

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kproxy.copy_as.shell import Command, comment, quoted
+from tests.waiting import PATIENCE
 
 
 @pytest.mark.parametrize(
@@ -37,7 +38,7 @@ def test_a_word_is_quoted_where_it_has_to_be(text: str, word: str) -> None:
 def test_a_shell_reads_the_words_that_were_meant(words: list[str]) -> None:
     line = " ".join(Command(["printf", r"%s\0", *words, "end"]).lines())
     assert line.isprintable()
-    found = subprocess.run(["bash", "-c", line], capture_output=True, check=True, timeout=120).stdout
+    found = subprocess.run(["bash", "-c", line], capture_output=True, check=True, timeout=PATIENCE).stdout
     assert found.decode().split("\0")[:-1] == [*words, "end"]
 
 
@@ -45,7 +46,7 @@ def test_input_and_files_are_made_by_the_shell() -> None:
     command = Command(["cat", "-"], input="it's\n", file_option="", notes=["n"])
     assert list(command.lines()) == ["# n", r"printf %s $'it\'s\n' | cat -"]
     (line,) = Command(["cat"], file_option="-u", file='{"a": 1}').lines()
-    found = subprocess.run(["bash", "-c", line], capture_output=True, check=True, timeout=120).stdout
+    found = subprocess.run(["bash", "-c", line], capture_output=True, check=True, timeout=PATIENCE).stdout
     assert found == b'{"a": 1}'
 
 

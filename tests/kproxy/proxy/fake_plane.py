@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from kproxy.proxy.control import Command, ControlServer
-
-DEADLINE = 20.0
+from tests.waiting import PATIENCE, until
 
 P = TypeVar("P", bound="FakePlane")
 
@@ -40,17 +39,13 @@ class FakePlane:
             return action()
 
         assert self.loop is not None
-        return asyncio.run_coroutine_threadsafe(run(), self.loop).result(DEADLINE)
+        return asyncio.run_coroutine_threadsafe(run(), self.loop).result(PATIENCE)
 
     def until(self, holds: Callable[[], bool]) -> None:
         """Wait until something holds on the loop."""
 
-        async def wait() -> None:
-            while not holds():
-                await asyncio.sleep(0.002)
-
         assert self.loop is not None
-        asyncio.run_coroutine_threadsafe(asyncio.wait_for(wait(), DEADLINE), self.loop).result(DEADLINE)
+        asyncio.run_coroutine_threadsafe(until(holds), self.loop).result()
 
 
 @contextmanager
@@ -69,9 +64,9 @@ def serving(plane: P, runner: Callable[[Any], Any] = asyncio.run) -> Iterator[P]
 
     thread = threading.Thread(target=runner, args=(serve(),), daemon=True)
     thread.start()
-    assert started.wait(DEADLINE)
+    assert started.wait(PATIENCE)
     try:
         yield plane
     finally:
         plane.do(lambda: done.set())
-        thread.join(DEADLINE)
+        thread.join(PATIENCE)

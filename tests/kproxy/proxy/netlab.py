@@ -23,6 +23,7 @@ import uvloop
 from kproxy.addresses import Address
 from kproxy.proxy.firewall import rules
 from kproxy.proxy.transparent import NotRedirectedError, Upstreams, open_listener, original_destination
+from tests.waiting import PATIENCE
 
 NOBODY = 65534
 PORT = 9092
@@ -252,7 +253,7 @@ class Proxy:
 
     async def wait_closed(self) -> None:
         """Wait for its end, and read what it recorded."""
-        _, told = self._process.communicate(timeout=60)
+        _, told = self._process.communicate(timeout=PATIENCE)
         self.log += told
         read = [sys.executable, "-m", "kproxy", "read", "--json", self._file]
         lines = subprocess.run(read, capture_output=True, text=True).stdout.splitlines()

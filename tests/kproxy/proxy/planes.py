@@ -19,9 +19,9 @@ from kproxy.proxy.reports import Reports
 from kproxy.proxy.run_folder import RunFolder
 from kproxy.proxy.settings import Settings
 from tests.kproxy.frames import request_frame
+from tests.waiting import PATIENCE, until
 
 UNRECORDED = RecordingOptions(on=False)
-PATIENCE = 10.0  # seconds that anything may take
 
 
 class ReportLog(Reports):
@@ -75,13 +75,6 @@ async def running(state: Path, *bootstrap: Address, **settings: Any) -> AsyncIte
         plane.end()
         await task
         told.close()
-
-
-async def until(ready: Callable[[], bool], seconds: float = PATIENCE) -> None:
-    """Wait until something is so."""
-    async with asyncio.timeout(seconds):
-        while not ready():
-            await asyncio.sleep(0.005)
 
 
 def run(test: Callable[[], Awaitable[None]]) -> None:

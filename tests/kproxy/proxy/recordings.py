@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import time
-from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -16,11 +14,11 @@ from captures.exchanges import Capture
 from captures.exchanges.capture import open_capture
 from kproxy.proxy.recorder import RecordingOptions, start_recorder
 from kproxy.proxy.tee import Tee
+from tests.waiting import PATIENCE, wait_until
 
 CLIENT, BROKER = ("10.1.0.7", 50_001), ("10.9.0.1", 9092)
 T0 = 1_790_000_000_000_000_000
 MS = 1_000_000
-PATIENCE = 20.0  # seconds, on a busy machine
 
 
 class RecordedTee:
@@ -55,7 +53,7 @@ class RecordedTee:
 
     def settle(self) -> None:
         """Wait until everything so far was taken."""
-        until(lambda: not self.tee.congested and not self.tee.waiting)
+        wait_until(lambda: not self.tee.congested and not self.tee.waiting)
 
     def close(self) -> None:
         """Close the tee, and wait for the recorder to end; its last events are in :attr:`events` then."""
@@ -75,13 +73,6 @@ class RecordedTee:
         if not self.process.stdout.closed:
             self.process.kill()
             self.process.communicate()
-
-
-def until(done: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not done():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.005)
 
 
 def read(path: Path | str) -> Capture:

@@ -19,7 +19,8 @@ from kproxy.proxy.tls.contexts import server_context
 from kproxy.proxy.tls.security import Security, Tls
 from tests.kproxy.fake_broker import FETCH, METADATA, FakeBroker
 from tests.kproxy.frames import request_frame
-from tests.kproxy.proxy.planes import Client, run, running, until
+from tests.kproxy.proxy.planes import Client, run, running
+from tests.waiting import until
 
 ALL_TOPICS: dict[str, Any] = {"topics": None, "allow_auto_topic_creation": False}
 HEARTBEAT = 12

@@ -17,8 +17,9 @@ from kproxy.proxy.session import Session
 from kproxy.proxy.tls.security import Sasl, Security
 from tests.kproxy.fake_broker import CLOSE, METADATA, FakeBroker, ReceivedRequest
 from tests.kproxy.frames import request_frame
-from tests.kproxy.proxy.planes import Client, RunningPlane, run, running, until
+from tests.kproxy.proxy.planes import Client, RunningPlane, run, running
 from tests.kproxy.proxy.talk import ALL_TOPICS, SASL_HANDSHAKE, heard, heartbeat, produce
+from tests.waiting import PATIENCE, until
 
 SASL_AUTHENTICATE = 36
 ALICE = Security(sasl=Sasl("PLAIN", "alice", "secret"))
@@ -73,6 +74,13 @@ def ids(frames: list[bytes]) -> list[int]:
 async def blocked(proxy: RunningPlane) -> None:
     """Wait until the next request of the only client has to wait for re-authentication."""
     await until(lambda: any(session.requests._when_blocked is not None for session in proxy.plane.sessions))
+
+
+def limit_authentication(proxy: RunningPlane, seconds: float) -> None:
+    """Limit how long the broker of the only client may take for the next authentication."""
+    (session,) = proxy.plane.sessions
+    assert session.authentication is not None
+    session.authentication._timeout = seconds
 
 
 def on(broker: FakeBroker, connection: int) -> list[ReceivedRequest]:
@@ -207,10 +215,11 @@ def test_requests_and_the_end_wait_while_the_broker_authenticates(tmp_path: Path
 def test_a_broker_that_does_not_answer_reauthentication_loses_the_connection(tmp_path: Path) -> None:
     async def test() -> None:
         answer = Authenticator(LIFETIME)
-        async with authenticating(tmp_path, answer, connect_timeout=0.3) as (_, proxy):
+        async with authenticating(tmp_path, answer) as (_, proxy):
             async with await Client.connect(proxy.address) as client:
                 client.send(heartbeat(1))
                 await client.frame()
+                limit_authentication(proxy, 0.3)
                 answer.gate.clear()
                 await blocked(proxy)
                 client.send(heartbeat(2))
@@ -228,13 +237,15 @@ def test_reauthentication_waits_for_a_response_that_takes_long(tmp_path: Path) -
             await joined.wait()
             return {}
 
-        async with authenticating(tmp_path, answer, connect_timeout=0.2) as (broker, proxy):
+        async with authenticating(tmp_path, answer) as (broker, proxy):
             broker.answers[ApiKey.HEARTBEAT] = join
             async with await Client.connect(proxy.address) as client:
                 client.send(heartbeat(1))
                 await blocked(proxy)
+                limit_authentication(proxy, 0.2)
                 client.send(heartbeat(2))
                 await asyncio.sleep(0.3)
+                limit_authentication(proxy, PATIENCE)
                 count = answer.count
                 joined.set()
                 assert ids([await client.frame(), await client.frame()]) == [1, 2]

@@ -21,6 +21,7 @@ import uvloop
 from kproxy.proxy import control
 from kproxy.proxy.control import ClosedError, CommandError, ControlClient, by_name
 from tests.kproxy.proxy.fake_plane import FakePlane, serving
+from tests.waiting import PATIENCE
 
 
 class Plane(FakePlane):
@@ -139,7 +140,9 @@ def test_a_slow_subscriber_loses_events_and_is_told_how_many(plane: Plane) -> No
             event = {"event": "big", "number": number, "text": "x" * size}
             plane.do(lambda event=event: plane.server.publish(event))
         got, lost = [], 0
-        for event in client.events(timeout=1):
+        events = client.events(PATIENCE)
+        while len(got) + lost < count:
+            event = next(events)
             got += [event["number"]] if event["event"] == "big" else []
             lost += event.get("count", 0)
     assert got == sorted(got)

@@ -16,6 +16,7 @@ import pytest
 from kproxy.proxy.control import CommandError, by_name
 from kproxy.proxy.control_http import ControlHttp
 from tests.kproxy.proxy.fake_plane import FakePlane, serving
+from tests.waiting import PATIENCE
 
 
 def status() -> dict[str, Any]:
@@ -65,7 +66,7 @@ class Control:
 
     def connect(self) -> closing[http.client.HTTPConnection]:
         """Return a new connection."""
-        return closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=10))
+        return closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE))
 
 
 @pytest.fixture
@@ -155,7 +156,7 @@ def test_a_body_that_ends_early_is_not_taken_for_none(
     token = control.token.read_text().strip()
     request = f"POST /drain HTTP/1.1\r\nAuthorization: Bearer {token}\r\nContent-Length: 30\r\n\r\n"
     for leaves in (True, False):
-        with socket.create_connection(("127.0.0.1", control.port), timeout=10) as client:
+        with socket.create_connection(("127.0.0.1", control.port), timeout=PATIENCE) as client:
             client.sendall(request.encode())
             if leaves:
                 client.shutdown(socket.SHUT_WR)
@@ -164,7 +165,7 @@ def test_a_body_that_ends_early_is_not_taken_for_none(
 
 
 def test_a_url_that_is_none(control: Control) -> None:
-    with socket.create_connection(("127.0.0.1", control.port), timeout=10) as client:
+    with socket.create_connection(("127.0.0.1", control.port), timeout=PATIENCE) as client:
         client.sendall(b"GET http://[ HTTP/1.0\r\n\r\n")
         with client.makefile("rb") as answer:
             assert answer.readline() == b"HTTP/1.1 400 Bad Request\r\n"

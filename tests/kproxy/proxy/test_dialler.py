@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from kproxy.proxy.dialler import AllFailedError, Dialler, first_of
+from tests.waiting import PATIENCE
 
 V4, V6 = socket.AF_INET, socket.AF_INET6
 
@@ -48,7 +49,7 @@ async def swallows() -> None:
 async def test_an_address_that_swallows_packets_costs_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
     network = Network(monkeypatch, **{"10_0_0_1": swallows, "10_0_0_2": works})
     dialler = Dialler(delay=0.01)
-    async with asyncio.timeout(3):
+    async with asyncio.timeout(PATIENCE):
         (await dialler.dial(("kafka", 9092))).close()
         assert network.tried == ["10.0.0.1", "10.0.0.2"]
         (await dialler.dial(("kafka", 9092))).close()
@@ -59,7 +60,7 @@ async def test_an_address_that_refuses_is_followed_by_the_next_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     network = Network(monkeypatch, **{"10_0_0_1": refuses, "10_0_0_2": works})
-    async with asyncio.timeout(3):
+    async with asyncio.timeout(PATIENCE):
         (await Dialler(delay=1000).dial(("kafka", 9092))).close()
     assert network.tried == ["10.0.0.1", "10.0.0.2"]
 

@@ -13,6 +13,7 @@ import pytest
 
 from kproxy.proxy.firewall import FirewallError, Method, Tool, resolve, rules, tool_here
 from tests.kproxy.proxy.netlab import BROKERS, CLIENTS, PORT, ROUTER, missing
+from tests.waiting import PATIENCE
 
 REPOSITORY = Path(__file__).parents[3]
 TOOLS: tuple[Tool, Tool] = ("iptables", "nft")
@@ -25,7 +26,7 @@ needs_namespaces = pytest.mark.skipif(bool(missing()), reason=missing() or "-")
 
 def lab(**scenario: Any) -> dict[str, Any]:
     command = ["unshare", "--net", sys.executable, "-m", "tests.kproxy.proxy.netlab", json.dumps(scenario)]
-    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=180)
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
     told: dict[str, Any] = json.loads(done.stdout)
     return told

@@ -18,7 +18,8 @@ from captures.packets import JoinedSource
 from captures.packets.errors import CaptureError, SpoolDropped
 from kproxy.proxy.recorder import RecordingOptions
 from tests.dissectors.conversation import streams
-from tests.kproxy.proxy.recordings import BROKER, MS, PATIENCE, T0, RecordedTee, read, until
+from tests.kproxy.proxy.recordings import BROKER, MS, T0, RecordedTee, read
+from tests.waiting import PATIENCE, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -83,7 +84,7 @@ def test_exchanges_come_as_they_are_recorded(kind: str, end: str, tmp_path: Path
         client = Client(recorded)
         for _ in range(5):
             client.ask()
-            until(lambda: follower.seen == list(range(1, client.asked + 1)))
+            wait_until(lambda: follower.seen == list(range(1, client.asked + 1)))
         for _ in range(600):
             client.ask(1000)
         recorded.settle()
@@ -92,7 +93,7 @@ def test_exchanges_come_as_they_are_recorded(kind: str, end: str, tmp_path: Path
             client.connection.end(1, T0 + 900 * MS)
             recorded.close()
         else:
-            until(lambda: len(follower.seen) == 605)
+            wait_until(lambda: len(follower.seen) == 605)
             recorded.process.send_signal(signal.SIGKILL)
             recorded.process.wait()
         assert follower.ends()
@@ -117,7 +118,7 @@ def test_the_oldest_chunks_vanish_while_it_is_followed(tmp_path: Path) -> None:
         assert sum(path.stat().st_size for path in (tmp_path / "spool").iterdir()) <= 1 << 20
         follower.pause = 0
         client.ask()
-        until(lambda: bool(follower.seen) and follower.seen[-1] == client.asked)
+        wait_until(lambda: bool(follower.seen) and follower.seen[-1] == client.asked)
         recorded.close()
         assert follower.ends()
         assert follower.seen == sorted(set(follower.seen))
@@ -139,9 +140,9 @@ def test_it_can_be_followed_from_now_on(tmp_path: Path) -> None:
         recorded.settle()
         newest = Path(newest_first(settings.capture)[0]).name
         with Follower(settings.capture, first=newest) as follower:
-            until(lambda: bool(follower.seen))
+            wait_until(lambda: bool(follower.seen))
             client.ask()
-            until(lambda: follower.seen[-1] == 601)
+            wait_until(lambda: follower.seen[-1] == 601)
             assert follower.seen[0] > 400
             recorded.close()
             assert follower.ends()
@@ -172,7 +173,7 @@ def test_of_a_file_that_is_appended_to_what_is_new_is_followed(tmp_path: Path) -
                 client = Client(recorded)
                 for _ in range(3 + run):
                     client.ask()
-                    until(lambda: len(follower.seen) == client.asked)  # noqa: B023
+                    wait_until(lambda: len(follower.seen) == client.asked)  # noqa: B023
                 assert follower.capture.frame(0, "response", 0, 114) is not None
                 recorded.close()
                 assert follower.ends()

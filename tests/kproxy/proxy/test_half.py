@@ -18,7 +18,7 @@ from tests.kproxy.fake_broker import (
     FakeBroker,
 )
 from tests.kproxy.frames import request_frame
-from tests.kproxy.proxy.planes import Client, run, running, until
+from tests.kproxy.proxy.planes import Client, run, running
 from tests.kproxy.proxy.talk import (
     ALL_TOPICS,
     HEARTBEAT,
@@ -26,6 +26,7 @@ from tests.kproxy.proxy.talk import (
     heard,
     heartbeat,
 )
+from tests.waiting import until
 
 
 @pytest.fixture(autouse=True)

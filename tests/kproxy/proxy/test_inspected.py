@@ -14,7 +14,8 @@ from dissectors.budget import Budget, LimitReached
 from kproxy.proxy.verdicts import Charge
 from tests.kproxy.fake_broker import METADATA, PRODUCE, FakeBroker
 from tests.kproxy.frames import request_frame
-from tests.kproxy.proxy.planes import Client, RunningPlane, run, running, until
+from tests.kproxy.proxy.planes import Client, RunningPlane, run, running
+from tests.waiting import until
 
 ALL_TOPICS: dict[str, Any] = {"topics": None, "allow_auto_topic_creation": False}
 MOST = 100_000

@@ -13,7 +13,8 @@ from dissectors.budget import LimitReached
 from kproxy.proxy.addresses import rewriter
 from tests.kproxy.fake_broker import METADATA, FakeBroker
 from tests.kproxy.frames import request_frame, response_frame
-from tests.kproxy.proxy.planes import Client, RunningPlane, run, running, until
+from tests.kproxy.proxy.planes import Client, RunningPlane, run, running
+from tests.waiting import until
 
 ALL_TOPICS: dict[str, Any] = {"topics": None, "allow_auto_topic_creation": False}
 

@@ -20,7 +20,8 @@ from kproxy.cli.proxy import proxy as proxy_command
 from kproxy.proxy.modes import MODES, Mode, reference
 from kproxy.proxy.settings import Settings
 from tests.kproxy.fake_broker import METADATA, FakeBroker
-from tests.kproxy.proxy.planes import Client, running, until
+from tests.kproxy.proxy.planes import Client, running
+from tests.waiting import PATIENCE, until
 
 ALL_TOPICS: dict[str, Any] = {"topics": None, "allow_auto_topic_creation": False}
 BROKERS = (("127.0.0.1", 9092),)
@@ -78,7 +79,7 @@ def test_a_mode_that_is_not_there_runs_nowhere(tmp_path: Path) -> None:
         input=json.dumps(settings) + "\n",
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
     )
     assert ended.returncode == 1
     assert "no mode 'socks5'" in json.loads(ended.stdout)["text"]

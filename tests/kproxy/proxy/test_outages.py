@@ -11,8 +11,9 @@ import pytest
 from captures.analysis.attempts import ended_by_brokers
 from kproxy.proxy.recorder import RecordingOptions
 from tests.kproxy.fake_broker import METADATA, FakeBroker
-from tests.kproxy.proxy.planes import Client, RunningPlane, run, running, until
+from tests.kproxy.proxy.planes import Client, RunningPlane, run, running
 from tests.kproxy.proxy.recordings import read
+from tests.waiting import until
 
 NODE = 2
 ALL_TOPICS: dict[str, Any] = {"topics": None, "allow_auto_topic_creation": False}

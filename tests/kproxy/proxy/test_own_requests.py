@@ -21,6 +21,7 @@ from kproxy.proxy.tls.authority import Authority
 from kproxy.proxy.tls.contexts import server_context
 from kproxy.proxy.tls.security import PLAINTEXT, Sasl, Security, Tls
 from tests.kproxy.fake_broker import CLOSE, FakeBroker
+from tests.waiting import PATIENCE
 
 T = TypeVar("T")
 Run = Callable[[Coroutine[Any, Any, Any]], Any]
@@ -48,7 +49,7 @@ def _frame(key: int, version: int, correlation_id: int, body: dict[str, Any]) ->
 async def _connected(broker: FakeBroker, use: Callable[[BrokerConnection], Awaitable[T]]) -> T:
     async with (
         broker,
-        await BrokerConnection.connect("127.0.0.1", broker.port, timeout=5) as connection,
+        await BrokerConnection.connect("127.0.0.1", broker.port, timeout=PATIENCE) as connection,
     ):
         return await use(connection)
 
@@ -57,7 +58,7 @@ async def _cluster(
     broker: FakeBroker, security: Security = PLAINTEXT, host: str = "127.0.0.1"
 ) -> ClusterView:
     async with broker:
-        return await cluster_of([(host, broker.port)], security, timeout=5)
+        return await cluster_of([(host, broker.port)], security, timeout=PATIENCE)
 
 
 @LOOPS
@@ -92,7 +93,7 @@ def test_the_first_address_that_answers_decides(run: Run) -> None:
         async with FakeBroker() as gone:
             port = gone.port
         async with FakeBroker(advertised=BROKERS) as broker:
-            return await cluster_of([("127.0.0.1", port), ("127.0.0.1", broker.port)], timeout=5)
+            return await cluster_of([("127.0.0.1", port), ("127.0.0.1", broker.port)], timeout=PATIENCE)
 
     assert run(go()).brokers == BROKERS
 
@@ -101,7 +102,7 @@ def test_every_failure_is_told() -> None:
     with pytest.raises(
         OwnRequestError, match=r"127\.0\.0\.1:1 refuses connections.*; a\.\.b:2 cannot be reached"
     ):
-        asyncio.run(cluster_of([("127.0.0.1", 1), ("a..b", 2)], timeout=5))
+        asyncio.run(cluster_of([("127.0.0.1", 1), ("a..b", 2)], timeout=PATIENCE))
 
 
 @LOOPS
@@ -122,7 +123,7 @@ def test_tls_at_a_plaintext_port() -> None:
     async def go() -> None:
         server = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0)
         async with server:
-            await cluster_of([server.sockets[0].getsockname()], Security(tls=Tls()), timeout=5)
+            await cluster_of([server.sockets[0].getsockname()], Security(tls=Tls()), timeout=PATIENCE)
 
     with pytest.raises(OwnRequestError, match="it may be a plaintext port"):
         asyncio.run(go())
@@ -224,7 +225,7 @@ def test_raw_tokens() -> None:
         server = await asyncio.start_server(serve, "127.0.0.1", 0)
         async with server:
             security = Security(sasl=Sasl("PLAIN", "alice", "secret"))
-            return await cluster_of([server.sockets[0].getsockname()], security, timeout=5)
+            return await cluster_of([server.sockets[0].getsockname()], security, timeout=PATIENCE)
 
     assert asyncio.run(go()) == ClusterView(None, [(1, "k1", 9092)], 1)
     assert tokens == [b"\0alice\0secret"]

@@ -19,10 +19,10 @@ from kproxy.proxy.control import ControlClient
 from kproxy.proxy.recorder import RecordingOptions
 from kproxy.proxy.run_folder import RunFolder
 from kproxy.proxy.settings import Settings
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.slow
 
-PATIENCE = 30.0
 _HEAVY = ("numpy", "click", "textual", "captures.exchanges", "scapy", "cryptography")
 
 

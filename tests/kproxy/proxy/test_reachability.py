@@ -12,9 +12,10 @@ from kproxy.proxy.tls.contexts import server_context
 from kproxy.proxy.tls.security import Security, Tls
 from kproxy.text.control import sentence_of
 from tests.kproxy.fake_broker import METADATA, FakeBroker
-from tests.kproxy.proxy.planes import Client, RunningPlane, run, running, until
+from tests.kproxy.proxy.planes import Client, RunningPlane, run, running
 from tests.kproxy.proxy.talk import ALL_TOPICS, heard, heartbeat
 from tests.lanes.tools import free_ports
+from tests.waiting import until
 
 NOWHERE = "kafka-1.invalid"  # RFC 2606
 

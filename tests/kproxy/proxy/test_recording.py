@@ -12,8 +12,9 @@ from captures.exchanges import open_capture
 from captures.live.recording import is_being_recorded
 from kproxy.proxy.recorder import RecordingOptions
 from tests.kproxy.fake_broker import FakeBroker
-from tests.kproxy.proxy.planes import Client, run, running, until
+from tests.kproxy.proxy.planes import Client, run, running
 from tests.kproxy.proxy.talk import HEARTBEAT, heartbeat
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 

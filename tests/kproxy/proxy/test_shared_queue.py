@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kproxy.proxy.shared_queue import Receiver, Sender
+from tests.waiting import PATIENCE, wait_until
 
 
 @contextmanager
@@ -108,11 +109,9 @@ def test_the_receiver_is_woken(monkeypatch: pytest.MonkeyPatch) -> None:
                 time.sleep(0.0001)
             if number % 10 == 0:
                 time.sleep(0.0003 * (number % 70))
-        deadline = time.monotonic() + 10
-        while len(found) < 300 and time.monotonic() < deadline:
-            time.sleep(0.001)
+        wait_until(lambda: len(found) == 300)
         sender.close()
-        thread.join(10)
+        thread.join(PATIENCE)
         assert not thread.is_alive()
         assert found == [b"%d" % number for number in range(300)]
         assert receiver.ended
@@ -130,7 +129,5 @@ def test_what_is_left_is_taken_after_the_end() -> None:
 
 def test_waiting_ends_in_time() -> None:
     with queue() as (_, receiver):
-        before = time.monotonic()
         assert receiver.wait(0.02)
-        assert time.monotonic() - before < 5
         assert take(receiver) == []

@@ -10,7 +10,6 @@ import socket
 import struct
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -24,6 +23,7 @@ from dissectors.sides import End
 from kproxy.proxy import tcp_info
 from kproxy.proxy.tcp_info import Sampler, TcpInfo, read
 from tests.kproxy.proxy.netlab import missing
+from tests.waiting import PATIENCE, wait_until
 
 REPOSITORY = Path(__file__).parents[3]
 SECOND = 1_000_000_000
@@ -55,13 +55,6 @@ def fill(sock: socket.socket) -> int:
     return sent
 
 
-def until(told: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
-    while not told():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 def by_ss(sock: socket.socket) -> dict[str, str]:
     """Return what ss tells of a connection by name, its send queue as ``Send-Q``."""
     command = ["ss", "-tinOH", "sport", "=", f":{sock.getsockname()[1]}"]
@@ -79,7 +72,7 @@ def test_a_busy_connection(pair: Pair) -> None:
         assert len(theirs.recv(20_000, socket.MSG_WAITALL)) == 20_000
         theirs.sendall(bytes(100))
         assert len(ours.recv(100, socket.MSG_WAITALL)) == 100
-    until(lambda: (info := read(ours)) is not None and info.unacked == 0)
+    wait_until(lambda: (info := read(ours)) is not None and info.unacked == 0)
     info, told = read(ours), by_ss(ours)
     assert info is not None
     rtt, variance = (float(text) for text in told["rtt"].split("/"))
@@ -102,7 +95,7 @@ def test_a_busy_connection(pair: Pair) -> None:
 @needs_ss
 def test_an_end_that_does_not_read(pair: Pair) -> None:
     sent = fill(pair[0])
-    until(lambda: (info := read(pair[0])) is not None and info.zero_window and info.unacked == 0)
+    wait_until(lambda: (info := read(pair[0])) is not None and info.zero_window and info.unacked == 0)
     info, told = read(pair[0]), by_ss(pair[0])
     assert info is not None
     assert info.unacked_bytes == int(told["Send-Q"]) == sent - info.bytes_acked + 1  # SYN
@@ -113,7 +106,7 @@ def test_an_end_that_does_not_read(pair: Pair) -> None:
     taken = 0
     while taken < sent:
         taken += len(pair[1].recv(1 << 20))
-    until(lambda: (info := read(pair[0])) is not None and not info.troubled and info.unacked_bytes == 0)
+    wait_until(lambda: (info := read(pair[0])) is not None and not info.troubled and info.unacked_bytes == 0)
 
 
 LOSS = """
@@ -143,7 +136,7 @@ print(json.dumps([lost.to_json(), stuck.to_json(), re.search(r"retrans:\\d+/(\\d
 @needs_namespaces
 def test_a_lossy_network() -> None:
     command = ["unshare", "--net", sys.executable, "-c", LOSS]
-    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
     lost, stuck, by_ss = json.loads(done.stdout)
     assert lost["total_retrans"] >= 3
@@ -158,8 +151,8 @@ def test_a_lossy_network() -> None:
 def test_ends_of_connections(pair: Pair) -> None:
     ours, theirs = pair
     ours.shutdown(socket.SHUT_WR)
-    until(lambda: (info := read(theirs)) is not None and info.state == "CLOSE-WAIT")
-    until(lambda: (info := read(ours)) is not None and info.state == "FIN-WAIT-2")
+    wait_until(lambda: (info := read(theirs)) is not None and info.state == "CLOSE-WAIT")
+    wait_until(lambda: (info := read(ours)) is not None and info.state == "FIN-WAIT-2")
     ours.close()
     assert read(ours) is None
 
@@ -167,7 +160,7 @@ def test_ends_of_connections(pair: Pair) -> None:
 @pytest.mark.slow
 def test_what_the_capture_keeps(pair: Pair) -> None:
     fill(pair[0])
-    until(lambda: (info := read(pair[0])) is not None and info.zero_window)
+    wait_until(lambda: (info := read(pair[0])) is not None and info.zero_window)
     info = read(pair[0])
     assert info is not None
     kept = comment_content(as_comment(info.sample("broker")))

@@ -27,6 +27,7 @@ from kproxy.replay.plan import recorded_nodes
 from kproxy.replay.recorded_answers import RecordedAnswers
 from kproxy.replay.server import RecordedCluster
 from tests.kproxy.frames import request_frame
+from tests.waiting import PATIENCE
 
 RECORDED = Path(__file__).parents[2] / "data/replay/kafka_python.pcapng"
 PRODUCE, FETCH, METADATA, HEARTBEAT, API_VERSIONS = 0, 1, 3, 12, 18
@@ -61,7 +62,7 @@ class Running:
 
     def connect(self) -> socket.socket:
         host, _, port = self.address.rpartition(":")
-        return socket.create_connection((host, int(port)), timeout=10)
+        return socket.create_connection((host, int(port)), timeout=PATIENCE)
 
 
 @contextmanager
@@ -70,12 +71,12 @@ def running(path: Path = RECORDED, host: str = "127.0.0.1") -> Iterator[Running]
     made, loop, ended = Running(path, host), asyncio.new_event_loop(), asyncio.Event()
     thread = threading.Thread(target=loop.run_until_complete, args=[made.cluster.run(ended)])
     thread.start()
-    assert made.listening.wait(10)
+    assert made.listening.wait(PATIENCE)
     try:
         yield made
     finally:
         loop.call_soon_threadsafe(ended.set)
-        thread.join(10)
+        thread.join(PATIENCE)
         loop.close()
     assert not made.faults
 
@@ -215,7 +216,7 @@ def test_the_command_serves_until_it_is_interrupted(listen: str, asked: bool, co
         )
         assert host == "127.0.0.1"
         if asked:
-            with socket.create_connection((host, int(port)), timeout=10) as client:
+            with socket.create_connection((host, int(port)), timeout=PATIENCE) as client:
                 exchanged(client, request_frame(HEARTBEAT, 3, BEAT), HEARTBEAT, 3)
         process.send_signal(signal.SIGINT)
         rest = process.stderr.read()

@@ -9,6 +9,7 @@ import pytest
 from captures.exchanges.fair_lock import FairLock
 from kproxy.session import ClosedError, Priority, Steps
 from kproxy.session.engine import Engine
+from tests.waiting import PATIENCE
 
 
 @pytest.fixture
@@ -20,7 +21,7 @@ def engine() -> Iterator[Engine]:
 
 
 def test_a_job_is_done_in_another_thread(engine: Engine) -> None:
-    assert engine.submit(get_ident, Priority.ASKED).result(5) != get_ident()
+    assert engine.submit(get_ident, Priority.ASKED).result(PATIENCE) != get_ident()
 
 
 def test_the_result_of_a_generator_is_what_it_returns(engine: Engine) -> None:
@@ -29,7 +30,7 @@ def test_the_result_of_a_generator_is_what_it_returns(engine: Engine) -> None:
         yield
         return 7
 
-    assert engine.submit(job, Priority.ASKED).result(5) == 7
+    assert engine.submit(job, Priority.ASKED).result(PATIENCE) == 7
 
 
 def test_an_error_goes_to_who_asked_and_the_engine_goes_on(engine: Engine) -> None:
@@ -38,8 +39,8 @@ def test_an_error_goes_to_who_asked_and_the_engine_goes_on(engine: Engine) -> No
         raise ValueError("no")
 
     with pytest.raises(ValueError, match="no"):
-        engine.submit(job, Priority.ASKED).result(5)
-    assert engine.submit(lambda: 1, Priority.ASKED).result(5) == 1
+        engine.submit(job, Priority.ASKED).result(PATIENCE)
+    assert engine.submit(lambda: 1, Priority.ASKED).result(PATIENCE) == 1
 
 
 def test_what_is_more_urgent_goes_before_the_next_step(engine: Engine) -> None:
@@ -48,17 +49,17 @@ def test_what_is_more_urgent_goes_before_the_next_step(engine: Engine) -> None:
 
     def long() -> Steps[None]:
         begun.set()
-        go_on.wait(5)
+        go_on.wait(PATIENCE)
         order.append("first step")
         yield
         order.append("second step")
 
     slow = engine.submit(long, Priority.COUNT)
-    begun.wait(5)
+    begun.wait(PATIENCE)
     quick = engine.submit(lambda: order.append("urgent"), Priority.LOOK)
     go_on.set()
-    quick.result(5)
-    slow.result(5)
+    quick.result(PATIENCE)
+    slow.result(PATIENCE)
     assert order == ["first step", "urgent", "second step"]
 
 
@@ -71,7 +72,7 @@ def test_of_equally_urgent_jobs_the_first_is_done_first(engine: Engine) -> None:
 
     jobs = [engine.submit(lambda number=number: job(number), Priority.ASKED) for number in range(5)]  # type: ignore[misc]
     for each in jobs:
-        each.result(5)
+        each.result(PATIENCE)
     assert order == [0, 1, 2, 3, 4]
 
 
@@ -84,16 +85,16 @@ def test_a_cancelled_job_ends_at_its_next_yield(engine: Engine) -> None:
             for step in range(1000):
                 steps.append(step)
                 begun.set()
-                go_on.wait(5)
+                go_on.wait(PATIENCE)
                 yield
         finally:
             ended.set()
 
     future = engine.submit(job, Priority.ASKED)
-    begun.wait(5)
+    begun.wait(PATIENCE)
     assert future.cancel()
     go_on.set()
-    assert ended.wait(5)
+    assert ended.wait(PATIENCE)
     assert steps == [0]
     with pytest.raises(CancelledError):
         future.result(0)
@@ -107,7 +108,7 @@ def test_the_turns_are_held_while_a_job_runs_and_free_between() -> None:
         future = engine.submit(lambda: "done", Priority.LOOK)
         with pytest.raises(TimeoutError):
             future.result(0.05)
-    assert future.result(5) == "done"
+    assert future.result(PATIENCE) == "done"
     engine.close()
 
 

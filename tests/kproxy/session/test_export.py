@@ -20,7 +20,8 @@ from kproxy.session import Session
 from kproxy.session.access import Access
 from kproxy.session.export import Export, ExportError
 from kproxy.session.published import numbered
-from tests.kproxy.tui.kit import REBALANCE, read_session, until
+from tests.kproxy.tui.kit import REBALANCE, read_session
+from tests.waiting import until
 
 FORMATS: tuple[FileFormat, ...] = get_args(FileFormat)
 

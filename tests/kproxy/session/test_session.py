@@ -22,7 +22,8 @@ from kproxy.session import Access, Order, Session, ShownExchanges, State, Steps,
 from kproxy.session.folds import Activity
 from kproxy.session.listed import ListedExchanges
 from tests.conftest import DATA
-from tests.kproxy.tui.kit import REBALANCE, read_session, session_of, until
+from tests.kproxy.tui.kit import REBALANCE, read_session, session_of
+from tests.waiting import until
 
 CAPTURES = (
     REBALANCE,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC
 from pathlib import Path
@@ -69,15 +69,6 @@ def shown_lines(pilot: Pilot[Any]) -> list[str]:
     """Return what is on the screen, line by line."""
     lines = pilot.app.screen._compositor.render_strips()
     return ["".join(segment.text for segment in line) for line in lines]
-
-
-async def until(condition: Callable[[], Any]) -> None:
-    """Wait until something holds."""
-    for _ in range(_LOOKS):
-        if condition():
-            return
-        await asyncio.sleep(_LOOK)
-    raise AssertionError("it has not come to hold")
 
 
 async def settled(pilot: Pilot[Any]) -> None:

@@ -16,7 +16,8 @@ from kproxy.tui.commands import BY_NAME, COMMANDS, Scope
 from kproxy.tui.config import load_settings
 from kproxy.tui.palette import title_of
 from kproxy.tui.settings import Settings
-from tests.kproxy.tui.kit import session_of, settled, until
+from tests.kproxy.tui.kit import session_of, settled
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 

@@ -25,9 +25,10 @@ from kproxy.proxy.rules.script_process import Script
 from kproxy.proxy.rules.scripts import ScriptProcess, ScriptReply
 from kproxy.proxy.verdicts import Frame
 from tests.kproxy.fake_broker import METADATA, FakeBroker
-from tests.kproxy.proxy.planes import Client, running, until
+from tests.kproxy.proxy.planes import Client, running
 from tests.kproxy.proxy.planes import run as run_plane
 from tests.kproxy.proxy.rules.frames import FETCH, request, response
+from tests.waiting import PATIENCE, until
 
 HEARTBEAT = {"group_id": "g", "generation_id": 1, "member_id": "m"}
 ALL_TOPICS: dict[str, Any] = {"topics": None, "allow_auto_topic_creation": False}
@@ -212,7 +213,7 @@ def test_scripts_of_the_folder_are_offered(file: Path, monkeypatch: pytest.Monke
 @pytest.fixture(autouse=True)
 def _own_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.setattr(scripts, "TIME_LIMIT", 60.0)
+    monkeypatch.setattr(scripts, "TIME_LIMIT", PATIENCE)
 
 
 @pytest.mark.slow
@@ -285,7 +286,7 @@ def response(exchange):
             ]
             warned = [event["text"] for event in proxy.told.of("warning")]
             assert warned == [f"rule 1 failed, the frame was forwarded: {text}" for text in failures]
-            monkeypatch.setattr(scripts, "TIME_LIMIT", 60.0)
+            monkeypatch.setattr(scripts, "TIME_LIMIT", PATIENCE)
             assert (await client.ask(METADATA, 12, ALL_TOPICS, 4))["cluster_id"] == "changed"
 
     run_plane(test)
@@ -323,7 +324,7 @@ def request(exchange):
 def test_the_process_ends_with_the_data_plane_despite_threads(file: Path) -> None:
     file.write_text("import threading\nthreading.Thread(target=threading.Event().wait).start()")
     command = [sys.executable, "-m", "kproxy.proxy.rules.script_process", str(file)]
-    assert subprocess.run(command, stdin=subprocess.DEVNULL, check=False, timeout=60).returncode == 0
+    assert subprocess.run(command, stdin=subprocess.DEVNULL, check=False, timeout=PATIENCE).returncode == 0
 
 
 @pytest.mark.slow
@@ -348,13 +349,13 @@ else:
         asked = request("Fetch", 4, FETCH)
         child = int((await process.ask(asked)).printed)
         monkeypatch.setattr(scripts, "TIME_LIMIT", 0.1)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             assert (
                 "took longer"
                 in (await process.ask(response("Fetch", 4, {"responses": []}, to=asked))).failure
             )
             os.kill(child, signal.SIGKILL)
-            monkeypatch.setattr(scripts, "TIME_LIMIT", 60.0)
+            monkeypatch.setattr(scripts, "TIME_LIMIT", PATIENCE)
             child = int((await process.ask(asked)).printed)
             await process.close()
         assert not psutil.pid_exists(child) or psutil.Process(child).status() == psutil.STATUS_ZOMBIE

@@ -15,6 +15,8 @@ from typing import TypeVar, cast
 import pytest
 import uvloop
 
+from tests.waiting import PATIENCE
+
 T = TypeVar("T")
 
 PASSWORD = "a password"
@@ -31,7 +33,7 @@ def need(*programs: str) -> None:
 def command(*arguments: str | Path, stdin: str = "") -> str:
     """Run a program; returns what it says."""
     done = subprocess.run(
-        [str(each) for each in arguments], input=stdin, capture_output=True, text=True, timeout=60
+        [str(each) for each in arguments], input=stdin, capture_output=True, text=True, timeout=PATIENCE
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout + done.stderr

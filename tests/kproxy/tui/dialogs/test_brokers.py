@@ -9,8 +9,8 @@ from textual.widgets import Static
 
 from kproxy.tui.dialogs.brokers import BrokersDialog
 from kproxy.tui.widgets.row_table import RowTable
-from tests.kproxy.tui.kit import until
 from tests.kproxy.tui.live.proxied import shown
+from tests.waiting import until
 
 BROKER: dict[str, Any] = {
     "role": "broker",

@@ -14,7 +14,8 @@ from textual.widgets import Input, OptionList, Static
 from kproxy.copy_as import by_name
 from kproxy.tui.dialogs.copy import CopyDialog, making, preview, taking
 from tests.kproxy.tui.dialogs.hosting import DialogApp
-from tests.kproxy.tui.kit import read_session, session_of, settled, until
+from tests.kproxy.tui.kit import read_session, session_of, settled
+from tests.waiting import until
 
 SCRAM = Path(__file__).parents[3] / "data" / "captures" / "24_k430_franz_scramsha256.pcap"
 JOIN_GROUP = 18

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
 from time import time_ns
 from typing import Any
 
@@ -20,6 +18,7 @@ from kproxy.tui.widgets.row_table import RowTable
 from tests.kproxy.proxy.rules.frames import FETCH, START, request
 from tests.kproxy.tui.live.proxied import shown
 from tests.kproxy.tui.live.test_draft import answer, held
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 
@@ -52,20 +51,14 @@ class EditApp(App[None]):
         return str(self.dialog.query_one("#about", Static).visual)
 
 
-async def until(pilot: Pilot[None], ready: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
-        while not ready():
-            await pilot.pause(0.01)
-
-
-async def begun(pilot: Pilot[None], app: EditApp) -> None:
-    await until(pilot, lambda: shown(app, EditHeld)() and "nothing changed" in app.outcome)
+async def begun(app: EditApp) -> None:
+    await until(lambda: shown(app, EditHeld)() and "nothing changed" in app.outcome)
 
 
 async def test_a_field_is_changed_and_the_difference_shown_before_it_is_sent() -> None:
     app = EditApp()
     async with app.run_test(size=(100, 30)) as pilot:
-        await begun(pilot, app)
+        await begun(app)
         table = app.dialog.query_one(RowTable)
         assert table.select("max_wait_ms")
         await pilot.press("enter")
@@ -78,11 +71,11 @@ async def test_a_field_is_changed_and_the_difference_shown_before_it_is_sent() -
         await pilot.press("enter")
         assert field.has_focus
         await pilot.press("ctrl+u", *"250", "enter")
-        await until(pilot, lambda: "max_wait_ms" in app.outcome)
+        await until(lambda: "max_wait_ms" in app.outcome)
         assert "500 → 250" in app.outcome
         assert table.has_focus
         await pilot.press("ctrl+s")
-        await until(pilot, lambda: app.done)
+        await until(lambda: app.done)
     assert app.returned is not None
     body = decode_request(app.returned[4:])
     assert body.value is not None
@@ -94,11 +87,11 @@ def test_it_looks_as_it_should(snap_compare: Any, monkeypatch: pytest.MonkeyPatc
     app = EditApp(request("Fetch", 4, FETCH))
 
     async def change_something(pilot: Pilot[None]) -> None:
-        await begun(pilot, app)
+        await begun(app)
         app.dialog.query_one(RowTable).select("isolation_level")
         app.dialog.query_one(Input).cursor_blink = False
         await pilot.press("enter", "1", "enter")
-        await until(pilot, lambda: "isolation_level" in app.outcome)
+        await until(lambda: "isolation_level" in app.outcome)
         await pilot.press("down")
 
     assert snap_compare(app, run_before=change_something, terminal_size=(100, 26))
@@ -107,49 +100,49 @@ def test_it_looks_as_it_should(snap_compare: Any, monkeypatch: pytest.MonkeyPatc
 async def test_all_of_it_is_edited_as_json() -> None:
     app = EditApp()
     async with app.run_test(size=(80, 24)) as pilot:
-        await begun(pilot, app)
+        await begun(app)
         await pilot.press("ctrl+t")
         area = app.dialog.query_one(TextArea)
-        await until(pilot, lambda: area.has_focus and '"max_wait_ms": 500' in area.text)
+        await until(lambda: area.has_focus and '"max_wait_ms": 500' in area.text)
         area.text = area.text.replace('"max_wait_ms": 500', '"max_wait_ms": 7,')
-        await until(pilot, lambda: "cannot be sent" in app.outcome)
+        await until(lambda: "cannot be sent" in app.outcome)
         assert "line 3" in app.outcome
         await pilot.press("ctrl+s")
         assert not app.done
         area.text = area.text.replace('"max_wait_ms": 7,,', '"max_wait_ms": "x",')
-        await until(pilot, lambda: "max_wait_ms" in app.outcome)
+        await until(lambda: "max_wait_ms" in app.outcome)
         assert "cannot be sent" in app.outcome
         area.text = area.text.replace('"x"', "7")
-        await until(pilot, lambda: "500 → 7" in app.outcome)
+        await until(lambda: "500 → 7" in app.outcome)
         await pilot.press("ctrl+t")
         table = app.dialog.query_one(RowTable)
-        await until(pilot, lambda: table.select("max_wait_ms") and "* 7" in table.selected.text())  # type: ignore[union-attr]
+        await until(lambda: table.select("max_wait_ms") and "* 7" in table.selected.text())  # type: ignore[union-attr]
         assert table.has_focus
         await pilot.press("ctrl+s")
-        await until(pilot, lambda: app.done)
+        await until(lambda: app.done)
     assert app.returned is not None
 
 
 async def test_escape_leaves_a_field_then_the_dialog() -> None:
     app = EditApp()
     async with app.run_test(size=(100, 30)) as pilot:
-        await begun(pilot, app)
+        await begun(app)
         await pilot.press("enter")
         assert app.dialog.query_one(Input).has_focus
         await pilot.press("9", "escape")
         assert app.dialog.query_one(RowTable).has_focus
         assert not app.done
         await pilot.press("escape")
-        await until(pilot, lambda: app.done)
+        await until(lambda: app.done)
     assert app.returned is None
 
 
 async def test_what_has_gone_on_cannot_be_sent() -> None:
     app = EditApp()
     async with app.run_test(size=(100, 30)) as pilot:
-        await begun(pilot, app)
+        await begun(app)
         app.held = None
-        await until(pilot, lambda: "no longer held" in str(app.dialog.query_one("#left", Static).visual))
+        await until(lambda: "no longer held" in str(app.dialog.query_one("#left", Static).visual))
         await pilot.press("ctrl+s")
         await pilot.pause()
         assert not app.done
@@ -158,11 +151,11 @@ async def test_what_has_gone_on_cannot_be_sent() -> None:
 async def test_secrets_are_not_shown() -> None:
     app = EditApp(request("SaslAuthenticate", 0, {"auth_bytes": b"\0user\0password"}, time=time_ns()))
     async with app.run_test(size=(100, 30)) as pilot:
-        await begun(pilot, app)
+        await begun(app)
         assert app.dialog.query_one(Input).disabled
         await pilot.press("ctrl+t")
         area = app.dialog.query_one(TextArea)
-        await until(pilot, lambda: "holds secrets" in area.text)
+        await until(lambda: "holds secrets" in area.text)
         assert area.read_only
         await pilot.press("ctrl+s")
-        await until(pilot, lambda: app.done)
+        await until(lambda: app.done)

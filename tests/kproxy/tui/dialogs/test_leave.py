@@ -9,8 +9,8 @@ from textual.widgets import OptionList, Static
 from kproxy.tui.dialogs.leave import Leave, Leaving
 from kproxy.tui.live.state import Connection
 from kproxy.tui.widgets.row_table import RowTable
-from tests.kproxy.tui.kit import until
 from tests.kproxy.tui.live.proxied import shown
+from tests.waiting import until
 
 SECOND = 1_000_000_000
 CONNECTIONS = (

@@ -14,9 +14,9 @@ from kproxy.tui.dialogs.comparison import FieldComparison
 from kproxy.tui.dialogs.replay import ASK, PLAN, RESULTS, ReplayDialog
 from kproxy.tui.widgets.row_table import RowTable
 from tests.kproxy.fake_broker import PRODUCE, FakeBroker
-from tests.kproxy.tui.kit import until
 from tests.kproxy.tui.live.proxied import shown
 from tests.kproxy.tui.live.replayed import recorded
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 

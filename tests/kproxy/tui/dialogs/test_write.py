@@ -18,7 +18,8 @@ from kproxy.session import Session
 from kproxy.session.access import Access
 from kproxy.tui.dialogs.write import WriteDialog
 from tests.kproxy.tui.dialogs.hosting import DialogApp
-from tests.kproxy.tui.kit import REBALANCE, read_session, session_of, settled, until
+from tests.kproxy.tui.kit import REBALANCE, read_session, session_of, settled
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 

@@ -14,8 +14,7 @@ from textual.screen import Screen
 from kproxy.tui.live.link import Link
 from tests.kproxy.fake_broker import FakeBroker
 from tests.kproxy.proxy.planes import RunningPlane, running
-
-_SECONDS = 10.0
+from tests.waiting import PATIENCE, until
 
 
 @asynccontextmanager
@@ -25,7 +24,10 @@ async def linked(folder: Path, **options: Any) -> AsyncIterator[tuple[RunningPla
     :param folder: for run folders
     :param options: of the link
     """
-    async with FakeBroker() as broker, running(folder, (broker.host, broker.port)) as proxy:
+    async with (
+        FakeBroker() as broker,
+        running(folder, (broker.host, broker.port), client_timeout=PATIENCE) as proxy,
+    ):
         link = Link(proxy.plane._run.control_socket, **options)
         await asyncio.to_thread(link.start)
         try:
@@ -33,13 +35,6 @@ async def linked(folder: Path, **options: Any) -> AsyncIterator[tuple[RunningPla
             yield proxy, link
         finally:
             await asyncio.to_thread(link.close)
-
-
-async def until(ready: Callable[[], object]) -> None:
-    """Wait until something is so."""
-    async with asyncio.timeout(_SECONDS):
-        while not ready():
-            await asyncio.sleep(0.01)
 
 
 def shown(app: App[Any], kind: type[Screen[Any]]) -> Callable[[], bool]:

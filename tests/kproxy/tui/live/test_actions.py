@@ -20,7 +20,8 @@ from kproxy.tui.live.link import Link
 from kproxy.tui.widgets.row_table import RowTable
 from tests.kproxy.proxy.planes import Client, RunningPlane
 from tests.kproxy.proxy.talk import heartbeat
-from tests.kproxy.tui.live.proxied import linked, shown, until
+from tests.kproxy.tui.live.proxied import linked, shown
+from tests.waiting import until
 
 
 class ActionsApp(App[None]):

@@ -9,8 +9,9 @@ from kproxy.tui.live.link import LinkError
 from tests.kproxy.proxy.planes import Client
 from tests.kproxy.proxy.rules.frames import FETCH, request, response
 from tests.kproxy.proxy.talk import heartbeat
-from tests.kproxy.tui.live.proxied import linked, until
+from tests.kproxy.tui.live.proxied import linked
 from tests.kproxy.tui.live.test_draft import answer, held
+from tests.waiting import until
 
 
 def test_a_response_comes_with_its_request() -> None:

@@ -28,19 +28,11 @@ from kproxy.tui.views.faults import Faults
 from kproxy.tui.widgets.row_table import RowTable
 from tests.kproxy.fake_broker import LIST_OFFSETS, FakeBroker
 from tests.kproxy.tui.live.proxied import shown
+from tests.waiting import PATIENCE, until
 
 pytestmark = pytest.mark.slow
 
 kafka = pytest.importorskip("kafka")
-
-_SECONDS = 30.0
-
-
-async def until(ready: Any) -> None:
-    """Wait until something is so; the processes of the proxy take their time to begin."""
-    async with asyncio.timeout(_SECONDS):
-        while not ready():
-            await asyncio.sleep(0.02)
 
 
 @asynccontextmanager
@@ -55,6 +47,7 @@ async def proxied(folder: Path) -> AsyncIterator[tuple[FakeBroker, KproxyApp, Pi
             bootstrap=((broker.host, broker.port),),
             listen=("127.0.0.1", 0),
             drain=1.0,
+            client_timeout=PATIENCE,
         )
         plane = PlaneProcess(settings, told.append)
         try:
@@ -83,7 +76,7 @@ async def proxied(folder: Path) -> AsyncIterator[tuple[FakeBroker, KproxyApp, Pi
                     await asyncio.to_thread(link.close)
         finally:
             plane.stop()
-            if not await asyncio.to_thread(plane.join, _SECONDS):
+            if not await asyncio.to_thread(plane.join, PATIENCE):
                 plane.kill()
             for pipe in (plane._process.stdin, plane._process.stdout):
                 if pipe is not None:

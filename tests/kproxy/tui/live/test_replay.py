@@ -11,6 +11,7 @@ from kproxy.tui.live.replay import ReplayError, ReplayRun, Wish, collecting, pla
 from kproxy.tui.live.side_by_side import Mark, side_by_side
 from tests.kproxy.fake_broker import METADATA, PRODUCE, FakeBroker
 from tests.kproxy.tui.live.replayed import recorded
+from tests.waiting import PATIENCE
 
 
 async def test_what_reads_is_sent_again_and_compared(tmp_path: Path) -> None:
@@ -85,7 +86,7 @@ async def test_a_cluster_that_cannot_be_reached_is_told(tmp_path: Path) -> None:
         address = broker.host, broker.port
         await broker.stop()
         with pytest.raises(ReplayError, match=str(broker.port)):
-            await planned(collected, Wish((address,), timeout=5.0))
+            await planned(collected, Wish((address,), timeout=PATIENCE))
 
 
 async def test_there_are_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

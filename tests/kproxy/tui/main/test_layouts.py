@@ -11,7 +11,8 @@ from textual.pilot import Pilot
 from kproxy.tui.app import KproxyApp
 from kproxy.tui.settings import Settings
 from kproxy.tui.widgets.activity_chart import ActivityChart
-from tests.kproxy.tui.kit import main_of, opened, session_of, settled, shown_lines, until
+from tests.kproxy.tui.kit import main_of, opened, session_of, settled, shown_lines
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 

@@ -22,7 +22,8 @@ from kproxy.tui.widgets.byte_view import ByteView
 from kproxy.tui.widgets.exchange_list import ExchangeList
 from kproxy.tui.widgets.field_tree import FieldTree
 from tests.conftest import DATA
-from tests.kproxy.tui.kit import REBALANCE, main_of, opened, session_of, settled, shown_lines, until
+from tests.kproxy.tui.kit import REBALANCE, main_of, opened, session_of, settled, shown_lines
+from tests.waiting import until
 
 ARGUMENTS = {
     "app.theme": "nord",

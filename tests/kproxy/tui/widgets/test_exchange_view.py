@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pytest
@@ -11,9 +10,10 @@ from textual.selection import Selection
 
 from captures.filters import compile_filter
 from kproxy.session.published import Order, State, Summary
-from tests.kproxy.tui.kit import until
+from kproxy.tui.widgets import exchange_view
 from tests.kproxy.tui.published import BEGIN, MS, SECOND, PublishedSession, held, summary
 from tests.kproxy.tui.widgets.listing import BODY, SIZE, ListApp, renewed
+from tests.waiting import until
 
 HOSTILE = "[red]a\x1b[2Jb[/]\u202e\u0301\t全角"
 
@@ -156,8 +156,19 @@ async def test_an_empty_list_says_why() -> None:
 
 
 # ------------------------------------------------------------ time passes
+class Clock:
+    """The clock of the list, which advances only when a test says so; in ns."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = BEGIN
+        for name in ("monotonic_ns", "time_ns"):
+            monkeypatch.setattr(exchange_view, name, lambda: self.now)
+
+
 @pytest.mark.slow
-async def test_what_is_in_flight_shows_how_long_it_runs() -> None:
+async def test_what_is_in_flight_shows_how_long_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock(monkeypatch)
+
     def make(number: int) -> Any:
         return summary(number, state=State.IN_FLIGHT, latency=None, response="", running_since=BEGIN)
 
@@ -165,23 +176,25 @@ async def test_what_is_in_flight_shows_how_long_it_runs() -> None:
     async with app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         assert "… in flight" in app.line(2)
-        painted = _painted(app, 2)
-        assert "…0." in painted
-        await until(lambda: _painted(app, 2) != painted)
+        assert "…0." in _painted(app, 2)
+        clock.now += 3 * SECOND
+        await until(lambda: "…3." in _painted(app, 2))
 
 
 @pytest.mark.slow
-async def test_how_long_something_is_held_goes_by_the_clock_of_this_machine() -> None:
+async def test_how_long_something_is_held_goes_by_the_clock_of_this_machine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = Clock(monkeypatch)
     session = PublishedSession(2, live=True)
-    now = time.time_ns()
-    session.held = (held(7, since=now - 5 * SECOND, until=now + 25 * SECOND),)
+    session.held = (held(7, since=clock.now - 5 * SECOND, until=clock.now + 25 * SECOND),)
     app = ListApp(session)
     async with app.run_test(size=SIZE) as pilot:
         await pilot.pause()
-        painted = _painted(app, BODY)
-        assert "…5." in painted
-        assert "24 s l" in painted
-        await until(lambda: _painted(app, BODY) != painted)
+        assert "…5." in _painted(app, BODY)
+        assert "25 s l" in _painted(app, BODY)
+        clock.now += 3 * SECOND
+        await until(lambda: "…8." in _painted(app, BODY) and "22 s l" in _painted(app, BODY))
 
 
 async def test_in_a_capture_time_stands_still() -> None:

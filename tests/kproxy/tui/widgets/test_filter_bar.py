@@ -18,8 +18,8 @@ from kproxy.tui.widgets import filter_bar
 from kproxy.tui.widgets.completion_list import CompletionList
 from kproxy.tui.widgets.filter_bar import FilterBar
 from kproxy.tui.widgets.verdict import Validity
-from tests.kproxy.tui.kit import until
 from tests.kproxy.tui.typing import offered, quiet, state_home, still, told_by, type_in  # noqa: F401  # a fixture
+from tests.waiting import until
 
 pytestmark = pytest.mark.usefixtures("state_home")
 
