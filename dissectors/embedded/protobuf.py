@@ -62,6 +62,7 @@ BOOL = Scalar(VARINT, bool)
 DOUBLE = Scalar(FIXED64, _unpacker("<d"))
 FIXED_UINT64 = Scalar(FIXED64, _unpacker("<Q"))
 FIXED_INT64 = Scalar(FIXED64, _unpacker("<q"))
+FIXED_UINT32 = Scalar(FIXED32, _unpacker("<I"))
 STRING = Scalar(LENGTH, lambda raw: raw.decode("utf-8", "backslashreplace"))
 BYTES = Scalar(LENGTH, bytes)
 
