@@ -120,7 +120,7 @@ class _Segment:
         :param moved: whether there were batches before
         """
         if found.problems:
-            return isinstance(found.problems[0], LimitReached)
+            return moved and isinstance(found.problems[0], LimitReached)
         announced = self._announced(found)
         if self.position + max(announced, len(rest) + 1) > self.size or announced > limit("frame_bytes"):
             return False
@@ -145,7 +145,7 @@ class _Segment:
         whole = f"a batch of {announced:,} bytes" if announced else "the header of a batch"
         if at_end and (not announced or announced > size):
             return self._damage("truncated", size, f"the file ends after {size:,} bytes of {whole}")
-        return self._damage("format", size, f"{size:,} bytes of {whole}, before the next batch")
+        return self._damage("format", size, f"only {size:,} bytes of {whole}")
 
     def _damage(
         self,

@@ -224,22 +224,22 @@ class RecordsRun(CaptureRun[RecordsOptions], short_help="Show the records: keys,
         from dissectors.units import MS
 
         options = self.options
+        fields = "topic, partition, topic_partition, key, value, header and header.value"
+        wanted = self.of_records
         refuse_contradictions(
             {
-                "--from and --to select by the time of exchanges, which a log has not: use --timestamp": options.begin
-                or options.end,
-                "--follow is not for log segments": options.follow,
-                "-Y: log segments have only topic, partition, topic_partition, key, value, header and header.value": (
-                    self.of_records is not None and not RecordFilter(self.of_records).complete
-                ),
+                "a log has no exchanges: use --timestamp, not --from and --to": options.begin or options.end,
+                "--follow does not apply to log segments": options.follow,
+                "--keylog and --align-clocks do not apply to log segments": options.keylog
+                or options.align_clocks,
+                f"-Y: a filter of log segments can only use {fields}": wanted
+                and not RecordFilter(wanted).complete,
             }
         )
         chosen = RecordSelection(options.topics, options.partitions)
         surveys = [LogSurvey(log) for log in logs if chosen.place(log.tp)]
         start = min((each.first_time for each in surveys if each.first_time >= 0), default=0) * MS
-        listing = LogListing(
-            self._selection(start), wanted=self.of_records, show_secrets=options.show_secrets
-        )
+        listing = LogListing(self._selection(start), wanted=wanted, show_secrets=options.show_secrets)
         self._faults = Faults()
         records = chain.from_iterable(
             self._faults.contained_items(listing.of(survey), _LISTING) for survey in surveys
@@ -406,7 +406,7 @@ class RecordsRun(CaptureRun[RecordsOptions], short_help="Show the records: keys,
 
         flush()
         about = chain.from_iterable(map(log_notes, surveys))
-        advice = "their checksums are valid, so the producer may have made them"
+        advice = "its checksum is valid, so it was written like that"
         self._note(chain(about, self._notes(listing, advice), self._faults.news()), listing, "log")
         damaged = any(each.lossy for survey in surveys for each in survey.damage)
         wrong = any(survey.wrong_indexes for survey in surveys)

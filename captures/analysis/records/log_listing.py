@@ -45,7 +45,7 @@ class LogListing:
         first, last = self._selection.offsets
         for segment, following in pairwise((*survey.log.segments, None)):
             assert segment is not None
-            if following is not None and first is not None and base_offset(following) <= first:
+            if first is not None and following is not None and base_offset(following) <= first:
                 continue
             for stored in read_segment(segment):
                 if isinstance(stored, Damage):

@@ -11,7 +11,12 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from crc32c import crc32c
 
+from dissectors import budget
+from dissectors.records import Record
+from dissectors.records.batch import CRC_START, HEADER_AT
+from dissectors.records.build import build_batch
 from kproxy.cli import main
 
 DATA = Path(__file__).parents[2] / "data"
@@ -313,8 +318,9 @@ def test_an_index_that_contradicts_the_log_is_named(tmp_path: Path) -> None:
     [
         (["--from", "5s"], "--timestamp"),
         (["--follow"], "--follow"),
-        (["-Y", "client_id == app"], "-Y: log segments have only topic"),
-        (["-Y", "@marked or key == a"], "-Y: log segments have only topic"),
+        (["--align-clocks"], "--align-clocks"),
+        (["-Y", "client_id == app"], "-Y: a filter of log segments can only use topic"),
+        (["-Y", "@marked or key == a"], "-Y: a filter of log segments can only use topic"),
     ],
 )
 def test_what_a_log_does_not_have_is_refused(options: list[str], message: str) -> None:
@@ -322,6 +328,42 @@ def test_what_a_log_does_not_have_is_refused(options: list[str], message: str) -
     assert shown.exit_code == 2
     assert message in shown.stderr
     assert not shown.stdout
+
+
+def test_many_damaged_parts_are_counted(tmp_path: Path) -> None:
+    segment = tmp_path / "t-0" / f"{0:020}.log"
+    segment.parent.mkdir()
+    batches = [bytearray(build_batch([Record(at, 1, None, b"v", ())])) for at in range(30)]
+    for each in batches[:25]:
+        each[-2] ^= 1
+    segment.write_bytes(b"".join(batches))
+    shown = run(segment)
+    assert len(shown.stdout.splitlines()) == 5
+    assert len(shown.stderr.splitlines()) == 22
+    assert shown.stderr.endswith("kproxy: 5 more damaged parts\n")
+
+
+def test_batches_that_are_not_read_to_the_end_are_counted(tmp_path: Path) -> None:
+    segment = tmp_path / "t-0" / f"{0:020}.log"
+    segment.parent.mkdir()
+    data = bytearray(build_batch([Record(at, 1, None, b"v", ()) for at in range(3)]))
+    data[HEADER_AT["records_count"] + 3] = 9
+    data[HEADER_AT["crc"] : CRC_START] = crc32c(bytes(data[CRC_START:])).to_bytes(4)
+    segment.write_bytes(data)
+    shown = run(segment)
+    assert shown.exit_code == 3
+    assert len(shown.stdout.splitlines()) == 3
+    assert "1 batch could not be read to the end: its checksum is valid" in shown.stderr
+    with budget.changed(batch_records=2):
+        shown = run(segment)
+    assert shown.exit_code == 3
+    assert len(shown.stdout.splitlines()) == 2
+    assert "records beyond the limit batch_records" in shown.stderr
+
+
+def test_a_snapshot_of_the_metadata_log_is_read() -> None:
+    (found,) = as_json(LOGS / "__cluster_metadata-0" / f"{0:020}-{0:010}.checkpoint", "--offset", "1")
+    assert (found["control"], found["position"]) == ("KRAFT_VERSION", 0)
 
 
 def test_captures_and_logs_are_not_mixed() -> None:
