@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 from textual.widgets import Input
 
@@ -13,6 +14,7 @@ from kproxy.tui.commands import COMMANDS
 from kproxy.tui.main.view_line import ViewLine
 from kproxy.tui.widgets.row_table import RowTable
 from tests.kproxy.tui.kit import main_of, opened, settled, shown_lines
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 
@@ -124,18 +126,37 @@ async def test_no_name_is_cut_where_narrow_gaps_make_room() -> None:
         assert {"connections", "conversation"} <= set(names.split())
 
 
-@pytest.mark.parametrize("columns", [40, 60, 80, 100, 110])
-async def test_names_are_whole_on_a_narrow_screen_and_the_current_view_is_among_them(columns: int) -> None:
-    async with opened(size=(columns, 24)) as pilot:
-        line = pilot.app.screen.query_one(ViewLine)
-        for key, name in KEYED.items():
+class LineApp(App[None]):
+    """Nothing but the line."""
+
+    def compose(self) -> ComposeResult:
+        yield ViewLine({})
+
+
+async def test_names_are_whole_on_a_narrow_screen_and_the_current_view_is_among_them() -> None:
+    names = {f"{key}{name}" for key, name in KEYED.items()}
+    app = LineApp()
+    async with app.run_test(size=(30, 24)) as pilot:
+        line = app.query_one(ViewLine)
+        for columns in (40, 60, 80, 100, 110):
+            await pilot.resize_terminal(columns, 24)
+            await until(lambda: line.size.width == columns - 2)  # noqa: B023
+            for key, name in KEYED.items():
+                line.show(name)
+                shown = str(line.render())
+                assert len(shown) <= columns - 2
+                words = shown.strip("‹› ").split()
+                assert f"{key}{name}" in words
+                assert set(words) <= names
+
+
+async def test_the_line_scrolls_to_the_view_that_a_key_opens() -> None:
+    async with opened(size=(40, 24)) as pilot:
+        for key in ("W", "1"):
             await pilot.press(key)
             await settled(pilot)
-            shown = str(line.render())
-            assert len(shown) <= columns - 2
-            words = shown.strip("‹› ").split()
-            assert f"{key}{name}" in words
-            assert set(words) <= {f"{key}{name}" for key, name in KEYED.items()}
+            shown = str(pilot.app.screen.query_one(ViewLine).render())
+            assert f"{key}{KEYED[key]}" in shown.strip("‹› ").split()
 
 
 @pytest.mark.parametrize("view", ["1", "2"])
@@ -168,18 +189,16 @@ async def test_a_search_without_a_match_leaves_nothing_to_go_back_to() -> None:
         assert main_of(pilot)._visits == []
 
 
-@pytest.mark.parametrize("columns", [80, 100, 140])
-async def test_the_line_of_keys_ends_with_a_whole_word(columns: int) -> None:
-    async with opened(size=(columns, 24)) as pilot:
+async def test_the_line_of_keys_ends_with_a_whole_word() -> None:
+    titles = {command.title for command in COMMANDS} | {"percentiles", "slowest", "help", "write"}
+    async with opened(size=(140, 24)) as pilot:
         await pilot.press("6")
-        await settled(pilot)
-        titles = {command.title for command in COMMANDS} | {"percentiles", "slowest", "help", "write"}
-        line = shown_lines(pilot)[-1]
-        assert line.endswith(" ")
-        assert line.split()[-1] in titles
-        await pilot.resize_terminal(60, 24)
-        await settled(pilot)
-        assert shown_lines(pilot)[-1].split()[-1] in titles
+        for columns in (140, 100, 80, 60):
+            await pilot.resize_terminal(columns, 24)
+            await settled(pilot)
+            line = shown_lines(pilot)[-1]
+            assert line.endswith(" "), columns
+            assert line.split()[-1] in titles, columns
 
 
 async def test_every_view_can_be_clicked_on_a_narrow_screen() -> None:
