@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from datetime import tzinfo
-from typing import Any
+from typing import ClassVar
 
 from rich.text import Text
-from textual.app import ComposeResult
+from textual import events
+from textual.binding import Binding
 from textual.timer import Timer
 from textual.widget import Widget
-from textual.widgets import Footer
 
 from captures.meaning import words
 from captures.time_format import day, zone_name
@@ -36,9 +36,8 @@ class Headline(Widget):
         super().__init__()
         self._title = printable(title)
         self._zone = zone
-        self._status = Status()
-        self._filter_off = ""
-        self._counting: Progress | None = None
+        self._dates = ""
+        self._parts: list[str] = []
 
     def show(self, status: Status, filter_off: str = "", counting: Progress | None = None) -> None:
         """Show a state.
@@ -46,8 +45,10 @@ class Headline(Widget):
         :param filter_off: the filter that is switched off and can be switched on again
         :param counting: progress of the view, None when it is done
         """
-        self._status, self._filter_off, self._counting = status, filter_off, counting
-        self.refresh()
+        dates, parts = self._days(status), _parts(status, filter_off, counting)
+        if (dates, parts) != (self._dates, self._parts):
+            self._dates, self._parts = dates, parts
+            self.refresh()
 
     def on_show(self) -> None:
         """Redraw after a pane was maximised."""
@@ -56,44 +57,43 @@ class Headline(Widget):
     def render(self) -> Text:
         room = self.size.width
         left = f"kproxy{_GAP}{self._title}"
-        right = _GAP.join(self._parts())
-        dates = self._dates()
-        if dates and width(left) + len(_GAP) + len(dates) + len(_GAP) + width(right) <= room:
-            left = f"{left}{_GAP}{dates}"
+        right = _GAP.join(self._parts)
+        if self._dates and width(left) + len(_GAP) + len(self._dates) + len(_GAP) + width(right) <= room:
+            left = f"{left}{_GAP}{self._dates}"
         left = cut(left, max(room - width(right) - len(_GAP), 12))
         right = cut(right, max(room - width(left) - 1, 0))
         line = Text(f"{left}{' ' * max(room - width(left) - width(right), 1)}{right}", no_wrap=True, end="")
         line.stylize("bold", 0, len("kproxy"))
         return line
 
-    def _dates(self) -> str:
+    def _days(self, status: Status) -> str:
         """Return the days and the zone of the times in all views."""
-        begin, end = self._status.begin, self._status.latest
+        begin, end = status.begin, status.latest
         if not begin:
             return ""
         days = dict.fromkeys((day(begin, self._zone), day(max(begin, end), self._zone)))
         return f"{' to '.join(days)} {zone_name(begin, self._zone)}"
 
-    def _parts(self) -> list[str]:
-        status = self._status
-        parts = [words.counted(status.exchanges, "exchange")]
-        if status.first > 1:
-            parts.append(f"from {status.first:,} on")
-        if not status.finished and status.size:
-            parts.append(f"reading {_share(status.read / status.size)}{_rate(status.rate)}")
-        if status.filter is not None:
-            parts.append(f"filter: {printable(status.filter.text)}")
-        elif self._filter_off:
-            parts.append(f"filter off: {printable(self._filter_off)}")
-        if status.filtering is not None:
-            parts.append(f"filtering {_share(status.filtering)}{_rate(status.filter_rate)} (esc stops)")
-        if status.marked_only:
-            parts.append("marked only")
-        if status.filter is not None or status.marked_only:
-            parts.append(f"{status.shown:,} shown{' so far' * (status.filtering is not None)}")
-        if self._counting is not None:
-            parts.append(f"counting {_share(self._counting.share)}{_rate(self._counting.rate)}")
-        return parts
+
+def _parts(status: Status, filter_off: str, counting: Progress | None) -> list[str]:
+    parts = [words.counted(status.exchanges, "exchange")]
+    if status.first > 1:
+        parts.append(f"from {status.first:,} on")
+    if not status.finished and status.size:
+        parts.append(f"reading {_share(status.read / status.size)}{_rate(status.rate)}")
+    if status.filter is not None:
+        parts.append(f"filter: {printable(status.filter.text)}")
+    elif filter_off:
+        parts.append(f"filter off: {printable(filter_off)}")
+    if status.filtering is not None:
+        parts.append(f"filtering {_share(status.filtering)}{_rate(status.filter_rate)} (esc stops)")
+    if status.marked_only:
+        parts.append("marked only")
+    if status.filter is not None or status.marked_only:
+        parts.append(f"{status.shown:,} shown{' so far' * (status.filtering is not None)}")
+    if counting is not None:
+        parts.append(f"counting {_share(counting.share)}{_rate(counting.rate)}")
+    return parts
 
 
 def _share(share: float) -> str:
@@ -168,18 +168,44 @@ class StatusLine(Widget):
         return line
 
 
-class KeyLine(Footer):
-    """A line of keys, as many as fit with their full descriptions."""
+class KeyLine(Widget):
+    """A line of keys, as many as fit with their full descriptions.
 
-    def compose(self) -> ComposeResult:
-        """Yield the keys that fit."""
-        room = self.screen.size.width
-        for each in super().compose():
-            key: Any = each
-            room -= width(f" {key.key_display} {key.description} ")
-            if room < 0:
-                return
-            yield each
+    It is one widget, because Textual's footer mounts a widget for each key whenever the focus moves.
+    """
 
-    def on_resize(self) -> None:
-        self.refresh(recompose=True)
+    DEFAULT_CSS = """
+    KeyLine {
+        height: 1;
+        dock: bottom;
+        background: $footer-background;
+        color: $footer-foreground;
+        & .key-line--key { color: $footer-key-foreground; text-style: bold; }
+    }
+    """
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"key-line--key"}
+
+    def on_mount(self) -> None:
+        """Redraw when other keys become active."""
+        self.screen.bindings_updated_signal.subscribe(self, lambda _screen: self.refresh())
+
+    def render(self) -> Text:
+        line, style = Text(no_wrap=True, end=""), self.get_component_rich_style("key-line--key", partial=True)
+        shown: dict[str, Binding] = {}
+        for _, binding, _, _ in self.screen.active_bindings.values():
+            if binding.show:
+                shown.setdefault(binding.action, binding)
+        for binding in shown.values():
+            key = f" {self.app.get_key_display(binding)} "
+            if line.cell_len + width(key) + width(f"{binding.description} ") > self.size.width:
+                break
+            start = len(line)
+            line.append(key, style).append(f"{binding.description} ")
+            line.apply_meta({"key": binding.key}, start)
+        return line
+
+    def on_click(self, event: events.Click) -> None:
+        """Press the clicked key."""
+        if key := event.style.meta.get("key"):
+            self.app.simulate_key(key)

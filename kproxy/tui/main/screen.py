@@ -222,7 +222,7 @@ class MainScreen(Screen[None]):
         yield SearchBar()
         yield self.typing.line()
         yield StatusLine()
-        yield KeyLine(show_command_palette=False)
+        yield KeyLine()
 
     def on_mount(self) -> None:
         """Apply the settings, and start polling the session."""

@@ -17,7 +17,6 @@ from textual.binding import BindingType
 from textual.cache import LRUCache
 from textual.content import Content
 from textual.events import Click, Resize
-from textual.geometry import Size
 from textual.message import Message
 from textual.strip import Strip
 
@@ -164,7 +163,7 @@ class ByteView(SelectableLines, can_focus=True):
     def _use(self, buffer: int) -> None:
         self._buffer, self._cursor, self._field = buffer, 0, (0, 0)
         self._strips.clear()
-        self._measure()
+        self.measure()
         self._show_title()
         self.scroll_to(y=0, animate=False, force=True)
         self.refresh()
@@ -307,12 +306,9 @@ class ByteView(SelectableLines, can_focus=True):
         super().notify_style_update()
         self._strips.clear()
 
-    def _measure(self) -> None:
-        self.virtual_size = Size(self.scrollable_content_region.width, self.line_count())
-
     def _on_resize(self, event: Resize) -> None:
         self._strips.clear()
-        self._measure()
+        self.measure()
         self._scroll_to_cursor(self._cursor)
 
     def watch_has_focus(self, _has_focus: bool) -> None:

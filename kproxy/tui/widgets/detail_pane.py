@@ -108,7 +108,9 @@ class DetailPane(Widget):
         about = () if detail is None else detail.about
         lines = self.query_one("#about", Static)
         lines.display = bool(about)
-        lines.update(Content("\n".join(map(printable, about))))
+        text, width = Content("\n".join(map(printable, about))), lines.size.width
+        # a layout of the screen is slow, and only needed if the height changes
+        lines.update(text, layout=width <= 0 or text.get_height({}, width) != lines.size.height)
         self._use(self.side)
         self._seek()
 

@@ -15,7 +15,6 @@ from rich.style import Style
 from textual.binding import BindingType
 from textual.cache import LRUCache
 from textual.events import Click, Resize
-from textual.geometry import Size
 from textual.message import Message
 from textual.strip import Strip
 
@@ -220,7 +219,7 @@ class FieldTree(SelectableLines, CursorLines, can_focus=True):
     def _measure(self) -> None:
         """Clear the cache and update the size after lines have changed."""
         self._strips.clear()
-        self.virtual_size = Size(self.scrollable_content_region.width, self.line_count())
+        self.measure()
 
     def _on_resize(self, event: Resize) -> None:
         self._measure()

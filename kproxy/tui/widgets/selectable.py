@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from rich.cells import cell_len
 from rich.segment import Segment
+from rich.style import Style
+from textual.geometry import Size
 from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
@@ -20,6 +22,19 @@ class SelectableLines(ScrollView):
 
     ALLOW_SELECT = True
 
+    _plain: Style | None = None
+
+    @property
+    def rich_style(self) -> Style:
+        """The style of the widget; Textual derives it from all ancestors for each line."""
+        if self._plain is None:
+            self._plain = super().rich_style
+        return self._plain
+
+    def notify_style_update(self) -> None:
+        super().notify_style_update()
+        self._plain = None
+
     def segments(self, y: int) -> list[Segment]:
         """Return the segments of a line."""
         raise NotImplementedError
@@ -34,6 +49,11 @@ class SelectableLines(ScrollView):
     def line_count(self) -> int:
         """Return the number of lines."""
         raise NotImplementedError
+
+    def measure(self) -> None:
+        """Fit the scrollable area to the lines; scroll bars at once, or they would need a second layout."""
+        self.virtual_size = Size(self.scrollable_content_region.width, self.line_count())
+        self._refresh_scrollbars()
 
     def selectable(self, strip: Strip, y: int) -> Strip:
         """Return a line with its selected text highlighted, and with the offsets that selection needs."""

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 from textual.pilot import Pilot
-from textual.widgets import Footer, Static
+from textual.widgets import Input, Static
 
 from captures.exchanges import ExchangeReader, open_capture
 from captures.filters import compile_filter
 from kproxy.tui.app import KproxyApp
 from kproxy.tui.commands import BY_NAME
-from kproxy.tui.main.lines import StatusLine
+from kproxy.tui.main.lines import KeyLine, StatusLine
 from kproxy.tui.main.view_line import ViewLine
 from kproxy.tui.settings import Settings
 from kproxy.tui.views.base import Progress
@@ -21,6 +21,7 @@ from kproxy.tui.views.exchanges import Arrangement
 from kproxy.tui.widgets.byte_view import ByteView
 from kproxy.tui.widgets.exchange_list import ExchangeList
 from kproxy.tui.widgets.field_tree import FieldTree
+from kproxy.tui.widgets.filter_bar import FilterBar
 from tests.conftest import DATA
 from tests.kproxy.tui.kit import REBALANCE, main_of, opened, session_of, settled, shown_lines
 from tests.waiting import until
@@ -154,9 +155,18 @@ async def test_layouts_go_round() -> None:
 async def test_the_line_of_keys_can_be_hidden() -> None:
     async with opened() as pilot:
         await pilot.press("H")
-        assert not main_of(pilot).query_one(Footer).display
+        assert not main_of(pilot).query_one(KeyLine).display
         await pilot.press("H")
-        assert main_of(pilot).query_one(Footer).display
+        assert main_of(pilot).query_one(KeyLine).display
+
+
+@pytest.mark.slow
+async def test_a_click_on_the_line_of_keys_presses_the_key() -> None:
+    async with opened() as pilot:
+        line = main_of(pilot).query_one(KeyLine).render().plain
+        await pilot.click(KeyLine, offset=(line.index("filter"), 0))
+        await until(lambda: main_of(pilot).query_one(FilterBar).display)
+        assert isinstance(main_of(pilot).focused, Input)
 
 
 # ------------------------------------------------------------ filter
