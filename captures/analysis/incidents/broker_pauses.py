@@ -31,6 +31,7 @@ _ALONE = 3 * SECOND
 """Shortest pause in ns that a single connection shows: disks and followers often delay Produce by less."""
 _CUT = "the network between it and its clients was cut"
 _WORK = "one of these requests took long, and the others waited for it"
+_LONE = "this request took long for another reason"
 _WRITES = "a slow disk, or a follower that acks=all waits for, held up these writes"
 _SHOWN = 20
 _END = attrgetter("end")
@@ -72,7 +73,7 @@ def broker_pauses(
             throttled = any(each.throttled for each in together)
             if not alone and end - begin >= LEAST and any(each.key in AT_ONCE for each in together):
                 found.append(_incident(capture, begin, end, together, cut))
-            elif alone and end - begin >= _ALONE and len(together) > 1 and not throttled:
+            elif alone and end - begin >= _ALONE and not throttled:
                 possible.append((begin, end, together))
             index = until
     for begin, end, together in sorted(possible, key=lambda each: each[0] - each[1]):
@@ -117,18 +118,24 @@ def _incident(
     )
     alternatives = []
     if len(connections) == 1:
-        alternatives.append(_WRITES if any(each.key == ApiKey.PRODUCE for each in late) else _WORK)
+        others = _WORK if len(late) > 1 else _LONE
+        alternatives.append(_WRITES if any(each.key == ApiKey.PRODUCE for each in late) else others)
     if resent:
         alternatives.append(_CUT)
     paused = "paused" if len(connections) > 1 else "may have paused"
+    requests = words.counted(len(late), "request")
+    how = (
+        f"it answered nothing, and then {requests} on {words.counted(len(connections), 'connection')} at once"
+        if len(late) > 1
+        else f"it answered nothing, and a single {late[0].api} was waiting"
+    )
     return broker_incident(
         IncidentKind.PROCESS_PAUSE,
         capture,
         begin,
         end,
         list(dict.fromkeys(each.broker for each in late)),
-        f"{paused} for {span(end - begin)}: it answered nothing, and then "
-        f"{words.counted(len(late), 'request')} on {words.counted(len(connections), 'connection')} at once",
+        f"{paused} for {span(end - begin)}: {how}",
         certainty=Certainty.POSSIBLE if alternatives else Certainty.INFERRED,
         alternatives=tuple(alternatives),
         cut=connections if resent else (),

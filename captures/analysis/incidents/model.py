@@ -224,7 +224,7 @@ def broker_incident(
     """
     who = tuple(map(capture.names.shown, brokers)) or (f"node {node}",)
     also = f" (also {words.several(who[1:])})" if len(who) > 1 else ""
-    subject = f"Broker {who[0]}{also}"
+    subject = f"Broker {who[0]}{also}" if brokers else f"Node {node}"
     return Incident(
         kind=kind,
         begin=begin,

@@ -136,14 +136,15 @@ def _of_silences(timeline: GroupTimeline, away: Sequence[Absence]) -> Iterator[I
             continue
         ended, until = each.session_end, each.end
         kind, surely, perhaps = {
-            TimeoutCause.PROCESS_PAUSED: (IncidentKind.PROCESS_PAUSE, "paused", "may have paused"),
-            TimeoutCause.HOST_SUSPENDED: (IncidentKind.PROCESS_PAUSE, "was suspended with its host", ""),
+            TimeoutCause.PROCESS_PAUSED: (IncidentKind.PROCESS_PAUSE, "{} paused", "{} may have paused"),
+            TimeoutCause.HOST_SUSPENDED: (IncidentKind.PROCESS_PAUSE, "The host of {} was suspended", ""),
             TimeoutCause.UNREACHABLE: (
                 IncidentKind.NETWORK_OUTAGE,
-                "was unreachable",
-                "may have been unreachable",
+                "{} was unreachable",
+                "{} may have been unreachable",
             ),
-        }.get(ended.cause, (IncidentKind.MEMBER_ABSENCE, "was silent", "was silent"))
+        }.get(ended.cause, (IncidentKind.MEMBER_ABSENCE, "{} was silent", "{} was silent"))
+        member = f"{each.who} of group {words.line(timeline.group)}"
         possible = ended.certainty is Certainty.POSSIBLE
         lasted = (
             f" for {span(until - each.begin)}"
@@ -155,17 +156,14 @@ def _of_silences(timeline: GroupTimeline, away: Sequence[Absence]) -> Iterator[I
             begin=each.begin,
             end=until,
             who=(each.who,),
-            sentence=f"{each.who} of group {words.line(timeline.group)} {perhaps if possible else surely}{lasted}"
-            f"{_because(ended.evidence)}.",
+            sentence=f"{(perhaps if possible else surely).format(member)}{lasted}{_because(ended.evidence)}.",
             certainty=ended.certainty,
             alternatives=ended.alternatives or (("the capture does not show why",) if possible else ()),
             evidence=each.evidence,
         )
         if kind is IncidentKind.NETWORK_OUTAGE:
-            known = [members[member] for member in each.members if member in members]
-            made.cut = tuple(
-                dict.fromkeys(connection for member in known for connection in member.connections)
-            )
+            known = [members[name] for name in each.members if name in members]
+            made.cut = tuple(dict.fromkeys(connection for of in known for connection in of.connections))
         attribute_those_of(each.members, made, timeline, each.given_up)
         yield made
 
@@ -262,7 +260,8 @@ def _rolling(timeline: GroupTimeline, chain: Sequence[Absence]) -> Incident:
         sentence += f"; {words.several(died)} died without leaving"
     quiet = [each for each in chain if each.static and each.given_up is None]
     if quiet:
-        sentence += f"; {len(quiet):,} of these restarts caused no rebalance"
+        number = "none" if len(quiet) == len(chain) else f"only {len(chain) - len(quiet):,}"
+        sentence += f"; {number} of these restarts caused a rebalance"
     made = Incident(
         kind=IncidentKind.ROLLING_RESTART,
         begin=begin,

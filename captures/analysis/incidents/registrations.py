@@ -171,7 +171,7 @@ class Registrations:
                 yield root
             if not root.in_order:
                 root.in_order = True
-                _complete(root, f"it had asked the controller to shut down (#{shown})", shown)
+                _complete(root, f"it had announced its shutdown to the controller (#{shown})", shown)
 
     def pauses(
         self, capture: Capture, known: Sequence[Incident], nodes: Mapping[str, frozenset[int]]

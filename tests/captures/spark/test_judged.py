@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,11 +14,10 @@ from captures.analysis.findings.keys import Key
 from captures.analysis.findings.rules.slow_broker import SlowBroker
 from captures.filters import compile_filter
 from captures.spark.task_shares import Share
-from captures.tables.schema import OF_THE_WHOLE
 from captures.tables.whole_rows import WholeTables
 from tests.captures.export.files import DATA, SAMPLE
 from tests.captures.packets.kit import rotated
-from tests.captures.spark.judged import Rows, built, dealt, ranges_of, settings_of
+from tests.captures.spark.judged import ALL, Rows, built, dealt, ranges_of, settings_of
 from tests.captures.tables.kit import GROUPS, VARIED, capture_of, exchanges_of
 
 TROUBLED = [
@@ -30,16 +30,16 @@ TROUBLED = [
 FINDINGS = sorted((DATA.parent / "findings").glob("*.pcap*"))
 
 
-def by_one(path: Path, wanted: str | None = None) -> Rows:
+def by_one(path: Path, wanted: str | None = None, tables: Sequence[str] = ALL) -> Rows:
     """The tables of one process that is shown all exchanges."""
     exchanges, reader = exchanges_of(path)
     capture = capture_of(path)
     clusters = Clusters(capture, reader.knowledge.facts)
-    tables = WholeTables(capture, reader.knowledge.topic_name, OF_THE_WHOLE, run=0, clusters=clusters)
+    made = WholeTables(capture, reader.knowledge.topic_name, tables, run=0, clusters=clusters)
     chosen = exchanges if wanted is None else compile_filter(wanted).exchanges(reader)
     for exchange in chosen:
-        tables.add(exchange)
-    return {name: sorted(batch.to_pylist(), key=repr) for name, batch in tables.batches()}
+        made.add(exchange)
+    return {name: sorted(batch.to_pylist(), key=repr) for name, batch in made.batches()}
 
 
 @pytest.mark.parametrize("processors", [1, 5])

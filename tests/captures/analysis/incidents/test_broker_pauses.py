@@ -12,6 +12,7 @@ from captures.analysis.incidents.broker_pauses import broker_pauses
 from captures.analysis.incidents.model import Incident, IncidentKind
 from captures.analysis.slow_answers import SlowAnswer, SlowAnswers
 from captures.exchanges import Capture, ExchangeReader, open_capture
+from dissectors.api_keys import ApiKey
 from dissectors.units import SECOND
 from tests.captures.analysis.groups.truth import FOLDER
 
@@ -41,11 +42,25 @@ def test_of_several_brokers_the_one_that_was_silent_longest_may_have_paused(
     assert "acks=all" in pause.alternatives[0]
 
 
-def test_quotas_and_single_requests_are_no_pause(recording: tuple[Capture, list[SlowAnswer]]) -> None:
+def test_quotas_are_no_pause(recording: tuple[Capture, list[SlowAnswer]]) -> None:
     capture, slow = recording
     assert not list(broker_pauses(capture, [each._replace(throttled=True) for each in slow], [], {}))
-    first = {each.broker: each for each in reversed(slow)}
-    assert not list(broker_pauses(capture, list(first.values()), [], {}))
+
+
+@pytest.mark.parametrize(
+    ("key", "other"), [(ApiKey.PRODUCE, "acks=all"), (ApiKey.INIT_PRODUCER_ID, "this request took long")]
+)
+def test_a_single_waiting_request_may_show_a_pause(
+    recording: tuple[Capture, list[SlowAnswer]], key: ApiKey, other: str
+) -> None:
+    capture, slow = recording
+    longest = max(slow, key=lambda each: each.excess)._replace(key=key, api="Sole")
+    (pause,) = broker_pauses(capture, [longest], [], {})
+    assert pause.certainty is Certainty.POSSIBLE
+    assert other in pause.alternatives[0]
+    assert pause.sentence.endswith("it answered nothing, and a single Sole was waiting.")
+    quick = longest._replace(time=longest.end - 2 * SECOND)
+    assert not list(broker_pauses(capture, [quick], [], {}))
 
 
 def test_a_known_outage_of_another_broker_explains_the_silence(

@@ -88,7 +88,7 @@ def test_a_registration_settles_what_the_network_might_explain(capture: Capture)
 def test_a_broker_that_asks_to_shut_down_is_told_without_connections(capture: Capture) -> None:
     seen = told(beat(6, 7, 10), beat(8, 7, 14, want_shut_down=True), beat(9, 7, 14, want_shut_down=True))
     (found,) = seen.restarts(capture, [], {})
-    assert (found.who, found.sentence.split(";")[0]) == (("node 1",), "Broker node 1 was shut down")
+    assert (found.who, found.sentence.split(";")[0]) == (("node 1",), "Node 1 was shut down")
     assert (found.begin, found.end, found.in_order, found.evidence) == (8 * SECOND, None, True, (8,))
 
 
