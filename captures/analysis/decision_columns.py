@@ -7,10 +7,10 @@ that the other exchanges need not be decoded.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from captures.analysis.exchange_groups import COUNTED, RowGroups, client_names
@@ -38,8 +38,7 @@ _PARTITIONS = 1 << 32
 _OF_BATCHES = ("bytes", "batches", "records", "uncounted", "codec")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Batches:
+class Batches(msgspec.Struct, frozen=True, eq=False):
     """Record data of exchanges, an element for each partition that has some.
 
     :ivar rows: row of its exchange

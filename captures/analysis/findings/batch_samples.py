@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from captures.analysis.decision_columns import DecisionColumns
@@ -32,8 +32,7 @@ class FlowKey(NamedTuple):
     codec: Codec
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Flow:
+class Flow(msgspec.Struct, frozen=True, eq=False):
     """Record data that a client produces to a topic with one codec, an element for each partition of a request.
 
     :ivar numbers: exchange numbers

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from captures.analysis.conditions import of_client, of_topic
@@ -29,8 +29,7 @@ class _Flow(NamedTuple):
     topic: str
 
 
-@dataclass(slots=True)
-class _FetchSizes:
+class _FetchSizes(msgspec.Struct):
     """Responses to a client's fetches of a topic.
 
     :ivar answers: number of partitions with records
@@ -43,9 +42,9 @@ class _FetchSizes:
     """
 
     answers: int = 0
-    oversize: Occurrences = field(default_factory=Occurrences)
-    cut: Occurrences = field(default_factory=Occurrences)
-    runs: dict[int, int] = field(default_factory=dict)
+    oversize: Occurrences = msgspec.field(default_factory=Occurrences)
+    cut: Occurrences = msgspec.field(default_factory=Occurrences)
+    runs: dict[int, int] = {}
     longest: int = 0
     largest: int = 0
     limit: int = 0
