@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from captures.analysis.attempts import Outcome, attempts
@@ -58,8 +58,7 @@ class Address(NamedTuple):
         return [host for host, port in reached if self.host in capture.names.of(Address(host, port).shown)]
 
 
-@dataclass(slots=True)
-class AddressSource:
+class AddressSource(msgspec.Struct):
     """Where an address was advertised.
 
     :ivar exchanges: number and time of the first exchanges with it
@@ -68,10 +67,10 @@ class AddressSource:
     :ivar by: brokers that sent it, as ``host:port``
     """
 
-    exchanges: list[tuple[int, int]] = field(default_factory=list)
-    brokers: set[int] = field(default_factory=set)
-    clients: dict[str, str] = field(default_factory=dict)
-    by: dict[str, None] = field(default_factory=dict)
+    exchanges: list[tuple[int, int]] = []
+    brokers: set[int] = set()
+    clients: dict[str, str] = {}
+    by: dict[str, None] = {}
 
 
 class AdvertisedAddresses:

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
+
+import msgspec
 
 from captures.analysis.attempts import Outcome, attempts, ended_by_brokers
 from captures.analysis.client_identity import ConnectionKey, Introductions, client_name, connection_key
@@ -66,8 +67,7 @@ class LastRequest(NamedTuple):
     cut: bool
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerDisconnect:
+class BrokerDisconnect(msgspec.Struct, frozen=True):
     """A connection that the broker ended.
 
     :ivar time: when, ns since the epoch
@@ -91,8 +91,7 @@ class BrokerDisconnect:
     refusal: str | None
 
 
-@dataclass(slots=True)
-class _Tail:
+class _Tail(msgspec.Struct):
     """The end of a connection, and its earlier state."""
 
     key: ConnectionKey

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+import msgspec
 
 from captures.exchanges import Exchange, Flag
 from dissectors import embedded
@@ -37,8 +38,7 @@ def client_name(exchange: Exchange) -> str:
     return exchange.client_id or exchange.client.rpartition(":")[0]
 
 
-@dataclass(slots=True)
-class Introduction:
+class Introduction(msgspec.Struct):
     """What one connection stated.
 
     :ivar software: name and version, as in ``apache-kafka-java 4.3.0``; None if not stated

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+
+import msgspec
 
 from captures.analysis.client_identity import ConnectionKey, Introduction, Introductions
 from captures.analysis.exchange_groups import ExchangeGroup
@@ -20,8 +21,7 @@ LONG_UNANSWERED = 1_000_000_000
 _NEVER = -1
 
 
-@dataclass(slots=True)
-class ConnectionRow:
+class ConnectionRow(msgspec.Struct):
     """One TCP connection.
 
     Bytes, packets, losses and retransmissions are those of the whole connection as captured; exchanges are those added.
@@ -106,16 +106,15 @@ class ConnectionRow:
         return bool(self.foreign or refused or hung or lossy or self.ended.startswith("reset"))
 
 
-@dataclass(slots=True)
-class _Sums:
+class _Sums(msgspec.Struct):
     exchanges: int = 0
     errors: int = 0
     orphans: int = 0
-    client_ids: dict[str, None] = field(default_factory=dict)
-    versions: dict[str, set[int]] = field(default_factory=dict)
-    fallback: dict[int, int] = field(default_factory=dict)
-    unanswered: Counter[str] = field(default_factory=Counter)
-    unanswered_first: dict[str, tuple[int, int]] = field(default_factory=dict)
+    client_ids: dict[str, None] = {}
+    versions: dict[str, set[int]] = {}
+    fallback: dict[int, int] = {}
+    unanswered: Counter[str] = msgspec.field(default_factory=Counter)
+    unanswered_first: dict[str, tuple[int, int]] = {}
     """API -> number and time of the first exchange."""
 
     def unanswered_since(self) -> int | None:

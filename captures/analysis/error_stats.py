@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from captures.analysis.client_identity import client_name
 from captures.exchanges import Exchange
@@ -11,8 +11,7 @@ from captures.meaning import EXPECTED
 from dissectors.error_codes import error_name
 
 
-@dataclass(slots=True)
-class ErrorRow:
+class ErrorRow(msgspec.Struct):
     """One error of one API.
 
     :ivar expected: whether it belonged to a normal conversation each time, or kproxy made it; other occurrences of the

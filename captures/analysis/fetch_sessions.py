@@ -9,8 +9,9 @@ capture begins inside a session, it becomes known gradually, and never for certa
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+import msgspec
 
 from captures.exchanges import Exchange
 from captures.meaning import Names
@@ -22,8 +23,7 @@ MOST_SESSIONS = 4096
 """Most connections whose sessions are kept; those idle the longest are dropped."""
 
 
-@dataclass(slots=True, eq=False)
-class FetchSession:
+class FetchSession(msgspec.Struct, eq=False):
     """The partitions fetched on a connection: in a session, or by requests that each name all of them.
 
     :ivar id: session ID from the broker; 0 if it keeps no session
@@ -32,12 +32,11 @@ class FetchSession:
     """
 
     id: int = 0
-    partitions: dict[TopicPartition, int] = field(default_factory=dict)
+    partitions: dict[TopicPartition, int] = {}
     whole: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class FetchSeen:
+class FetchSeen(msgspec.Struct, frozen=True):
     """One Fetch or ShareFetch.
 
     :ivar session: the session after this request; it changes with the next

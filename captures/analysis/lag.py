@@ -17,8 +17,9 @@ from __future__ import annotations
 import heapq
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 from msgspec import UNSET, UnsetType
 
@@ -68,8 +69,7 @@ def needed(api_keys: Int64s) -> Bools:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class LagOverTime:
+class LagOverTime(msgspec.Struct, frozen=True):
     """The lag slice by slice.
 
     :ivar begin: start of the first slice, ns since the epoch
@@ -144,11 +144,10 @@ def _moment(time: int | None) -> str | None:
     return None if time is None else rfc3339(time)
 
 
-@dataclass(slots=True)
-class _Series:
+class _Series(msgspec.Struct):
     """The lag of a group in a partition by slice: number of the slice -> highest and last lag."""
 
-    slices: dict[int, tuple[int, int]] = field(default_factory=dict)
+    slices: dict[int, tuple[int, int]] = {}
     highest: int | None = None
     highest_at: int | None = None
 
@@ -181,8 +180,7 @@ class _Series:
         return LagOverTime(begin // width * width, width, highest)
 
 
-@dataclass(slots=True)
-class _GroupLag:
+class _GroupLag(msgspec.Struct):
     """What is kept about one group in one partition.
 
     :ivar position: offset of its last fetch; None if it did not fetch
@@ -191,7 +189,7 @@ class _GroupLag:
     :ivar committed_at: when that was first reported, ns since the epoch
     """
 
-    series: _Series = field(default_factory=_Series)
+    series: _Series = msgspec.field(default_factory=_Series)
     position: int | None = None
     client: str = ""
     committed: int | None = None
@@ -202,8 +200,7 @@ class _GroupLag:
         return None if offset is None else lag_behind(end, offset)
 
 
-@dataclass(slots=True, eq=False)
-class _PartitionLag:
+class _PartitionLag(msgspec.Struct, eq=False):
     """What is kept about one partition.
 
     :ivar position: what responses have reported; None if nothing yet
@@ -212,7 +209,7 @@ class _PartitionLag:
     :ivar reported: the end reported last, and when, ns since the epoch; None if unknown
     """
 
-    groups: defaultdict[Group, _GroupLag] = field(default_factory=lambda: defaultdict(_GroupLag))
+    groups: defaultdict[Group, _GroupLag] = msgspec.field(default_factory=lambda: defaultdict(_GroupLag))
     position: Position | None = None
     end: int | None = None
     measured: bool = False

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+import msgspec
 import numpy as np
 
 from captures.analysis.client_identity import Introductions, client_name, connection_key
@@ -95,8 +95,7 @@ def learn_versions(
         yield exchange
 
 
-@dataclass(slots=True)
-class _Sighting:
+class _Sighting(msgspec.Struct):
     """How often something was seen, and the first exchange with it."""
 
     count: int = 0
@@ -107,8 +106,7 @@ class _Sighting:
         self.count += 1
 
 
-@dataclass(slots=True)
-class _Client:
+class _Client(msgspec.Struct):
     """The observations about a client.
 
     :ivar used: broker and API -> version -> exchanges
@@ -117,13 +115,13 @@ class _Client:
     :ivar connections: for a client that does not ask: connection -> broker, and number of the first exchange
     """
 
-    software: Counter[str] = field(default_factory=Counter)
-    hosts: dict[str, None] = field(default_factory=dict)
-    used: dict[tuple[str, int], Counter[int]] = field(default_factory=dict)
-    first: dict[tuple[str, int], int] = field(default_factory=dict)
-    at: dict[tuple[str, int, int], int] = field(default_factory=dict)
+    software: Counter[str] = msgspec.field(default_factory=Counter)
+    hosts: dict[str, None] = {}
+    used: dict[tuple[str, int], Counter[int]] = {}
+    first: dict[tuple[str, int], int] = {}
+    at: dict[tuple[str, int, int], int] = {}
     asks: bool = False
-    connections: dict[int, tuple[str, int]] = field(default_factory=dict)
+    connections: dict[int, tuple[str, int]] = {}
     is_broker: bool = False
 
     def count(self, group: ExchangeGroup, key: int, version: int) -> None:

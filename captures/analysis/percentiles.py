@@ -6,8 +6,8 @@ Percentiles are by nearest rank: each is a measured time, and p99 of fewer than 
 from __future__ import annotations
 
 from array import array
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from captures.arrays import Int64s
@@ -23,8 +23,7 @@ def nearest_rank(count: int, percent: int) -> int:
     return max(-(-count * percent // 100), 1)
 
 
-@dataclass(frozen=True, slots=True)
-class Percentiles:
+class Percentiles(msgspec.Struct, frozen=True):
     """A distribution of times, in ns."""
 
     JSON = "count total_ns=total p50_ns=p50 p95_ns=p95 p99_ns=p99 max_ns=max"

@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 
+import msgspec
+
 from captures.analysis.offered_versions import kafka_4_least
 from captures.json_objects import Range
 from dissectors.api_keys import CONTROLLER_ONLY, TELEMETRY, ZOOKEEPER_ONLY, ApiKey
@@ -192,8 +194,7 @@ LINES: tuple[Line, ...] = tuple(sorted({line for lines in _SERVED.values() for l
 """All release lines, the oldest first."""
 
 
-@dataclass(frozen=True, slots=True)
-class ServedVersions:
+class ServedVersions(msgspec.Struct, frozen=True):
     """The versions of one API that a broker serves.
 
     :ivar announced: versions in ApiVersions

@@ -7,9 +7,9 @@ a pause waits for its end: that is not work of the broker, and none of its own m
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from captures.analysis.client_identity import ConnectionKey, client_name, connection_key
@@ -21,8 +21,7 @@ from captures.json_objects import Time
 from dissectors.units import MS
 
 
-@dataclass(slots=True)
-class ThrottleRow:
+class ThrottleRow(msgspec.Struct):
     """The throttling of one client on one API.
 
     :ivar client: ID, or address without one
@@ -55,7 +54,7 @@ class ThrottleRow:
     first: Time | None = None
     last: Time | None = None
     first_number: int | None = None
-    brokers: list[str] = field(default_factory=list)
+    brokers: list[str] = []
 
 
 class Throttle(NamedTuple):

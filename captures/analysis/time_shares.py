@@ -18,9 +18,9 @@ or users is not part of the latency, and has a share of its own.
 from __future__ import annotations
 
 from collections import Counter, deque
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from captures.analysis.exchange_groups import RowGroups, api_names
@@ -43,8 +43,7 @@ _MOST_FETCHES = 64
 """Most follower fetches that are kept per partition."""
 
 
-@dataclass(frozen=True, slots=True)
-class ShareRow:
+class ShareRow(msgspec.Struct, frozen=True):
     """Shares of the time of one API.
 
     :ivar latency: last byte of the request to first byte of the response, of all answered exchanges
@@ -93,8 +92,7 @@ class _Sums:
             self.throttled.add(throttle.reported)
 
 
-@dataclass(slots=True)
-class _ReplicatedProduce:
+class _ReplicatedProduce(msgspec.Struct):
     """A Produce that waited for followers.
 
     :ivar place: its index in the columns

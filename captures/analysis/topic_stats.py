@@ -8,9 +8,10 @@ and are counted separately. Snapshots (FetchSnapshot) are not topic traffic.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
 from msgspec import UNSET, UnsetType
 
@@ -27,8 +28,7 @@ from captures.meaning.places import index
 from dissectors.api_keys import ApiKey
 
 
-@dataclass(slots=True)
-class Flow:
+class Flow(msgspec.Struct):
     """Record data in one direction.
 
     :ivar bytes: bytes of records fields, as on the wire
@@ -44,7 +44,7 @@ class Flow:
     records: int = 0
     uncounted: int = 0
     markers: int = 0
-    clients: dict[str, int] = field(default_factory=dict)
+    clients: dict[str, int] = {}
 
     def add(self, client: str, data: Any) -> None:
         """Count a records field: bytes, null, or batches prepared for display."""
@@ -87,8 +87,7 @@ class Flow:
         self.clients = dict(sorted(self.clients.items(), key=lambda item: (-item[1], item[0])))
 
 
-@dataclass(slots=True)
-class PartitionRow:
+class PartitionRow(msgspec.Struct):
     """The traffic of one partition, or of all partitions of a topic.
 
     :ivar partition: None for a topic as a whole, and for errors that name no partition
@@ -99,10 +98,10 @@ class PartitionRow:
     """
 
     partition: int | None
-    produced: Flow = field(default_factory=Flow)
-    fetched: Flow = field(default_factory=Flow)
-    replicated: Flow = field(default_factory=Flow)
-    errors: dict[str, int] = field(default_factory=dict)
+    produced: Flow = msgspec.field(default_factory=Flow)
+    fetched: Flow = msgspec.field(default_factory=Flow)
+    replicated: Flow = msgspec.field(default_factory=Flow)
+    errors: dict[str, int] = {}
 
     @property
     def flows(self) -> tuple[Flow, Flow, Flow]:

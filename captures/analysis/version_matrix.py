@@ -10,6 +10,8 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import NamedTuple
 
+import msgspec
+
 from captures.json_objects import OrNull, Range, Time
 from dissectors.apis import api_name
 
@@ -38,8 +40,7 @@ class WarningKind(StrEnum):
     """The broker offers other versions than before: it was upgraded, or another one has its address."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VersionWarning:
+class VersionWarning(msgspec.Struct, frozen=True, kw_only=True):
     """One warning.
 
     :ivar client: client ID, or address without one; empty if it is about a broker
@@ -63,8 +64,7 @@ class VersionWarning:
     version: int | None = None
 
 
-@dataclass(slots=True)
-class BrokerOffer:
+class BrokerOffer(msgspec.Struct):
     """The latest offer of a broker.
 
     :ivar announced_by: number of the first exchange with this offer; None if there was none
@@ -79,9 +79,9 @@ class BrokerOffer:
     broker: str
     announced_by: int | None = None
     time: Time | None = None
-    apis: dict[int, Range] = field(default_factory=dict)
-    supported: dict[str, Range] = field(default_factory=dict)
-    finalized: dict[str, Range] = field(default_factory=dict)
+    apis: dict[int, Range] = {}
+    supported: dict[str, Range] = {}
+    finalized: dict[str, Range] = {}
     name: str | None = None
 
     @property
@@ -99,8 +99,7 @@ class Limit(StrEnum):
     """It asked for the broker's versions, and uses less: it knows no higher one, or has a reason not to use it."""
 
 
-@dataclass(slots=True)
-class Use:
+class Use(msgspec.Struct):
     """The versions of one API that a client uses with a broker.
 
     :ivar used: version -> exchanges
@@ -117,7 +116,7 @@ class Use:
     used: dict[int, int]
     first: int
     offered: Range | None = None
-    elsewhere: list[int] = field(default_factory=list)
+    elsewhere: list[int] = []
     limit: Limit | None = None
 
     @property
@@ -158,8 +157,7 @@ class ClientVersions:
     uses: list[Use] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class Matrix:
+class Matrix(msgspec.Struct, frozen=True):
     """The versions that brokers offer, and those that clients use."""
 
     brokers: list[BrokerOffer]

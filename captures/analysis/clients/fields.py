@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+import msgspec
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.clients.settings import Setting, Value, Values
@@ -54,8 +55,7 @@ class SentRequest(NamedTuple):
     number: int
 
 
-@dataclass(slots=True)
-class Roles:
+class Roles(msgspec.Struct):
     """The observed roles of a client.
 
     :ivar governs: whether it used APIs between brokers and controllers
@@ -97,8 +97,7 @@ class Roles:
         return found or (["admin"] if self.administers else [])
 
 
-@dataclass(slots=True)
-class BatchesSeen:
+class BatchesSeen(msgspec.Struct):
     """Facts about the record batches of a client.
 
     :ivar largest: bytes of the largest batch, and the negative number of its exchange
@@ -108,7 +107,7 @@ class BatchesSeen:
 
     count: int = 0
     largest: tuple[int, int] = (0, 0)
-    ages: list[tuple[int, int]] = field(default_factory=list)
+    ages: list[tuple[int, int]] = []
 
 
 MOST_AGES = 1024

@@ -8,8 +8,9 @@ would have used these versions. Clients of unknown libraries may be taken for a 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from itertools import groupby
+
+import msgspec
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.clients.libraries import (
@@ -52,8 +53,7 @@ Used = tuple[str, int, int]
 """Broker, API key, version."""
 
 
-@dataclass(slots=True)
-class _ClientBehaviour:
+class _ClientBehaviour(msgspec.Struct):
     """The behaviour of a client.
 
     :ivar used: number of the first exchange by broker, API key and version
@@ -61,8 +61,8 @@ class _ClientBehaviour:
     :ivar whole: whether the start of a connection was captured
     """
 
-    used: dict[Used, int] = field(default_factory=dict)
-    marks: dict[str, str] = field(default_factory=dict)
+    used: dict[Used, int] = {}
+    marks: dict[str, str] = {}
     asks: bool = False
     whole: bool = False
 

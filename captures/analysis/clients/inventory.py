@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
+
+import msgspec
 
 from captures.analysis.client_identity import (
     ClientIdentity,
@@ -28,8 +29,7 @@ from captures.faults import RaisedFaults
 from captures.json_objects import Time
 
 
-@dataclass(slots=True)
-class Client:
+class Client(msgspec.Struct):
     """One client: all connections with one client ID; without a client ID, those of one host.
 
     Frames without a client ID, such as raw SASL tokens, count for the client of their connection.
@@ -53,16 +53,16 @@ class Client:
     name: str
     client_id: str | None
     library: Library | None = None
-    software: list[str] = field(default_factory=list)
-    principals: list[str] = field(default_factory=list)
-    hosts: list[str] = field(default_factory=list)
-    brokers: list[str] = field(default_factory=list)
-    roles: list[str] = field(default_factory=list)
+    software: list[str] = []
+    principals: list[str] = []
+    hosts: list[str] = []
+    brokers: list[str] = []
+    roles: list[str] = []
     connections: int = 0
     exchanges: int = 0
     first: Time = 0
     last: Time = 0
-    settings: list[DisplayedSetting] = field(default_factory=list)
+    settings: list[DisplayedSetting] = []
 
 
 class Steady(NamedTuple):
@@ -81,8 +81,7 @@ class Steady(NamedTuple):
     number: int
 
 
-@dataclass(slots=True)
-class _Contact:
+class _Contact(msgspec.Struct):
     """One client ID on one connection.
 
     :ivar number: number of its first exchange

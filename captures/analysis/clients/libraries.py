@@ -8,8 +8,9 @@ and less; an API that is not listed was not observed.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
+
+import msgspec
 
 from captures.analysis.releases import LINES, BrokerRelease, name_of
 from captures.json_objects import OrNull
@@ -32,8 +33,7 @@ _BINDINGS = "confluent-kafka-"
 _WITH_RDKAFKA = re.compile(r"(?:^|-)(?:lib)?rdkafka-v?(\d[\w.]*)")
 
 
-@dataclass(frozen=True, slots=True)
-class Library:
+class Library(msgspec.Struct, frozen=True):
     """A library and its release.
 
     :ivar name: one of the names above, or the name that the client stated
@@ -68,8 +68,7 @@ def stated_library(software: str) -> Library:
     return Library(_STATED_NAMES.get(name, name), version.removeprefix("v"), announced=True, why=why)
 
 
-@dataclass(frozen=True, slots=True)
-class Speaks:
+class Speaks(msgspec.Struct, frozen=True):
     """The highest version that a release of a library uses of each API.
 
     :ivar release: one release, or several equal ones

@@ -5,8 +5,9 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
+
+import msgspec
 
 from captures.analysis.attempts import Outcome, attempts, ended, ended_by_broker
 from captures.analysis.client_identity import Introduction
@@ -21,8 +22,7 @@ _LONGEST_BACKOFF = 60_000_000_000
 """ns; later attempts to connect are not retries."""
 
 
-@dataclass(slots=True)
-class Links:
+class Links(msgspec.Struct):
     """Facts about the connections of one client.
 
     :ivar values: values of ``security.protocol`` and ``sasl.mechanism``
@@ -30,9 +30,9 @@ class Links:
     :ivar reconnects: times between a refused attempt and the next one
     """
 
-    values: dict[str, Values] = field(default_factory=dict)
-    idle: Gaps = field(default_factory=Gaps)
-    reconnects: Gaps = field(default_factory=Gaps)
+    values: dict[str, Values] = {}
+    idle: Gaps = msgspec.field(default_factory=Gaps)
+    reconnects: Gaps = msgspec.field(default_factory=Gaps)
 
     def secured(self, intro: Introduction, number: int, *, tls: bool) -> None:
         """Add the security of one connection.

@@ -7,8 +7,9 @@ requests after errors, have no fixed interval.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from statistics import median
+
+import msgspec
 
 from captures.analysis.clients.settings import MOST_EVIDENCE, How, Setting
 from captures.exchanges import Exchange, Flag
@@ -50,12 +51,11 @@ TIMED = frozenset({ApiKey.HEARTBEAT, ApiKey.OFFSET_COMMIT})
 _RETRIED = frozenset({ApiKey.METADATA, ApiKey.FIND_COORDINATOR, ApiKey.INIT_PRODUCER_ID, ApiKey.OFFSET_FETCH})
 
 
-@dataclass(slots=True)
-class Gaps:
+class Gaps(msgspec.Struct):
     """Intervals of one kind, with the numbers of the exchanges that end them."""
 
-    times: list[int] = field(default_factory=list)
-    numbers: list[int] = field(default_factory=list)
+    times: list[int] = []
+    numbers: list[int] = []
 
     def add(self, gap: int, number: int) -> None:
         """Add an interval, in ns."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 from captures.analysis.clients.dangers import danger_of
 from captures.analysis.clients.defaults import defaults_of
@@ -35,8 +36,7 @@ _NO_TIMERS = {
 librdkafka connect to the same address."""
 
 
-@dataclass(frozen=True, slots=True)
-class DisplayedSetting:
+class DisplayedSetting(msgspec.Struct, frozen=True):
     """A setting for display: in the library's notation, with its default and possible consequences.
 
     :ivar name: the library's name of it

@@ -8,9 +8,11 @@ durations in ms, sizes in bytes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from typing import Annotated
+
+import msgspec
 
 from captures.json_objects import KeyNames, OrNull
 
@@ -103,10 +105,9 @@ class Setting:
     at_least: bool = False
 
 
-@dataclass(slots=True)
-class _Observation:
+class _Observation(msgspec.Struct):
     count: int = 0
-    evidence: list[int] = field(default_factory=list)
+    evidence: list[int] = []
 
 
 class Values:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import ClassVar
+
+import msgspec
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_group
@@ -24,8 +25,7 @@ MOST_SEEN = 20
 """Most clients, instance IDs and protocols that are named for one group."""
 
 
-@dataclass(slots=True)
-class RefusedCalls:
+class RefusedCalls(msgspec.Struct):
     """Calls to one group that failed with one error.
 
     :ivar clients: client IDs, or addresses
@@ -34,11 +34,11 @@ class RefusedCalls:
     :ivar offered: assignors that they support, one text for each combination
     """
 
-    seen: Occurrences = field(default_factory=Occurrences)
-    clients: set[str] = field(default_factory=set)
-    members: set[str] = field(default_factory=set)
-    instances: set[str] = field(default_factory=set)
-    offered: set[str] = field(default_factory=set)
+    seen: Occurrences = msgspec.field(default_factory=Occurrences)
+    clients: set[str] = set()
+    members: set[str] = set()
+    instances: set[str] = set()
+    offered: set[str] = set()
 
 
 class RefusedMembers(Rule):

@@ -7,9 +7,10 @@ host. Requesting offsets proves nothing, because tools do that too: a reset coun
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
+
+import msgspec
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.fetch_sessions import FetchSeen
@@ -58,8 +59,7 @@ class Reader(NamedTuple):
     partition: int
 
 
-@dataclass(slots=True)
-class LostPosition:
+class LostPosition(msgspec.Struct):
     """A consumer that needs a new position.
 
     :ivar position: the offset that it requested, or its group's commit; -1 if none
@@ -73,7 +73,7 @@ class LostPosition:
     group: str = ""
     position: int = -1
     log_start: int = -1
-    found: dict[int, int] = field(default_factory=dict)
+    found: dict[int, int] = {}
 
 
 class About(NamedTuple):
@@ -86,8 +86,7 @@ class About(NamedTuple):
     policy: Policy
 
 
-@dataclass(slots=True)
-class Reset:
+class Reset(msgspec.Struct):
     """Combined resets of positions.
 
     :ivar skipped: number of offsets that are not read
@@ -96,8 +95,8 @@ class Reset:
     :ivar refetched: number of offsets that are read again, as far as the end is known
     """
 
-    seen: Occurrences = field(default_factory=Occurrences)
-    partitions: set[int] = field(default_factory=set)
+    seen: Occurrences = msgspec.field(default_factory=Occurrences)
+    partitions: set[int] = set()
     skipped: int = 0
     removed: int = 0
     beyond: int = 0
@@ -105,8 +104,7 @@ class Reset:
     example: str = ""
 
 
-@dataclass(slots=True)
-class _Fresh:
+class _Fresh(msgspec.Struct):
     """A position that was set to the end of a log whose start is still unknown."""
 
     about: About

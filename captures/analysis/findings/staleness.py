@@ -7,7 +7,8 @@ the topic without such an error. Replicas are left out: they learn of leaders fr
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+
+import msgspec
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.findings.common import replica_of, topic_of, unexpected
@@ -32,8 +33,7 @@ _DATA = frozenset({
 APIS = _DATA | {ApiKey.METADATA, ApiKey.DESCRIBE_TOPIC_PARTITIONS}
 
 
-@dataclass(slots=True)
-class Episodes:
+class Episodes(msgspec.Struct):
     """The episodes of one client with one topic.
 
     :ivar seen: exchanges with such an error
@@ -46,8 +46,8 @@ class Episodes:
     :ivar stubborn_time: ns from the first of those to the last
     """
 
-    seen: Occurrences = field(default_factory=Occurrences)
-    codes: set[int] = field(default_factory=set)
+    seen: Occurrences = msgspec.field(default_factory=Occurrences)
+    codes: set[int] = set()
     since: int | None = None
     healed: int = 0
     longest: int = 0

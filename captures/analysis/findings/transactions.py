@@ -8,8 +8,9 @@ InitProducerId, when the coordinator aborts what is open too long, which shows i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
+
+import msgspec
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.findings.common import transactional_id
@@ -62,8 +63,7 @@ class Open(NamedTuple):
     connection: int
 
 
-@dataclass(slots=True)
-class Transaction:
+class Transaction(msgspec.Struct):
     """A transactional ID, and its open transaction.
 
     :ivar timeout: ``transaction.timeout.ms`` in the producer's request, in ns; None if that was not seen

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
+import msgspec
 import numpy as np
 
 from captures.analysis.groups.calls import OF_MEMBERS
@@ -22,8 +22,7 @@ _LOOKED_AT = 4096
 """Events that are tested at once."""
 
 
-@dataclass(frozen=True, slots=True)
-class Events:
+class Events(msgspec.Struct, frozen=True):
     """Events on connections, one row each, in the order of time.
 
     :ivar times: ns since the epoch
@@ -59,8 +58,7 @@ class Events:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Requests:
+class Requests(msgspec.Struct, frozen=True):
     """Requests of a client on one connection, one row each: time of sending, API key, number."""
 
     sent: Int64s

@@ -7,9 +7,9 @@ without enough information are no calls.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from captures.analysis.client_identity import client_name
@@ -73,8 +73,7 @@ def read_call(
     return read(common, exchange, request, response, _CallContext(names, protocol_type))
 
 
-@dataclass(frozen=True, slots=True)
-class _CallContext:
+class _CallContext(msgspec.Struct, frozen=True):
     names: Names
     protocol_type: str
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+import msgspec
+
 from captures.analysis.groups.model import TopicPartition
 from captures.analysis.groups.vocabulary import Kind
 from captures.exchanges import Exchange
@@ -72,8 +74,7 @@ class Call:
         return self.at
 
 
-@dataclass(slots=True, kw_only=True)
-class Subscription:
+class Subscription(msgspec.Struct, kw_only=True):
     """The metadata that a member of a classic group sends in JoinGroup.
 
     :ivar topics: subscribed topics
@@ -128,8 +129,7 @@ class Join(Call):
     one_timeout: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerOrders:
+class WorkerOrders(msgspec.Struct, frozen=True):
     """The assignment of a worker of Kafka Connect (KIP-415).
 
     :ivar runs: connectors and tasks that it has to run

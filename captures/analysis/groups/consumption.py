@@ -7,9 +7,10 @@ cannot be inferred belong to none.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
+
+import msgspec
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.commit_columns import StoredCommit
@@ -98,8 +99,7 @@ class Before(NamedTuple):
     number: int
 
 
-@dataclass(slots=True, eq=False)
-class FetchLine:
+class FetchLine(msgspec.Struct, eq=False):
     """The fetches of a connection, one after another.
 
     :ivar group: group of the fetching member; empty while unknown
@@ -116,8 +116,7 @@ class FetchLine:
     last: int = 0
 
 
-@dataclass(slots=True, eq=False)
-class FetchRun:
+class FetchRun(msgspec.Struct, eq=False):
     """One partition, fetched again and again without pause on one connection.
 
     :ivar begin: ns since the epoch, time of the first Fetch
@@ -136,7 +135,7 @@ class FetchRun:
     offset: int
     reached: int
     before: tuple[Before, ...] = ()
-    committed: dict[str, CommittedOffset] | None = field(default_factory=dict)
+    committed: dict[str, CommittedOffset] | None = {}
     behind: int = -1
     _end: int = -1
     _last: int = -1

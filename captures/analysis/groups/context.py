@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
 
+import msgspec
+
 from captures.analysis.attempts import Acceptances
 from captures.analysis.client_identity import client_name
 from captures.analysis.groups.connectors import ConfigChanges
@@ -32,8 +34,7 @@ _OVERLAP = 1_000_000_000
 """ns for which the former coordinator may still answer calls after the first to the new one."""
 
 
-@dataclass(slots=True)
-class _Stint:
+class _Stint(msgspec.Struct):
     """A time in which an address answered.
 
     :ivar number: number of the first exchange

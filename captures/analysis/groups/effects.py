@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import accumulate, islice
+
+import msgspec
 
 from captures.analysis.groups.calls import Call, Commit, GroupCalls
 from captures.analysis.groups.consumption import Before, Consumption, FetchRun, Owner
@@ -28,8 +29,7 @@ from dissectors.error_codes import ErrorCode, error_name
 from dissectors.units import SECOND
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class RebalanceContext:
+class RebalanceContext(msgspec.Struct, frozen=True, eq=False):
     """A rebalance with its surroundings.
 
     :ivar end: when it ended; the start of the next one if that was not seen
@@ -180,8 +180,7 @@ def fill_effects(timeline: GroupTimeline, calls: GroupCalls, consumption: Consum
 
 
 # ---------------------------------------------------------------- partitions that no member consumed
-@dataclass(frozen=True, slots=True)
-class _Pause:
+class _Pause(msgspec.Struct, frozen=True):
     """A time in which no member fetched a partition.
 
     :ivar before: the run that ended when it began

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from enum import Enum
+
+import msgspec
 
 from captures.analysis.groups.labels import Labels, counter_of, partitions, task_names, transfers
 from captures.analysis.groups.model import AwaitedMember, GroupTimeline, Rebalance, Wait
@@ -28,8 +29,7 @@ class Tone(Enum):
     TROUBLE = "trouble"
 
 
-@dataclass(frozen=True, slots=True)
-class Fact:
+class Fact(msgspec.Struct, frozen=True):
     """One line of a rebalance's description.
 
     :ivar title: one or two words
@@ -152,8 +152,7 @@ def _silence(end: SessionEnd) -> str:
     return words.line(evidence + "".join(f"; or else {text}" for text in end.alternatives))
 
 
-@dataclass(frozen=True, slots=True)
-class _TextJoiner:
+class _TextJoiner(msgspec.Struct, frozen=True):
     """Joins as many texts as are to be shown."""
 
     shown: int | None

@@ -14,10 +14,11 @@ silent (``Cause.session_end``, also in the sentences of causes), rebalances that
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Self
 
+import msgspec
 import numpy as np
 
 from captures.analysis.attempts import Acceptances
@@ -78,8 +79,7 @@ def needed(api_keys: Int64s) -> Bools:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class _Steady:
+class _Steady(msgspec.Struct, frozen=True):
     """A timeline that stays valid while members send only heartbeats.
 
     :ivar calls: number of calls when it was made, a run of heartbeats counted once

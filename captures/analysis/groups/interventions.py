@@ -7,7 +7,9 @@ real; its trigger is kproxy, not the member, the network or the broker.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+import msgspec
 
 from captures.analysis.groups.calls import Call, Join
 from captures.analysis.groups.model import Cause, GroupMember, GroupTimeline
@@ -28,8 +30,7 @@ _MOST_KEPT = 1_000
 """Most interventions that are kept of a group."""
 
 
-@dataclass(frozen=True, slots=True)
-class IntervenedCall:
+class IntervenedCall(msgspec.Struct, frozen=True):
     """A call of a member in which kproxy intervened.
 
     :ivar client: client ID, or address without one

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cached_property
+
+import msgspec
 
 from captures.analysis.groups.model import GroupTimeline, Move, Rebalance, TopicPartition
 from captures.analysis.groups.vocabulary import Kind
@@ -103,8 +104,7 @@ def task_names(found: Iterable[TopicPartition]) -> str:
     return ", ".join(f"{name}_{words.ranges(numbers)}" for name, numbers in by_subtopology.items())
 
 
-@dataclass(frozen=True, slots=True)
-class Transfer:
+class Transfer(msgspec.Struct, frozen=True):
     """The partitions that moved from one member to another.
 
     :ivar before: label of the former owner; ``nobody`` if there was none, ``?`` if unknown

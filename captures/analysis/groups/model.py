@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, fields, replace
 from operator import attrgetter
 from typing import Any, NamedTuple
 
+import msgspec
 from msgspec import UNSET, UnsetType
 
 from captures.analysis.groups.vocabulary import (
@@ -29,8 +30,7 @@ from captures.meaning.assignments import Tasks as Tasks
 from captures.meaning.places import TopicPartition as TopicPartition
 
 
-@dataclass(frozen=True, slots=True)
-class Move:
+class Move(msgspec.Struct, frozen=True):
     """A partition that has another owner after a rebalance than before.
 
     :ivar before: member ID; empty if no member owned it, None if unknown
@@ -78,8 +78,7 @@ LEAST_STOP = 250_000_000
 """Shortest stop in ns."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stop:
+class Stop(msgspec.Struct, frozen=True):
     """A partition that no member consumed, or a connector or task that no worker ran, because of a rebalance.
 
     :ivar duration: ns from the last fetch before to the first after; up to the end of the capture if ``ended`` is false
@@ -111,8 +110,7 @@ class Stop:
         return [number for number in (self.before, self.after) if number is not None]
 
 
-@dataclass(frozen=True, slots=True)
-class Again:
+class Again(msgspec.Struct, frozen=True):
     """Records that were fetched before a rebalance and are fetched again after it: probable duplicates.
 
     :ivar begin: first offset that is fetched again
@@ -133,8 +131,7 @@ class Again:
         return self.end - self.begin
 
 
-@dataclass(frozen=True, slots=True)
-class CommitFailure:
+class CommitFailure(msgspec.Struct, frozen=True):
     """A commit that failed because of a rebalance.
 
     :ivar error: error code
@@ -186,8 +183,7 @@ class Cause:
         return None if self.session_end is None else self.session_end.cause
 
 
-@dataclass(frozen=True, slots=True)
-class AwaitedMember:
+class AwaitedMember(msgspec.Struct, frozen=True):
     """A member that a running rebalance waits for.
 
     :ivar since: when it learned of the rebalance, or when the rebalance began if that was not seen
@@ -232,8 +228,7 @@ class Because(NamedTuple):
     sentence: str
 
 
-@dataclass(slots=True, kw_only=True)
-class Rebalance:
+class Rebalance(msgspec.Struct, kw_only=True):
     """One rebalance with its causes and effects: a new generation, a new group epoch, or the group becoming empty.
 
     :ivar generation: generation or group epoch that it led to; -1 if it has not ended and that is not known yet
@@ -293,29 +288,29 @@ class Rebalance:
     overtaken: bool = False
     emptied: bool = False
     causes: list[Cause]
-    alternatives: list[str] = field(default_factory=list)
+    alternatives: list[str] = []
     sentence: str = ""
-    members: list[str] = field(default_factory=list)
+    members: list[str] = []
     size: int | None = None
-    joined: list[str] = field(default_factory=list)
-    gone: list[str] = field(default_factory=list)
+    joined: list[str] = []
+    gone: list[str] = []
     leader: OrNull[str] = ""
     protocol: OrNull[str] = ""
     cooperative: bool | None = None
-    moved: list[Move] = field(default_factory=list)
-    assigned: dict[str, frozenset[TopicPartition]] = field(default_factory=dict)
-    tasks: dict[str, Tasks] = field(default_factory=dict)
-    status: list[str] = field(default_factory=list)
-    waits: list[Wait] = field(default_factory=list)
-    awaited: list[AwaitedMember] = field(default_factory=list)
-    stopped: list[Stop] = field(default_factory=list)
+    moved: list[Move] = []
+    assigned: dict[str, frozenset[TopicPartition]] = {}
+    tasks: dict[str, Tasks] = {}
+    status: list[str] = []
+    waits: list[Wait] = []
+    awaited: list[AwaitedMember] = []
+    stopped: list[Stop] = []
     consumed_on: int = 0
     delay: int | None = None
-    unassigned: list[TopicPartition] = field(default_factory=list)
+    unassigned: list[TopicPartition] = []
     of_workers: bool = False
-    refetched: list[Again] = field(default_factory=list)
-    commit_failures: list[CommitFailure] = field(default_factory=list)
-    evidence: list[int] = field(default_factory=list)
+    refetched: list[Again] = []
+    commit_failures: list[CommitFailure] = []
+    evidence: list[int] = []
     held_up: HeldUp | None = None
     storm: OrNull[int] = 0
     because_of: Because | None = None
@@ -484,8 +479,7 @@ class GroupMember(MemberFacts):
         return self.last if self.left is None else self.left
 
 
-@dataclass(frozen=True, slots=True)
-class CoordinatorSeen:
+class CoordinatorSeen(msgspec.Struct, frozen=True):
     """A broker that answered as the group's coordinator, from ``time`` on.
 
     :ivar broker: ``host:port``
@@ -497,8 +491,7 @@ class CoordinatorSeen:
     number: int
 
 
-@dataclass(slots=True)
-class RefusedClient:
+class RefusedClient(msgspec.Struct):
     """A client that a group did not accept, or fenced.
 
     :ivar error: error code

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import islice
 from operator import attrgetter
 
+import msgspec
 import numpy as np
 
 from captures.analysis.groups.activity import ConnectionActivity
@@ -52,8 +53,7 @@ _MOST_OF_SEVERAL = 20
 """The limit if several members share client ID and host: most connections may belong to other processes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Silence:
+class Silence(msgspec.Struct, frozen=True):
     """The silence of an expelled member.
 
     :ivar client: client ID, or address without one
@@ -76,8 +76,7 @@ class Silence:
     quiet: str = ""
 
 
-@dataclass(slots=True)
-class _Case:
+class _Case(msgspec.Struct):
     """A silence under examination.
 
     :ivar seen: observations from connections and requests
@@ -89,8 +88,8 @@ class _Case:
 
     silence: Silence
     seen: SilenceFacts
-    open: list[int] = field(default_factory=list)
-    closed: list[int] = field(default_factory=list)
+    open: list[int] = []
+    closed: list[int] = []
     asked: int = 0
     last: int = 0
 
@@ -404,8 +403,7 @@ def _of_samples(
     return TimeoutCause.UNKNOWN
 
 
-@dataclass(frozen=True, slots=True)
-class _Timeout:
+class _Timeout(msgspec.Struct, frozen=True):
     """A session that ended.
 
     :ivar place: index of the cause in the rebalance

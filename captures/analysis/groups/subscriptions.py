@@ -5,7 +5,8 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+import msgspec
 
 from captures.analysis.groups.model import GroupMember, GroupTimeline
 
@@ -22,8 +23,7 @@ def subscriptions(members: Iterable[GroupMember]) -> Subscriptions:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class DifferingSubscriptions:
+class DifferingSubscriptions(msgspec.Struct, frozen=True):
     """Members that subscribed to different topics at the same time.
 
     :ivar begin: when subscriptions first differed

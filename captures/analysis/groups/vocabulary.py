@@ -5,9 +5,10 @@ The values of the enumerations are stable: programs may rely on them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
 from typing import Self
+
+import msgspec
 
 CONNECT = "connect"
 """Protocol type of the workers of Kafka Connect."""
@@ -148,8 +149,7 @@ class TimeoutCause(StrEnum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True)
-class SessionEnd:
+class SessionEnd(msgspec.Struct, frozen=True):
     """How a member's session ended.
 
     :ivar certainty: certainty of the cause

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from itertools import islice
+
+import msgspec
 
 from captures.analysis.groups.calls import Call, GroupCalls, Join
 from captures.analysis.groups.labels import Labels, partitions
@@ -24,8 +25,7 @@ _MOST_IDS = 100
 """Latest member IDs of an instance that an absence has: it may rejoin several times before the next assignment."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Absence:
+class Absence(msgspec.Struct, frozen=True, kw_only=True):
     """A time in which a member's process was away.
 
     :ivar who: its label
@@ -112,8 +112,7 @@ def _dynamic(timeline: GroupTimeline, labels: Labels) -> Iterator[Absence]:
         )
 
 
-@dataclass(slots=True)
-class _Instance:
+class _Instance(msgspec.Struct):
     """The state of an instance ID while the calls are read.
 
     :ivar members: its member IDs, in order
@@ -122,8 +121,8 @@ class _Instance:
     :ivar fenced: whether one of its member IDs was fenced: its process continued when another one replaced it
     """
 
-    members: dict[str, None] = field(default_factory=dict)
-    connections: set[int] = field(default_factory=set)
+    members: dict[str, None] = {}
+    connections: set[int] = set()
     last: int | None = None
     fenced: bool = False
 

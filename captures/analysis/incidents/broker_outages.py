@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from operator import attrgetter, itemgetter
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from captures.analysis.attempts import Attempt, Outcome, attempts, ended, ended_by_brokers
@@ -30,8 +30,7 @@ _CLOSED = "it closed them for another reason, and no client connected meanwhile"
 _TIME = attrgetter("time")
 
 
-@dataclass(slots=True)
-class _Broker:
+class _Broker(msgspec.Struct):
     """The TCP observations of one broker.
 
     :ivar over: connections that it ended first, with the time, in the order of time
@@ -40,10 +39,10 @@ class _Broker:
     :ivar accepted: times of accepted attempts, in order
     """
 
-    over: list[tuple[int, int]] = field(default_factory=list)
-    spans: list[Period[int]] = field(default_factory=list)
-    failed: list[Attempt] = field(default_factory=list)
-    accepted: list[int] = field(default_factory=list)
+    over: list[tuple[int, int]] = []
+    spans: list[Period[int]] = []
+    failed: list[Attempt] = []
+    accepted: list[int] = []
 
 
 class _Outage(NamedTuple):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Self
 
+import msgspec
 from msgspec import UNSET, UnsetType
 
 from captures.analysis.groups.model import Rebalance, Stop
@@ -115,8 +115,7 @@ _IN_ORDER = {
 """What to do after a shutdown in order."""
 
 
-@dataclass(frozen=True, slots=True)
-class Consequence:
+class Consequence(msgspec.Struct, frozen=True):
     """A consequence of an incident.
 
     :ivar kind: ``rebalance``, ``stop``, ``commit_failures``, ``duplicates``, ``coordinator_move``, ``controller_move``,
@@ -136,8 +135,7 @@ class Consequence:
     rule: OrNull[str] = ""
 
 
-@dataclass(slots=True, kw_only=True)
-class Incident:
+class Incident(msgspec.Struct, kw_only=True):
     """One incident.
 
     :ivar id: its kind and number of that kind in the capture, such as ``broker_outage-1``
@@ -176,15 +174,15 @@ class Incident:
     alternatives: tuple[str, ...] = ()
     evidence: tuple[int, ...] = ()
     connections: tuple[int, ...] = ()
-    consequences: list[Consequence] = field(default_factory=list)
-    rebalances: list[Rebalance] = field(default_factory=list)
+    consequences: list[Consequence] = []
+    rebalances: list[Rebalance] = []
     id: str = ""
-    groups: dict[str, None] = field(default_factory=dict)
+    groups: dict[str, None] = {}
     brokers: tuple[str, ...] = ()
     cut: tuple[int, ...] = ()
-    stopped_partitions: list[tuple[int, int, str, str]] = field(default_factory=list)
-    pauses: dict[str, list[Stop]] = field(default_factory=dict)
-    moves: list[Consequence] = field(default_factory=list)
+    stopped_partitions: list[tuple[int, int, str, str]] = []
+    pauses: dict[str, list[Stop]] = {}
+    moves: list[Consequence] = []
     in_order: bool = False
     certain_sentence: str = ""
     cluster: str | UnsetType = UNSET

@@ -8,10 +8,11 @@ another process, unless it registered with the same incarnation. A broker that s
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
+
+import msgspec
 
 from captures.analysis.groups.vocabulary import Certainty
 from captures.analysis.incidents.model import Incident, IncidentKind, broker_incident
@@ -38,8 +39,7 @@ _PROMPT = SECOND
 """Longest time in ns in which a controller answers a heartbeat, if it is not itself slow."""
 
 
-@dataclass(slots=True)
-class _Life:
+class _Life(msgspec.Struct):
     """An epoch of a broker: the first and last time of messages with it.
 
     :ivar number: exchange that shows it first

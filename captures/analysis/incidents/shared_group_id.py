@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+
+import msgspec
 
 from captures.analysis.groups.labels import Labels
 from captures.analysis.groups.model import GroupMember, GroupTimeline
@@ -50,12 +51,11 @@ def shared_group_id(timeline: GroupTimeline) -> Incident | None:
     return made
 
 
-@dataclass(slots=True)
-class _Presence:
+class _Presence(msgspec.Struct):
     """When some members arrived and left, each in the order of time."""
 
-    joined: list[int] = field(default_factory=list)
-    left: list[int] = field(default_factory=list)
+    joined: list[int] = []
+    left: list[int] = []
 
     def count(self, came_until: int, went_from: int) -> int:
         """Return how many arrived at `came_until` or before, and left at `went_from` or later.

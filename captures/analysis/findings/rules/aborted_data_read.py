@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+import msgspec
 
 from captures.analysis.conditions import of_client, of_topic
 from captures.analysis.decision_columns import DecisionColumns
@@ -38,8 +39,7 @@ class _TransactionRead(NamedTuple):
     producer: int
 
 
-@dataclass(slots=True)
-class _Open:
+class _Open(msgspec.Struct):
     """Records of a transaction that were read before its end.
 
     :ivar end: offset after the last of them: records that are fetched again do not count twice
@@ -51,11 +51,10 @@ class _Open:
     end: int = -1
 
 
-@dataclass(slots=True)
-class _AbortedRead:
-    seen: Occurrences = field(default_factory=Occurrences)
+class _AbortedRead(msgspec.Struct):
+    seen: Occurrences = msgspec.field(default_factory=Occurrences)
     records: int = 0
-    partitions: set[int] = field(default_factory=set)
+    partitions: set[int] = set()
 
 
 class AbortedDataRead(Rule):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+
+import msgspec
 
 from captures.analysis.attempts import ended, ended_by_broker
 from captures.analysis.client_identity import Introduction, client_name, connection_key
@@ -26,8 +27,7 @@ _ILLEGAL_STATE = "ILLEGAL_SASL_STATE"
 _SASL = frozenset({ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
 
 
-@dataclass(slots=True)
-class _Attempt:
+class _Attempt(msgspec.Struct):
     """An authentication on a connection.
 
     :ivar number: number of the exchange that refused it, or else of its latest exchange
@@ -44,12 +44,11 @@ class _Attempt:
     refused: bool = False
 
 
-@dataclass(slots=True)
-class _Refusals:
-    seen: Occurrences = field(default_factory=Occurrences)
-    refusals: dict[str, None] = field(default_factory=dict)
-    messages: dict[str, None] = field(default_factory=dict)
-    hosts: dict[str, None] = field(default_factory=dict)
+class _Refusals(msgspec.Struct):
+    seen: Occurrences = msgspec.field(default_factory=Occurrences)
+    refusals: dict[str, None] = {}
+    messages: dict[str, None] = {}
+    hosts: dict[str, None] = {}
     announced: int = 0
     by_broker: int = 0
 

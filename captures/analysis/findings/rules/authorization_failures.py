@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+
+import msgspec
 
 from captures.analysis.client_identity import client_name, connection_key
 from captures.analysis.conditions import of_client
@@ -47,12 +48,11 @@ _OPERATIONS: dict[int, str] = {
 """API key -> operation that KafkaApis.scala authorizes."""
 
 
-@dataclass(slots=True)
-class _Denials:
-    seen: Occurrences = field(default_factory=Occurrences)
-    apis: dict[str, int | None] = field(default_factory=dict)
-    resources: dict[str, None] = field(default_factory=dict)
-    clients: dict[str, None] = field(default_factory=dict)
+class _Denials(msgspec.Struct):
+    seen: Occurrences = msgspec.field(default_factory=Occurrences)
+    apis: dict[str, int | None] = {}
+    resources: dict[str, None] = {}
+    clients: dict[str, None] = {}
 
 
 class AuthorizationFailures(Rule):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+import msgspec
 
 from captures.analysis.broker_disconnects import BrokerDisconnect, Reason
 from captures.analysis.decision_columns import DecisionColumns
@@ -84,12 +85,11 @@ _CASES = {
 """Reasons that are found here; authentication_failures and unsupported_versions find the others."""
 
 
-@dataclass(slots=True)
-class _Closures:
-    seen: Occurrences = field(default_factory=Occurrences)
-    clients: dict[str, None] = field(default_factory=dict)
-    asked: dict[str, None] = field(default_factory=dict)
-    connections: list[int] = field(default_factory=list)
+class _Closures(msgspec.Struct):
+    seen: Occurrences = msgspec.field(default_factory=Occurrences)
+    clients: dict[str, None] = {}
+    asked: dict[str, None] = {}
+    connections: list[int] = []
     shortest: int = 1 << 62
     longest: int = 0
     count: int = 0

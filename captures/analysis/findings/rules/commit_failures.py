@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+import msgspec
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_group
@@ -60,10 +61,9 @@ class _Key(NamedTuple):
     outside: bool
 
 
-@dataclass(slots=True)
-class _Failures:
-    seen: Occurrences = field(default_factory=Occurrences)
-    clients: set[str] = field(default_factory=set)
+class _Failures(msgspec.Struct):
+    seen: Occurrences = msgspec.field(default_factory=Occurrences)
+    clients: set[str] = set()
 
 
 class CommitFailures(Rule):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from captures.analysis.commit_columns import CommitColumns, StoredCommit
@@ -65,8 +65,7 @@ class _Behind(NamedTuple):
     back: _Back
 
 
-@dataclass(slots=True)
-class _Back:
+class _Back(msgspec.Struct):
     """Lower commits of a group for a topic.
 
     :ivar offsets: total distance
@@ -76,8 +75,8 @@ class _Back:
     :ivar given: number of offsets that consumers got again because they requested the commits
     """
 
-    seen: Occurrences = field(default_factory=Occurrences)
-    partitions: set[int] = field(default_factory=set)
+    seen: Occurrences = msgspec.field(default_factory=Occurrences)
+    partitions: set[int] = set()
     offsets: int = 0
     farthest: int = 0
     number: int = -1

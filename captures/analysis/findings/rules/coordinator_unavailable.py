@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+
+import msgspec
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.decision_columns import DecisionColumns
@@ -47,8 +48,7 @@ _OF_SHARES = (
 )
 
 
-@dataclass(slots=True)
-class _Outage:
+class _Outage(msgspec.Struct):
     """An unavailable coordinator, as seen by one client.
 
     :ivar since: start of the outage, ns since the epoch; None while the coordinator is available
@@ -56,8 +56,8 @@ class _Outage:
     :ivar longest: longest outage in ns
     """
 
-    seen: Occurrences = field(default_factory=Occurrences)
-    codes: set[int] = field(default_factory=set)
+    seen: Occurrences = msgspec.field(default_factory=Occurrences)
+    codes: set[int] = set()
     only_asked: bool = True
     since: int | None = None
     longest: int = 0

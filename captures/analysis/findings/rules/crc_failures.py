@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+import msgspec
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client, of_topic
@@ -38,11 +39,10 @@ class _Flow(NamedTuple):
     api: str
 
 
-@dataclass(slots=True)
-class _Damage:
-    seen: Occurrences = field(default_factory=Occurrences)
+class _Damage(msgspec.Struct):
+    seen: Occurrences = msgspec.field(default_factory=Occurrences)
     batches: int = 0
-    partitions: set[int] = field(default_factory=set)
+    partitions: set[int] = set()
 
 
 class CrcFailures(Rule):

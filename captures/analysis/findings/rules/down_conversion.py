@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+import msgspec
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client, of_topic
@@ -31,8 +32,7 @@ class _Flow(NamedTuple):
     topic: str
 
 
-@dataclass(slots=True)
-class _Old:
+class _Old(msgspec.Struct):
     """Fetches with old versions.
 
     :ivar served: fetches that got records
@@ -40,11 +40,11 @@ class _Old:
     :ivar failed: error code -> occurrences
     """
 
-    served: Occurrences = field(default_factory=Occurrences)
+    served: Occurrences = msgspec.field(default_factory=Occurrences)
     size: int = 0
     magic: int = 0
-    versions: set[int] = field(default_factory=set)
-    failed: dict[int, Occurrences] = field(default_factory=dict)
+    versions: set[int] = set()
+    failed: dict[int, Occurrences] = {}
 
 
 class DownConversion(Rule):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from captures.analysis.conditions import of_client
@@ -36,8 +36,7 @@ class _Line(NamedTuple):
     broker: str
 
 
-@dataclass(slots=True)
-class _FetchCounts:
+class _FetchCounts(msgspec.Struct):
     """The results of the fetches on a connection.
 
     :ivar fetches: number of fetches without an error or throttling
@@ -47,11 +46,11 @@ class _FetchCounts:
     """
 
     fetches: int = 0
-    empty: Occurrences = field(default_factory=Occurrences)
-    busiest: Busiest = field(default_factory=Busiest)
+    empty: Occurrences = msgspec.field(default_factory=Occurrences)
+    busiest: Busiest = msgspec.field(default_factory=Busiest)
     max_wait: int = 0
     min_bytes: int = 0
-    delayed: Occurrences = field(default_factory=Occurrences)
+    delayed: Occurrences = msgspec.field(default_factory=Occurrences)
 
 
 class EmptyFetches(Rule):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+
+import msgspec
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_topic
@@ -32,8 +33,7 @@ _ADVICE = (
 )
 
 
-@dataclass(slots=True)
-class _Stable:
+class _Stable(msgspec.Struct):
     """The progress of a partition's last stable offset.
 
     :ivar since: when the offset was first seen with records after it
@@ -47,18 +47,17 @@ class _Stable:
     number: int = 0
     latest: int = 0
     longest: tuple[int, int, int] = (0, 0, 0)
-    seen: Occurrences = field(default_factory=Occurrences)
+    seen: Occurrences = msgspec.field(default_factory=Occurrences)
 
 
-@dataclass(slots=True)
-class _LateEndTxn:
+class _LateEndTxn(msgspec.Struct):
     """Late EndTxn requests.
 
     :ivar age: ns for which the transaction was open
     """
 
     client: str
-    seen: Occurrences = field(default_factory=Occurrences)
+    seen: Occurrences = msgspec.field(default_factory=Occurrences)
     age: int | None = None
     timeout: int | None = None
 

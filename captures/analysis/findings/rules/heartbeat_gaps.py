@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
+import msgspec
 import numpy as np
 
 from captures.analysis.client_identity import client_name
@@ -36,8 +36,7 @@ MOST_MEMBERS = 50_000
 """Most members whose last sign of life is kept; the ones silent longest are dropped."""
 
 
-@dataclass(slots=True)
-class _LastContact:
+class _LastContact(msgspec.Struct):
     """The last sign of life of a member.
 
     :ivar time: latest time at which its session was surely renewed
@@ -52,8 +51,7 @@ class _LastContact:
     broker: str
 
 
-@dataclass(slots=True)
-class _Late:
+class _Late(msgspec.Struct):
     """Late heartbeats in one group.
 
     :ivar clients: client IDs, or addresses
@@ -64,8 +62,8 @@ class _Late:
     """
 
     kind: Kind
-    seen: Occurrences = field(default_factory=Occurrences)
-    clients: set[str] = field(default_factory=set)
+    seen: Occurrences = msgspec.field(default_factory=Occurrences)
+    clients: set[str] = set()
     longest: int = 0
     share: float = 0.0
     session: int = 0

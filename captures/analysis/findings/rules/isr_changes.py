@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+
+import msgspec
 
 from captures.analysis.findings.common import on_topics, one_of, whole_ids
 from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
@@ -20,8 +21,7 @@ from dissectors.units import MS
 _LOOKING_ON = frozenset({ApiKey.METADATA, ApiKey.DESCRIBE_TOPIC_PARTITIONS})
 
 
-@dataclass(slots=True)
-class _Replica:
+class _Replica(msgspec.Struct):
     """Observations of one broker's replicas.
 
     :ivar out: partitions from whose ISR it is missing -> start, and latest confirmation, ns since the epoch; and the
@@ -32,13 +32,13 @@ class _Replica:
     :ivar alone: those of the partitions in ``out`` with a single in-sync replica
     """
 
-    seen: Occurrences = field(default_factory=Occurrences)
-    out: dict[TopicPartition, tuple[int, int, int]] = field(default_factory=dict)
-    left: set[TopicPartition] = field(default_factory=set)
-    back: set[TopicPartition] = field(default_factory=set)
+    seen: Occurrences = msgspec.field(default_factory=Occurrences)
+    out: dict[TopicPartition, tuple[int, int, int]] = {}
+    left: set[TopicPartition] = set()
+    back: set[TopicPartition] = set()
     longest: int = 0
-    alone: set[TopicPartition] = field(default_factory=set)
-    apis: dict[str, None] = field(default_factory=dict)
+    alone: set[TopicPartition] = set()
+    apis: dict[str, None] = {}
 
 
 class IsrChanges(Rule):

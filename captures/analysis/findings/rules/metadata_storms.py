@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+
+import msgspec
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client
@@ -24,19 +25,18 @@ _TO_BEGIN = 2
 """Requests of a connection that are not counted: every client sends some when it starts, and many may start at once."""
 
 
-@dataclass(slots=True)
-class _MetadataRequests:
+class _MetadataRequests(msgspec.Struct):
     """Metadata requests of one client.
 
     :ivar busiest: period with the most requests, without those at the start of a connection
     :ivar all_topics: requests for all topics
     """
 
-    seen: Occurrences = field(default_factory=Occurrences)
-    busiest: Busiest = field(default_factory=Busiest)
+    seen: Occurrences = msgspec.field(default_factory=Occurrences)
+    busiest: Busiest = msgspec.field(default_factory=Busiest)
     all_topics: int = 0
     response_bytes: int = 0
-    _connections: dict[int, int] = field(default_factory=dict)
+    _connections: dict[int, int] = {}
     """Connection -> number of its uncounted requests."""
 
     def add(self, exchange: Exchange) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+
+import msgspec
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.decision_columns import DecisionColumns
@@ -30,16 +31,15 @@ _BEFORE = 19
 _CODES = frozenset({_BEFORE, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND})
 
 
-@dataclass(slots=True)
-class _TopicRefusals:
+class _TopicRefusals(msgspec.Struct):
     """Refused requests for one topic.
 
     :ivar accepted: when records were next accepted, ns since the epoch; 0 if they were not
     """
 
-    seen: Occurrences = field(default_factory=Occurrences)
-    codes: set[int] = field(default_factory=set)
-    clients: dict[str, None] = field(default_factory=dict)
+    seen: Occurrences = msgspec.field(default_factory=Occurrences)
+    codes: set[int] = set()
+    clients: dict[str, None] = {}
     accepted: int = 0
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
+
+import msgspec
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.decision_columns import DecisionColumns
@@ -41,13 +42,12 @@ class _Way(NamedTuple):
     why: _Why
 
 
-@dataclass(slots=True)
-class _Old:
-    seen: Occurrences = field(default_factory=Occurrences)
-    magics: set[int] = field(default_factory=set)
-    versions: set[int] = field(default_factory=set)
-    clients: dict[str, None] = field(default_factory=dict)
-    topics: dict[str, None] = field(default_factory=dict)
+class _Old(msgspec.Struct):
+    seen: Occurrences = msgspec.field(default_factory=Occurrences)
+    magics: set[int] = set()
+    versions: set[int] = set()
+    clients: dict[str, None] = {}
+    topics: dict[str, None] = {}
 
 
 class OldMessageFormats(Rule):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+import msgspec
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client
@@ -37,16 +38,15 @@ class _Who(NamedTuple):
     transaction: str
 
 
-@dataclass(slots=True)
-class _Shut:
+class _Shut(msgspec.Struct):
     """How a producer was fenced.
 
     :ivar rival: InitProducerId of the rival with the same transactional ID; None if that was not seen
     :ivar overdue: ns for which its transaction was open when it got the error, if that exceeds its timeout
     """
 
-    seen: Occurrences = field(default_factory=Occurrences)
-    codes: dict[int, None] = field(default_factory=dict)
+    seen: Occurrences = msgspec.field(default_factory=Occurrences)
+    codes: dict[int, None] = {}
     rival: Init | None = None
     overdue: int | None = None
     timeout: int | None = None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+
+import msgspec
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client, of_topic
@@ -25,8 +26,7 @@ _TOO_LARGE: dict[int, str] = {
 }
 
 
-@dataclass(slots=True)
-class _TopicRefusals:
+class _TopicRefusals(msgspec.Struct):
     """Refused requests of one client for one topic.
 
     :ivar single: those with a single record, which cannot be split
@@ -35,9 +35,9 @@ class _TopicRefusals:
     :ivar passed: bytes of the largest accepted records field
     """
 
-    batches: Occurrences = field(default_factory=Occurrences)
-    single: Occurrences = field(default_factory=Occurrences)
-    codes: set[int] = field(default_factory=set)
+    batches: Occurrences = msgspec.field(default_factory=Occurrences)
+    single: Occurrences = msgspec.field(default_factory=Occurrences)
+    codes: set[int] = set()
     largest: int = 0
     passed: int = 0
 

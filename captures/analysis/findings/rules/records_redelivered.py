@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
+
+import msgspec
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_group
@@ -109,25 +110,23 @@ class _Redelivery(NamedTuple):
     number: int
 
 
-@dataclass(slots=True)
-class _Group:
+class _Group(msgspec.Struct):
     """The state of a share group.
 
     :ivar late: acknowledgments that the broker refused because the lock was lost
     """
 
-    holds: dict[TopicPartition, deque[_Hold]] = field(default_factory=dict)
-    redelivered: deque[_Redelivery] = field(default_factory=lambda: deque(maxlen=_MOST_AGAIN))
+    holds: dict[TopicPartition, deque[_Hold]] = {}
+    redelivered: deque[_Redelivery] = msgspec.field(default_factory=lambda: deque(maxlen=_MOST_AGAIN))
     late: int = 0
 
 
-@dataclass(slots=True)
-class _Redeliveries:
+class _Redeliveries(msgspec.Struct):
     """The redeliveries of one group for one reason, added up."""
 
-    seen: Occurrences = field(default_factory=Occurrences)
-    names: dict[str, None] = field(default_factory=dict)
-    places: set[TopicPartition] = field(default_factory=set)
+    seen: Occurrences = msgspec.field(default_factory=Occurrences)
+    names: dict[str, None] = {}
+    places: set[TopicPartition] = set()
     records: int = 0
     most: int = 0
     lock: int = 0

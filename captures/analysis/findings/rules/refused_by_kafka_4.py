@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+
+import msgspec
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client
@@ -22,13 +23,12 @@ from dissectors.apis import api_name
 _BETWEEN_BROKERS = frozenset({"WriteTxnMarkers"})
 
 
-@dataclass(slots=True)
-class _Old:
+class _Old(msgspec.Struct):
     """One client's versions that are too old."""
 
-    seen: Occurrences = field(default_factory=Occurrences)
-    versions: dict[str, set[int]] = field(default_factory=dict)
-    brokers: dict[str, None] = field(default_factory=dict)
+    seen: Occurrences = msgspec.field(default_factory=Occurrences)
+    versions: dict[str, set[int]] = {}
+    brokers: dict[str, None] = {}
 
 
 class RefusedByKafka4(Rule):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+
+import msgspec
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client
@@ -37,20 +38,19 @@ _PAUSE = SECOND
 """ns without such a request that end a storm."""
 
 
-@dataclass(slots=True)
-class _Repetition:
+class _Repetition(msgspec.Struct):
     """A request that was repeated without success.
 
     :ivar fastest: most requests within a second on one connection; many clients may share an ID
     :ivar lasted: ns for which they came without a pause
     """
 
-    seen: Occurrences = field(default_factory=Occurrences)
-    codes: set[int] = field(default_factory=set)
-    topics: dict[str, None] = field(default_factory=dict)
+    seen: Occurrences = msgspec.field(default_factory=Occurrences)
+    codes: set[int] = set()
+    topics: dict[str, None] = {}
     fastest: int = 0
     lasted: int = 0
-    _counts: dict[int, tuple[int, int]] = field(default_factory=dict)
+    _counts: dict[int, tuple[int, int]] = {}
     """Connection -> second, and number of requests in it."""
 
     def add(self, exchange: Exchange) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+import msgspec
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client, of_topic
@@ -61,9 +62,8 @@ class _Refusal(NamedTuple):
     code: int
 
 
-@dataclass(slots=True)
-class _SequenceErrors:
-    seen: Occurrences = field(default_factory=Occurrences)
+class _SequenceErrors(msgspec.Struct):
+    seen: Occurrences = msgspec.field(default_factory=Occurrences)
     example: str = ""
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+
+import msgspec
 
 from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
@@ -26,13 +27,12 @@ _ADMIN = frozenset({
 CreatePartitions, ElectLeaders, reassignments, UpdateFeatures, AddRaftVoter and RemoveRaftVoter (KIP-853)."""
 
 
-@dataclass(slots=True)
-class _Answers:
+class _Answers(msgspec.Struct):
     """Responses of a broker for one API. Counting suffices to know whether a percentile is above a limit."""
 
     all: int = 0
     longest: int = 0
-    slow: Occurrences = field(default_factory=Occurrences)
+    slow: Occurrences = msgspec.field(default_factory=Occurrences)
 
 
 class SlowBroker(Rule):

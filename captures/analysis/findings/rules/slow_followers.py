@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+import msgspec
 
 from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.common import on_topics, replica_of
@@ -32,8 +33,7 @@ class _Late(NamedTuple):
     since: int
 
 
-@dataclass(slots=True)
-class _Partition:
+class _Partition(msgspec.Struct):
     """A partition at its leader.
 
     :ivar end: lower bound of its end
@@ -43,8 +43,8 @@ class _Partition:
 
     leader: str
     end: int = 0
-    positions: dict[int, int] = field(default_factory=dict)
-    late: dict[int, _Late] = field(default_factory=dict)
+    positions: dict[int, int] = {}
+    late: dict[int, _Late] = {}
 
     def extend(self, end: int, time: int) -> None:
         """Raise the lower bound of the end."""
@@ -56,12 +56,11 @@ class _Partition:
                 self.late[follower] = _Late(end, time)
 
 
-@dataclass(slots=True)
-class _Follower:
-    seen: Occurrences = field(default_factory=Occurrences)
+class _Follower(msgspec.Struct):
+    seen: Occurrences = msgspec.field(default_factory=Occurrences)
     longest: int = 0
     farthest: int = 0
-    partitions: set[TopicPartition] = field(default_factory=set)
+    partitions: set[TopicPartition] = set()
 
 
 class SlowFollowers(Rule):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
+import msgspec
 import numpy as np
 
 from captures.analysis.client_identity import client_name
@@ -22,8 +22,7 @@ from captures.meaning import words
 from dissectors.api_keys import ApiKey
 
 
-@dataclass(slots=True)
-class _BatchSizes:
+class _BatchSizes(msgspec.Struct):
     """The produced batches of a client.
 
     :ivar requests: number of Produce requests
@@ -32,8 +31,8 @@ class _BatchSizes:
     :ivar records: number of records in them
     """
 
-    requests: Occurrences = field(default_factory=Occurrences)
-    busiest: Busiest = field(default_factory=Busiest)
+    requests: Occurrences = msgspec.field(default_factory=Occurrences)
+    busiest: Busiest = msgspec.field(default_factory=Busiest)
     batches: int = 0
     records: int = 0
     size: int = 0

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+
+import msgspec
 
 from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.common import (
@@ -26,8 +27,7 @@ from dissectors.units import MS, SECOND
 _SOON_OVER = "metadata that was refreshed soon"
 
 
-@dataclass(slots=True)
-class _EpisodeGroup:
+class _EpisodeGroup(msgspec.Struct):
     """Episodes that are reported together.
 
     :ivar open: whether one of them is running
@@ -36,10 +36,10 @@ class _EpisodeGroup:
     :ivar longest: duration of the longest ended one in ns
     """
 
-    clients: dict[str, None] = field(default_factory=dict)
-    topics: dict[str, None] = field(default_factory=dict)
-    codes: set[int] = field(default_factory=set)
-    seen: list[Occurrences] = field(default_factory=list)
+    clients: dict[str, None] = {}
+    topics: dict[str, None] = {}
+    codes: set[int] = set()
+    seen: list[Occurrences] = []
     refreshes: int = 0
     open: bool = False
     open_for: int = 0

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
+
+import msgspec
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client, of_group, of_topic
@@ -44,8 +45,7 @@ class _CommittedPartition(NamedTuple):
     partition: int
 
 
-@dataclass(slots=True)
-class _StuckPosition:
+class _StuckPosition(msgspec.Struct):
     """A position that is fetched, or committed, again and again while there is more to read.
 
     :ivar offset: the position
@@ -65,7 +65,7 @@ class _StuckPosition:
     times: int = 0
     full: int = 0
     waits: bool = False
-    seen: Occurrences = field(default_factory=Occurrences)
+    seen: Occurrences = msgspec.field(default_factory=Occurrences)
 
     @property
     def stay(self) -> int:

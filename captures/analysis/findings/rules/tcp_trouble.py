@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
+import msgspec
 import numpy as np
 
 from captures.analysis.findings.common import captured_twice
@@ -23,20 +23,19 @@ _LARGEST_SEGMENT = 1448
 """Bytes of payload on Ethernet, with time stamps (RFC 7323)."""
 
 
-@dataclass(slots=True)
-class _Path:
+class _Path(msgspec.Struct):
     """TCP statistics between a client's host and a broker; pairs are for data sent by client and broker."""
 
-    connections: list[int] = field(default_factory=list)
-    packets: list[int] = field(default_factory=lambda: [0, 0])
-    bytes: list[int] = field(default_factory=lambda: [0, 0])
-    retransmitted: list[int] = field(default_factory=lambda: [0, 0])
-    segments: list[float] = field(default_factory=lambda: [0.0, 0.0])
-    reordered: list[int] = field(default_factory=lambda: [0, 0])
-    closed: list[int] = field(default_factory=lambda: [0, 0])
-    trips: list[int] = field(default_factory=list)
-    samples: list[int] = field(default_factory=lambda: [0, 0])
-    sampled_trips: tuple[list[int], list[int]] = field(default_factory=lambda: ([], []))
+    connections: list[int] = []
+    packets: list[int] = msgspec.field(default_factory=lambda: [0, 0])
+    bytes: list[int] = msgspec.field(default_factory=lambda: [0, 0])
+    retransmitted: list[int] = msgspec.field(default_factory=lambda: [0, 0])
+    segments: list[float] = msgspec.field(default_factory=lambda: [0.0, 0.0])
+    reordered: list[int] = msgspec.field(default_factory=lambda: [0, 0])
+    closed: list[int] = msgspec.field(default_factory=lambda: [0, 0])
+    trips: list[int] = []
+    samples: list[int] = msgspec.field(default_factory=lambda: [0, 0])
+    sampled_trips: tuple[list[int], list[int]] = msgspec.field(default_factory=lambda: ([], []))
 
     @property
     def round_trip(self) -> int:

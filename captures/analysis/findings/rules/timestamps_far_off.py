@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+
+import msgspec
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client, of_topic
@@ -25,8 +26,7 @@ _SECONDS = range(1_000_000_000, 10_000_000_000)
 """Seconds since the epoch, from 2001 on: as milliseconds they are in the first months of 1970."""
 
 
-@dataclass(slots=True)
-class _Apart:
+class _Apart(msgspec.Struct):
     """Batches of a client and topic with wrong timestamps.
 
     :ivar batches: number of batches with a timestamp, wrong or not
@@ -34,7 +34,7 @@ class _Apart:
     :ivar timestamp: the timestamp with the largest difference, ms since the epoch
     """
 
-    seen: Occurrences = field(default_factory=Occurrences)
+    seen: Occurrences = msgspec.field(default_factory=Occurrences)
     batches: int = 0
     largest: int = 0
     timestamp: int = 0

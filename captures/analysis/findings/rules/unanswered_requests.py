@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from captures.analysis.attempts import ended, ended_by_broker
@@ -49,10 +49,9 @@ class _Request(NamedTuple):
     """Designed wait in ns."""
 
 
-@dataclass(slots=True)
-class _Silence:
-    seen: Occurrences = field(default_factory=Occurrences)
-    apis: dict[str, None] = field(default_factory=dict)
+class _Silence(msgspec.Struct):
+    seen: Occurrences = msgspec.field(default_factory=Occurrences)
+    apis: dict[str, None] = {}
     longest: int = 0
     given_up: int = 0
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 
+import msgspec
 import numpy as np
 
 from captures.analysis.advertised_addresses import APIS, Address
@@ -24,15 +24,14 @@ from dissectors.units import MS
 _SHOWN = 10
 
 
-@dataclass(slots=True)
-class _Attempts:
+class _Attempts(msgspec.Struct):
     """The results of the attempts to connect to one address."""
 
-    accepted: list[int] = field(default_factory=list)
-    failed: Occurrences = field(default_factory=Occurrences)
+    accepted: list[int] = []
+    failed: Occurrences = msgspec.field(default_factory=Occurrences)
     refused: int = 0
-    clients: dict[str, None] = field(default_factory=dict)
-    connections: list[int] = field(default_factory=list)
+    clients: dict[str, None] = {}
+    connections: list[int] = []
 
 
 class UnreachableBrokers(Rule):

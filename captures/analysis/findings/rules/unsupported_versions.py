@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+
+import msgspec
 
 from captures.analysis.broker_disconnects import BrokerDisconnect, Reason
 from captures.analysis.client_identity import client_name
@@ -23,12 +24,11 @@ from dissectors.api_keys import ApiKey
 from dissectors.error_codes import ErrorCode
 
 
-@dataclass(slots=True)
-class _VersionRefusals:
+class _VersionRefusals(msgspec.Struct):
     """Requests of one client that a broker refused because of their version."""
 
-    seen: Occurrences = field(default_factory=Occurrences)
-    versions: dict[tuple[str, int | None], None] = field(default_factory=dict)
+    seen: Occurrences = msgspec.field(default_factory=Occurrences)
+    versions: dict[tuple[str, int | None], None] = {}
 
     def add(self, api: str, version: int | None) -> None:
         self.versions[api, version] = None

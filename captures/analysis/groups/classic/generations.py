@@ -17,6 +17,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TypeVar
 
+import msgspec
+
 from captures.analysis.groups.calls import Call, Join, Subscription, Sync, WorkerOrders
 from captures.analysis.groups.classic.memberships import Departure, Membership, Memberships
 from captures.analysis.groups.model import Tasks, TopicPartition
@@ -188,8 +190,7 @@ LATE = 1_000_000_000
 """ns by which a session may seem to end too late: the last request seen may not be the last one received."""
 
 
-@dataclass(frozen=True, slots=True)
-class Expiry:
+class Expiry(msgspec.Struct, frozen=True):
     """The end of a member's session.
 
     :ivar time: when the coordinator removed the member

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import NamedTuple, TypeVar
 
+import msgspec
+
 from captures.analysis.groups.calls import Beat, Call, Commit, Join, Leave, Run, Sync
 from dissectors.error_codes import ErrorCode
 
@@ -22,8 +24,7 @@ _LIVING = frozenset({ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS})
 _UUID = re.compile(r"-[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z")
 
 
-@dataclass(slots=True, kw_only=True)
-class Departure:
+class Departure(msgspec.Struct, kw_only=True):
     """A member that a LeaveGroup removed.
 
     :ivar time: when the coordinator handled the request

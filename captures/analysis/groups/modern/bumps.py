@@ -10,8 +10,10 @@ announced.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import islice
+
+import msgspec
 
 from captures.analysis.groups.calls import Beat, Call, ModernBeat
 from captures.analysis.groups.context import GroupContext
@@ -26,8 +28,7 @@ _HIGHEST = 2**31 - 1
 """Epochs are int32. No group gets there, but any client can claim it."""
 
 
-@dataclass(slots=True, kw_only=True)
-class Bump:
+class Bump(msgspec.Struct, kw_only=True):
     """An increase of the group epoch.
 
     :ivar reasons: all known reasons, the first one first; never empty
@@ -45,17 +46,16 @@ class Bump:
     late: bool = False
 
 
-@dataclass(slots=True)
-class BumpLog:
+class BumpLog(msgspec.Struct):
     """Numbers bumps.
 
     :ivar sure: highest epoch that was seen; -1 if none
     :ivar open: later bumps, whose epochs follow from it
     """
 
-    bumps: list[Bump] = field(default_factory=list)
+    bumps: list[Bump] = []
     sure: int = -1
-    open: list[Bump] = field(default_factory=list)
+    open: list[Bump] = []
 
     @property
     def latest(self) -> int:

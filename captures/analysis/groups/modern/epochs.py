@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+import msgspec
 
 from captures.analysis.groups.calls import POLL_EXPIRED, Beat, Call, Join, Leave, ModernBeat, Sync
 from captures.analysis.groups.context import GroupContext
@@ -117,8 +119,7 @@ class ClassicMembers:
             self._counter.bumped(reason)
 
 
-@dataclass(slots=True)
-class ReportedProblem:
+class ReportedProblem(msgspec.Struct):
     """A problem of a streams group, as the coordinator reported it to one member.
 
     :ivar begin: ns since the epoch

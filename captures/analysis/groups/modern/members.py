@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
 
+import msgspec
+
 from captures.analysis.groups.calls import Call, Join, ModernBeat, Run
 from captures.analysis.groups.model import GroupMember, MemberFacts, Span, Tasks, TopicPartition
 from captures.analysis.groups.vocabulary import Kind, Phase
@@ -64,8 +66,7 @@ class State:
         return self.owned if self.assigned is None else self.assigned | self.held_back
 
 
-@dataclass(slots=True)
-class Membership:
+class Membership(msgspec.Struct):
     """A time in which a client was a member.
 
     :ivar member: member ID

@@ -11,8 +11,9 @@ have all partitions, they are the whole group; if none of them has some partitio
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from itertools import zip_longest
+
+import msgspec
 
 from captures.analysis.groups.calls import Run
 from captures.analysis.groups.context import GroupContext
@@ -39,8 +40,7 @@ HANDED_ON = 2
 """Heartbeats within which a revoked partition has its new owner."""
 
 
-@dataclass(slots=True)
-class UncapturedMembers:
+class UncapturedMembers(msgspec.Struct):
     """Infers members that were not captured, epoch by epoch.
 
     :ivar strangers: whether there are any; None if unknown
@@ -51,7 +51,7 @@ class UncapturedMembers:
     context: GroupContext
     strangers: bool | None = None
     missing: frozenset[TopicPartition] = frozenset()
-    _had: set[TopicPartition] = field(default_factory=set)
+    _had: set[TopicPartition] = set()
 
     def look(
         self,
@@ -126,8 +126,7 @@ class UncapturedMembers:
 _Held = dict[str, frozenset[TopicPartition]]
 
 
-@dataclass(frozen=True, slots=True)
-class _MemberBump:
+class _MemberBump(msgspec.Struct, frozen=True):
     """The effect of a bump on one member.
 
     :ivar notified: the first state that shows it; None if there is none

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+
+import msgspec
 
 from captures.analysis.groups.calls import Call, ModernBeat
 from captures.analysis.groups.labels import partitions
@@ -29,14 +30,13 @@ _ROUND = (10_000_000_000, 5_000_000_000, 1_000_000_000, 100_000_000)
 """ns; usual steps of configured timeouts."""
 
 
-@dataclass(slots=True)
-class Refusals:
+class Refusals(msgspec.Struct):
     """Joins that were refused because the instance ID was still in use (UNRELEASED_INSTANCE_ID).
 
     :ivar known: instance ID -> time and number of the exchange
     """
 
-    known: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
+    known: dict[str, list[tuple[int, int]]] = {}
 
     def add(self, call: Call) -> None:
         if call.instance:
@@ -47,8 +47,7 @@ class Refusals:
         return tuple(number for time, number in self.known.get(instance or "", ()) if begin <= time <= end)
 
 
-@dataclass(slots=True)
-class SessionTimeout:
+class SessionTimeout(msgspec.Struct):
     """The session timeout of a group, as far as it can be inferred.
 
     :ivar low: lower bound in ns, exclusive

@@ -12,7 +12,9 @@ finds the reasons of bumps, and :mod:`.reconciliations` finds how the group sett
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+
+import msgspec
 
 from captures.analysis.groups import classic
 from captures.analysis.groups.calls import Beat, Call, GroupCalls, Join, ModernBeat
@@ -38,8 +40,7 @@ UPGRADED = "the classic group became a consumer group (KIP-848)"
 DOWNGRADED = "the consumer group became a classic group again, as its last member of the new kind went"
 
 
-@dataclass(slots=True)
-class Era:
+class Era(msgspec.Struct):
     """A time in which a group had one protocol.
 
     :ivar modern: whether it was a consumer group
@@ -49,7 +50,7 @@ class Era:
     """
 
     modern: bool
-    calls: list[Call] = field(default_factory=list)
+    calls: list[Call] = []
     end: int | None = None
     closing: Call | None = None
 
