@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.all import RULES
 from captures.analysis.findings.rules.refused_by_kafka_4 import RefusedByKafka4
 from captures.exchanges import Exchange
@@ -290,6 +291,9 @@ def test_progress_is_told(tmp_path: Path) -> None:
 
 def test_a_fault_in_a_task_is_told_by_the_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class FailingRule(RefusedByKafka4):  # of no module, so that its code goes to the tasks
+        def deciding(self, rows: DecisionColumns) -> None:
+            """All exchanges decide."""
+
         def add(self, exchange: Exchange) -> None:
             if exchange.number in (17, 300):
                 raise KeyError("planted")
