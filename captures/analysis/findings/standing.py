@@ -146,8 +146,8 @@ class StuckPositions:
 
     def committed(self, least: float) -> Bools:
         """Return a mask of the commits of groups that may have committed an offset for `least` ns, and of ends."""
-        groups = self._named
-        commits = self._rows.of_api({ApiKey.OFFSET_COMMIT}) & groups.filled
+        groups, done = self._named, self._rows.answered & ~self._rows.erroneous
+        commits = self._rows.of_api({ApiKey.OFFSET_COMMIT}) & groups.filled & done
         ends = self._ends()
         stuck = self._rows.merged(
             "positions of commits",
@@ -229,7 +229,8 @@ class StuckPositions:
         kept = (last - first >= least) & (counts >= self._times)
         if self._rows.part is not None and len(rows):
             change = (np.diff(owners) != 0) | (np.diff(indexes) != 0)
-            kept[groups.of[np.append(True, change) | np.append(change, True)]] = True
+            first_known = offsets[:-1] == _UNKNOWN  # it may continue the stay before it
+            kept[groups.of[np.append(True, change | first_known) | np.append(change, True)]] = True
         found: dict[_Key, list[_Stay]] = {}
         rows = groups.first[kept]
         stays = map(
