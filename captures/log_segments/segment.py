@@ -135,11 +135,12 @@ class _Segment:
 
     def _unreadable(self, rest: bytes, found: RecordSet) -> Damage:
         """Return the damage at bytes that are no whole batch."""
+        if found.problems and not any(rest[:64]) and self._only_zeros(self.position):
+            size = self.size - self.position
+            return self._damage("zeros", size, f"{size:,} bytes of zeros at the end")
         size = self._next_batch(self.position + 1) - self.position
         at_end = self.position + size == self.size
         if found.problems:
-            if at_end and not any(rest) and self._only_zeros(self.position + len(rest)):
-                return self._damage("zeros", size, f"{size:,} bytes of zeros at the end")
             return self._damage("format", size, found.problems[0].reason)
         announced = self._announced(found)
         whole = f"a batch of {announced:,} bytes" if announced else "the header of a batch"
@@ -165,7 +166,7 @@ class _Segment:
 
     def _only_zeros(self, position: int) -> bool:
         while window := self._bytes(position, _WINDOW):
-            if any(window):
+            if window != bytes(len(window)):
                 return False
             position += len(window)
         return True

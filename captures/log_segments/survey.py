@@ -8,7 +8,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from captures.log_segments.folders import PartitionLog, base_offset
-from captures.log_segments.indexes import BatchTable, aborted_transactions, producers, wrong_entries
+from captures.log_segments.indexes import (
+    BatchTable,
+    aborted_transactions,
+    open_in_snapshot,
+    read_indexes,
+    wrong_entries,
+)
 from captures.log_segments.segment import Damage, read_segment
 from dissectors.errors import DecodeError
 from dissectors.records import Batch, ControlType, control_record
@@ -77,6 +83,7 @@ class LogSurvey:
         return committed or offset < self._aborted_from.get((producer_id, marker), offset)
 
     def _read(self, segment: Path) -> None:
+        indexes = read_indexes(segment)
         table, intact = BatchTable(), True
         for part in read_segment(segment):
             if isinstance(part, Damage):
@@ -94,9 +101,9 @@ class LogSurvey:
         if segment.suffix != ".log":
             return
         if intact:
-            self.wrong_indexes.extend(wrong_entries(segment, base_offset(segment), table))
-        for each in aborted_transactions(segment):
-            self._aborted_from[each.producer_id, each.last_offset] = each.first_offset
+            self.wrong_indexes.extend(wrong_entries(indexes, base_offset(segment), table))
+        for producer, first, marker in aborted_transactions(segment):
+            self._aborted_from[producer, marker] = first
 
     @staticmethod
     def _extent(batch: Batch) -> tuple[int, int]:
@@ -153,8 +160,7 @@ class LogSurvey:
         path = self.log.segments[-1].with_name(f"{self.next_offset:020}.snapshot")
         if self.log.segments[-1].suffix != ".log" or not path.exists():
             return None
-        found = producers(path)
+        found = open_in_snapshot(path)
         if found is None:
             self.wrong_indexes.append(f"{path}: not a snapshot of producers, or its checksum does not match")
-            return None
-        return [(each.producer_id, each.open_since) for each in found if each.open_since >= 0]
+        return found

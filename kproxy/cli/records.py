@@ -239,11 +239,11 @@ class RecordsRun(CaptureRun[RecordsOptions], short_help="Show the records: keys,
         chosen = RecordSelection(options.topics, options.partitions)
         surveys = [LogSurvey(log) for log in logs if chosen.place(log.tp)]
         start = min((each.first_time for each in surveys if each.first_time >= 0), default=0) * MS
-        listing = LogListing(self._selection(start), wanted=wanted, show_secrets=options.show_secrets)
         self._faults = Faults()
-        records = chain.from_iterable(
-            self._faults.contained_items(listing.of(survey), _LISTING) for survey in surveys
+        listing = LogListing(
+            self._selection(start), self._faults, wanted=wanted, show_secrets=options.show_secrets
         )
+        records = chain.from_iterable(map(listing.of, surveys))
         self._print(self._texts(chain(self._begin(records, _SAMPLE), records)))
         self._conclude_logs(surveys, listing)
 

@@ -9,6 +9,7 @@ from itertools import pairwise
 from captures.analysis.journey.found_records import BatchSeen
 from captures.analysis.records.listing import meaning
 from captures.analysis.records.model import LoggedRecord, Origin, RecordSelection
+from captures.faults import Faults
 from captures.filters import Filter
 from captures.filters.records import RecordFilter
 from captures.log_segments import Damage, LogSurvey, StoredBatch, read_segment
@@ -20,6 +21,7 @@ class LogListing:
     """Yields the records of logs. Records of batches whose checksum is wrong are left out, as by a broker.
 
     :param selection: which records
+    :param faults: collects batches that could not be listed because of a bug
     :param wanted: filter: records that cannot match it are left out
     :param show_secrets: leave credentials in records of internal topics readable
     :ivar beyond: number of batches that were not read completely, by the name of the limit
@@ -27,9 +29,15 @@ class LogListing:
     """
 
     def __init__(
-        self, selection: RecordSelection, *, wanted: Filter | None = None, show_secrets: bool = False
+        self,
+        selection: RecordSelection,
+        faults: Faults,
+        *,
+        wanted: Filter | None = None,
+        show_secrets: bool = False,
     ) -> None:
         self._selection = selection
+        self._faults = faults
         self._filter = None if wanted is None else RecordFilter(wanted)
         self._show_secrets = show_secrets
         self.beyond: Counter[str] = Counter()
@@ -40,8 +48,6 @@ class LogListing:
 
         :raises OSError: if a segment cannot be read
         """
-        if not self._selection.place(survey.log.tp):
-            return
         first, last = self._selection.offsets
         for segment, following in pairwise((*survey.log.segments, None)):
             assert segment is not None
@@ -54,7 +60,8 @@ class LogListing:
                     continue
                 if last is not None and stored.batch.count is not None and stored.batch.base_offset > last:
                     return
-                yield from self._of_batch(survey, str(segment), stored)
+                records = self._of_batch(survey, str(segment), stored)
+                yield from self._faults.contained_items(records, "listing records")
 
     def _of_batch(self, survey: LogSurvey, file: str, stored: StoredBatch) -> Iterator[LoggedRecord]:
         batch, tp = stored.batch, survey.log.tp
