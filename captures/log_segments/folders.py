@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -69,12 +70,8 @@ def _segments(path: Path) -> list[Path]:
 
 def _place(segment: Path) -> tuple[TopicPartition, Path]:
     """Return the partition of a segment and its folder; a link to a segment may be in any folder."""
-    folder = segment.parent.resolve()
-    named = _FOLDER.fullmatch(folder.name)
-    if named is None:
-        folder = segment.resolve().parent
-        named = _FOLDER.fullmatch(folder.name)
-    if named is None:
-        reason = f"its folder {folder.name!r} is not named after a partition, such as orders-0"
-        raise CaptureError(str(segment), 0, reason)
-    return TopicPartition(named["topic"], int(named["partition"])), folder
+    for folder in (Path(os.path.realpath(segment.parent)), Path(os.path.realpath(segment)).parent):
+        if named := _FOLDER.fullmatch(folder.name):
+            return TopicPartition(named["topic"], int(named["partition"])), folder
+    reason = f"its folder {folder.name!r} is not named after a partition, such as orders-0"
+    raise CaptureError(str(segment), 0, reason)

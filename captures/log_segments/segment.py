@@ -11,6 +11,8 @@ from typing import BinaryIO, Literal
 from dissectors.budget import LimitReached, limit, shown
 from dissectors.records import Batch, RecordSet, first_batch, record_set
 
+_Kind = Literal["checksum", "format", "truncated", "zeros"]
+
 _WINDOW = 4 << 20
 """Bytes read at a time; a larger batch gets a window of its size."""
 _SEARCHED = 1 << 20, 32 << 20
@@ -39,7 +41,7 @@ class Damage:
     :ivar batch: the batch whose checksum does not match; None otherwise
     """
 
-    kind: Literal["checksum", "format", "truncated", "zeros"]
+    kind: _Kind
     file: Path
     position: int
     size: int
@@ -148,13 +150,7 @@ class _Segment:
             return self._damage("truncated", size, f"the file ends after {size:,} bytes of {whole}")
         return self._damage("format", size, f"only {size:,} bytes of {whole}")
 
-    def _damage(
-        self,
-        kind: Literal["checksum", "format", "truncated", "zeros"],
-        size: int,
-        reason: str,
-        batch: Batch | None = None,
-    ) -> Damage:
+    def _damage(self, kind: _Kind, size: int, reason: str, batch: Batch | None = None) -> Damage:
         """Return the damage at `position`, and move behind it."""
         damage = Damage(kind, self.path, self.position, size, reason, batch)
         self.position += size

@@ -63,13 +63,14 @@ class LogSurvey:
         self.wrong_indexes: list[str] = []
         self._open: dict[int, int] = {}
         self._markers: defaultdict[int, list[tuple[int, bool]]] = defaultdict(list)
+        self._lost: list[int] = []
         self._aborted_from: dict[tuple[int, int], int] = {}
         for segment in log.segments:
             self._read(segment)
         self.open_transactions = self._unended()
 
     def committed_at(self, producer_id: int, offset: int) -> bool | None:
-        """Return whether the transaction of a record was committed; None without a marker behind the record.
+        """Return whether the transaction of a record was committed; None without its marker, which damage may have hit.
 
         Compaction may remove the marker of a committed transaction before its records, and records of an aborted one
         before its marker. So records before the transaction that an ABORT ends, by the transaction index, were
@@ -80,7 +81,13 @@ class LogSurvey:
         if at == len(markers):
             return None
         marker, committed = markers[at]
-        return committed or offset < self._aborted_from.get((producer_id, marker), offset)
+        begun = self._aborted_from.get((producer_id, marker))
+        if begun is not None and begun <= offset:
+            return False
+        lost = bisect_right(self._lost, offset)
+        if lost < len(self._lost) and self._lost[lost] <= marker:
+            return None
+        return committed or begun is not None
 
     def _read(self, segment: Path) -> None:
         indexes = read_indexes(segment)
@@ -88,7 +95,9 @@ class LogSurvey:
         for part in read_segment(segment):
             if isinstance(part, Damage):
                 self.damage.append(part)
-                intact &= not part.lossy
+                if part.lossy:
+                    intact = False
+                    self._lost.append(self.next_offset)
                 continue
             batch = part.batch
             first, count = self._extent(batch)

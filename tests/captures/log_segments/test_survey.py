@@ -169,6 +169,24 @@ def test_an_abort_does_not_count_before_its_transaction_in_the_index(tmp_path: P
     assert [found.committed_at(9, offset) for offset in (0, 4)] == [True, False]
 
 
+def test_a_marker_behind_damage_may_end_another_transaction(tmp_path: Path) -> None:
+    damaged = bytearray(marker(1, ABORT))
+    damaged[-1] ^= 1
+    batches = (
+        batch(0),
+        bytes(damaged),
+        batch(2),
+        marker(3, COMMIT),
+        batch(4),
+        bytes(damaged),
+        marker(6, ABORT),
+    )
+    assert [built(tmp_path, *batches).committed_at(9, offset) for offset in (0, 2, 4)] == [None, True, None]
+    index = tmp_path / "t-0" / f"{0:020}.txnindex"
+    index.write_bytes(struct.pack(">hqqqq", 0, 9, 4, 6, 7))
+    assert built(tmp_path, *batches).committed_at(9, 4) is False
+
+
 def test_a_marker_that_cannot_be_read_is_none(tmp_path: Path) -> None:
     found = built(tmp_path, batch(0), marker(1, b"\0"))
     assert found.committed_at(9, 0) is None
