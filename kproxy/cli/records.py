@@ -31,6 +31,7 @@ from kproxy.signals import ended_by_signals
 if TYPE_CHECKING:
     from captures.analysis.journey.log_facts import LogFacts
     from captures.analysis.records import AnyRecord, CapturedRecord, RecordListing, RecordSelection
+    from captures.analysis.records.listing import Listing
     from captures.analysis.records.log_listing import LogListing
     from captures.arrays import Int64s
     from captures.exchanges import Capture, Exchange, ExchangeReader
@@ -412,7 +413,7 @@ class RecordsRun(CaptureRun[RecordsOptions], short_help="Show the records: keys,
         wrong = any(survey.wrong_indexes for survey in surveys)
         self.clean &= not (damaged or wrong or self._faults)
 
-    def _note(self, notes: Iterable[str], listing: RecordListing | LogListing, source: str) -> None:
+    def _note(self, notes: Iterable[str], listing: Listing, source: str) -> None:
         """Print notes on standard error, and whether there were no records."""
         self.clean &= not (listing.beyond or listing.damaged)
         for note in notes:
@@ -430,7 +431,7 @@ class RecordsRun(CaptureRun[RecordsOptions], short_help="Show the records: keys,
             )
         )
 
-    def _notes(self, listing: RecordListing | LogListing, advice: str) -> Iterator[str]:
+    def _notes(self, listing: Listing, advice: str) -> Iterator[str]:
         """Yield notes on batches, keys and values that were not read completely.
 
         :param advice: for damaged batches
