@@ -299,7 +299,7 @@ def test_failed_commits_do_not_end_a_stay(tmp_path: Path) -> None:
         told = {"name": "orders", "partitions": [{"partition_index": 0, "error_code": error}]}
         talk.call(2 * number + 1, "app", 8, 7, request, {"throttle_time_ms": 0, "topics": [told]})
     capture = capture_of(tmp_path, mixed([packets(talk, rng, most=9_000)], rng))
-    limits = {"stuck_position.committed": 20}
+    limits = {"stuck_position.committed": 20.0}
     whole, _ = diagnosed(capture, limits, by_columns=False)
     parts, _ = diagnosed_in_parts(capture, limits, [10])
     assert "stuck_position" in {finding.rule for finding in whole.findings()}
@@ -332,7 +332,7 @@ def test_a_position_may_be_named_again_in_a_later_part(tmp_path: Path) -> None:
     for number in range(1, 41):
         fetch(talk, number, "app", offset={1: 5, 21: 5, 31: 7}.get(number), end=10 + number)
     capture = capture_of(tmp_path, mixed([packets(talk, rng, most=9_000)], rng))
-    limits = {"stuck_position.fetched": 50}
+    limits = {"stuck_position.fetched": 50.0}
     whole, _ = diagnosed(capture, limits, by_columns=False)
     parts, _ = diagnosed_in_parts(capture, limits, [10])
     assert "stuck_position" in {finding.rule for finding in whole.findings()}
