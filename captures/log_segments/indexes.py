@@ -12,7 +12,6 @@ import struct
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 
 _OFFSET_ENTRY = struct.Struct(">ii")
@@ -25,7 +24,6 @@ _PRODUCER = struct.Struct(">q30xq")
 """A producer in a snapshot (``ProducerStateManager.java``): its ID, and where its open transaction begins, or -1."""
 
 
-@dataclass(slots=True)
 class BatchTable:
     """The batches of a segment, in order.
 
@@ -35,13 +33,10 @@ class BatchTable:
     :ivar times: latest timestamps, ms
     """
 
-    positions: array[int] = field(default_factory=lambda: array("q"))
-    first: array[int] = field(default_factory=lambda: array("q"))
-    last: array[int] = field(default_factory=lambda: array("q"))
-    times: array[int] = field(default_factory=lambda: array("q"))
+    def __init__(self) -> None:
+        self.positions, self.first, self.last, self.times = (array("q") for _ in range(4))
 
     def add(self, position: int, first: int, last: int, time: int) -> None:
-        """Add a batch."""
         self.positions.append(position)
         self.first.append(first)
         self.last.append(last)

@@ -7,14 +7,8 @@ from collections import defaultdict
 from pathlib import Path
 from typing import NamedTuple
 
+from captures.log_segments import indexes
 from captures.log_segments.folders import PartitionLog, base_offset
-from captures.log_segments.indexes import (
-    BatchTable,
-    aborted_transactions,
-    open_in_snapshot,
-    read_indexes,
-    wrong_entries,
-)
 from captures.log_segments.segment import Damage, read_segment
 from dissectors.errors import DecodeError
 from dissectors.records import Batch, ControlType, control_record
@@ -90,8 +84,8 @@ class LogSurvey:
         return committed or begun is not None
 
     def _read(self, segment: Path) -> None:
-        indexes = read_indexes(segment)
-        table, intact = BatchTable(), True
+        contents = indexes.read_indexes(segment)
+        table, intact = indexes.BatchTable(), True
         for part in read_segment(segment):
             if isinstance(part, Damage):
                 self.damage.append(part)
@@ -110,8 +104,8 @@ class LogSurvey:
         if segment.suffix != ".log":
             return
         if intact:
-            self.wrong_indexes.extend(wrong_entries(indexes, base_offset(segment), table))
-        for producer, first, marker in aborted_transactions(segment):
+            self.wrong_indexes.extend(indexes.wrong_entries(contents, base_offset(segment), table))
+        for producer, first, marker in indexes.aborted_transactions(segment):
             self._aborted_from[producer, marker] = first
 
     @staticmethod
@@ -169,7 +163,7 @@ class LogSurvey:
         path = self.log.segments[-1].with_name(f"{self.next_offset:020}.snapshot")
         if self.log.segments[-1].suffix != ".log" or not path.exists():
             return None
-        found = open_in_snapshot(path)
+        found = indexes.open_in_snapshot(path)
         if found is None:
             self.wrong_indexes.append(f"{path}: not a snapshot of producers, or its checksum does not match")
         return found
