@@ -310,7 +310,6 @@ ERROR_CODE = Domain("error_code", {int(error): error.name for error in ErrorCode
 
 # fmt: on
 
-
 # --- feature levels -----------------------------------------------------------------------------------------
 
 _METADATA_VERSIONS = (
@@ -321,7 +320,7 @@ _METADATA_VERSIONS = (
 """Release, first and last internal version; levels count from 1 without gaps (MetadataVersion.java)."""
 
 METADATA_VERSION: Final = Domain(
-    "metadata.version",
+    "metadata_version",
     _list(
         *(f"{rel}-IV{iv}" for rel, low, high in _METADATA_VERSIONS for iv in range(low, high + 1)), first=1
     ),
@@ -329,7 +328,7 @@ METADATA_VERSION: Final = Domain(
 )
 
 FEATURES: Final[dict[str, Domain]] = {
-    METADATA_VERSION.name: METADATA_VERSION,
+    "metadata.version": METADATA_VERSION,
     "transaction.version": TRANSACTION_VERSION,
 }
 """Feature -> names of its levels. Levels of other features are plain numbers."""

@@ -6,6 +6,7 @@ that the other exchanges need not be decoded.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -112,10 +113,6 @@ def _added(parts: Sequence[Counts]) -> dict[Hashable, list[float]]:
             before = found.setdefault(key, [0] * len(numbers))
             found[key] = [one + other for one, other in zip(before, numbers, strict=True)]
     return found
-
-
-def _first(parts: Sequence[bool]) -> int:
-    return parts.index(True) if True in parts else -1
 
 
 class DecisionColumns:
@@ -317,8 +314,8 @@ class DecisionColumns:
 
         :param what: as for :meth:`merged`
         """
-        first = self.merged(what, bool(among.any()), _first)
-        return among if self.part in (None, first) else self.nothing
+        own = math.inf if self.part is None or not among.any() else self.part
+        return among if self.part in (None, self.merged(what, own, min)) else self.nothing
 
     def any_error(self, codes: Collection[int]) -> bool:
         """Return whether some response has one of some errors, whether expected or not."""

@@ -12,21 +12,18 @@ import struct
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
-
-import crc32c
 
 _OFFSET_ENTRY = struct.Struct(">ii")
 _TIME_ENTRY = struct.Struct(">qi")
-_ABORTED = struct.Struct(">hqqqq")
+_ABORTED = struct.Struct(">2xqqq8x")
+"""``AbortedTxn.java``, without the version and the last stable offset."""
 _SNAPSHOT_HEAD = struct.Struct(">hIi")
 _CHECKED_FROM = struct.calcsize(">hI")
-_PRODUCER = struct.Struct(">qhiqiqiq")
+_PRODUCER = struct.Struct(">q30xq")
+"""A producer in a snapshot (``ProducerStateManager.java``): its ID, and where its open transaction begins, or -1."""
 
 
-@dataclass(slots=True)
 class BatchTable:
     """The batches of a segment, in order.
 
@@ -36,59 +33,38 @@ class BatchTable:
     :ivar times: latest timestamps, ms
     """
 
-    positions: array[int] = field(default_factory=lambda: array("q"))
-    first: array[int] = field(default_factory=lambda: array("q"))
-    last: array[int] = field(default_factory=lambda: array("q"))
-    times: array[int] = field(default_factory=lambda: array("q"))
+    def __init__(self) -> None:
+        self.positions, self.first, self.last, self.times = (array("q") for _ in range(4))
 
     def add(self, position: int, first: int, last: int, time: int) -> None:
-        """Add a batch."""
         self.positions.append(position)
         self.first.append(first)
         self.last.append(last)
         self.times.append(time)
 
 
-class AbortedTransaction(NamedTuple):
-    """An entry of a transaction index (``AbortedTxn.java``); the last offset is that of the marker."""
+def read_indexes(segment: Path) -> dict[Path, bytes]:
+    """Return the content of offset and time index, without the zeros at the end.
 
-    version: int
-    producer_id: int
-    first_offset: int
-    last_offset: int
-    last_stable_offset: int
+    Read before a segment that a broker is writing, they have no entries of batches that it appends meanwhile.
 
-
-class ProducerState(NamedTuple):
-    """A producer in a snapshot (``ProducerStateManager.java``).
-
-    :ivar open_since: first offset of its open transaction; -1 if there is none
-    """
-
-    producer_id: int
-    epoch: int
-    last_sequence: int
-    last_offset: int
-    offset_delta: int
-    timestamp: int
-    coordinator_epoch: int
-    open_since: int
-
-
-def wrong_entries(segment: Path, base: int, batches: BatchTable) -> Iterator[str]:
-    """Yield what is wrong with offset and time index of a segment, a sentence for each file.
-
-    :param base: base offset of the segment
     :raises OSError: if an index cannot be read
     """
-    for suffix, entry, check in (
-        (".index", _OFFSET_ENTRY, _wrong_position),
-        (".timeindex", _TIME_ENTRY, _wrong_time),
-    ):
-        path = segment.with_suffix(suffix)
+    return {path: _content(path).rstrip(b"\0") for path in map(segment.with_suffix, _INDEXES)}
+
+
+def wrong_entries(indexes: dict[Path, bytes], base: int, batches: BatchTable) -> Iterator[str]:
+    """Yield what is wrong with offset and time index of a segment, a sentence for each file.
+
+    :param indexes: from :func:`read_indexes`
+    :param base: base offset of the segment
+    """
+    for path, data in indexes.items():
+        entry, check = _INDEXES[path.suffix]
+        whole = data + bytes(-len(data) % entry.size)
         wrong = [
             (number, reason)
-            for number, (one, other) in enumerate(_entries(path, entry))
+            for number, (one, other) in enumerate(entry.iter_unpack(whole))
             if (one or other) and (reason := check(one, other, base, batches))
         ]
         if wrong:
@@ -97,19 +73,22 @@ def wrong_entries(segment: Path, base: int, batches: BatchTable) -> Iterator[str
             yield f"{path}: byte {number * entry.size:,}: {reason}{more}"
 
 
-def aborted_transactions(segment: Path) -> list[AbortedTransaction]:
-    """Return the entries of a segment's transaction index, which exists only if there are any.
+def aborted_transactions(segment: Path) -> Iterator[tuple[int, int, int]]:
+    """Yield producer ID, first offset and offset of the marker from a segment's transaction index, if it has one.
 
     :raises OSError: if it cannot be read
     """
-    return [AbortedTransaction(*each) for each in _entries(segment.with_suffix(".txnindex"), _ABORTED)]
+    data = _content(segment.with_suffix(".txnindex"))
+    yield from _ABORTED.iter_unpack(data[: len(data) - len(data) % _ABORTED.size])
 
 
-def producers(snapshot: Path) -> list[ProducerState] | None:
-    """Return the producers in a snapshot, None if it is damaged.
+def open_in_snapshot(snapshot: Path) -> list[tuple[int, int]] | None:
+    """Return producer ID and first offset of the open transactions in a producers' snapshot, None if it is damaged.
 
     :raises OSError: if it cannot be read
     """
+    import crc32c  # not at the start of the program: it asks for its own version
+
     data = snapshot.read_bytes()
     if len(data) < _SNAPSHOT_HEAD.size:
         return None
@@ -118,12 +97,15 @@ def producers(snapshot: Path) -> list[ProducerState] | None:
         return None
     if len(data) != _SNAPSHOT_HEAD.size + count * _PRODUCER.size:
         return None
-    return [ProducerState(*each) for each in _PRODUCER.iter_unpack(data[_SNAPSHOT_HEAD.size :])]
+    return [
+        (producer, since)
+        for producer, since in _PRODUCER.iter_unpack(data[_SNAPSHOT_HEAD.size :])
+        if since >= 0
+    ]
 
 
-def _entries(path: Path, entry: struct.Struct) -> Iterator[tuple[int, ...]]:
-    data = path.read_bytes() if path.exists() else b""
-    return entry.iter_unpack(data[: len(data) - len(data) % entry.size])
+def _content(path: Path) -> bytes:
+    return path.read_bytes() if path.exists() else b""
 
 
 def _wrong_position(relative: int, position: int, base: int, batches: BatchTable) -> str:
@@ -144,3 +126,6 @@ def _wrong_time(timestamp: int, relative: int, base: int, batches: BatchTable) -
     if batches.times[at] not in (timestamp, -1):  # for messages of magic 0, brokers use times of their own
         return f"timestamp {timestamp} at offset {offset:,}, whose batch has {batches.times[at]}"
     return ""
+
+
+_INDEXES = {".index": (_OFFSET_ENTRY, _wrong_position), ".timeindex": (_TIME_ENTRY, _wrong_time)}

@@ -11,6 +11,8 @@ from typing import BinaryIO, Literal
 from dissectors.budget import LimitReached, limit, shown
 from dissectors.records import Batch, RecordSet, first_batch, record_set
 
+_Kind = Literal["checksum", "format", "truncated", "zeros"]
+
 _WINDOW = 4 << 20
 """Bytes read at a time; a larger batch gets a window of its size."""
 _SEARCHED = 1 << 20, 32 << 20
@@ -39,7 +41,7 @@ class Damage:
     :ivar batch: the batch whose checksum does not match; None otherwise
     """
 
-    kind: Literal["checksum", "format", "truncated", "zeros"]
+    kind: _Kind
     file: Path
     position: int
     size: int
@@ -135,11 +137,12 @@ class _Segment:
 
     def _unreadable(self, rest: bytes, found: RecordSet) -> Damage:
         """Return the damage at bytes that are no whole batch."""
+        if found.problems and not any(rest[:64]) and self._only_zeros(self.position):
+            size = self.size - self.position
+            return self._damage("zeros", size, f"{size:,} bytes of zeros at the end")
         size = self._next_batch(self.position + 1) - self.position
         at_end = self.position + size == self.size
         if found.problems:
-            if at_end and not any(rest) and self._only_zeros(self.position + len(rest)):
-                return self._damage("zeros", size, f"{size:,} bytes of zeros at the end")
             return self._damage("format", size, found.problems[0].reason)
         announced = self._announced(found)
         whole = f"a batch of {announced:,} bytes" if announced else "the header of a batch"
@@ -147,13 +150,7 @@ class _Segment:
             return self._damage("truncated", size, f"the file ends after {size:,} bytes of {whole}")
         return self._damage("format", size, f"only {size:,} bytes of {whole}")
 
-    def _damage(
-        self,
-        kind: Literal["checksum", "format", "truncated", "zeros"],
-        size: int,
-        reason: str,
-        batch: Batch | None = None,
-    ) -> Damage:
+    def _damage(self, kind: _Kind, size: int, reason: str, batch: Batch | None = None) -> Damage:
         """Return the damage at `position`, and move behind it."""
         damage = Damage(kind, self.path, self.position, size, reason, batch)
         self.position += size
@@ -165,7 +162,7 @@ class _Segment:
 
     def _only_zeros(self, position: int) -> bool:
         while window := self._bytes(position, _WINDOW):
-            if any(window):
+            if window != bytes(len(window)):
                 return False
             position += len(window)
         return True

@@ -7,8 +7,8 @@ from collections import defaultdict
 from pathlib import Path
 from typing import NamedTuple
 
+from captures.log_segments import indexes
 from captures.log_segments.folders import PartitionLog, base_offset
-from captures.log_segments.indexes import BatchTable, aborted_transactions, producers, wrong_entries
 from captures.log_segments.segment import Damage, read_segment
 from dissectors.errors import DecodeError
 from dissectors.records import Batch, ControlType, control_record
@@ -57,13 +57,14 @@ class LogSurvey:
         self.wrong_indexes: list[str] = []
         self._open: dict[int, int] = {}
         self._markers: defaultdict[int, list[tuple[int, bool]]] = defaultdict(list)
+        self._lost: list[int] = []
         self._aborted_from: dict[tuple[int, int], int] = {}
         for segment in log.segments:
             self._read(segment)
         self.open_transactions = self._unended()
 
     def committed_at(self, producer_id: int, offset: int) -> bool | None:
-        """Return whether the transaction of a record was committed; None without a marker behind the record.
+        """Return whether the transaction of a record was committed; None without its marker, which damage may have hit.
 
         Compaction may remove the marker of a committed transaction before its records, and records of an aborted one
         before its marker. So records before the transaction that an ABORT ends, by the transaction index, were
@@ -74,14 +75,23 @@ class LogSurvey:
         if at == len(markers):
             return None
         marker, committed = markers[at]
-        return committed or offset < self._aborted_from.get((producer_id, marker), offset)
+        begun = self._aborted_from.get((producer_id, marker))
+        if begun is not None and begun <= offset:
+            return False
+        lost = bisect_right(self._lost, offset)
+        if lost < len(self._lost) and self._lost[lost] <= marker:
+            return None
+        return committed or begun is not None
 
     def _read(self, segment: Path) -> None:
-        table, intact = BatchTable(), True
+        contents = indexes.read_indexes(segment)
+        table, intact = indexes.BatchTable(), True
         for part in read_segment(segment):
             if isinstance(part, Damage):
                 self.damage.append(part)
-                intact &= not part.lossy
+                if part.lossy:
+                    intact = False
+                    self._lost.append(self.next_offset)
                 continue
             batch = part.batch
             first, count = self._extent(batch)
@@ -94,9 +104,9 @@ class LogSurvey:
         if segment.suffix != ".log":
             return
         if intact:
-            self.wrong_indexes.extend(wrong_entries(segment, base_offset(segment), table))
-        for each in aborted_transactions(segment):
-            self._aborted_from[each.producer_id, each.last_offset] = each.first_offset
+            self.wrong_indexes.extend(indexes.wrong_entries(contents, base_offset(segment), table))
+        for producer, first, marker in indexes.aborted_transactions(segment):
+            self._aborted_from[producer, marker] = first
 
     @staticmethod
     def _extent(batch: Batch) -> tuple[int, int]:
@@ -153,8 +163,7 @@ class LogSurvey:
         path = self.log.segments[-1].with_name(f"{self.next_offset:020}.snapshot")
         if self.log.segments[-1].suffix != ".log" or not path.exists():
             return None
-        found = producers(path)
+        found = indexes.open_in_snapshot(path)
         if found is None:
             self.wrong_indexes.append(f"{path}: not a snapshot of producers, or its checksum does not match")
-            return None
-        return [(each.producer_id, each.open_since) for each in found if each.open_since >= 0]
+        return found

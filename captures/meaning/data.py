@@ -268,5 +268,5 @@ SUMMARIES: dict[int, SummaryWriter] = {
     ),
     ApiKey.DELETE_RECORDS: SummaryWriter(_delete_records_request, _delete_records_response),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: SummaryWriter(_leader_epoch_request, _leader_epoch_response),
-    ApiKey.DESCRIBE_PRODUCERS: SummaryWriter(lambda x: places.requested(x), _describe_producers_response),
+    ApiKey.DESCRIBE_PRODUCERS: SummaryWriter(places.requested, _describe_producers_response),
 }

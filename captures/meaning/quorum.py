@@ -67,10 +67,6 @@ def _quorum_errors(x: Bodies) -> str:
 
 
 # ---------------------------------------------------------------- state and voters
-def _describe_request(x: Bodies) -> str:
-    return places.requested(x)
-
-
 def _describe_response(x: Bodies) -> str:
     row = first(x.response)
     voters = rows(row, "current_voters")
@@ -133,7 +129,7 @@ SUMMARIES: dict[int, SummaryWriter] = {
     ApiKey.VOTE: SummaryWriter(_vote_request, _vote_response, _quorum_errors),
     ApiKey.BEGIN_QUORUM_EPOCH: SummaryWriter(_leader_request, ok, _quorum_errors),
     ApiKey.END_QUORUM_EPOCH: SummaryWriter(_end_request, ok, _quorum_errors),
-    ApiKey.DESCRIBE_QUORUM: SummaryWriter(_describe_request, _describe_response),
+    ApiKey.DESCRIBE_QUORUM: SummaryWriter(places.requested, _describe_response),
     ApiKey.FETCH_SNAPSHOT: SummaryWriter(_snapshot_request, _snapshot_response),
     ApiKey.ADD_RAFT_VOTER: SummaryWriter(_voter_request, ok),
     ApiKey.REMOVE_RAFT_VOTER: SummaryWriter(_voter_request, ok),

@@ -32,6 +32,8 @@ from captures.packets.wrappings import LEAST_HEADER, REQUEST_LOG
 
 STANDARD_INPUT = "-"
 
+LOG_SEGMENTS = "[0-9]" * 20 + ".log"
+"""Pattern of a broker's log segments, which are not captures (:mod:`captures.log_segments`)."""
 _HEAD = 1 << 16
 """Number of bytes first searched for the first packet."""
 
@@ -209,6 +211,8 @@ def _find(path: str, found: FoundFiles, quota: Quota, succession: Succession | N
     if not captures and not named:
         folder = is_folder(path)
         what = "there is no capture in this folder" if folder else "no capture matches this pattern"
+        if folder and any(Path(path).glob(LOG_SEGMENTS)):
+            what += ", but log segments: kproxy records reads them"
         found.unreadable.append(CaptureError(path, 0, what))
 
 

@@ -42,7 +42,7 @@ _SMALL = Limits(
 _SIDES = (Side.CLIENT, Side.BROKER)
 _KEYS = (0, 1, 3, 7, 17, 18, 36, 99)
 
-#: whose it is, and bytes, how many bytes are missing (None: nobody knows), or ``close``
+#: whose it is, and bytes, how many bytes are missing (None: unknown), or ``close``: the connection ends
 Step = tuple[Side, bytes | int | str | None]
 
 

@@ -36,7 +36,7 @@ _SIDES = (Side.CLIENT, Side.BROKER)
 _MOST_WAITING = 4096
 _MOST_HELD = _MOST_WAITING + (1 << 16)
 
-#: whose it is, and bytes, how many bytes are missing, or None: that side ends
+#: whose it is, and bytes, how many bytes are missing, or None: the connection ends
 Step = tuple[Side, bytes | int | None]
 
 

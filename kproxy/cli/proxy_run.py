@@ -234,7 +234,6 @@ class ProxyRun:
                 capture,
                 f"proxy {where}{f' > {brokers}' if brokers else ''}",
                 control_socket=folder.control_socket,
-                recorder=self._output.keep_now if self._keeping else None,
                 run_name=folder.path.name,
                 ends_proxy=True,
             )

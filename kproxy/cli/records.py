@@ -31,6 +31,7 @@ from kproxy.signals import ended_by_signals
 if TYPE_CHECKING:
     from captures.analysis.journey.log_facts import LogFacts
     from captures.analysis.records import AnyRecord, CapturedRecord, RecordListing, RecordSelection
+    from captures.analysis.records.listing import Listing
     from captures.analysis.records.log_listing import LogListing
     from captures.arrays import Int64s
     from captures.exchanges import Capture, Exchange, ExchangeReader
@@ -239,11 +240,11 @@ class RecordsRun(CaptureRun[RecordsOptions], short_help="Show the records: keys,
         chosen = RecordSelection(options.topics, options.partitions)
         surveys = [LogSurvey(log) for log in logs if chosen.place(log.tp)]
         start = min((each.first_time for each in surveys if each.first_time >= 0), default=0) * MS
-        listing = LogListing(self._selection(start), wanted=wanted, show_secrets=options.show_secrets)
         self._faults = Faults()
-        records = chain.from_iterable(
-            self._faults.contained_items(listing.of(survey), _LISTING) for survey in surveys
+        listing = LogListing(
+            self._selection(start), self._faults, wanted=wanted, show_secrets=options.show_secrets
         )
+        records = chain.from_iterable(map(listing.of, surveys))
         self._print(self._texts(chain(self._begin(records, _SAMPLE), records)))
         self._conclude_logs(surveys, listing)
 
@@ -412,7 +413,7 @@ class RecordsRun(CaptureRun[RecordsOptions], short_help="Show the records: keys,
         wrong = any(survey.wrong_indexes for survey in surveys)
         self.clean &= not (damaged or wrong or self._faults)
 
-    def _note(self, notes: Iterable[str], listing: RecordListing | LogListing, source: str) -> None:
+    def _note(self, notes: Iterable[str], listing: Listing, source: str) -> None:
         """Print notes on standard error, and whether there were no records."""
         self.clean &= not (listing.beyond or listing.damaged)
         for note in notes:
@@ -430,7 +431,7 @@ class RecordsRun(CaptureRun[RecordsOptions], short_help="Show the records: keys,
             )
         )
 
-    def _notes(self, listing: RecordListing | LogListing, advice: str) -> Iterator[str]:
+    def _notes(self, listing: Listing, advice: str) -> Iterator[str]:
         """Yield notes on batches, keys and values that were not read completely.
 
         :param advice: for damaged batches

@@ -144,8 +144,7 @@ class SniffRun:
         return self._output.conclude(capture, tally, self._end)
 
     def _open(self, capture: LiveCapture) -> bool:
-        keep = None if self._output.recorder is None else self._output.keep_now
-        outcome = show_live(self._output, capture, f"sniffing {self._interface}", recorder=keep)
+        outcome = show_live(self._output, capture, f"sniffing {self._interface}")
         self._sniffer.stop()
         self._end()
         return outcome.complete

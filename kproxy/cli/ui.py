@@ -118,11 +118,12 @@ def show_live(
 ) -> Outcome:
     """Show a growing capture until the user leaves; return how.
 
-    :param output: observes all exchanges
+    :param output: observes all exchanges; its flight recorder can be asked to keep the moment
     """
     session = output.showing.session(capture, title)
     output.observe(session)
     options["wanted"], options["color"] = output.wanted, output.showing.chosen_color
+    options["recorder"] = None if output.recorder is None else output.keep_now
     outcome = run_ui(session, **options)
     output.conclude_spans()
     return outcome

@@ -135,9 +135,7 @@ class RecordedCluster:
         :raises OSError: if the connection breaks
         :raises CaptureError: if the capture cannot be read any more
         """
-        reached: str = writer.get_extra_info("sockname")[
-            0
-        ]  # an address that clients can connect to: not 0.0.0.0
+        reached: str = writer.get_extra_info("sockname")[0]  # clients cannot connect to 0.0.0.0
 
         def advertise(broker: Broker) -> Address:
             return reached, self._brokers.advertise(broker)[1]

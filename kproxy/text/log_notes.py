@@ -14,7 +14,7 @@ _SHOWN = 20
 
 def log_notes(survey: LogSurvey) -> Iterator[str]:
     """Yield a line about the whole log, then one for each damaged part."""
-    yield f"{words.line(str(survey.log.tp))}: {'; '.join(_facts(survey))}"
+    yield f"{words.line(survey.log.folder.name)}: {'; '.join(_facts(survey))}"
     yield from _first([words.line(_damage(each)) for each in survey.damage], "damaged parts")
     yield from _first([words.line(each) for each in survey.wrong_indexes], "wrong files")
 

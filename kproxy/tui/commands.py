@@ -79,14 +79,14 @@ class Command:
 _S, _L, _T, _B, _V = Scope.SCREEN, Scope.LIST, Scope.TREE, Scope.BYTES, Scope.TABLE
 
 
-def _moves(group: str, scope: Scope, noun: str) -> Iterator[Command]:
-    """Yield the commands that move a cursor among things called `noun`."""
+def _moves(group: str, scope: Scope, noun: str, whole: str = "") -> Iterator[Command]:
+    """Yield the commands that move a cursor among things called `noun`; `whole` says whose, if more exist than shown."""
     yield Command(f"{group}.down", "down,j", "down", f"The next {noun}.", scope)
     yield Command(f"{group}.up", "up,k", "up", f"The previous {noun}.", scope)
     yield Command(f"{group}.page_down", "pagedown,space,ctrl+f", "page down", "A page down.", scope)
     yield Command(f"{group}.page_up", "pageup,ctrl+b", "page up", "A page up.", scope)
-    yield Command(f"{group}.top", "home,g", "top", f"The first {noun}.", scope)
-    yield Command(f"{group}.bottom", "end,G", "bottom", f"The last {noun}.", scope)
+    yield Command(f"{group}.top", "home,g", "top", f"The first {noun}{whole}.", scope)
+    yield Command(f"{group}.bottom", "end,G", "bottom", f"The last {noun}{whole}.", scope)
 
 
 COMMANDS: tuple[Command, ...] = (
@@ -209,7 +209,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("timeline.pan_later", "greater_than_sign,shift+right,pagedown", "pan on", "Show later times.", Scope.TIMELINE),
     Command("timeline.enter", "enter", "exchange", "Show the exchange that began the rebalance.", Scope.TIMELINE, show=True),
     # ---- conversation
-    *_moves("conversation", Scope.CONVERSATION, "line"),
+    *_moves("conversation", Scope.CONVERSATION, "line", " of the conversation"),
     Command("conversation.left", "left,h", "left", "Scroll participants that do not fit.", Scope.CONVERSATION),
     Command("conversation.right", "right,l", "right", "Scroll participants that do not fit.", Scope.CONVERSATION),
     Command("conversation.enter", "enter", "go to", "Go to the exchange in the list; on repeats, unfold them.", Scope.CONVERSATION, show=True),

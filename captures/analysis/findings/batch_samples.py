@@ -1,20 +1,25 @@
-"""Selection of batches to examine where examining all would cost too much, and facts about the others."""
+"""Rules that examine samples of batches, as examining all would cost too much, and facts about the others."""
 
 from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import add
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.exchange_groups import RowGroups
-from captures.analysis.findings.finding import Occurrences
+from captures.analysis.findings.common import NO_PRODUCE
+from captures.analysis.findings.finding import Occurrences, Severity
+from captures.analysis.findings.keys import Key
+from captures.analysis.findings.rule import Rule, Scene
 from captures.arrays import Bools, Int64s
+from captures.exchanges import Exchange
+from captures.exchanges.broker_logs import Lack
 from dissectors.api_keys import ApiKey
 from dissectors.codec import Codec
 
@@ -110,20 +115,28 @@ def _by_id(key: int, version: int) -> bool:
     return key == ApiKey.PRODUCE and version >= _FIRST_BY_ID
 
 
-class SampledFlows:
-    """The flows of which a rule sees only samples; the other elements are counted by columns.
+class SamplingRule(Rule):
+    """A rule that sees only samples of flows; the other elements are counted by columns.
 
-    :param chosen: returns whether a flow with a codec is sampled; other flows are not shown at all
-    :param by_batch: whether batches are counted to select samples, rather than elements
+    :cvar by_batch: whether batches are counted to select samples, rather than elements
     """
 
-    def __init__(self, chosen: Callable[[Codec, FlowTotals], bool], *, by_batch: bool) -> None:
-        self._chosen = chosen
-        self._by_batch = by_batch
+    needs = Lack.RECORDS
+    severity = Severity.LOW
+    key = Key.CLIENT
+    apis = frozenset({ApiKey.PRODUCE})
+    by_batch: ClassVar[bool]
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene)
         self._counted: dict[FlowKey, deque[CountedElements]] = {}
+        self._produces = 0
+
+    def samples(self, codec: Codec, flow: FlowTotals) -> bool:
+        """Return whether a flow with a codec is sampled; other flows are not shown at all."""
+        raise NotImplementedError
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
-        """Return a mask of the samples, and of evidence of produced data; None if all exchanges have to be shown."""
         if rows.ever("produced data that cannot be counted", _uncountable(rows)):
             return None
         flows = _produced_flows(rows)
@@ -133,29 +146,33 @@ class SampledFlows:
             _running_totals,
         )
         found = rows.earliest("produced data", rows.evidence_of(rows.of_api({ApiKey.PRODUCE})))
-        sampled = [(key, flow) for key, flow in flows.items() if self._chosen(key.codec, totals[key])]
+        sampled = [(key, flow) for key, flow in flows.items() if self.samples(key.codec, totals[key])]
         for key, flow in sampled:
-            counts = flow.batches if self._by_batch else np.ones_like(flow.batches)
+            counts = flow.batches if self.by_batch else np.ones_like(flow.batches)
             earlier = before[rows.part][key]
-            ordinals = (earlier.batches if self._by_batch else earlier.elements) + np.cumsum(counts)
+            ordinals = (earlier.batches if self.by_batch else earlier.elements) + np.cumsum(counts)
             found[flow.sampled(ordinals, counts)] = True
         self._counted = {key: deque(flow.counted(found[flow.rows])) for key, flow in sampled}
         return found
 
     def counted(self) -> dict[str, dict[FlowKey, deque[CountedElements]]]:
-        """Return the counted elements of each flow, by client."""
         found: dict[str, dict[FlowKey, deque[CountedElements]]] = {}
         for key, elements in self._counted.items():
             found.setdefault(key.client, {})[key] = elements
         return found
 
     def merge(self, counted: Mapping[str, Mapping[FlowKey, deque[CountedElements]]]) -> None:
-        """Add the counted elements of the next part of the capture."""
         for flows in counted.values():
             for key, elements in flows.items():
                 self._counted.setdefault(key, deque()).extend(elements)
 
-    def before(self, key: FlowKey, number: float = math.inf) -> Iterator[CountedElements]:
+    def add(self, exchange: Exchange) -> None:
+        self._produces += 1
+
+    def blind(self) -> str:
+        return "" if self._produces else NO_PRODUCE
+
+    def counted_before(self, key: FlowKey, number: float = math.inf) -> Iterator[CountedElements]:
         """Yield the counted elements of a flow before exchange `number` that were not returned yet."""
         elements = self._counted.get(key, deque())
         while elements and elements[0].last < number:

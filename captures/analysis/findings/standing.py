@@ -40,10 +40,12 @@ class _Stay:
     last: int
     count: int
 
-    def joined(self, other: _Stay) -> _Stay:
-        """Return both as one stay at the offset of the other."""
+    def joined(self, other: _Stay | None) -> _Stay:
+        """Return this and another one, if there is one, as one stay."""
+        if other is None:
+            return self
         first, last = min(self.first, other.first), max(self.last, other.last)
-        return _Stay(other.offset, first, last, self.count + other.count)
+        return _Stay(self.offset, first, last, self.count + other.count)
 
     def is_long(self, least: float, times: float) -> bool:
         """Return whether it lasted for `least` ns, and was seen often enough."""
@@ -146,8 +148,8 @@ class StuckPositions:
 
     def committed(self, least: float) -> Bools:
         """Return a mask of the commits of groups that may have committed an offset for `least` ns, and of ends."""
-        groups = self._named
-        commits = self._rows.of_api({ApiKey.OFFSET_COMMIT}) & groups.filled
+        groups, done = self._named, self._rows.answered & ~self._rows.erroneous
+        commits = self._rows.of_api({ApiKey.OFFSET_COMMIT}) & groups.filled & done
         ends = self._ends()
         stuck = self._rows.merged(
             "positions of commits",
@@ -229,7 +231,8 @@ class StuckPositions:
         kept = (last - first >= least) & (counts >= self._times)
         if self._rows.part is not None and len(rows):
             change = (np.diff(owners) != 0) | (np.diff(indexes) != 0)
-            kept[groups.of[np.append(True, change) | np.append(change, True)]] = True
+            first_known = offsets[:-1] == _UNKNOWN  # it may continue the stay before it
+            kept[groups.of[np.append(True, change | first_known) | np.append(change, True)]] = True
         found: dict[_Key, list[_Stay]] = {}
         rows = groups.first[kept]
         stays = map(
@@ -273,11 +276,9 @@ def _stuck_fetches(parts: Sequence[_Fetched], least: float, times: float) -> set
         for line, stays in part.stays.items():
             for stay in stays:
                 offset = positions.get(line, _UNKNOWN) if stay.offset == _UNKNOWN else stay.offset
-                here = _Stay(offset, stay.first, stay.last, stay.count)
-                before = joined.get((line, offset))
-                joined[line, offset] = here if before is None else before.joined(here)
+                joined[line, offset] = stay.joined(joined.get((line, offset)))
         positions |= part.asked
-    return {line[0] for (line, _), stay in joined.items() if stay.is_long(least, times)}
+    return {line[0] for (line, at), stay in joined.items() if at >= 0 and stay.is_long(least, times)}
 
 
 def _stuck_commits(parts: Sequence[_Committed], least: float, times: float) -> _Stuck:
@@ -290,8 +291,7 @@ def _stuck_commits(parts: Sequence[_Committed], least: float, times: float) -> _
         for position, stays in part.stays.items():
             for stay in stays:
                 if ends.get(position[1], 0) > stay.offset:
-                    before = joined.get((position, stay.offset))
-                    joined[position, stay.offset] = stay if before is None else before.joined(stay)
+                    joined[position, stay.offset] = stay.joined(joined.get((position, stay.offset)))
     stuck = {position for (position, _), stay in joined.items() if stay.is_long(least, times)}
     partitions = {tp for _, tp in stuck}
     connections = {each for part in parts for tp in partitions for each in part.connections.get(tp, ())}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from captures.analysis.journey.found_records import BatchSeen
@@ -46,17 +46,61 @@ _READ_COMMITTED = 1
 Facts = Callable[[], LogFacts]
 
 
-class RecordListing:
-    """Yields the records of exchanges.
+class Listing:
+    """Selects records, and counts batches that were not read completely.
 
     :param selection: which records
-    :param names: returns names of topic IDs
-    :param facts: returns the whole capture's facts about its records, when first needed; None if each exchange can only
-        be judged alone, as in a growing capture
-    :param wanted: filter that the exchanges match: records that cannot be what it selects are left out
+    :param wanted: filter: records that cannot match it are left out
     :param show_secrets: leave credentials in records of internal topics readable
     :ivar beyond: number of batches that were not read completely, by the name of the limit
     :ivar damaged: number of batches that could not be read completely
+    """
+
+    def __init__(
+        self, selection: RecordSelection, *, wanted: Filter | None = None, show_secrets: bool = False
+    ) -> None:
+        self._selection = selection
+        self._filter = None if wanted is None else RecordFilter(wanted)
+        self._show_secrets = show_secrets
+        self.beyond: Counter[str] = Counter()
+        self.damaged = 0
+
+    def _count(self, problems: Iterable[DecodeError]) -> None:
+        limits = [problem.limit if isinstance(problem, LimitReached) else None for problem in problems]
+        self.damaged += None in limits
+        self.beyond.update({limit for limit in limits if limit is not None})
+
+    def _fits(self, tp: TopicPartition, record: Record, offset: int | None) -> bool:
+        return self._selection.fits(record, offset) and (
+            self._filter is None or self._filter.may_fit(tp, record)
+        )
+
+    def _meaning(
+        self, topic: str, batch: Batch, record: Record
+    ) -> tuple[str | None, dict[str, Any] | None, bool]:
+        """Return a control record's type, the fields of an internal record, and whether the value is masked."""
+        if batch.control:
+            try:
+                control = control_record(record.key, record.value)
+            except DecodeError:
+                return "UNKNOWN", None, False
+            inner = embedded.control_value(control.type_name, control.value)
+            decoded = {} if inner is None else dict(inner.value)
+            if control.coordinator_epoch is not None:
+                decoded["coordinator_epoch"] = control.coordinator_epoch
+            return control.type_name, decoded, False
+        found = embedded.internal_topic_record(
+            topic, record.key, record.value, show_secrets=self._show_secrets
+        )
+        return (None, None, False) if found is None else (None, found.value, bool(found.masked))
+
+
+class RecordListing(Listing):
+    """Yields the records of exchanges, which match the filter.
+
+    :param names: returns names of topic IDs
+    :param facts: returns the whole capture's facts about its records, when first needed; None if each exchange can only
+        be judged alone, as in a growing capture
     """
 
     def __init__(
@@ -68,15 +112,11 @@ class RecordListing:
         wanted: Filter | None = None,
         show_secrets: bool = False,
     ) -> None:
-        self._selection = selection
-        self._filter = None if wanted is None else RecordFilter(wanted)
+        super().__init__(selection, wanted=wanted, show_secrets=show_secrets)
         self._partitions = PartitionRows(names)
         self._names = names
         self._make_facts = facts
         self._facts: LogFacts | None = None
-        self._show_secrets = show_secrets
-        self.beyond: Counter[str] = Counter()
-        self.damaged = 0
 
     def of(self, exchange: Exchange) -> Iterator[CapturedRecord]:
         """Yield the wanted records of one exchange.
@@ -129,11 +169,7 @@ class RecordListing:
         self, sent: FieldBatches, key: int, budget: Budget, aborting: _AbortedBatches | None
     ) -> Iterator[DecompressedBatch]:
         for each in read_batches(sent, key, budget):
-            problems = [problem for problem in each.problems if not isinstance(problem, LimitReached)]
-            self.damaged += bool(problems)
-            self.beyond.update(
-                {problem.limit for problem in each.problems if isinstance(problem, LimitReached)}
-            )
+            self._count(each.problems)
             yield each
             if aborting is not None:
                 aborting.pass_over(each)
@@ -149,11 +185,9 @@ class RecordListing:
     ) -> Iterator[CapturedRecord]:
         batch, exchange = read.batch, carrier.exchange
         for at, (record, offset) in enumerate(zip(read.records, read.offsets, strict=True)):
-            if not self._selection.fits(record, offset):
+            if not self._fits(tp, record, offset):
                 continue
-            if self._filter is not None and not self._filter.may_fit(tp, record):
-                continue
-            control, decoded, masked = meaning(tp.topic, batch, record, show_secrets=self._show_secrets)
+            control, decoded, masked = self._meaning(tp.topic, batch, record)
             yield CapturedRecord(
                 tp=tp,
                 offset=offset,
@@ -224,24 +258,6 @@ class RecordListing:
         if self._facts is None and self._make_facts is not None:
             self._facts = self._make_facts()
         return self._facts
-
-
-def meaning(
-    topic: str, batch: Batch, record: Record, *, show_secrets: bool
-) -> tuple[str | None, dict[str, Any] | None, bool]:
-    """Return a control record's type, the fields of an internal record, and whether the value is masked."""
-    if batch.control:
-        try:
-            control = control_record(record.key, record.value)
-        except DecodeError:
-            return "UNKNOWN", None, False
-        inner = embedded.control_value(control.type_name, control.value)
-        decoded = {} if inner is None else dict(inner.value)
-        if control.coordinator_epoch is not None:
-            decoded["coordinator_epoch"] = control.coordinator_epoch
-        return control.type_name, decoded, False
-    found = embedded.internal_topic_record(topic, record.key, record.value, show_secrets=show_secrets)
-    return (None, None, False) if found is None else (None, found.value, bool(found.masked))
 
 
 class _AbortedBatches:

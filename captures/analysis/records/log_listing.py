@@ -2,46 +2,41 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
 
 from captures.analysis.journey.found_records import BatchSeen
-from captures.analysis.records.listing import meaning
+from captures.analysis.records.listing import Listing
 from captures.analysis.records.model import LoggedRecord, Origin, RecordSelection
+from captures.faults import Faults
 from captures.filters import Filter
-from captures.filters.records import RecordFilter
 from captures.log_segments import Damage, LogSurvey, StoredBatch, read_segment
 from captures.log_segments.folders import base_offset
-from dissectors.budget import LimitReached, message_budget
+from dissectors.budget import message_budget
 
 
-class LogListing:
+class LogListing(Listing):
     """Yields the records of logs. Records of batches whose checksum is wrong are left out, as by a broker.
 
-    :param selection: which records
-    :param wanted: filter: records that cannot match it are left out
-    :param show_secrets: leave credentials in records of internal topics readable
-    :ivar beyond: number of batches that were not read completely, by the name of the limit
-    :ivar damaged: number of batches with a valid checksum that could not be read completely
+    :param faults: collects batches that could not be listed because of a bug
     """
 
     def __init__(
-        self, selection: RecordSelection, *, wanted: Filter | None = None, show_secrets: bool = False
+        self,
+        selection: RecordSelection,
+        faults: Faults,
+        *,
+        wanted: Filter | None = None,
+        show_secrets: bool = False,
     ) -> None:
-        self._selection = selection
-        self._filter = None if wanted is None else RecordFilter(wanted)
-        self._show_secrets = show_secrets
-        self.beyond: Counter[str] = Counter()
-        self.damaged = 0
+        super().__init__(selection, wanted=wanted, show_secrets=show_secrets)
+        self._faults = faults
 
     def of(self, survey: LogSurvey) -> Iterator[LoggedRecord]:
         """Yield the wanted records of a log, in its order.
 
         :raises OSError: if a segment cannot be read
         """
-        if not self._selection.place(survey.log.tp):
-            return
         first, last = self._selection.offsets
         for segment, following in pairwise((*survey.log.segments, None)):
             assert segment is not None
@@ -54,20 +49,17 @@ class LogListing:
                     continue
                 if last is not None and stored.batch.count is not None and stored.batch.base_offset > last:
                     return
-                yield from self._of_batch(survey, str(segment), stored)
+                records = self._of_batch(survey, str(segment), stored)
+                yield from self._faults.contained_items(records, "listing records")
 
     def _of_batch(self, survey: LogSurvey, file: str, stored: StoredBatch) -> Iterator[LoggedRecord]:
         batch, tp = stored.batch, survey.log.tp
         records, problems = batch.read(message_budget())
-        limits = {problem.limit for problem in problems if isinstance(problem, LimitReached)}
-        self.beyond.update(limits)
-        self.damaged += bool(problems) and not limits
+        self._count(problems)
         for at, record in enumerate(records):
-            if not self._selection.fits(record, record.offset):
+            if not self._fits(tp, record, record.offset):
                 continue
-            if self._filter is not None and not self._filter.may_fit(tp, record):
-                continue
-            control, decoded, masked = meaning(tp.topic, batch, record, show_secrets=self._show_secrets)
+            control, decoded, masked = self._meaning(tp.topic, batch, record)
             in_transaction = batch.transactional and not batch.control
             yield LoggedRecord(
                 tp=tp,

@@ -465,7 +465,7 @@ class Topics(ColumnBuilder):
     def column(self, name: str) -> Column:
         made_of = self.filled, self.texts
         if self._resolved is None or self._resolved[:2] != made_of:
-            self._resolved = *made_of, self._resolve(self.texts)
+            self._resolved = *made_of, self._resolve(made_of[1])
         return self._resolved[2][name]
 
     def _resolve(self, texts: list[str]) -> dict[str, Column]:

@@ -5,7 +5,7 @@
         keylog.add(block)
     tls = TlsConnection(keylog)                         # or TlsConnection() without a key log
     for event in tls.receive(Side.CLIENT, data): ...    # Plain, Missing, Alert, Stopped
-    tls.gap(Side.BROKER, 1448); tls.finish()
+    tls.gap(Side.BROKER, 1448)
     if keylog.refresh(): events = tls.retry()           # a key log that grows
     tls.finish(); print(tls.info.summary())
 

@@ -9,7 +9,6 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
-from dissectors.printable import printable
 from kproxy.text.blocks import Line
 from kproxy.text.tables import Column
 from kproxy.tui.dialogs.base import Box, Dialog
@@ -39,7 +38,7 @@ class AnswerDialog(Dialog[int | None]):
         self._lines = lines
 
     def compose(self) -> ComposeResult:
-        with Box(printable(self._title), "enter: the exchange of the line, q: close"):
+        with Box(self._title, "enter: the exchange of the line, q: close"):
             table = RowTable([Column("")], empty="Nothing to show.")
             table.set_rows(
                 [Row(index, (line,), leads_to=line.number) for index, line in enumerate(self._lines)]

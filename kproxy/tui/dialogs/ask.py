@@ -72,7 +72,7 @@ class Ask(Dialog[Value | None], Generic[Value]):
         super().__init__()
         self._question = lines(question)
         self._answers = answers
-        self._title = plain(title)
+        self._title = title
         self._chosen = chosen
 
     def compose(self) -> ComposeResult:
@@ -145,7 +145,7 @@ class Prompt(Dialog[str | None]):
         self._initial = initial
         self._validator = _TextValidator(validate) if validate is not None else None
         self._suggester = TextSuggester(completions) if completions is not None else None
-        self._title = plain(title)
+        self._title = title
 
     def compose(self) -> ComposeResult:
         with Box(self._title, "enter: accept   escape: cancel"):

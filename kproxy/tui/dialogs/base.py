@@ -51,12 +51,13 @@ class Dialog(ModalScreen[Result]):
 class Box(Vertical):
     """The box of a dialog.
 
+    :param title: may contain text from the wire
     :param keys: in its lower border
     """
 
-    def __init__(self, title: str | Content, keys: str = "") -> None:
+    def __init__(self, title: str, keys: str = "") -> None:
         super().__init__(classes="box")
-        self.border_title = title
+        self.border_title = plain(title)
         self.border_subtitle = keys
 
 

@@ -81,7 +81,7 @@ class FieldComparison(Dialog[None]):
 
     def compose(self) -> ComposeResult:
         one, other = self._titles
-        with Box(plain(self._heading), "n N: differences   escape: close"):
+        with Box(self._heading, "n N: differences   escape: close"):
             yield Static(Content("\n").join(self._about), id="verdict")
             yield RowTable(
                 [Column("field", least=20), Column(""), Column(one, least=20), Column(other, least=20)],

@@ -85,8 +85,8 @@ class EditHeld(Dialog[bytes | None]):
         self._over = False
 
     def compose(self) -> ComposeResult:
-        title = Content(printable(f"edit {held_words(self._held)}"))
-        with Box(title, "enter: change   ctrl+t: fields/JSON   ctrl+s: send   escape: back"):
+        keys = "enter: change   ctrl+t: fields/JSON   ctrl+s: send   escape: back"
+        with Box(f"edit {held_words(self._held)}", keys):
             yield Static(id="left")
             yield Tabs(Tab("Fields", id=f"tab-{FIELDS}"), Tab("JSON", id=f"tab-{JSON}"))
             with ContentSwitcher(initial=FIELDS):

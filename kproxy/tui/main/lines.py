@@ -184,6 +184,7 @@ class KeyLine(Widget):
     }
     """
 
+    ALLOW_SELECT = False
     COMPONENT_CLASSES: ClassVar[set[str]] = {"key-line--key"}
 
     def on_mount(self) -> None:
@@ -202,8 +203,11 @@ class KeyLine(Widget):
                 break
             start = len(line)
             line.append(key, style).append(f"{binding.description} ")
-            line.apply_meta({"key": binding.key}, start)
+            line.apply_meta({"key": binding.key, "tooltip": binding.tooltip}, start)
         return line
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        self.tooltip = event.style.meta.get("tooltip")
 
     def on_click(self, event: events.Click) -> None:
         """Press the clicked key."""

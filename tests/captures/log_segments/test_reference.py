@@ -11,6 +11,7 @@ import pytest
 
 from captures.analysis.records import LoggedRecord, RecordSelection
 from captures.analysis.records.log_listing import LogListing
+from captures.faults import Faults
 from captures.log_segments import LogSurvey, StoredBatch, partition_logs, read_segment
 from tests.kafka_dumps import DumpedRecord, dumped
 
@@ -34,7 +35,7 @@ def compare(partition: Path) -> int:
         assert batch.file == f"{partition.name}/{path.name}"
         ours = header(part)
         assert ours == {name: batch.fields[name] for name in ours}
-    records = list(LogListing(RecordSelection(), show_secrets=True).of(LogSurvey(log)))
+    records = list(LogListing(RecordSelection(), Faults(), show_secrets=True).of(LogSurvey(log)))
     theirs = [record for batch in dump for record in batch.records]
     assert len(records) == len(theirs)
     for record, reference in zip(records, theirs, strict=True):
@@ -45,7 +46,7 @@ def compare(partition: Path) -> int:
 def header(stored: StoredBatch) -> dict[str, str]:
     """Return the header of a batch as the tool prints it."""
     batch = stored.batch
-    horizon = batch.delete_horizon
+    horizon = batch.base_timestamp if batch.attributes & 1 << 6 else None  # KIP-534
     if batch.magic < 2:
         values = {
             "offset": batch.base_offset,

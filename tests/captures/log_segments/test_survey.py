@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import shutil
 import struct
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from captures.log_segments import LogSurvey, partition_logs
+from captures.log_segments import Damage, LogSurvey, StoredBatch, partition_logs, read_segment
+from captures.log_segments import survey as survey_module
 from captures.log_segments.survey import OpenTransaction
 from captures.packets import CaptureError
 from dissectors.codec import Codec
 from dissectors.records import Record
 from dissectors.records.build import build_batch
 from tests.captures.log_segments.test_reference import DATA
+from tests.captures.packets.test_files import capture
 
 COMMIT, ABORT = struct.pack(">hh", 0, 1), struct.pack(">hh", 0, 0)
 MARKER = struct.pack(">hi", 0, 5)
@@ -107,6 +110,18 @@ def test_entries_of_indexes_that_contradict_the_log_are_reported(
     assert wrong.startswith(f"{path}: byte {number * len(entry)}: {reason}")
 
 
+def test_index_entries_written_while_the_segment_is_read_are_not_reported(
+    prices: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def appended(segment: Path) -> Iterator[StoredBatch | Damage]:
+        yield from read_segment(segment)
+        with segment.with_suffix(".index").open("ab") as index:
+            index.write(struct.pack(">ii", 70, 1 << 20))
+
+    monkeypatch.setattr(survey_module, "read_segment", appended)
+    assert not survey(prices).wrong_indexes
+
+
 def test_several_wrong_entries_are_counted(prices: Path) -> None:
     path = prices / f"{501:020}.index"
     path.write_bytes(struct.pack(">ii", 3, 77) * 3)
@@ -154,6 +169,24 @@ def test_an_abort_does_not_count_before_its_transaction_in_the_index(tmp_path: P
     assert [found.committed_at(9, offset) for offset in (0, 4)] == [True, False]
 
 
+def test_a_marker_behind_damage_may_end_another_transaction(tmp_path: Path) -> None:
+    damaged = bytearray(marker(1, ABORT))
+    damaged[-1] ^= 1
+    batches = (
+        batch(0),
+        bytes(damaged),
+        batch(2),
+        marker(3, COMMIT),
+        batch(4),
+        bytes(damaged),
+        marker(6, ABORT),
+    )
+    assert [built(tmp_path, *batches).committed_at(9, offset) for offset in (0, 2, 4)] == [None, True, None]
+    index = tmp_path / "t-0" / f"{0:020}.txnindex"
+    index.write_bytes(struct.pack(">hqqqq", 0, 9, 4, 6, 7))
+    assert built(tmp_path, *batches).committed_at(9, 4) is False
+
+
 def test_a_marker_that_cannot_be_read_is_none(tmp_path: Path) -> None:
     found = built(tmp_path, batch(0), marker(1, b"\0"))
     assert found.committed_at(9, 0) is None
@@ -191,6 +224,42 @@ def test_a_folder_names_the_partition(tmp_path: Path, folder: str, partition: st
     segment.touch()
     (log,) = partition_logs([str(segment)])
     assert str(log.tp) == partition
+
+
+def test_the_same_partition_in_several_folders_is_several_logs(tmp_path: Path) -> None:
+    for folder in ("b1/orders-0", "b2/orders-0", f"b1/orders-0.{'0' * 32}-future"):
+        shutil.copytree(DATA / "orders-0", tmp_path / folder)
+    logs = partition_logs([str(tmp_path / "b1"), str(tmp_path / "b2")])
+    assert [(str(log.tp), log.folder.name[9:], len(log.segments)) for log in logs] == [
+        ("orders-0", "", 1),
+        ("orders-0", f".{'0' * 32}-future"[1:], 1),
+        ("orders-0", "", 1),
+    ]
+
+
+def test_a_segment_is_found_once_by_different_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(shutil.copytree(DATA / "orders-0", tmp_path / "orders-0"))
+    (log,) = partition_logs([".", str(tmp_path / "orders-0")])
+    assert len(log.segments) == 1
+
+
+@pytest.mark.parametrize("linked", ["elsewhere/segment", f"orders-0/{0:020}.log"])
+def test_links_to_segments_are_followed(tmp_path: Path, linked: str) -> None:
+    folder = "orders-0" if linked.startswith("elsewhere") else "elsewhere"
+    target, link = tmp_path / linked, tmp_path / folder / f"{0:020}.log"
+    target.parent.mkdir()
+    target.touch()
+    link.parent.mkdir()
+    link.symlink_to(target)
+    (log,) = partition_logs([str(link)])
+    assert str(log.tp) == "orders-0"
+
+
+def test_a_folder_with_captures_and_logs_is_refused(tmp_path: Path) -> None:
+    shutil.copytree(DATA / "orders-0", tmp_path / "orders-0")
+    capture(tmp_path / "a.pcap", 1)
+    with pytest.raises(CaptureError, match=r"a\.pcap: not a log segment"):
+        partition_logs([str(tmp_path)])
 
 
 def test_other_files_are_no_logs(tmp_path: Path) -> None:

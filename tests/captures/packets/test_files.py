@@ -94,6 +94,9 @@ def test_nothing_to_read_raises_and_tells_all_reasons(tmp_path: Path) -> None:
         open_files([str(tmp_path)])
     with pytest.raises(CaptureError, match=r"absent: No such file.*; .*notes.txt: not a capture"):
         open_files([str(tmp_path / "absent"), str(tmp_path / "notes.txt")])
+    (tmp_path / f"{0:020}.log").write_bytes(bytes(100))
+    with pytest.raises(CaptureError, match="in this folder, but log segments: kproxy records reads them"):
+        open_files([str(tmp_path)])
 
 
 def test_one_file_is_read_as_it_always_was(tmp_path: Path) -> None:

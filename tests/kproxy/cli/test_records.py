@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 from crc32c import crc32c
 
+from captures.log_segments import LogSurvey, PartitionLog
 from dissectors import budget
 from dissectors.records import Record
 from dissectors.records.batch import CRC_START, HEADER_AT
@@ -370,6 +371,21 @@ def test_captures_and_logs_are_not_mixed() -> None:
     shown = run(LOGS / "orders-0", ZSTD)
     assert shown.exit_code == 1
     assert f"{ZSTD}: not a log segment" in shown.stderr
+
+
+def test_a_folder_that_disappears_meanwhile_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (segment,) = Path(shutil.copytree(LOGS / "orders-0", tmp_path / "orders-0")).glob("*.log")
+    survey = LogSurvey.__init__
+
+    def deleted(self: LogSurvey, log: PartitionLog) -> None:
+        survey(self, log)
+        segment.unlink()
+
+    monkeypatch.setattr(LogSurvey, "__init__", deleted)
+    shown = run(segment)
+    assert (shown.exit_code, shown.stderr) == (1, f"kproxy: {segment}: No such file or directory\n")
 
 
 def test_an_empty_log_has_no_records(tmp_path: Path) -> None:

@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client, of_topic
-from captures.analysis.decision_columns import DecisionColumns
-from captures.analysis.findings.batch_samples import FlowKey, SampledFlows, worth_a_look
-from captures.analysis.findings.common import NO_PRODUCE
-from captures.analysis.findings.finding import Finding, Occurrences, Severity
-from captures.analysis.findings.keys import Key
-from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
-from captures.arrays import Bools
+from captures.analysis.findings.batch_samples import FlowKey, FlowTotals, SamplingRule, worth_a_look
+from captures.analysis.findings.finding import Finding, Occurrences
+from captures.analysis.findings.rule import Scene, Threshold, Unit
 from captures.exchanges import Exchange
-from captures.exchanges.broker_logs import Lack
 from captures.meaning import words
-from dissectors.api_keys import ApiKey
 from dissectors.budget import Budget, message_budget
 from dissectors.records import Batch, Codec
 
@@ -41,20 +34,17 @@ class _BatchSample:
     plain: int = 0
 
 
-class CompressionGrows(Rule):
+class CompressionGrows(SamplingRule):
     """Decompresses a sample of the produced batches, and compares sizes."""
 
     name = "compression_grows"
-    needs = Lack.RECORDS
     title = "Compression that makes data larger"
     about = (
         "A producer's batches become larger by compression: they are too small, or their data is already "
         "compressed or encrypted. Client, broker and consumers spend CPU on it and save nothing. Measured on a "
         "sample: the first 16 compressed batches of a client and topic, then ever fewer."
     )
-    severity = Severity.LOW
-    key = Key.CLIENT
-    apis = frozenset({ApiKey.PRODUCE})
+    by_batch = True
     thresholds = (
         Threshold(
             "batches", 16, Unit.COUNT, "compressed batches of a client and topic that are needed to judge"
@@ -64,26 +54,16 @@ class CompressionGrows(Rule):
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
         self._flows: dict[FlowKey, _BatchSample] = {}
-        self._produces = 0
-        self._compressed = SampledFlows(
-            lambda codec, flow: codec != Codec.NONE and flow.batches >= self.limit("batches"), by_batch=True
-        )
 
-    def deciding(self, rows: DecisionColumns) -> Bools | None:
-        return self._compressed.deciding(rows)
-
-    def counted(self) -> Mapping[str, Any]:
-        return self._compressed.counted()
-
-    def merge(self, counted: Mapping[str, Any]) -> None:
-        self._compressed.merge(counted)
+    def samples(self, codec: Codec, flow: FlowTotals) -> bool:
+        return codec != Codec.NONE and flow.batches >= self.limit("batches")
 
     def _take_in(self, key: FlowKey, sampled: _BatchSample, number: float = math.inf) -> None:
         """Add the counted batches of a flow before exchange `number`."""
-        sampled.batches += sum(elements.batches for elements in self._compressed.before(key, number))
+        sampled.batches += sum(elements.batches for elements in self.counted_before(key, number))
 
     def add(self, exchange: Exchange) -> None:
-        self._produces += 1
+        super().add(exchange)
         budget = message_budget()
         for part in self.scene.records.produced(exchange):
             for batch in part.batches:
@@ -128,6 +108,3 @@ class CompressionGrows(Rule):
                 filter_text=f"api == Produce and {of_client(flow.client)} and {of_topic(flow.topic)}"
                 f" and codec == {codec}",
             )
-
-    def blind(self) -> str:
-        return "" if self._produces else NO_PRODUCE

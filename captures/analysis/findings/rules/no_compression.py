@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client, of_topic
-from captures.analysis.decision_columns import DecisionColumns
-from captures.analysis.findings.batch_samples import FlowKey, SampledFlows, worth_a_look
-from captures.analysis.findings.common import NO_PRODUCE
-from captures.analysis.findings.finding import Finding, Occurrences, Severity
-from captures.analysis.findings.keys import Key
-from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
+from captures.analysis.findings.batch_samples import FlowKey, FlowTotals, SamplingRule, worth_a_look
+from captures.analysis.findings.finding import Finding, Occurrences
+from captures.analysis.findings.rule import Scene, Threshold, Unit
 from captures.analysis.record_traffic import ProducedPartition
-from captures.arrays import Bools
 from captures.exchanges import Exchange
-from captures.exchanges.broker_logs import Lack
 from captures.meaning import words
-from dissectors.api_keys import ApiKey
 from dissectors.records import Codec, compress
 
 _SAMPLE = 1 << 16
@@ -42,11 +35,10 @@ class _Plain:
     packed: int = 0
 
 
-class NoCompression(Rule):
+class NoCompression(SamplingRule):
     """Adds up uncompressed data, and compresses a sample of it to estimate the saving."""
 
     name = "no_compression"
-    needs = Lack.RECORDS
     title = "Data without compression"
     about = (
         "A producer sends much data uncompressed that would compress well. Compression saves network on the way "
@@ -54,9 +46,7 @@ class NoCompression(Rule):
         "as they arrive (compression.type=producer). The saving is measured with zstd on a sample: the first 16 "
         "requests of a client and topic, then ever fewer. lz4 saves a little less, and costs less."
     )
-    severity = Severity.LOW
-    key = Key.CLIENT
-    apis = frozenset({ApiKey.PRODUCE})
+    by_batch = False
     thresholds = (
         Threshold(
             "size",
@@ -70,28 +60,18 @@ class NoCompression(Rule):
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
         self._flows: dict[FlowKey, _Plain] = {}
-        self._produces = 0
-        self._uncompressed = SampledFlows(
-            lambda codec, flow: codec == Codec.NONE and flow.size >= self.limit("size"), by_batch=False
-        )
 
-    def deciding(self, rows: DecisionColumns) -> Bools | None:
-        return self._uncompressed.deciding(rows)
-
-    def counted(self) -> Mapping[str, Any]:
-        return self._uncompressed.counted()
-
-    def merge(self, counted: Mapping[str, Any]) -> None:
-        self._uncompressed.merge(counted)
+    def samples(self, codec: Codec, flow: FlowTotals) -> bool:
+        return codec == Codec.NONE and flow.size >= self.limit("size")
 
     def _take_in(self, key: FlowKey, plain: _Plain, number: float = math.inf) -> None:
         """Add the counted elements of a flow before exchange `number`."""
-        for elements in self._uncompressed.before(key, number):
+        for elements in self.counted_before(key, number):
             plain.seen.include(elements.seen)
             plain.size += elements.size
 
     def add(self, exchange: Exchange) -> None:
-        self._produces += 1
+        super().add(exchange)
         for part in self.scene.records.produced(exchange):
             if part.batches and all(batch.codec == Codec.NONE for batch in part.batches):
                 flow = FlowKey(client_name(exchange), part.topic, Codec.NONE)
@@ -124,6 +104,3 @@ class NoCompression(Rule):
                 plain.seen,
                 filter_text=f"api == Produce and {of_client(flow.client)} and {of_topic(flow.topic)} and codec == none",
             )
-
-    def blind(self) -> str:
-        return "" if self._produces else NO_PRODUCE

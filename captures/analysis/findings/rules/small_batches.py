@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
 import msgspec
 import numpy as np
@@ -72,14 +73,16 @@ class SmallBatches(Rule):
         produces, sent = rows.of_api({ApiKey.PRODUCE}), rows.produced
         clients, names = rows.clients
         count = len(names)
-        evidence = rows.earliest("produced data", rows.evidence_of(produces))
+        evidence = rows.evidence_of(produces)
+        by_client = Counter(names[client] for client in clients[evidence].tolist())
+        first = rows.merged("evidence of produced data", by_client, _first)
+        shown = np.array([first[name] for name in names], np.int64)
         unknown = (sent.uncounted > 0) | (sent.batches == 0)
-        of_requests = (produces, evidence, produces & ~rows.untouched)
         of_batches = (np.ones_like(sent.size), sent.records, sent.size, unknown)
-        requests, shown, touched, batches, records, size, unknown = rows.totals(
+        requests, touched, batches, records, size, unknown = rows.totals(
             "sizes of batches",
             names,
-            *(np.bincount(clients[mask], minlength=count) for mask in of_requests),
+            *(np.bincount(clients[mask], minlength=count) for mask in (produces, produces & ~rows.untouched)),
             *(np.bincount(sent.client, values, count) for values in of_batches),
         )
         small = (records <= self.limit("records") * batches) & (size <= self.limit("size") * batches)
@@ -91,7 +94,7 @@ class SmallBatches(Rule):
                 busiest.add(time)
             small[client] = busiest.count >= self.limit("requests") and busiest.rate >= self.limit("rate")
         small |= (shown >= self.limit("requests")) | (touched > 0) | (unknown > 0)
-        found: Bools = produces & small[clients] | evidence
+        found: Bools = produces & small[clients] | rows.earliest("produced data", evidence)
         return found
 
     def add(self, exchange: Exchange) -> None:
@@ -132,3 +135,8 @@ class SmallBatches(Rule):
 
     def blind(self) -> str:
         return "" if self._clients else NO_PRODUCE
+
+
+def _first(parts: Sequence[Counter[str]]) -> Counter[str]:
+    """Return the first counts that are not empty."""
+    return next(filter(None, parts), Counter())

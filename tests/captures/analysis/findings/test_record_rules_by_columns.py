@@ -264,6 +264,81 @@ def test_parts_decide_as_the_whole(seed: int, tmp_path: Path) -> None:
     assert not capture.faults
 
 
+def test_evidence_in_a_later_part_is_not_a_finding(tmp_path: Path) -> None:
+    """The only Produce exchanges are in the second part, and the first of them has a tiny batch."""
+    rng, talk = Random(1), Talk(1)
+    for number in range(1, 5):
+        committed(rng, talk, number, "app", ())
+    for number, count in ((5, 1), (6, 30), (7, 30)):
+        partitions = [{"index": 0, "records": batch(count)}]
+        request = {
+            "transactional_id": None, "acks": -1, "timeout_ms": 1_000,
+            "topic_data": [{"name": "orders", "partition_data": partitions}],
+        }  # fmt: skip
+        talk.call(number, "app", 0, 8, request, {"responses": [], "throttle_time_ms": 0})
+    capture = capture_of(tmp_path, packets(talk, rng, most=9_000))
+    limits = {"small_batches.requests": 1, "small_batches.rate": 0.5}
+    whole, _ = diagnosed(capture, limits, by_columns=False)
+    parts, _ = diagnosed_in_parts(capture, limits, [4])
+    assert parts.findings() == whole.findings()
+
+
+def test_failed_commits_do_not_end_a_stay(tmp_path: Path) -> None:
+    """Commits of another offset fail at the edge of both parts; the group stays at its offset."""
+    rng, talk = Random(1), Talk(1)
+    commits = [(4, 0), *[(5, 0)] * 3, (7, 25), (7, 25), *[(5, 0)] * 3, (8, 0)]
+    for number, (offset, error) in enumerate(commits, 1):
+        fetch(talk, 2 * number, "app", offset=number, end=10 + number)
+        asked = {
+            "partition_index": 0, "committed_offset": offset, "committed_leader_epoch": -1, "committed_metadata": None,
+        }  # fmt: skip
+        request = {
+            "group_id": "billing", "generation_id_or_member_epoch": 1, "member_id": "m", "group_instance_id": None,
+            "topics": [{"name": "orders", "partitions": [asked]}],
+        }  # fmt: skip
+        told = {"name": "orders", "partitions": [{"partition_index": 0, "error_code": error}]}
+        talk.call(2 * number + 1, "app", 8, 7, request, {"throttle_time_ms": 0, "topics": [told]})
+    capture = capture_of(tmp_path, mixed([packets(talk, rng, most=9_000)], rng))
+    limits = {"stuck_position.committed": 20.0}
+    whole, _ = diagnosed(capture, limits, by_columns=False)
+    parts, _ = diagnosed_in_parts(capture, limits, [10])
+    assert "stuck_position" in {finding.rule for finding in whole.findings()}
+    assert parts.findings() == whole.findings()
+
+
+def fetch(talk: Talk, number: int, client: str, *, offset: int | None, end: int) -> None:
+    """Send a Fetch of a session that names `offset`, unless it is None."""
+    asked = {
+        "partition": 0, "current_leader_epoch": -1, "fetch_offset": offset, "log_start_offset": -1,
+        "partition_max_bytes": 1 << 20,
+    }  # fmt: skip
+    request = {
+        "replica_id": -1, "max_wait_ms": 1, "min_bytes": 1, "max_bytes": 50_000, "isolation_level": 0,
+        "session_id": 0 if number == 1 else 7, "session_epoch": number - 1, "rack_id": "",
+        "topics": [] if offset is None else [{"topic": "orders", "partitions": [asked]}], "forgotten_topics_data": [],
+    }  # fmt: skip
+    told = {
+        "partition_index": 0, "error_code": 0, "high_watermark": end, "last_stable_offset": -1,
+        "log_start_offset": 0, "aborted_transactions": None, "preferred_read_replica": -1, "records": b"",
+    }  # fmt: skip
+    responses = [{"topic": "orders", "partitions": [told]}]
+    response = {"throttle_time_ms": 0, "error_code": 0, "session_id": 7, "responses": responses}
+    talk.call(number, client, 1, 11, request, response)
+
+
+def test_a_position_may_be_named_again_in_a_later_part(tmp_path: Path) -> None:
+    """The second part continues a fetch session, names the same offset once more, and then another one."""
+    rng, talk = Random(1), Talk(1)
+    for number in range(1, 41):
+        fetch(talk, number, "app", offset={1: 5, 21: 5, 31: 7}.get(number), end=10 + number)
+    capture = capture_of(tmp_path, mixed([packets(talk, rng, most=9_000)], rng))
+    limits = {"stuck_position.fetched": 50.0}
+    whole, _ = diagnosed(capture, limits, by_columns=False)
+    parts, _ = diagnosed_in_parts(capture, limits, [10])
+    assert "stuck_position" in {finding.rule for finding in whole.findings()}
+    assert parts.findings() == whole.findings()
+
+
 def test_parts_of_ordinary_traffic_need_few_exchanges(tmp_path: Path) -> None:
     rng = Random(1)
     talk = Talk(1)

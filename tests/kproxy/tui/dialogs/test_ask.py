@@ -8,6 +8,7 @@ import pytest
 from textual.app import App
 from textual.widgets import OptionList, Static
 
+from kproxy.tui.dialogs.answer import AnswerDialog
 from kproxy.tui.dialogs.ask import Answer, Ask, Prompt, confirmation
 from kproxy.tui.dialogs.base import Dialog
 
@@ -174,3 +175,11 @@ def test_a_question_on_the_screen(snap_compare: Any) -> None:
 def test_a_line_on_the_screen(snap_compare: Any) -> None:
     app = AskApp(Prompt("Number?", "1x", validate=not_a_number, title="go to"))
     assert snap_compare(app, press=["y"], terminal_size=(60, 12))
+
+
+async def test_names_in_the_title_of_a_dialog_are_no_markup() -> None:
+    app = AskApp(AnswerDialog("story of [/x][bold]y", []))
+    async with app.run_test(size=(80, 20)):
+        assert "story of [/x][bold]y" in "".join(
+            segment.text for line in app.screen._compositor.render_strips() for segment in line
+        )

@@ -165,8 +165,19 @@ async def test_a_click_on_the_line_of_keys_presses_the_key() -> None:
     async with opened() as pilot:
         line = main_of(pilot).query_one(KeyLine).render().plain
         await pilot.click(KeyLine, offset=(line.index("filter"), 0))
-        await until(lambda: main_of(pilot).query_one(FilterBar).display)
-        assert isinstance(main_of(pilot).focused, Input)
+        await until(lambda: isinstance(main_of(pilot).focused, Input))
+        assert main_of(pilot).query_one(FilterBar).display
+
+
+@pytest.mark.slow
+async def test_a_key_in_the_line_of_keys_is_explained_under_the_mouse_and_not_selected_by_two_clicks() -> None:
+    async with opened() as pilot:
+        line = main_of(pilot).query_one(KeyLine)
+        at = line.render().plain.index("follow"), 0
+        await pilot.hover(KeyLine, offset=at)
+        await until(lambda: line.tooltip == BY_NAME["follow.toggle"].doc)
+        await pilot.click(KeyLine, offset=at, times=2)
+        assert line.text_selection is None
 
 
 # ------------------------------------------------------------ filter

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from time import perf_counter
+from time import process_time
 
 import pytest
 from rich.cells import cell_len
@@ -137,12 +137,12 @@ async def test_a_hundred_megabytes_scroll_at_once() -> None:
     data = bytes(100_000_000)
     app = Bytes(side_of(data))
     async with app.run_test(size=(80, 24)) as pilot:
-        begin = perf_counter()
+        begin = process_time()
         await pilot.press("G")
         await pilot.pause()
         assert app.view.cursor == len(data) - 1
         assert drawn(app.view)[-1].startswith("5f5e0f0")
-        assert perf_counter() - begin < 2
+        assert process_time() - begin < 2
 
 
 @pytest.mark.slow
