@@ -288,7 +288,7 @@ def aims(runs: Runs, size: int) -> Iterator[Aim]:
             share = 100 * median(run["shuffled"] for run in all_runs) / size
             yield Aim(f"{what}: % of the capture shuffled", share, 100 * _MOST_SHUFFLED, at_most=True)
             serial = 100 * median(run["serial"] for run in all_runs)
-            yield Aim(f"{what}: % of serial share", serial, 100 * _MOST_SERIAL, at_most=True)
+            yield Aim(f"{what}: % of the work serial", serial, 100 * _MOST_SERIAL, at_most=True)
             longest = median(run["longest"] for run in all_runs)
             yield Aim(f"{what}: longest task over the median", longest, _LONGEST_TASK, at_most=True)
             most = max(run["memory"] for run in all_runs)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from datetime import datetime, tzinfo
 from functools import lru_cache
-
-import msgspec
+from typing import NamedTuple
 
 from dissectors.units import SECOND
 
@@ -30,7 +29,7 @@ def day(time: int, zone: tzinfo | None) -> str:
     return f"{datetime.fromtimestamp(time // SECOND, zone):%Y-%m-%d}"
 
 
-class Clock(msgspec.Struct, frozen=True):
+class Clock(NamedTuple):
     """Formats times, with the date if they are not all of one day."""
 
     zone: tzinfo | None

@@ -100,7 +100,14 @@ def spark_entry() -> dict[str, Any]:
     def run(seconds: float, **more: float) -> list[dict[str, float]]:
         return [{"seconds": seconds, **more}]
 
-    on_spark = {"first": 9.0, "start": 5.0, "memory": 600.0 * MIB, "shuffled": 20_000.0}
+    on_spark = {
+        "first": 9.0,
+        "start": 5.0,
+        "memory": 600.0 * MIB,
+        "shuffled": 20_000.0,
+        "serial": 0.01,
+        "longest": 2.0,
+    }
     runs = {
         ("single", spark.EXCHANGES): run(1.0, memory=200.0 * MIB),
         ("local[2]", spark.EXCHANGES): run(2.0, **on_spark),
