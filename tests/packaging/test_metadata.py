@@ -21,8 +21,8 @@ LICENCES = (ROOT / "docs" / "licences.md").read_text()
 _ROW = re.compile(r"^\| (?P<name>[\w.-]+) \| (?P<licence>[^|]+) \| (?P<by>[^|]+) \|$", re.MULTILINE)
 BROUGHT = {"rich": "textual"}
 """Packages whose place is that of the one that brings them, which is pinned."""
-HOSTS = {"pytest"}
-"""Programs that load a part of kproxy as their plugin, so they are there when it is imported."""
+UNDECLARED = {"pytest", "_typeshed", *sys.stdlib_module_names}
+"""Modules that need no declaration: pytest loads a part of kproxy as its plugin, type checkers bring ``_typeshed``."""
 
 
 @pytest.mark.parametrize("requirement", USED)
@@ -38,7 +38,7 @@ def test_what_is_imported_is_declared() -> None:
     by_module = packages_distributions()
     for package in own:
         for path in (ROOT / package).rglob("*.py"):
-            for module in imported(ast.parse(path.read_text())) - own - HOSTS - set(sys.stdlib_module_names):
+            for module in imported(ast.parse(path.read_text())) - own - UNDECLARED:
                 brings = {canonicalize_name(each) for each in by_module.get(module, [module])}
                 assert brings & declared or BROUGHT.get(module) in declared, f"{path} imports {module}"
 

@@ -15,6 +15,9 @@ _LITERAL, _COPY_1, _COPY_2 = 0, 1, 2
 _COPY_BYTES = {_COPY_1: 2, _COPY_2: 3, 3: 5}
 _SHORT_LITERAL = 60
 _MAX_HEADER = 5
+_LEAST_WIDENED_LAST = 3
+"""Length of a last literal that may be widened: cramjam refuses a block that ends within 4 bytes after the tag of a
+literal whose length takes bytes of its own."""
 
 
 @dataclass(slots=True)
@@ -93,7 +96,7 @@ def _widen(elements: list[_Element], extra: int) -> int:
     for element in elements:
         if not extra:
             break
-        if not element.copy:
+        if not element.copy and (element is not elements[-1] or element.length >= _LEAST_WIDENED_LAST):
             more = min(extra, _MAX_HEADER - element.header)
             element.header += more
             extra -= more

@@ -52,6 +52,17 @@ def test_every_size_beyond_that_of_ordinary_compression_is_met(
     assert by_a_library(used, data) == plain
 
 
+def test_every_size_is_met_where_the_block_ends_in_a_single_byte() -> None:
+    plain = b"\0\0\0\0\1" + b"x" * 38 + b"\0\0\0\2\0" + b"x" * 38
+    least = len(compress(Codec.SNAPPY, plain))
+    for size in range(least, least + 200):
+        made = compress_exactly(Codec.SNAPPY, plain, size)
+        assert made is not None
+        used, data = made
+        assert len(data) == size
+        assert inflate(used, data) == (plain, None)
+
+
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.ZSTD])
 def test_codecs_with_room_for_padding_never_change(codec: Codec) -> None:
     plain = b"head" + b"x" * 5000

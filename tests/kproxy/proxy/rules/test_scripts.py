@@ -327,6 +327,13 @@ def test_the_process_ends_with_the_data_plane_despite_threads(file: Path) -> Non
     assert subprocess.run(command, stdin=subprocess.DEVNULL, check=False, timeout=PATIENCE).returncode == 0
 
 
+def has_ended(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
 @pytest.mark.slow
 def test_children_that_keep_the_pipes_open_do_not_stop_it_from_ending(
     file: Path, monkeypatch: pytest.MonkeyPatch
@@ -358,6 +365,6 @@ else:
             monkeypatch.setattr(scripts, "TIME_LIMIT", PATIENCE)
             child = int((await process.ask(asked)).printed)
             await process.close()
-        assert not psutil.pid_exists(child) or psutil.Process(child).status() == psutil.STATUS_ZOMBIE
+        await until(lambda: has_ended(child))
 
     run_plane(test)
