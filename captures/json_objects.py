@@ -1,8 +1,8 @@
 """Results as JSON: one conversion from our values to values for a JSON encoder.
 
-A JSON object has the fields of a dataclass or named tuple, by name and in order. A class whose object differs declares
-``JSON``: the keys in order, separated by spaces, each with the attribute or property of its value if that has another
-name: ``"topic=tp.topic partition=tp.partition end_ns=end"``. The type determines how a value is written:
+A JSON object has the fields of a struct, dataclass or named tuple, by name and in order. A class whose object differs
+declares ``JSON``: the keys in order, separated by spaces, each with the attribute or property of its value if that has
+another name: ``"topic=tp.topic partition=tp.partition end_ns=end"``. The type determines how a value is written:
 :data:`Time`, :data:`OrNull`, a tuple with :class:`KeyNames`, ``Any`` for values that are ready for the encoder. A value
 that is :data:`msgspec.UNSET` has no key. The JSON Schemas of the documentation are generated from the same
 declarations.

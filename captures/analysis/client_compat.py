@@ -17,7 +17,7 @@ from captures.analysis.negotiation import BETWEEN_BROKERS, Negotiation
 from captures.analysis.releases import Line, lines_matching, name_of
 from captures.analysis.version_matrix import BrokerOffer, ClientVersions, shown
 from captures.exchanges import Capture
-from captures.faults import RaisedFaults
+from captures.faults import RAISED
 from captures.json_objects import Range
 from dissectors.api_keys import TELEMETRY, ApiKey
 from dissectors.apis import NAMES, api_name
@@ -89,7 +89,7 @@ class ClientCompatibility:
     def __init__(self, line: Line, capture: Capture | None = None) -> None:
         self.name = f"{JAVA} {name_of(line)}"
         self._line = line
-        self._faults = RaisedFaults() if capture is None else capture.faults
+        self._faults = RAISED if capture is None else capture.faults
         self.negotiation = Negotiation(capture)
 
     def result(self) -> list[BrokerFit]:

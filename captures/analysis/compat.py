@@ -28,7 +28,7 @@ from captures.analysis.releases import lines_serving, name_of
 from captures.analysis.version_matrix import ClientVersions, Limit, shown
 from captures.arrays import Bools
 from captures.exchanges import Capture, Exchange
-from captures.faults import RaisedFaults
+from captures.faults import RAISED
 from dissectors.api_keys import ApiKey
 from dissectors.apis import api_name
 
@@ -41,7 +41,7 @@ class Compatibility:
 
     def __init__(self, target: Target, capture: Capture | None = None) -> None:
         self.target = target
-        self._faults = RaisedFaults() if capture is None else capture.faults
+        self._faults = RAISED if capture is None else capture.faults
         self._negotiation = Negotiation(capture)
         self._fingerprints = Fingerprints(capture)
 

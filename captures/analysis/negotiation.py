@@ -31,7 +31,7 @@ from captures.analysis.version_matrix import (
 from captures.arrays import Bools
 from captures.exchanges import Capture, Exchange, ExchangeReader
 from captures.exchanges.columns import ExchangeColumns
-from captures.faults import RaisedFaults
+from captures.faults import RAISED
 from captures.json_objects import Range
 from captures.meaning.exchange import Body, number, replica_of, rows, text
 from dissectors.api_keys import ASKED_BY_REPLICAS, ApiKey
@@ -148,7 +148,7 @@ class Negotiation:
 
     def __init__(self, capture: Capture | None = None) -> None:
         self._capture = capture
-        self._faults = RaisedFaults() if capture is None else capture.faults
+        self._faults = RAISED if capture is None else capture.faults
         self._introductions = Introductions()
         self._offers: dict[str, BrokerOffer] = {}
         self._clients: dict[str, _Client] = {}

@@ -20,7 +20,7 @@ from captures.exchanges import Capture, Exchange
 from captures.exchanges.notes import Note
 from captures.export.arrow import record_batch
 from captures.export.columns import COLUMNS as EXPORTED
-from captures.faults import Faults, RaisedFaults
+from captures.faults import RAISED, Faults
 from captures.filters import TableColumns, table_columns
 from captures.filters.table_columns import NumberRecipe, TextRecipe
 from captures.interventions import UNTOUCHED
@@ -101,7 +101,7 @@ class ExchangeTables:
         added, so that rows do not depend on the order
     :param run: number of the run into the folder
     :param columns: table -> names of its columns; tables that are not listed have their default columns
-    :param faults: collects internal errors that leave out rows or values; without it they are raised
+    :param faults: collects internal errors that leave out rows or values; by default they are raised
     :raises ValueError: for a column that a table does not have
     """
 
@@ -112,12 +112,12 @@ class ExchangeTables:
         names: Names,
         run: int,
         columns: Mapping[str, Sequence[str]] | None = None,
-        faults: Faults | None = None,
+        faults: Faults = RAISED,
     ) -> None:
         wanted = set(chosen)
         self.tables = tuple(name for name in PER_EXCHANGE if name in wanted)
         self._run = run
-        self._faults = RaisedFaults() if faults is None else faults
+        self._faults = faults
         self._columns = {name: TABLES[name].choose((columns or {}).get(name)) for name in self.tables}
         self._schemas = {
             name: schema(name, [column.name for column in self._columns[name]]) for name in self.tables

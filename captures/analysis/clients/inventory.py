@@ -25,7 +25,7 @@ from captures.analysis.clients.rhythm import TIMED, Rhythm
 from captures.analysis.clients.setting_display import DisplayedSetting, displayed_settings
 from captures.analysis.clients.settings import How, Setting
 from captures.exchanges import Capture, Exchange, Flag
-from captures.faults import RaisedFaults
+from captures.faults import RAISED
 from captures.json_objects import Time
 
 
@@ -112,7 +112,7 @@ class Clients:
 
     def __init__(self, capture: Capture | None = None) -> None:
         self._capture = capture
-        self._faults = RaisedFaults() if capture is None else capture.faults
+        self._faults = RAISED if capture is None else capture.faults
         self._introductions = Introductions()
         self._fingerprints = Fingerprints(capture)
         self._fields: dict[str, Fields] = {}

@@ -46,7 +46,7 @@ from captures.analysis.position_columns import ExchangePositions, PositionColumn
 from captures.analysis.record_traffic import RecordTraffic
 from captures.arrays import Bools, Int64s
 from captures.exchanges import Capture, Exchange
-from captures.faults import RaisedFaults
+from captures.faults import RAISED
 from captures.meaning import Names, words
 from dissectors.api_keys import ApiKey
 from dissectors.error_codes import COORDINATOR_AWAY, ErrorCode
@@ -126,7 +126,7 @@ class GroupHistories:
     def __init__(self, names: Names, capture: Capture | None = None) -> None:
         self._names = names
         self._capture = capture
-        self._faults = RaisedFaults() if capture is None else capture.faults
+        self._faults = RAISED if capture is None else capture.faults
         self._groups: dict[str, GroupCalls] = {}
         self._interventions: dict[str, InterventionLog] = {}
         self._partitions = PartitionCounts(names)

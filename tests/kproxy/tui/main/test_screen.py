@@ -170,9 +170,7 @@ async def test_a_click_on_the_line_of_keys_presses_the_key() -> None:
 
 
 @pytest.mark.slow
-async def test_a_key_in_the_line_of_keys_is_explained_under_the_mouse_and_not_selected_by_two_clicks() -> (
-    None
-):
+async def test_a_key_below_is_explained_under_the_mouse_and_not_selected_by_clicks() -> None:
     async with opened() as pilot:
         line = main_of(pilot).query_one(KeyLine)
         at = line.render().plain.index("follow"), 0
