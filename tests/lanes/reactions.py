@@ -6,8 +6,8 @@
 
 Each client produces and consumes through a proxy of its own, to one broker, while one rule after the other strikes. A
 pause is the longest time in which no record was acknowledged, or none consumed, from the moment of the rule on; the
-library's reports to the application are counted beside it. A client that has not recovered after 90 s is started
-anew. What it requested is in the proxy's capture.
+library's reports to the application are counted beside it. A client that has not recovered after 90 s, or 30 s after an
+error, is started anew. What it requested is in the proxy's capture.
 """
 
 from __future__ import annotations
@@ -90,6 +90,8 @@ RULES = (
 """With `count` they end by themselves; a blackhole lasts until the client gives its connection up."""
 
 _RECOVERY_S = 90.0
+_RECOVERY_FROM_ERROR_S = 30.0
+"""Less than after other faults: who gets an answer waits for no timeout."""
 _CALM_S = 1.5
 """A client that made progress all the time for so long has recovered."""
 _AFTER_S = 4.0
@@ -166,7 +168,7 @@ class Subject:
         number = self._kproxy.ask("add_rule", control=True, rule=rule)["number"]
         produced, consumed = Progress(lambda: client.acknowledged), Progress(lambda: client.consumed)
         while not (recovered := produced.calm and consumed.calm and self._state(number)["ended"]):
-            if produced.watched > _RECOVERY_S:
+            if produced.watched > (_RECOVERY_FROM_ERROR_S if "=> error" in rule else _RECOVERY_S):
                 break
             time.sleep(_SAMPLE_S)
             produced.look()
