@@ -23,8 +23,8 @@ reads them in a group. One rule after the other ([faults.md](faults.md)) strikes
 
 *goes on*: records flow again within a second, and the application notices nothing. *after 2.0 s*: the longest time in
 which no record was acknowledged, or none consumed. An error by its name in the library: the application got it, for a
-record or while polling, and went on. *no more*: nothing for 90 s, or 30 s after an error, though the rule had ended; the
-application has to make a new producer or consumer. For Java these are Kafka's VerifiableProducer, and
+record or while polling, and went on. *no more*: nothing for 90 s, or 30 s after an error, and the rule had ended: the
+application has to make a new one. For Java these are Kafka's VerifiableProducer, and
 VerifiableConsumer, which ends at an error. *sends none*: no such request came meanwhile. A consumer that only waits for
 the producer is not listed."""
 
