@@ -19,9 +19,9 @@ _INTRO = """# What clients do when a fault strikes
 Producers and consumers of {libraries},
 each through `kproxy proxy` to one real broker. One rule after the other ([faults.md](faults.md)) strikes each of them;
 `python -m tests.lanes.reactions --write` repeats it and updates this page. The producer is idempotent (acks=all) and
-sends a record every 20 ms; the consumer reads them in a group. Settings are those that the libraries have by default,
-but for `auto.offset.reset=earliest`, a session timeout of 6 s, heartbeats every second and read_committed (kafka-python,
-aiokafka), and a delivery timeout of 5 min (librdkafka, kafka-python).
+sends a record every 20 ms; the consumer reads them in a group. Settings are the defaults of the libraries,
+but for `auto.offset.reset=earliest`, a session timeout of 6 s, heartbeats every second and read_committed
+(kafka-python, aiokafka), and a delivery timeout of 5 min (librdkafka, kafka-python).
 
 *goes on*: records flow again within a second, and the application notices nothing. *after 2.0 s*: the longest time in
 which no record was acknowledged, or none consumed. An error by its name in the library: the application got it, for a
