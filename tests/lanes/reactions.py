@@ -83,7 +83,6 @@ RULES = (
         for api in ("Produce", "Fetch")
         for action in ("delay 2s", "drop", "reset", "truncate 8", "blackhole")
     ),
-    *(f"response: api == {api} => corrupt 7, count=1" for api in ("Produce", "Fetch")),  # the correlation ID
     "api == Heartbeat => delay 5s, count=1",
     *(f"broker 1 down {manner}, for=5s" for manner in MANNERS),
 )
