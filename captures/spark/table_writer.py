@@ -279,7 +279,7 @@ class _PartialResults(NamedTuple):
     faults: Faults
 
 
-class _Wanted(NamedTuple):
+class _Selection(NamedTuple):
     """Exchanges of a range that have to be shown to a share.
 
     :ivar masks: a row for each rule, and others, of the share (:meth:`WholeTables.wanted`)
@@ -334,13 +334,13 @@ class AnalysisSettings:
             columns, part.numbers, connections=part.connections, part=part.number, facts=facts
         )
 
-    def wanted(self, part: RangeExchanges, rows: DecisionColumns) -> list[_Wanted]:
+    def wanted(self, part: RangeExchanges, rows: DecisionColumns) -> list[_Selection]:
         """Return, for each share, the exchanges of a range that are deciding for its tables and rules."""
-        found: dict[tuple[Any, ...], _Wanted] = {}
+        found: dict[tuple[Any, ...], _Selection] = {}
         for share in self.shares:
             if share[:2] not in found:
                 tables = self.tables(share, part.capture)
-                found[share[:2]] = _Wanted(tables.wanted(rows), tables.counted())
+                found[share[:2]] = _Selection(tables.wanted(rows), tables.counted())
         return [found[share[:2]] for share in self.shares]
 
 
@@ -433,7 +433,7 @@ class ExchangeDealer(RowFunction):
                 yield _first_row(share)
 
     def _counts(
-        self, part: RangeExchanges, columns: ExchangeColumns, shown: Sequence[_Wanted]
+        self, part: RangeExchanges, columns: ExchangeColumns, shown: Sequence[_Selection]
     ) -> Iterator[pa.RecordBatch]:
         """Yield the counts of the exchanges of a range for the shares that need them."""
         if not len(part):
@@ -467,7 +467,7 @@ class ExchangeDealer(RowFunction):
         }
         return [by_key[share.key, share.of, share.collects][share.bucket] for share in self._settings.shares]
 
-    def _fitting(self, part: RangeExchanges) -> list[_Wanted]:
+    def _fitting(self, part: RangeExchanges) -> list[_Selection]:
         """Return, for each share, the exchanges of a range that match the filter and matter for its work."""
         settings, task = self._settings, self._settings.task
         fitting = [exchange.number for exchange in task.fitting(part, None, summary=False)]
@@ -477,14 +477,14 @@ class ExchangeDealer(RowFunction):
         for share in settings.shares:
             wanted = NEEDED if share.collects else needs(share.tables, share.rules)
             mask = fits if wanted is None else fits & np.isin(keys, sorted(wanted))
-            found.append(_Wanted(mask[np.newaxis], {}))
+            found.append(_Selection(mask[np.newaxis], {}))
         return found
 
 
 def _dealt(rows: pa.RecordBatch, share: int, chosen: Int64s, masks: Bools) -> pa.RecordBatch:
     """Return the `chosen` rows for a share; rows that are shown to no rule lose their frames.
 
-    :param masks: of the chosen rows, as :attr:`_Wanted.masks`
+    :param masks: of the chosen rows, as :attr:`_Selection.masks`
     """
     import pyarrow as pa
     import pyarrow.compute as pc

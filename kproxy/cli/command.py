@@ -32,7 +32,7 @@ C = TypeVar("C", bound=click.Command)
 Parser = Any  # click does not export the type of its parsers
 
 
-class Parsed(click.ParamType[T]):
+class TextParam(click.ParamType[T]):
     """The type of an option whose values a function makes of texts.
 
     :param name: shown in help

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 import click
 
-from kproxy.cli.command import NoOptions, Parsed, argument, command, group, option, options
+from kproxy.cli.command import NoOptions, TextParam, argument, command, group, option, options
 from kproxy.cli.common import usage_errors
 from kproxy.cli.options import FILTER
 from kproxy.cli.runs import RunOption, reported_errors, the_run
@@ -125,7 +125,7 @@ def _number_or_all(text: str) -> int | str:
 class NumberOrAllOptions(ControlOptions):
     """Options of commands about one message or all."""
 
-    number: int | str = argument("NUMBER|all", nargs=1, type=Parsed("number", _number_or_all))
+    number: int | str = argument("NUMBER|all", nargs=1, type=TextParam("number", _number_or_all))
 
 
 @options

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kproxy.cli.capture_run import CaptureInput, CaptureRun, conclude
-from kproxy.cli.command import Parsed, argument, option, options
+from kproxy.cli.command import TextParam, argument, option, options
 from kproxy.cli.common import with_progress
 from kproxy.cli.options import JobsOption, ReadingOptions, ReportOptions, UtcOption, checked_moment
 
@@ -31,7 +31,7 @@ def _window(text: str) -> tuple[str, str]:
     return begin, end
 
 
-_WINDOW = Parsed("FROM..TO", _window)
+_WINDOW = TextParam("FROM..TO", _window)
 
 
 @options

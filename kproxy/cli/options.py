@@ -18,7 +18,7 @@ from kproxy.cli.command import (
     ConfigurationOptions,
     Count,
     ExistingFile,
-    Parsed,
+    TextParam,
     argument,
     option,
     options,
@@ -39,7 +39,7 @@ def _duration(text: str) -> int:
     return round(found)
 
 
-DURATION = Parsed("TIME", _duration)
+DURATION = TextParam("TIME", _duration)
 Time = Annotated[int, DURATION]
 """A duration, in nanoseconds."""
 
@@ -59,7 +59,7 @@ def checked_moment(text: str) -> str:
     return text
 
 
-Moment = Annotated[str, Parsed("TIME", checked_moment)]
+Moment = Annotated[str, TextParam("TIME", checked_moment)]
 """A time, absolute or relative to the first packet."""
 
 
@@ -71,7 +71,7 @@ Payload = Literal["full", "preview", "none"]
 
 
 # ---------------------------------------------------------------- values of options
-def size_type(least: int) -> Parsed[int]:
+def size_type(least: int) -> TextParam[int]:
     """Return the type of sizes as people write them, ``512MiB`` or ``5GB``, in bytes.
 
     :param least: the smallest size allowed
@@ -87,7 +87,7 @@ def size_type(least: int) -> Parsed[int]:
             raise ValueError(f"{text} is too small: use at least {least >> 20}MiB")
         return int(found)
 
-    return Parsed("SIZE", parse, lambda value: f"{value}B")
+    return TextParam("SIZE", parse, lambda value: f"{value}B")
 
 
 SpoolSize = Annotated[int, size_type(LEAST_SPOOL)]
@@ -134,12 +134,12 @@ FilterString = Annotated[str, FILTER]
 """A filter, as text."""
 
 
-HOST_PORT = Parsed("HOST:PORT", address)
+HOST_PORT = TextParam("HOST:PORT", address)
 """``host:port``, ``host``, ``:port`` or ``[::1]:port``."""
-LISTEN = Parsed("[HOST:]PORT", partial(address, port_alone=True))
+LISTEN = TextParam("[HOST:]PORT", partial(address, port_alone=True))
 """An address to listen at; a text without a colon is a port."""
 ListenAddress = Annotated[Address, LISTEN]
-BROKERS = Parsed("HOST:PORT,...", addresses)
+BROKERS = TextParam("HOST:PORT,...", addresses)
 """A comma-separated list of broker addresses, as Kafka's own tools accept."""
 
 
@@ -154,7 +154,7 @@ def _collector(text: str) -> str:
     return text
 
 
-Collector = Annotated[str, Parsed("URL", _collector)]
+Collector = Annotated[str, TextParam("URL", _collector)]
 """The URL of an OpenTelemetry collector."""
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 import click
 
 from kproxy.cli.capture_run import CaptureRun
-from kproxy.cli.command import Count, Number, Parsed, option, options
+from kproxy.cli.command import Count, Number, TextParam, option, options
 from kproxy.cli.common import (
     filter_option,
     read_all,
@@ -92,7 +92,7 @@ class RecordsOptions(UtcOption, ColorOption, ReadingOptions, JobsOption, TimeOpt
     )
     offsets: OffsetRange | None = option(
         "--offset",
-        type=Parsed("A..B", _offsets),
+        type=TextParam("A..B", _offsets),
         help="Show only these offsets: 120, 100..200, 100.. or ..200.",
     )
     timestamps: str | None = option(

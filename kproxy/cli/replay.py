@@ -13,7 +13,7 @@ import click
 from dissectors.units import SECOND
 from kproxy.addresses import LOOPBACK, Address
 from kproxy.cli.capture_run import CaptureInput, report_faults
-from kproxy.cli.command import Number, Parsed, command, option, options
+from kproxy.cli.command import Number, TextParam, command, option, options
 from kproxy.cli.common import EXIT_UNREADABLE, filter_option, reported_endings, usage_errors, with_progress
 from kproxy.cli.options import (
     BROKERS,
@@ -84,7 +84,7 @@ class ReplayOptions(UtcOption, ColorOption, ReadingOptions, TimeOptions, Command
     )
     speed: float = option(
         "--speed",
-        type=Parsed("SPEED", _speed),
+        type=TextParam("SPEED", _speed),
         default="1",
         show_default=True,
         help="1: as recorded, 2: twice as fast, max: as fast as answers come.",

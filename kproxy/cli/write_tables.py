@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import click
 
-from kproxy.cli.command import AnyFile, Count, Parsed, argument, command, option, options
+from kproxy.cli.command import AnyFile, Count, TextParam, argument, command, option, options
 from kproxy.cli.common import (
     EXIT_INCOMPLETE,
     EXIT_UNREADABLE,
@@ -128,7 +128,7 @@ class TablesCommandOptions(HostsOption):
         "--spark-conf",
         former=("--set",),
         private=True,
-        type=Parsed("setting", _spark_setting),
+        type=TextParam("setting", _spark_setting),
         metavar="NAME=VALUE",
         help="A setting of Spark, such as spark.driver.memory=4g; may be given several times.",
     )

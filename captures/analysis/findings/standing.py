@@ -60,8 +60,8 @@ _Key = TypeVar("_Key", _Line, _Commit)
 
 
 @dataclass(frozen=True, slots=True)
-class _Fetched:
-    """Fetches of a part of a capture.
+class _FetchStays:
+    """Positions of fetches in a part of a capture.
 
     :ivar stays: stays with more to read that are long, or at an edge of the part
     :ivar asked: the latest offsets asked for
@@ -72,8 +72,8 @@ class _Fetched:
 
 
 @dataclass(frozen=True, slots=True)
-class _Committed:
-    """Commits of a part of a capture.
+class _CommitStays:
+    """Positions of commits in a part of a capture.
 
     :ivar stays: stays that are long, or at an edge of the part
     :ivar ends: the greatest known end of each partition
@@ -86,7 +86,7 @@ class _Committed:
 
 
 @dataclass(frozen=True, slots=True)
-class _Stuck:
+class _Candidates:
     """Candidates among commits: groups, partitions and connections of consumers."""
 
     groups: set[str]
@@ -126,7 +126,7 @@ class StuckPositions:
         )
         return self._on(found)
 
-    def _fetched(self, least: float) -> _Fetched:
+    def _fetched(self, least: float) -> _FetchStays:
         consumers = self._rows.of_consumers
         asked, answered = (each.chosen(consumers[each.rows]) for each in (self._asked, self._answered))
         rows, indexes, offsets = map(np.concatenate, zip(asked, answered, strict=True))
@@ -142,9 +142,9 @@ class StuckPositions:
         positions = np.where(known, offsets[latest], _UNKNOWN)
         stays = self._stays(rows[more], positions[more], lines[more], indexes[more], least, self._line)
         if self._rows.part is None:
-            return _Fetched(stays, {})
+            return _FetchStays(stays, {})
         asks = zip(*(column[~answers].tolist() for column in (lines, indexes, offsets)), strict=True)
-        return _Fetched(stays, {self._line(line, index): offset for line, index, offset in asks})
+        return _FetchStays(stays, {self._line(line, index): offset for line, index, offset in asks})
 
     def committed(self, least: float) -> Bools:
         """Return a mask of the commits of groups that may have committed an offset for `least` ns, and of ends."""
@@ -168,7 +168,7 @@ class StuckPositions:
             found[mentions[self._produced[mentions]]] = True
         return found | self._on(stuck.connections)
 
-    def _committed(self, least: float, commits: Bools, ends: PartitionOffsets) -> _Committed:
+    def _committed(self, least: float, commits: Bools, ends: PartitionOffsets) -> _CommitStays:
         """Return the stays of commits, and what decides whether there was more to read."""
         groups = self._named
         asked = self._asked.chosen(commits[self._asked.rows] & (self._asked.offsets >= 0))
@@ -185,7 +185,7 @@ class StuckPositions:
         order = np.lexsort((rows[more], indexes[more], group))
         chosen = np.flatnonzero(more)[order]
         stays = self._stays(rows[chosen], offsets[chosen], group[order], indexes[chosen], least, self._commit)
-        found = _Committed(stays)
+        found = _CommitStays(stays)
         if not stays and self._rows.part is None:
             return found
         for code, end in zip(ends.places.tolist(), ends.offsets.tolist(), strict=True):
@@ -268,7 +268,7 @@ class StuckPositions:
         return answered._replace(offsets=ends)
 
 
-def _stuck_fetches(parts: Sequence[_Fetched], least: float, times: float) -> set[int]:
+def _stuck_fetches(parts: Sequence[_FetchStays], least: float, times: float) -> set[int]:
     """Return the connections with positions that stood still."""
     positions: dict[_Line, int] = {}
     joined: dict[tuple[_Line, int], _Stay] = {}
@@ -281,7 +281,7 @@ def _stuck_fetches(parts: Sequence[_Fetched], least: float, times: float) -> set
     return {line[0] for (line, at), stay in joined.items() if at >= 0 and stay.is_long(least, times)}
 
 
-def _stuck_commits(parts: Sequence[_Committed], least: float, times: float) -> _Stuck:
+def _stuck_commits(parts: Sequence[_CommitStays], least: float, times: float) -> _Candidates:
     """Return the groups that committed one offset while there was more to read, with what shows it."""
     ends: dict[TopicPartition, int] = {}
     joined: dict[tuple[_Commit, int], _Stay] = {}
@@ -295,4 +295,4 @@ def _stuck_commits(parts: Sequence[_Committed], least: float, times: float) -> _
     stuck = {position for (position, _), stay in joined.items() if stay.is_long(least, times)}
     partitions = {tp for _, tp in stuck}
     connections = {each for part in parts for tp in partitions for each in part.connections.get(tp, ())}
-    return _Stuck({group for group, _ in stuck}, partitions, connections)
+    return _Candidates({group for group, _ in stuck}, partitions, connections)
