@@ -28,7 +28,8 @@ which no record was acknowledged, or none consumed. An error by its name in the 
 record or while polling, and went on. *no more*: nothing for 90 s, or 30 s after an error, and the rule had ended: the
 application has to make a new one. For Java these are Kafka's VerifiableProducer, and
 VerifiableConsumer, which ends at an error. *sends none*: no such request came meanwhile. A consumer that only waits for
-the producer is not listed."""
+the producer is not listed. A client that recovers goes on to the next rule, so an effect that comes minutes later would
+be shown beside a later one."""
 
 _NOTICED_S = 1.0
 """Shorter pauses happen without any fault."""
