@@ -123,7 +123,7 @@ class PipeFeed:
 class GrowingFileFeed:
     """A regular file that is still being written, followed by its descriptor as ``tail -f`` does.
 
-    :param path: its name, None if unknown
+    :param path: its name
     :param over: returns whether nothing more will be written to it, for example because another file has replaced it
     :ivar first: the byte at which the feed starts
     """
@@ -131,7 +131,7 @@ class GrowingFileFeed:
     damage = ""
 
     def __init__(
-        self, fd: int, path: str | None, stop: Stop, over: Callable[[], bool] | None = None, first: int = 0
+        self, fd: int, path: str, stop: Stop, over: Callable[[], bool] | None = None, first: int = 0
     ) -> None:
         self.first = first
         self._fd = fd
@@ -178,8 +178,6 @@ class GrowingFileFeed:
         return None
 
     def _has_name(self) -> bool:
-        if self._path is None:
-            return True
         try:
             return os.path.samestat(Path(self._path).stat(), os.fstat(self._fd))
         except OSError:

@@ -291,14 +291,15 @@ def _open_local(
     except io.UnsupportedOperation:  # standard input replaced by an embedding program
         return Source(name, partial(_spooled, name, FileFeed(file), quota, closing), quota, None, closing)
     mode = os.fstat(fd)
-    if stat.S_ISREG(mode.st_mode) and not follow:
+    # a file on standard input is read to its end: only of a named file can a reader see that it was replaced
+    if stat.S_ISREG(mode.st_mode) and (name == "-" or not follow):
         return Source(
             name, partial(_read_file, name, file, mode.st_size, quota, closing), quota, None, closing
         )
     stop = Stop()
     closing.append(stop.close)
     if stat.S_ISREG(mode.st_mode):
-        growing = GrowingFileFeed(fd, None if name == "-" else name, stop, over, first)
+        growing = GrowingFileFeed(fd, name, stop, over, first)
         return Source(name, partial(_follow, name, fd, growing, quota, closing), quota, stop, closing)
     feed = PipeFeed(fd, stop)
     return Source(name, partial(_spooled, name, feed, quota, closing, live=True), quota, stop, closing)

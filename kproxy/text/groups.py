@@ -65,6 +65,7 @@ class GroupText:
         self._clock = Clock(zone, dated=False)
         self._names = names
         self._show_all = show_all
+        self._described: set[str] = set()  # incidents in the header
 
     def blocks(self, timeline: GroupTimeline, rebalances: Sequence[Rebalance]) -> Iterator[Block]:
         """Yield the text about a group.
@@ -109,6 +110,7 @@ class GroupText:
             yield Fact("rebalances", text)
         for incident in self._incidents:
             if timeline.group in incident.groups and timeline.cluster == incident.cluster:
+                self._described.add(incident.id)
                 yield Fact("happened", in_line(incident, self._clock), color=_ODD)
 
     def _members(self, timeline: GroupTimeline, labels: Labels) -> Iterator[Block]:
@@ -174,7 +176,8 @@ class GroupText:
             "" if rebalance.certainty is Certainty.OBSERVED else str(rebalance.certainty),
         )
         yield Paragraph(rebalance.sentence, indent=(4, 4))
-        yield from _facts(facts(rebalance, timeline, labels, shown=None if self._show_all else SHOWN))
+        shown = None if self._show_all else SHOWN
+        yield from _facts(facts(rebalance, timeline, labels, shown=shown, described=self._described))
 
     def _storm(self, block: Sequence[Rebalance], labels: Labels) -> Iterator[Block]:
         first, last = block[0], block[-1]

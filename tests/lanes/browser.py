@@ -174,7 +174,7 @@ async def _try(url: str, port: int, folder: Path, picture: Path | None) -> None:
         await page.shows("The group has no members left")
         if picture is not None:
             await page.press("\thhh")
-            await page.shows("m3 was removed after 6 s")
+            await page.shows("m3 died and was removed after 6 s")
             await page.shows("generation   4 → 5")
             await page.picture(picture)
 

@@ -183,6 +183,23 @@ def connect_workers_lost(stage: Stage, folder: Path) -> None:
     stage.close()
 
 
+def connect_worker_late(stage: Stage, folder: Path) -> None:
+    """Connect: of two workers one is killed and returns after the delay, when the other has its tasks."""
+    w1, w2 = (Worker(stage, name, folder) for name in ("w1", "w2"))
+    w1.wait()
+    w2.wait()
+    w1.ask("PUT", "/connectors/src1/config", _source(stage, folder))
+    time.sleep(2)
+    w1.ask("PUT", "/connectors/sink1/config", _sink(stage, folder, 3))
+    time.sleep(6)
+    w2.send(signal.SIGKILL)
+    time.sleep(SESSION_S + DELAY_S + 6)
+    w2 = Worker(stage, "w2", folder)
+    w2.wait()
+    time.sleep(DELAY_S + 6)
+    stage.close()
+
+
 def connect_changes(stage: Stage, folder: Path) -> None:
     """Connect: connectors are created, get other tasks, are paused, and deleted; a second worker joins and leaves."""
     w1 = Worker(stage, "w1", folder)
@@ -208,4 +225,5 @@ def connect_changes(stage: Stage, folder: Path) -> None:
 SCENARIOS: dict[str, Callable[[Stage, Path], None]] = {
     "47_k430_connect_workers_lost": connect_workers_lost,
     "47_k430_connect_changes": connect_changes,
+    "52_k430_connect_worker_late": connect_worker_late,
 }

@@ -113,6 +113,10 @@ class Member:
         self._story.note(self.name, number.name)
         self._process.send_signal(number)
 
+    def freeze(self, number: signal.Signals) -> None:
+        """Stop its process, or let it continue, as a part of what befalls its host."""
+        self._process.send_signal(number)
+
     def close(self) -> None:
         """Have it leave the group, and wait for its end."""
         self._story.note(self.name, "clean close")

@@ -181,6 +181,34 @@ def network_cut_and_closed(stage: Stage, network: Network) -> None:
     _cut(stage, network, "from the broker", settings={"request_timeout_ms": "2000"}, sent=False)
 
 
+def processes_stopped(stage: Stage, network: Network) -> None:
+    """The network of m2's host stays, and its kernel answers, but all its processes are stopped for twice the session
+    timeout; later those of m3's host."""
+    stage.join("m1", "java")
+    stopped = stage.join("m2", "java"), stage.join("m3", "confluent")
+    for member in stopped:
+        member.send(signal.SIGSTOP)
+        time.sleep(2 * SESSION_S)
+        member.send(signal.SIGCONT)
+        time.sleep(6)
+    stage.close()
+
+
+def host_frozen(stage: Stage, network: Network) -> None:
+    """m2's host stands still for twice its session timeout while its clock continues; later m3's."""
+    stage.join("m1", "java")
+    frozen = stage.join("m2", "java"), stage.join("m3", "confluent")
+    for member in frozen:
+        stage.story.note(member.name, "host suspended")
+        member.freeze(signal.SIGSTOP)
+        with network.cut(member.name):
+            time.sleep(2 * SESSION_S)
+        member.freeze(signal.SIGCONT)
+        stage.story.note(member.name, "host resumed")
+        time.sleep(8)
+    stage.close()
+
+
 def _cut(
     stage: Stage, network: Network, data: str, settings: Mapping[str, str] | None = None, **ways: bool
 ) -> None:
@@ -290,6 +318,23 @@ def broker_stopped(stage: Stage, broker: Broker) -> None:
 def broker_killed(stage: Stage, broker: Broker) -> None:
     """The only broker is killed, and started again 12 s later."""
     _restart_broker(stage, broker, "SIGKILL", broker.kill)
+
+
+def killed_while_broker_paused(stage: Stage, broker: Broker) -> None:
+    """m2 is killed while the broker stands still for 4 s, whose kernel acknowledges the end of connections."""
+    stage.join("m1", "java")
+    m2 = stage.join("m2", "java")
+    stage.join("m3", "confluent")
+    time.sleep(2)
+    stage.story.note("node", "SIGSTOP")
+    os.kill(broker.pid, signal.SIGSTOP)
+    time.sleep(1)
+    m2.send(signal.SIGKILL)
+    time.sleep(3)
+    os.kill(broker.pid, signal.SIGCONT)
+    stage.story.note("node", "SIGCONT")
+    time.sleep(SESSION_S + 6)
+    stage.close()
 
 
 def _restart_broker(stage: Stage, broker: Broker, how: str, end: Callable[[], None]) -> None:
@@ -449,6 +494,8 @@ OF_NETWORKS: dict[str, Callable[[Stage, Network], None]] = {
     "48_k430_network_cut_to_broker": network_cut_to_broker,
     "48_k430_network_cut_from_broker": network_cut_from_broker,
     "49_k430_network_cut_and_closed": network_cut_and_closed,
+    "52_k430_processes_stopped": processes_stopped,
+    "52_k430_host_frozen": host_frozen,
 }
 OF_STREAMS: dict[str, Callable[[Stage, Path], None]] = {
     "48_k430_streams_standby": streams_standby,
@@ -457,6 +504,7 @@ OF_STREAMS: dict[str, Callable[[Stage, Path], None]] = {
 OF_BROKERS: dict[str, Callable[[Stage, Broker], None]] = {
     "46_k430_broker_stopped": broker_stopped,
     "46_k430_broker_killed": broker_killed,
+    "51_k430_killed_while_broker_paused": killed_while_broker_paused,
 }
 OF_CLUSTERS: dict[str, Callable[[Stage, Cluster], None]] = {
     "41_k430_coordinator_killed": coordinator_killed,

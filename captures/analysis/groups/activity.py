@@ -11,6 +11,7 @@ from captures.analysis.groups.calls import OF_MEMBERS
 from captures.arrays import Bools, Int64s
 from captures.exchanges import Capture
 from dissectors.api_keys import ApiKey
+from dissectors.units import SECOND
 
 _OF_CONSUMERS = sorted(
     {ApiKey.FETCH, ApiKey.SHARE_FETCH, ApiKey.OFFSET_FETCH, ApiKey.FIND_COORDINATOR} | OF_MEMBERS
@@ -74,6 +75,18 @@ class Requests(msgspec.Struct, frozen=True):
         """Return the number of the last request after `after` that only consumers send; None if there is none."""
         found = self.numbers[(self.sent > after) & np.isin(self.keys, _OF_CONSUMERS)]
         return int(found.max()) if len(found) else None
+
+    def queued(self, since: int) -> bool:
+        """Return whether the first requests after `since` had waited in the kernel: two of one API in one segment.
+
+        A process that stood still has sent none meanwhile, and sends its next ones one after another.
+        """
+        chosen = self.sent > since
+        if not chosen.any():
+            return False
+        chosen &= self.sent < self.sent[chosen].min() + SECOND
+        _, counts = np.unique(np.stack((self.sent, self.keys))[:, chosen], axis=1, return_counts=True)
+        return bool(np.any(counts > 1))
 
 
 class ConnectionActivity:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from enum import Enum
 
 import msgspec
@@ -106,24 +106,39 @@ def who(rebalance: Rebalance, labels: Labels) -> str:
 
 
 def facts(
-    rebalance: Rebalance, timeline: GroupTimeline, labels: Labels, *, shown: int | None = SHOWN
+    rebalance: Rebalance,
+    timeline: GroupTimeline,
+    labels: Labels,
+    *,
+    shown: int | None = SHOWN,
+    described: Collection[str] = (),
 ) -> list[Fact]:
     """Return the facts about a rebalance beside its sentence.
 
     :param shown: how many items of a long list are named; None for all
+    :param described: IDs of incidents whose sentences the reader has seen before
     """
-    return [fact for fact in _every(rebalance, timeline, labels, _TextJoiner(shown)) if fact.text]
+    because = rebalance.because_of
+    brief = because is not None and because.id in described
+    root = "" if because is None else because.id if brief else f"{because.id}: {words.line(because.sentence)}"
+    every = [
+        Fact("because of", root, Tone.ODD),
+        *_silences(rebalance, labels, root),
+        *_every(rebalance, timeline, labels, _TextJoiner(shown)),
+    ]
+    return [fact for fact in every if fact.text]
 
 
-def _every(rebalance: Rebalance, timeline: GroupTimeline, labels: Labels, cut: _TextJoiner) -> Iterator[Fact]:
-    if rebalance.because_of is not None:
-        yield Fact(
-            "because of", f"{rebalance.because_of.id}: {words.line(rebalance.because_of.sentence)}", Tone.ODD
-        )
+def _silences(rebalance: Rebalance, labels: Labels, root: str) -> Iterator[Fact]:
+    """Yield why members fell silent, unless the sentence of the incident, in `root`, says the same."""
     ends = [(cause, cause.session_end) for cause in rebalance.causes if cause.session_end is not None]
     for cause, end in ends:
         whose = f"{labels.of(cause.member, cause.client)}: " if len(ends) > 1 else ""
-        yield Fact("silence", whose + _silence(end))
+        text = _silence(end)
+        yield Fact("silence", "" if text in root else whose + text)
+
+
+def _every(rebalance: Rebalance, timeline: GroupTimeline, labels: Labels, cut: _TextJoiner) -> Iterator[Fact]:
     for index, cause in enumerate(rebalance.causes[1:], 1):
         unsure = "" if cause.certainty is Certainty.OBSERVED else f" ({cause.certainty})"
         named = labels.of(cause.member, cause.client) if cause.member or cause.client else ""

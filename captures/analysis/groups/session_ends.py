@@ -37,12 +37,14 @@ class UnacknowledgedData(NamedTuple):
     :ivar other_side_arrived: whether packets of the other side still arrived: only one direction was lost
     :ivar clock_seen: whether the TCP clock of the member's host was seen before and after
     :ivar suspended: ns in which that clock stood still
+    :ivar queued: whether requests that the process had sent meanwhile arrived together afterwards
     """
 
     by_client: bool = False
     other_side_arrived: bool = False
     clock_seen: bool = False
     suspended: int = 0
+    queued: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,18 +171,23 @@ def _unreachable(seen: SilenceFacts) -> SessionEnd | None:
     if seen.in_vain is None:
         return None
     observation = "data was retransmitted again and again, and nothing came back"
+    alternative = ""
     if seen.in_vain.other_side_arrived:
         way, other = ("from it", "the broker's") if seen.in_vain.by_client else ("to it", "its own")
         observation = (
             f"data {way} was retransmitted again and again and never acknowledged, but {other} packets still arrived: "
             "one direction was lost"
         )
+    elif seen.in_vain.queued:
+        observation += "; afterwards, requests that its process had sent meanwhile arrived together"
     elif seen.in_vain.clock_seen:
         observation = (
             "data was retransmitted again and again, nothing came back, and the TCP clock of its host went on"
         )
+        alternative = "its host was suspended while its clock went on"
     elif not seen.in_vain.by_client:
         alternative = "its host was down or suspended"
+    if alternative:
         return SessionEnd(TimeoutCause.UNREACHABLE, Certainty.POSSIBLE, (alternative,), (observation,))
     return SessionEnd(TimeoutCause.UNREACHABLE, evidence=(observation,))
 
@@ -195,7 +202,7 @@ def _paused(seen: SilenceFacts) -> SessionEnd | None:
     return SessionEnd(
         TimeoutCause.PROCESS_PAUSED,
         Certainty.POSSIBLE,
-        ("the network between it and the coordinator lost everything it sent",),
+        ("the network between it and the coordinator lost everything it sent", "its host was suspended"),
         (observation, "no data was sent to it meanwhile for its host to acknowledge"),
     )
 

@@ -357,7 +357,8 @@ def _evidence(
         if first is not None:
             arrived = bool(np.any(answers.time > first))
             clock = None if by_client or arrived else suspended(capture.source, all_sent, first)
-            return UnacknowledgedData(by_client, arrived, clock is not None, clock or 0)
+            queued = clock == 0 and activity.requests(connection, case.silence.client).queued(first)
+            return UnacknowledgedData(by_client, arrived, clock is not None, clock or 0, queued)
     bare = (sent.length == 0) & (sent.flags & (SYN | FIN | RST) == 0) & (sent.flags & ACK != 0)
     if np.any(bare & (sent.time > case.last + _DELAYED_ACK)):
         return TimeoutCause.PROCESS_PAUSED

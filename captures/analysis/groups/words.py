@@ -53,7 +53,11 @@ def _listed(stops: list[Stop]) -> str:
     parts = [f"{_places(alike)} for {span(alike[0].duration)}" for alike in shown]
     if rest:
         parts.append(f"{words.counted(len(rest), 'more partition')} for up to {span(rest[0].duration)}")
-    return ", ".join(parts)
+    return _enumerated(parts)
+
+
+def _enumerated(parts: Sequence[str]) -> str:
+    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
 
 
 def _refetched_in_words(rebalance: Rebalance) -> str:
@@ -78,7 +82,16 @@ def _places(found: Sequence[Stop] | Sequence[Again]) -> str:
 _NOTABLE = SECOND
 """Shortest delay in ns by one member that is mentioned."""
 _REASON_LENGTH = 160
-_OWN_WORDS = ("a member ", "no member ", "no worker ", "it has ", "the ", "its trigger ", "all had ")
+_OWN_WORDS = (
+    "a member ",
+    "all members ",
+    "its trigger ",
+    "no member ",
+    "no worker ",
+    "share partitions ",
+    "the ",
+    "this rebalance ",
+)
 """Starts of texts that are not names."""
 _BRIEF = (Trigger.MEMBER_JOINED, Trigger.MEMBER_LEFT, Trigger.UNKNOWN)
 """Triggers whose sentences are so short that they are repeated for each member."""
@@ -87,16 +100,18 @@ CAUSES_SHOWN = 3
 _TAKERS_SHOWN = _AWAITED_SHOWN = 3
 
 _OF_SILENCE = {
-    TimeoutCause.BROKER_GONE: "the broker had closed its connection first: the broker was down, not the member",
-    TimeoutCause.PROCESS_LIVED: "its process continued with other requests, but not as this member",
-    TimeoutCause.PROCESS_DIED: "its connections were closed at that point: the process died",
-    TimeoutCause.PROCESS_PAUSED: "its host kept acknowledging data: the process was paused",
-    TimeoutCause.UNREACHABLE: "data sent to it was no longer acknowledged: its host or the network was down",
-    TimeoutCause.HOST_SUSPENDED: "its host acknowledged nothing, and its TCP clock stood still: the host was suspended",
+    TimeoutCause.BROKER_GONE: "lost its connection because the broker was down, and",
+    TimeoutCause.PROCESS_LIVED: "stopped its heartbeats while its process sent other requests, and",
+    TimeoutCause.CLOSED_IN_ORDER: "was shut down without a LeaveGroup and",
+    TimeoutCause.PROCESS_DIED: "died and",
+    TimeoutCause.PROCESS_PAUSED: "paused and",
+    TimeoutCause.UNREACHABLE: "was unreachable (its host or the network was down) and",
+    TimeoutCause.HOST_SUSPENDED: "was suspended with its host and",
 }
 _POSSIBLY = {
-    TimeoutCause.PROCESS_DIED: "its connections were closed at that point: the process may have died",
-    TimeoutCause.PROCESS_PAUSED: "it continued later where it had stopped: the process may have been paused",
+    TimeoutCause.PROCESS_DIED: "may have died and",
+    TimeoutCause.PROCESS_PAUSED: "may have paused and",
+    TimeoutCause.UNREACHABLE: "may have been unreachable (its host or the network was down) and",
 }
 """The phrases for causes that are only possible."""
 
@@ -130,7 +145,7 @@ def timeout_in_words(
     away: int | None = None,
     quiet: str = "",
 ) -> str:
-    """Return how a member's session ended.
+    """Return how a member's session ended: ``m2 died and was removed after 6 s without a heartbeat``.
 
     :param silence: ns without a sign of life
     :param session: session timeout in ns; None if unknown
@@ -139,27 +154,25 @@ def timeout_in_words(
     :param quiet: why it sends no LeaveGroup when it is closed, such as ``a static member``
     """
     limit = f" (session timeout {span(session)})" if session else ""
-    why = "" if end is None else _why(end, session, away, quiet)
-    return f"{who} was removed after {span(silence)} without a heartbeat{limit}" + (f"; {why}" if why else "")
-
-
-def _why(end: SessionEnd, session: int | None, away: int | None, quiet: str) -> str:
+    if session and span(session) == span(silence):
+        limit = ", its session timeout"
+    text = f"was removed after {span(silence)} without a heartbeat{limit}"
+    if end is None or end.cause not in _OF_SILENCE:
+        return f"{who} {text}"
+    why = _OF_SILENCE[end.cause]
+    if end.certainty is Certainty.POSSIBLE:
+        why = _POSSIBLY.get(end.cause, why)
     if end.cause is TimeoutCause.CLOSED_IN_ORDER:
-        clause = "it was shut down cleanly, without a LeaveGroup"
-        clause += f" ({quiet} sends none)" if quiet else ""
-        if away is None:
-            return clause
-        longer = f", longer than its session of {span(session)}" if session and away > session else ""
-        return f"{clause}; it came back after {span(away)}{longer}"
-    possible = end.certainty is Certainty.POSSIBLE
-    return (_POSSIBLY if possible else _OF_SILENCE).get(end.cause) or _OF_SILENCE.get(end.cause, "")
+        why = why.replace(" and", f" ({quiet} sends none) and") if quiet else why
+        text += "" if away is None else f"; it came back after {span(away)}"
+    return f"{who} {why} {text}"
 
 
 def elsewhere_in_words(who: str, silence: int, end: SessionEnd) -> str:
     """Return what is known about a member whose new coordinator is not in the capture."""
     return (
-        f"{who} was silent for {span(silence)}; what became of it was not captured, because it had another coordinator "
-        f"({'; '.join(end.evidence)})"
+        f"{who} was silent for {span(silence)}, because it had another coordinator; "
+        f"the capture does not show what became of it ({'; '.join(end.evidence)})"
     )
 
 
@@ -202,7 +215,7 @@ def _outcome(rebalance: Rebalance, labels: Labels) -> list[str]:
     if rebalance.emptied:
         return ["the group has no members left"]
     held_up = _held_up(rebalance, labels) if rebalance.kind is Kind.CLASSIC else _done(rebalance, labels)
-    overtaken = "the next rebalance began before it had ended" if rebalance.overtaken else ""
+    overtaken = "the next rebalance began before this one ended" if rebalance.overtaken else ""
     return [held_up, _taken(rebalance, labels), overtaken]
 
 
@@ -215,12 +228,14 @@ def _done(rebalance: Rebalance, labels: Labels) -> str:
     slow = ""
     if held is not None and held.duration >= _NOTABLE:
         who, what = labels.of(held.member, held.client), partitions(held.places)
-        slow = f"{who} took {span(held.duration)} to release {what} for others"
+        slow = f"{who} took {span(held.duration)} to give up {what}"
         if not held.released:
-            slow = f"{who} had not released {what} for others {span(held.duration)} after it was asked to"
+            slow = f"{who} had not given up {what} {span(held.duration)} after it was asked to"
     if rebalance.duration is None or rebalance.duration < _NOTABLE:
         return slow
-    return f"all had their partitions after {span(rebalance.duration)}" + (f": {slow}" if slow else "")
+    return f"all members had their partitions after {span(rebalance.duration)}" + (
+        f": {slow}" if slow else ""
+    )
 
 
 def _held_up(rebalance: Rebalance, labels: Labels) -> str:
@@ -239,7 +254,7 @@ def _held_up(rebalance: Rebalance, labels: Labels) -> str:
     latest = max((wait.late or 0 for wait in rebalance.waits), default=0)
     if last is not None and (waited := last.time - rebalance.time) >= max(latest, _NOTABLE):
         how = "left" if last.trigger is Trigger.MEMBER_LEFT else "was removed"
-        return f"the others waited {span(waited)} for {labels.of(last.member, last.client)}, until it {how}"
+        return f"the others waited {span(waited)} until {labels.of(last.member, last.client)} {how}"
     waited = _for_more(rebalance)
     if waited >= _NOTABLE:
         return f"the coordinator waited {span(waited)} for more members (group.initial.rebalance.delay.ms)"
@@ -253,10 +268,11 @@ def _held_up(rebalance: Rebalance, labels: Labels) -> str:
         return f"{who} was the last to join, {span(late)} after the rebalance began"
     if asked - known < _NOTABLE:
         return (
-            f"the others waited {span(known)} for {who}, which learned of it only with its next heartbeat "
+            f"the others waited {span(known)} for {who}, which learned of the rebalance from its next heartbeat "
             "(heartbeat.interval.ms)"
         )
-    return f"{who} kept the others waiting: it joined {span(asked - known)} after it had learned of the rebalance"
+    after = span(asked - known)
+    return f"the others waited {span(late)} for {who}, which joined {after} after it learned of the rebalance"
 
 
 def _for_more(rebalance: Rebalance) -> int:
@@ -276,14 +292,15 @@ def _taken(rebalance: Rebalance, labels: Labels) -> str:
     verb = "took over" if any(move.before for move in rebalance.moved if move.after) else "got"
     clauses = [f"{labels.of(member)} {verb} {partitions(found)}" for member, found in taken.items()]
     rest = len(clauses) - _TAKERS_SHOWN
-    more = f", and {words.counted(rest, 'other')} {verb} the rest" if rest > 0 else ""
-    return ", ".join(clauses[:_TAKERS_SHOWN]) + more
+    if rest > 0:
+        clauses[_TAKERS_SHOWN:] = [f"{words.counted(rest, 'other')} {verb} the rest"]
+    return _enumerated(clauses)
 
 
 def _awaited(rebalance: Rebalance, labels: Labels) -> str:
     awaited = rebalance.awaited
     if not awaited:
-        return "it has not ended"
+        return "this rebalance has not ended"
     idle = "does not join" if rebalance.kind is Kind.CLASSIC else "does not give up its partitions"
     clauses = []
     for each in awaited[:_AWAITED_SHOWN]:
@@ -293,4 +310,4 @@ def _awaited(rebalance: Rebalance, labels: Labels) -> str:
         )
     rest = len(awaited) - _AWAITED_SHOWN
     also = f" and {rest} more" if rest > 0 else ""
-    return f"it has not ended: the coordinator waits for {'; '.join(clauses)}{also}"
+    return f"this rebalance has not ended: the coordinator waits for {', and for '.join(clauses)}{also}"

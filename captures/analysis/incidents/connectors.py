@@ -20,6 +20,10 @@ from dissectors.units import SECOND
 _TASK = re.compile(r"connector-consumer-(.+)-\d+")
 """Client ID of the consumer of a task, unless the connector overrides it (Worker.java, ``baseConsumerConfigs``)."""
 
+_HEARTBEAT = 4 * SECOND
+"""ns by which the last sign of life of a task's consumer may precede that of its worker: it sends a heartbeat every 3 s
+(heartbeat.interval.ms), and may be waiting for an answer to its last one."""
+
 
 def is_task(away: Absence) -> bool:
     """Return whether an absent member is the consumer of a sink connector's task."""
@@ -83,7 +87,7 @@ def explained_by_workers(found: Sequence[Incident], timelines: Iterable[GroupTim
 
 def _began_in(incident: Incident, other: Incident) -> bool:
     end = incident.begin if other.end is None else other.end + FOLLOWS
-    return other.begin - SECOND <= incident.begin <= end
+    return other.begin - _HEARTBEAT <= incident.begin <= end
 
 
 def _name_cause(incident: Incident, rebalances: Iterable[Rebalance]) -> None:

@@ -29,14 +29,15 @@ def attribute_those_of(
     end = max(timeline.last if incident.end is None else incident.end, given_up or 0) + SECOND
     rebalances = timeline.rebalances
     for first in timeline.caused_by(members):
-        index = first
-        while index < len(rebalances) and (
-            index == first or rebalances[index].trigger is Trigger.COOPERATIVE_FOLLOW_UP
-        ):
+        for index in range(first, len(rebalances)):
+            rebalance = rebalances[index]
+            joined = (
+                rebalance.trigger is Trigger.MEMBER_JOINED
+            )  # before its last sign of life, not because of the end
             if (
-                rebalances[index].because_of is not None
-                or not incident.begin - SECOND <= rebalances[index].time <= end
+                (index > first and rebalance.trigger is not Trigger.COOPERATIVE_FOLLOW_UP)
+                or rebalance.because_of is not None
+                or not incident.begin - (0 if joined else SECOND) <= rebalance.time <= end
             ):
                 break
-            attribute(incident, rebalances[index])
-            index += 1
+            attribute(incident, rebalance)

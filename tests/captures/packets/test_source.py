@@ -224,12 +224,15 @@ def test_standard_input_that_is_no_file(monkeypatch: pytest.MonkeyPatch) -> None
         assert source.compression == "zstd"
 
 
-def test_standard_input_from_a_file_is_read_in_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("follow", [False, True])
+def test_a_file_on_standard_input_is_read_in_place_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, follow: bool
+) -> None:
     path = tmp_path / "file"
     path.write_bytes(DATA)
     with path.open() as file:
         monkeypatch.setattr(sys, "stdin", file)
-        with open_source("-") as source:
+        with open_source("-", follow=follow) as source:
             assert (source.live, source.complete, source.size) == (False, True, len(DATA))
             assert whole(source) == DATA
 

@@ -443,7 +443,7 @@ def _conclude(
     if speaking < len(timeline.members):
         timeline.seen.append(f"requests of {speaking} of {len(timeline.members)} members were captured")
     if not latest.whole:
-        timeline.seen.append(f"how many members generation {latest.id} has was not captured")
+        timeline.seen.append(f"the number of members of generation {latest.id} was not captured")
     first = generations[0]
     if not first.joined:
         timeline.seen.append(f"the capture begins in generation {first.id}")

@@ -107,7 +107,7 @@ def unknown(shown: BumpEvidence, count: int, coordinator: str) -> Reason:
         unseen = _LOST if shown.lost else _GAINED
     trigger, text = Trigger.UNKNOWN, f"{seen}, and the capture does not show why"
     if coordinator:
-        trigger, text = Trigger.COORDINATOR_MOVED, f"{seen} as {coordinator} became the coordinator"
+        trigger, text = Trigger.COORDINATOR_MOVED, f"{seen} because {coordinator} became the coordinator"
     return Reason(
         trigger=trigger,
         certainty=Certainty.POSSIBLE,

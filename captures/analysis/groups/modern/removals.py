@@ -232,7 +232,7 @@ def _beside(member: MemberTimeline, refused: int) -> str:
         were = "was" if refused == 1 else "were"
         clauses.append(
             f"{words.counted(refused, 'join')} with its instance ID {were} refused meanwhile, "
-            "as it still counted as a member"
+            "because it still counted as a member"
         )
     return "; ".join(clauses)
 

@@ -37,7 +37,7 @@ from captures.analysis.groups.vocabulary import Certainty, Kind, Trigger
 from dissectors.error_codes import ErrorCode
 
 UPGRADED = "the classic group became a consumer group (KIP-848)"
-DOWNGRADED = "the consumer group became a classic group again, as its last member of the new kind went"
+DOWNGRADED = "the consumer group became a classic group again, because its last member of the new kind left"
 
 
 class Era(msgspec.Struct):

@@ -139,7 +139,7 @@ class TopicChanges:
         """Return the reason if a streams group no longer misses topics; otherwise None."""
         if self._missing is None or not MISSING.isdisjoint(shown.status):
             return None
-        text = "the topics that the topology needs exist now; they were missing before"
+        text = "the topics that the topology needs exist now"
         return _changed(shown, text, Certainty.INFERRED, self._missing)
 
     def given_out(self, shown: BumpEvidence, *, removed: bool) -> TopicReason | None:
@@ -154,11 +154,11 @@ class TopicChanges:
             return None
         new = {tp for tp in shown.gained if tp.partition not in self._had.get(tp.topic, ())}
         if new and self._whole():
-            text = f"share partitions {partitions(new)} were initialised, so that members could get them"
+            text = f"share partitions {partitions(new)} were initialised: members could get them"
             return _changed(shown, text, Certainty.INFERRED)
         if new or not removed:
             return None
-        text = f"{partitions(shown.gained)} had no member: the coordinator assigned them again"
+        text = f"{partitions(shown.gained)} had no owner: the coordinator assigned them again"
         # it does so when it answers a heartbeat
         return _changed(replace(shown, since=shown.time), text, Certainty.INFERRED)
 
@@ -179,7 +179,7 @@ class TopicChanges:
         if not bumped and not self._has_contact(began + _RESOLVED, time):
             return None
         self._resolving = None
-        text = f"the coordinator resolved the pattern of the group again, which {topic} no longer matches"
+        text = f"the coordinator resolved the pattern of the group again, and {topic} no longer matches"
         return _changed(
             BumpEvidence(min(time, began + _RESOLVED), number, since=began),
             text,

@@ -196,10 +196,10 @@ class _LogReader:
         return Trigger.LEADER_REJOINED if reason.startswith(_FAILED_BEFORE) else _SAID[reason]
 
     def _gave_up(self, who: frozenset[str], time: float) -> bool:
-        """Whether a worker of Kafka Connect has just stopped what it does not start again."""
+        """Whether a worker of Kafka Connect has just stopped what it does not start again: that takes 5 s at most."""
         done = [event for event in self._truth.events if event["what"].split()[0] in ("starting", "stopping")]
         for place, event in enumerate(done):
-            if event["who"] in who and event["what"].startswith("stop") and time - 3 < event["t"] < time:
+            if event["who"] in who and event["what"].startswith("stop") and time - 7 < event["t"] < time:
                 same = (each for each in done[place + 1 :] if each["data"] == event["data"])
                 following = next(same, None)
                 if following is None or following["who"] not in who:

@@ -33,7 +33,12 @@ BY_BROKER = Closing(SECOND, by_client=False, reset=False)
         (SilenceFacts(closings=(CLOSED,), unanswered=True), TimeoutCause.PROCESS_DIED, Certainty.POSSIBLE),
         (SilenceFacts(in_vain=UnacknowledgedData(), resumed=True), TimeoutCause.UNREACHABLE, Certainty.POSSIBLE),
         (SilenceFacts(in_vain=UnacknowledgedData(by_client=True)), TimeoutCause.UNREACHABLE, Certainty.INFERRED),
-        (SilenceFacts(in_vain=UnacknowledgedData(clock_seen=True)), TimeoutCause.UNREACHABLE, Certainty.INFERRED),
+        (SilenceFacts(in_vain=UnacknowledgedData(clock_seen=True)), TimeoutCause.UNREACHABLE, Certainty.POSSIBLE),
+        (
+            SilenceFacts(in_vain=UnacknowledgedData(clock_seen=True, queued=True)),
+            TimeoutCause.UNREACHABLE,
+            Certainty.INFERRED,
+        ),
         (
             SilenceFacts(in_vain=UnacknowledgedData(clock_seen=True, suspended=9 * SECOND), resumed=True),
             TimeoutCause.HOST_SUSPENDED,

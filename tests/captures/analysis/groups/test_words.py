@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from captures.analysis.groups.model import AwaitedMember, Move, Rebalance, TopicPartition, Wait
-from captures.analysis.groups.vocabulary import SessionEnd, TimeoutCause, Trigger
+from captures.analysis.groups.vocabulary import Certainty, SessionEnd, TimeoutCause, Trigger
 from captures.analysis.groups.words import compose, quoted_reason, timeout_in_words
 from tests.captures.analysis.groups.kit import SECOND, at, cause, member, rebalance, timeline
 
@@ -29,19 +29,26 @@ def test_reasons_are_quoted_and_clipped() -> None:
 
 
 @pytest.mark.parametrize(
-    ("why", "text"),
+    ("end", "text"),
     [
-        (None, ""),
-        (TimeoutCause.UNKNOWN, ""),
-        (TimeoutCause.PROCESS_DIED, "the process died"),
-        (TimeoutCause.PROCESS_PAUSED, "the process was paused"),
-        (TimeoutCause.UNREACHABLE, "its host or the network was down"),
+        (None, "m2"),
+        (SessionEnd(TimeoutCause.UNKNOWN), "m2"),
+        (SessionEnd(TimeoutCause.PROCESS_DIED), "m2 died and"),
+        (SessionEnd(TimeoutCause.PROCESS_PAUSED, Certainty.POSSIBLE), "m2 may have paused and"),
+        (SessionEnd(TimeoutCause.UNREACHABLE), "m2 was unreachable (its host or the network was down) and"),
     ],
 )
-def test_timeouts_say_how_they_came(why: TimeoutCause | None, text: str) -> None:
-    told = timeout_in_words("m2", 6 * SECOND, 6 * SECOND, why and SessionEnd(why))
-    assert told.startswith("m2 was removed after 6 s without a heartbeat (session timeout 6 s)")
-    assert told.endswith(text or "(session timeout 6 s)")
+def test_a_timeout_begins_with_its_cause(end: SessionEnd | None, text: str) -> None:
+    told = timeout_in_words("m2", 6 * SECOND, 6 * SECOND, end)
+    assert told == f"{text} was removed after 6 s without a heartbeat, its session timeout"
+
+
+def test_a_shutdown_says_when_the_member_came_back() -> None:
+    end = SessionEnd(TimeoutCause.CLOSED_IN_ORDER)
+    assert timeout_in_words("m2", 12_300_000_000, 12 * SECOND, end, 21 * SECOND, "a static member") == (
+        "m2 was shut down without a LeaveGroup (a static member sends none) and was removed after 12.3 s without a "
+        "heartbeat (session timeout 12 s); it came back after 21 s"
+    )
 
 
 def test_sessions_that_ended_alike_are_explained_once() -> None:
@@ -77,7 +84,7 @@ def test_who_kept_the_others_waiting() -> None:
         Wait("m2-id", "m2", notified=0, asked=0, join=13 * SECOND),
     ]
     assert said(rebalance(waits=waits)) == (
-        "m2 joined. m1 kept the others waiting: it joined 12.5 s after it had learned of the rebalance."
+        "m2 joined. The others waited 13 s for m1, which joined 12.5 s after it learned of the rebalance."
     )
 
 
@@ -87,7 +94,7 @@ def test_who_learnt_of_it_late_is_not_blamed() -> None:
         Wait("m2-id", "m2", notified=0, asked=0, join=2 * SECOND),
     ]
     assert said(rebalance(waits=waits)) == (
-        "m2 joined. The others waited 2 s for m1, which learned of it only with its next heartbeat "
+        "m2 joined. The others waited 2 s for m1, which learned of the rebalance from its next heartbeat "
         "(heartbeat.interval.ms)."
     )
     unseen = [Wait("m1-id", "m1", asked=2 * SECOND, join=1), waits[1]]
@@ -99,13 +106,13 @@ def test_who_learnt_of_it_late_is_not_blamed() -> None:
 def test_who_left_in_the_middle_was_waited_for() -> None:
     left = cause(Trigger.MEMBER_LEFT, sentence="m3 left", member="m3-id", time=at(14))
     assert said(rebalance(causes=[cause(), left])) == (
-        "m2 joined; then m3 left. The others waited 4 s for m3, until it left."
+        "m2 joined; then m3 left. The others waited 4 s until m3 left."
     )
     slower = [
         Wait("m1-id", "m1", notified=SECOND, asked=9 * SECOND, join=1),
         Wait("m2-id", "m2", notified=0, asked=0, join=9 * SECOND),
     ]
-    assert "m1 kept the others waiting" in said(rebalance(causes=[cause(), left], waits=slower))
+    assert "m1, which joined 8 s after it learned" in said(rebalance(causes=[cause(), left], waits=slower))
 
 
 def test_a_group_with_members_that_are_gone_was_not_empty() -> None:
@@ -129,7 +136,7 @@ def test_a_group_that_was_empty_waits_for_more() -> None:
 def test_who_was_silent_kept_the_others_waiting() -> None:
     gone = cause(Trigger.SESSION_TIMEOUT, sentence="m3 was removed", member="m3-id", time=at(14))
     assert said(rebalance(causes=[cause(), gone])) == (
-        "m2 joined; then m3 was removed. The others waited 4 s for m3, until it was removed."
+        "m2 joined; then m3 was removed. The others waited 4 s until m3 was removed."
     )
 
 
@@ -154,10 +161,10 @@ def test_a_group_without_members() -> None:
 def test_a_rebalance_that_goes_on() -> None:
     awaited = [AwaitedMember("m1-id", "m1", at(10), 12), AwaitedMember("m3-id", "m3", at(10))]
     assert said(rebalance(running=True, end=None, awaited=awaited)) == (
-        "m2 joined. It has not ended: the coordinator waits for m1, which still sends heartbeats "
-        "(12 since) but does not join; m3."
+        "m2 joined. This rebalance has not ended: the coordinator waits for m1, which still sends heartbeats "
+        "(12 since) but does not join, and for m3."
     )
-    assert said(rebalance(running=True, end=None)) == "m2 joined. It has not ended."
+    assert said(rebalance(running=True, end=None)) == "m2 joined. This rebalance has not ended."
 
 
 @pytest.mark.slow
