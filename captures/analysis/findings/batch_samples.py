@@ -126,11 +126,11 @@ class SamplingRule(Rule):
     key = Key.CLIENT
     apis = frozenset({ApiKey.PRODUCE})
     by_batch: ClassVar[bool]
+    unseen = NO_PRODUCE
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
         self._counted: dict[FlowKey, deque[CountedElements]] = {}
-        self._produces = 0
 
     def samples(self, codec: Codec, flow: FlowTotals) -> bool:
         """Return whether a flow with a codec is sampled; other flows are not shown at all."""
@@ -167,10 +167,7 @@ class SamplingRule(Rule):
                 self._counted.setdefault(key, deque()).extend(elements)
 
     def add(self, exchange: Exchange) -> None:
-        self._produces += 1
-
-    def blind(self) -> str:
-        return "" if self._produces else NO_PRODUCE
+        self.saw_any = True
 
     def counted_before(self, key: FlowKey, number: float = math.inf) -> Iterator[CountedElements]:
         """Yield the counted elements of a flow before exchange `number` that were not returned yet."""

@@ -12,7 +12,7 @@ from captures.exchanges import Capture, Exchange
 from captures.filters.lexer import quoted
 from captures.meaning import ErrorFound, Names, words
 from captures.meaning import exchange as exchange_meaning
-from captures.meaning.exchange import number, text
+from captures.meaning.exchange import text
 from dissectors.api_keys import ASKED_BY_REPLICAS
 from dissectors.error_codes import error_name
 from dissectors.printable import printable
@@ -139,29 +139,6 @@ class Alike:
     def add(self, capture: Capture, connection: int) -> None:
         self.seen.note(0, int(capture.connections.first_time[connection]))
         self.connections.append(connection)
-
-
-class ProduceAnswers:
-    """Finds out whether brokers report errors to producers; for rules that look for these errors."""
-
-    __slots__ = ("_requests", "_silent")
-
-    def __init__(self) -> None:
-        self._requests = 0
-        self._silent: dict[str, None] = {}
-
-    def add(self, exchange: Exchange) -> None:
-        self._requests += 1
-        if number(exchange.request_body, "acks") == 0:
-            self._silent[client_name(exchange)] = None
-
-    def blind(self) -> str:
-        """Return why errors cannot be seen, in words; empty if they can."""
-        if not self._requests:
-            return NO_PRODUCE
-        if not self._silent:
-            return ""
-        return f"brokers report no errors to clients that produce with acks=0: {some_of(self._silent)}"
 
 
 def consumer(exchange: Exchange) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from captures.analysis.conditions import of_group
 from captures.analysis.findings.common import one_of, some_of
@@ -32,8 +32,27 @@ class GroupRule(Rule):
 
     def findings(self) -> Iterator[Finding]:
         for timeline in self.scene.groups:
-            for finding in self.of_group(self._judged(timeline), Labels(timeline)):
-                yield replace(finding, group=timeline.group)
+            yield from self.of_group(self._judged(timeline), Labels(timeline))
+
+    def finding_of(
+        self,
+        timeline: GroupTimeline,
+        sentence: str,
+        advice: str,
+        seen: Occurrences,
+        *,
+        what: str = "",
+        rebalances: Iterable[Rebalance] = (),
+        **more: Any,
+    ) -> Finding:
+        """Make a finding about a group.
+
+        :param what: its subject beside the group
+        :param rebalances: rebalances whose evidence its filter shows
+        """
+        subject = words.listed([f"group {timeline.group}", what])
+        more = {"filter_text": _filter(timeline, rebalances), "group": timeline.group} | more
+        return self.finding(subject, sentence, advice, seen, **more)
 
     def _judged(self, timeline: GroupTimeline) -> GroupTimeline:
         """Return a timeline without the rebalances that kproxy caused."""
@@ -103,11 +122,6 @@ def assignments(timeline: GroupTimeline) -> list[AssignmentPeriod]:
     return found
 
 
-def subject_of(timeline: GroupTimeline) -> str:
-    """Return the subject of findings about a whole group."""
-    return f"group {timeline.group}"
-
-
 def causes_of(timeline: GroupTimeline, trigger: Trigger) -> list[Cause]:
     """Return the causes with one trigger, in the order of their rebalances."""
     return [cause for each in timeline.rebalances for cause in each.causes if cause.trigger is trigger]
@@ -121,11 +135,8 @@ def named(names: Iterable[str]) -> str:
     return every[0] if every else "a member"
 
 
-def filter_of(timeline: GroupTimeline, rebalances: Iterable[Rebalance] = ()) -> str:
-    """Return a filter for the evidence about a group.
-
-    :param rebalances: rebalances whose evidence is shown: responses about topics do not name the group
-    """
+def _filter(timeline: GroupTimeline, rebalances: Iterable[Rebalance]) -> str:
+    """Return a filter for the evidence about a group, and for rebalances: responses about topics do not name it."""
     wanted = of_group(timeline.group)
     if any(cause.trigger is Trigger.PARTITIONS_CHANGED for each in rebalances for cause in each.causes):
         return f"{wanted} or {one_of('api', _OF_TOPICS)}"

@@ -50,18 +50,18 @@ class RefusedMembers(Rule):
     severity = Severity.HIGH
     apis = OF_MEMBERS
     codes: ClassVar[frozenset[int]] = frozenset()
+    unseen = NO_GROUPS
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
         self._refused: dict[tuple[str, int], RefusedCalls] = {}
-        self._calls = False
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
         """Return a mask of the calls with these errors, and of evidence that calls exist."""
         return rows.with_errors(self.codes) | rows.evidence_of(rows.of_api(OF_MEMBERS))
 
     def add(self, exchange: Exchange) -> None:
-        self._calls = True
+        self.saw_any = True
         code = next((error.code for error in exchange.errors if error.code in self.codes), 0)
         group = group_of(exchange) if code else ""
         if not group:
@@ -100,9 +100,6 @@ class RefusedMembers(Rule):
 
     def how_grave(self, code: int, refused: RefusedCalls) -> Severity:
         return self.severity
-
-    def blind(self) -> str:
-        return "" if self._calls else NO_GROUPS
 
 
 def _note(known: set[str], name: str) -> None:

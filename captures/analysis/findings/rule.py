@@ -28,6 +28,9 @@ from captures.exchanges import Capture, Exchange
 from captures.exchanges.broker_logs import Lack
 from captures.meaning import Names, words
 
+MOST_CONNECTIONS = 20
+"""Most connections that a finding names: the first ones."""
+
 
 class Unit(Enum):
     """The unit of a threshold. The value is the suffix of the number."""
@@ -112,6 +115,8 @@ class Rule:
     :cvar of_groups: whether it examines the groups' timelines
     :cvar needs: what it needs that a request log lacks
     :cvar effect_of: kind of incidents that may explain its findings
+    :cvar unseen: why it cannot judge if :attr:`saw_any` stays false, in words
+    :ivar saw_any: whether it saw anything that it judges
     """
 
     name: ClassVar[str]
@@ -124,9 +129,11 @@ class Rule:
     of_groups: ClassVar[bool] = False
     needs: ClassVar[Lack | None] = None
     effect_of: ClassVar[EffectOf | None] = None
+    unseen: ClassVar[str] = ""
 
     def __init__(self, scene: Scene) -> None:
         self.scene = scene
+        self.saw_any = False
         self._set_to = {
             threshold.name: scene.limits.get(f"{self.name}.{threshold.name}", threshold.default)
             for threshold in self.thresholds
@@ -167,7 +174,7 @@ class Rule:
 
     def blind(self) -> str:
         """Return why it could not judge, or not everything, in words; empty if it could, whatever it found."""
-        return ""
+        return "" if self.saw_any else self.unseen
 
     def lacking(self) -> str:
         """Return what it needs and the source of the capture lacks, in words; empty if nothing."""
@@ -204,7 +211,7 @@ class Rule:
             certainty=certainty,
             evidence=seen.numbers,
             filter=filter_text,
-            connections=tuple(connections),
+            connections=tuple(connections[:MOST_CONNECTIONS]),
             effect_of=self.effect_of,
             thresholds={
                 f"{self.name}.{threshold.name}": threshold.shown(self.limit(threshold.name))

@@ -10,10 +10,10 @@ stood at its edges; whether there was more to read is decided once the ends of p
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
 
+import msgspec
 import numpy as np
 
 from captures.analysis.decision_columns import DecisionColumns, PartitionOffsets
@@ -27,8 +27,7 @@ _UNKNOWN = np.iinfo(np.int64).min
 """Offset of a partition that an earlier part of the capture asked for last."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Stay:
+class _Stay(msgspec.Struct, frozen=True):
     """A position at one offset.
 
     :ivar first: ns since the epoch, as ``last``
@@ -59,8 +58,7 @@ _Commit = tuple[str, TopicPartition]
 _Key = TypeVar("_Key", _Line, _Commit)
 
 
-@dataclass(frozen=True, slots=True)
-class _FetchStays:
+class _FetchStays(msgspec.Struct, frozen=True):
     """Positions of fetches in a part of a capture.
 
     :ivar stays: stays with more to read that are long, or at an edge of the part
@@ -71,8 +69,7 @@ class _FetchStays:
     asked: dict[_Line, int]
 
 
-@dataclass(frozen=True, slots=True)
-class _CommitStays:
+class _CommitStays(msgspec.Struct, frozen=True):
     """Positions of commits in a part of a capture.
 
     :ivar stays: stays that are long, or at an edge of the part
@@ -81,12 +78,11 @@ class _CommitStays:
     """
 
     stays: dict[_Commit, list[_Stay]]
-    ends: dict[TopicPartition, int] = field(default_factory=dict)
-    connections: dict[TopicPartition, set[int]] = field(default_factory=dict)
+    ends: dict[TopicPartition, int] = {}
+    connections: dict[TopicPartition, set[int]] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class _Candidates:
+class _Candidates(msgspec.Struct, frozen=True):
     """Candidates among commits: groups, partitions and connections of consumers."""
 
     groups: set[str]

@@ -8,8 +8,9 @@ process, and observations precede missing ones.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import NamedTuple
+
+import msgspec
 
 from captures.analysis.groups.vocabulary import Certainty, SessionEnd, TimeoutCause
 from captures.meaning import words
@@ -47,8 +48,7 @@ class UnacknowledgedData(NamedTuple):
     queued: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SilenceFacts:
+class SilenceFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Observations of a member's process between its last sign of life and the end of its session.
 
     :ivar coordinator: ``host:port`` that FindCoordinator named as the coordinator, if none of its connections is in the

@@ -289,7 +289,7 @@ def _looked_into(
     out = {}
     for case in cases:
         found = {_evidence(capture, case, connection, packets, activity) for connection in case.open}
-        case.seen = replace(
+        case.seen = msgspec.structs.replace(
             case.seen,
             in_vain=max((each for each in found if isinstance(each, UnacknowledgedData)), default=None),
             acknowledged=TimeoutCause.PROCESS_PAUSED in found,

@@ -71,12 +71,12 @@ class AbortedDataRead(Rule):
     )
     key = Key.CLIENT
     apis = frozenset({ApiKey.FETCH})
+    unseen = NO_FETCH
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
         self._open: dict[_TransactionRead, _Open] = {}
         self._found: dict[tuple[str, str], _AbortedRead] = {}
-        self._fetches = 0
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
         transactions = rows.of_consumers & rows.with_batches(BatchTrait.TRANSACTIONAL)
@@ -87,7 +87,7 @@ class AbortedDataRead(Rule):
         client = consumer(exchange)
         if not client:
             return
-        self._fetches += 1
+        self.saw_any = True
         if number(exchange.request_body, "isolation_level", 0) == _READ_COMMITTED:
             return
         budget = message_budget()
@@ -134,9 +134,6 @@ class AbortedDataRead(Rule):
                 read.seen,
                 filter_text=f"api == Fetch and {of_client(client)} and {of_topic(topic)} and records > 0",
             )
-
-    def blind(self) -> str:
-        return "" if self._fetches else NO_FETCH
 
 
 def _aborts(batch: Batch, budget: Budget) -> bool:

@@ -16,7 +16,7 @@ from captures.analysis.attempts import Outcome
 from captures.analysis.conditions import of_client
 from captures.analysis.findings.common import some_of
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
-from captures.analysis.findings.rule import Rule, Scene
+from captures.analysis.findings.rule import Rule
 from captures.analysis.groups.vocabulary import Certainty
 from captures.exchanges import Exchange
 from captures.meaning import words
@@ -40,22 +40,20 @@ class AdvertisedListeners(Rule):
     severity = Severity.HIGH
     apis = APIS
 
-    def __init__(self, scene: Scene) -> None:
-        super().__init__(scene)
-        self._advertised = scene.shared.advertised
-
     def add(self, exchange: Exchange) -> None:
-        self._advertised.add(exchange)
+        self.scene.shared.advertised.add(exchange)
 
     def findings(self) -> Iterator[Finding]:
         reached = reached_addresses(self.scene.capture)
-        for address, source in self._advertised.known.sources.items():
+        for address, source in self.scene.shared.advertised.known.sources.items():
             yield from self._only_local(address, source)
             yield from self._not_reached(address, source, reached)
         yield from self._elsewhere(reached)
 
     def blind(self) -> str:
-        return "" if self._advertised.known.sources else "no message names the addresses of brokers"
+        return (
+            "" if self.scene.shared.advertised.known.sources else "no message names the addresses of brokers"
+        )
 
     def _only_local(self, address: Address, source: AddressSource) -> Iterator[Finding]:
         """Find an address that means the client's own host, sent to a client on another host than the broker's."""
@@ -80,7 +78,7 @@ class AdvertisedListeners(Rule):
 
     def _not_reached(self, address: Address, source: AddressSource, reached: Reached) -> Iterator[Finding]:
         """Find an address to which all attempts to connect failed."""
-        outcomes = self._advertised.known.outcomes(self.scene.capture, address, reached)
+        outcomes = self.scene.shared.advertised.known.outcomes(self.scene.capture, address, reached)
         if not outcomes or Outcome.ACCEPTED in outcomes:
             return
         refused = outcomes.count(Outcome.REFUSED)
@@ -104,7 +102,7 @@ class AdvertisedListeners(Rule):
 
     def _elsewhere(self, reached: Reached) -> Iterator[Finding]:
         """Find that the capture has a connection to none of the advertised addresses."""
-        capture, advertised = self.scene.capture, self._advertised.known.sources
+        capture, advertised = self.scene.capture, self.scene.shared.advertised.known.sources
         ports = {port for _, port in reached}
         for address in advertised:
             hosts = address.hosts(capture, reached)

@@ -65,7 +65,6 @@ class AuthorizationFailures(Rule):
         "(KIP-11, AclAuthorizer and StandardAuthorizer). A topic that a client may not describe seems not to "
         "exist, and some clients ask for it forever."
     )
-    severity = Severity.MEDIUM
     apis = None
 
     def __init__(self, scene: Scene) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
-from captures.analysis.findings.of_groups import GroupRule, filter_of, subject_of
+from captures.analysis.findings.of_groups import GroupRule
 from captures.analysis.findings.rule import Threshold, Unit
 from captures.analysis.groups.labels import Labels
 from captures.analysis.groups.model import AwaitedMember, GroupTimeline, Rebalance
@@ -58,13 +58,13 @@ class BlockedRebalance(GroupRule):
             if awaited
             else "Find the member that does not take part: kproxy groups shows those that do."
         )
-        return self.finding(
-            subject_of(timeline),
+        return self.finding_of(
+            timeline,
             f"A rebalance of group {words.line(timeline.group)} has been running for {span(runs)}, and no member "
             f"consumes the partitions that it took away.{waits}",
             advice,
             seen,
-            filter_text=filter_of(timeline, [running]),
+            rebalances=[running],
         )
 
 

@@ -9,11 +9,9 @@ import numpy as np
 from captures.analysis.findings.common import captured_twice
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.keys import Key
-from captures.analysis.findings.rule import Rule
+from captures.analysis.findings.rule import MOST_CONNECTIONS, Rule
 from captures.exchanges.broker_logs import Lack
 from captures.meaning import words
-
-_SHOWN = 20
 
 
 class CaptureLosses(Rule):
@@ -46,7 +44,7 @@ class CaptureLosses(Rule):
                 "If packets pass several interfaces, capture on one of them instead of all (tcpdump -i any).",
                 _when(self, range(len(self.scene.capture.connections))),
                 severity=Severity.INFO,
-                connections=range(min(len(self.scene.capture.connections), _SHOWN)),
+                connections=range(len(self.scene.capture.connections)),
             )
 
     def _encrypted(self) -> Iterator[Finding]:
@@ -64,7 +62,7 @@ class CaptureLosses(Rule):
                 "proxy that terminates TLS.",
                 _when(self, closed),
                 severity=Severity.INFO,
-                connections=closed[:_SHOWN],
+                connections=closed,
             )
 
     def _lost(self) -> Iterator[Finding]:
@@ -83,7 +81,9 @@ class CaptureLosses(Rule):
         if not parts:
             return
         text = "; ".join(parts)
-        concerned = np.unique(np.flatnonzero((streams.lost > 0) | (streams.cut > 0)) // 2)[:_SHOWN].tolist()
+        concerned = np.unique(np.flatnonzero((streams.lost > 0) | (streams.cut > 0)) // 2)[
+            :MOST_CONNECTIONS
+        ].tolist()
         yield self.finding(
             "capture",
             f"{text[0].upper()}{text[1:]}: other findings about these connections may be wrong.",

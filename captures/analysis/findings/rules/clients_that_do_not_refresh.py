@@ -9,7 +9,7 @@ from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.common import error_names, on_topics, with_errors
 from captures.analysis.findings.finding import EffectOf, Finding, Severity
 from captures.analysis.findings.keys import Key
-from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
+from captures.analysis.findings.rule import Rule, Threshold, Unit
 from captures.analysis.findings.staleness import APIS, CODES
 from captures.analysis.groups.vocabulary import Certainty
 from captures.arrays import Bools
@@ -39,24 +39,20 @@ class ClientsThatDoNotRefresh(Rule):
         Threshold("time", 1_000, Unit.MILLISECONDS, "from the first of them to the last, at least"),
     )
 
-    def __init__(self, scene: Scene) -> None:
-        super().__init__(scene)
-        self._staleness = scene.shared.staleness
-
     def deciding(self, rows: DecisionColumns) -> Bools | None:
         return rows.all_if_met(CODES)
 
     def add(self, exchange: Exchange) -> None:
-        self._staleness.add(exchange)
+        self.scene.shared.staleness.add(exchange)
 
     def findings(self) -> Iterator[Finding]:
-        for (client, topic), episodes in self._staleness.known.result():
+        for (client, topic), episodes in self.scene.shared.staleness.known.result():
             if (
                 episodes.stubborn_errors < self.limit("errors")
                 or episodes.stubborn_time < self.limit("time") * MS
             ):
                 continue
-            sees = client in self._staleness.known.refreshing
+            sees = client in self.scene.shared.staleness.known.refreshing
             yield self.finding(
                 f"client {client}, topic {topic}",
                 f"{client} got {episodes.stubborn_errors:,} errors in a row on {topic}"

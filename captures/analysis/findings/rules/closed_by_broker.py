@@ -12,7 +12,7 @@ from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.common import one_of, some_of
 from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
 from captures.analysis.findings.keys import Key
-from captures.analysis.findings.rule import Rule, Scene
+from captures.analysis.findings.rule import Rule
 from captures.analysis.groups.vocabulary import Certainty
 from captures.arrays import Bools
 from captures.exchanges import Exchange
@@ -123,23 +123,18 @@ class ClosedByBroker(Rule):
         "also closes connections that were idle for connections.max.idle.ms, and all of them when it stops. The "
         "reason is inferred from the first request without a response."
     )
-    severity = Severity.MEDIUM
     key = Key.BROKER
     apis = None
-
-    def __init__(self, scene: Scene) -> None:
-        super().__init__(scene)
-        self._closings = scene.shared.closings
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
         return rows.closing
 
     def add(self, exchange: Exchange) -> None:
-        self._closings.add(exchange)
+        self.scene.shared.closings.add(exchange)
 
     def findings(self) -> Iterator[Finding]:
         found: dict[tuple[str, Reason], _Closures] = {}
-        for closing in self._closings.known.result():
+        for closing in self.scene.shared.closings.known.result():
             if closing.reason in _CASES:
                 found.setdefault((closing.broker, closing.reason), _Closures()).add(closing)
         for (broker, reason), closed in found.items():

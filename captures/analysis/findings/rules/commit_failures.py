@@ -79,7 +79,6 @@ class CommitFailures(Rule):
         "commits for a group with members, also gets UNKNOWN_MEMBER_ID. Errors of a normal conversation do not "
         "count, such as STALE_MEMBER_EPOCH in a KIP-848 group when the client retries at once."
     )
-    severity = Severity.MEDIUM
     apis = frozenset({ApiKey.OFFSET_COMMIT, ApiKey.TXN_OFFSET_COMMIT})
     of_groups = True
     thresholds = (

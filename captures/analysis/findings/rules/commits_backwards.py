@@ -100,10 +100,10 @@ class CommitsBackwards(Rule):
     )
     key = Key.GROUP
     apis = frozenset({ApiKey.OFFSET_COMMIT, ApiKey.OFFSET_FETCH})
+    unseen = "no commit was captured"
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
-        self._commits = 0
         self._latest: dict[_Place, _Commit] = {}
         self._behind: dict[_Place, _Behind] = {}
         self._found: dict[tuple[str, str, _Kind], _Back] = {}
@@ -129,7 +129,7 @@ class CommitsBackwards(Rule):
         if exchange.api_key == ApiKey.OFFSET_FETCH:
             self._given(exchange)
         else:
-            self._commits += 1
+            self.saw_any = True
             self._committed(StoredCommit.of(exchange, self.scene.records.committed(exchange)))
 
     def _take_in(self, number: float) -> None:
@@ -222,6 +222,3 @@ class CommitsBackwards(Rule):
                 filter_text=shown,
                 severity=Severity.LOW if kind is _Kind.SELF and not back.given else None,
             )
-
-    def blind(self) -> str:
-        return "" if self._commits else "no commit was captured"

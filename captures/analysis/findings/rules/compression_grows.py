@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+
+import msgspec
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client, of_topic
@@ -17,8 +18,7 @@ from dissectors.budget import Budget, message_budget
 from dissectors.records import Batch, Codec
 
 
-@dataclass(slots=True)
-class _BatchSample:
+class _BatchSample(msgspec.Struct):
     """Batches of a flow.
 
     :ivar batches: number of compressed batches
@@ -27,7 +27,7 @@ class _BatchSample:
     :ivar plain: their decompressed bytes
     """
 
-    seen: Occurrences = field(default_factory=Occurrences)
+    seen: Occurrences = msgspec.field(default_factory=Occurrences)
     batches: int = 0
     sampled: int = 0
     packed: int = 0

@@ -8,7 +8,7 @@ import numpy as np
 
 from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.common import some_of
-from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
+from captures.analysis.findings.finding import EffectOf, Finding, Occurrences
 from captures.analysis.findings.keys import Key
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
 from captures.arrays import Bools, Int64s
@@ -19,7 +19,6 @@ from dissectors.api_keys import CONNECTING
 from dissectors.units import SECOND
 
 _MINUTE = 60 * SECOND
-_SHOWN = 20
 
 
 class ConnectionChurn(Rule):
@@ -34,7 +33,6 @@ class ConnectionChurn(Rule):
         "TCP handshake, plus TLS and SASL, ApiVersions and Metadata, and counts towards "
         "max.connection.creation.rate (KIP-612)."
     )
-    severity = Severity.MEDIUM
     key = Key.BROKER
     apis = None
     thresholds = (
@@ -90,7 +88,7 @@ class ConnectionChurn(Rule):
             "closed_by_broker and authentication_failures.",
             seen,
             filter_text=f"client.host == {quoted(host.strip('[]'))} and broker == {quoted(broker)}",
-            connections=opened[:_SHOWN],
+            connections=opened,
         )
 
 

@@ -77,7 +77,6 @@ class CoordinatorUnavailable(Rule):
         "those topics cannot be created, usually because there are fewer brokers than "
         "offsets.topic.replication.factor requires."
     )
-    severity = Severity.MEDIUM
     apis = _APIS
     thresholds = (
         Threshold("longest", 5_000, Unit.MILLISECONDS, "time without a coordinator; a shorter one is low"),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from captures.analysis.findings.common import some_of
-from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
-from captures.analysis.findings.of_groups import GroupRule, filter_of, subject_of
+from captures.analysis.findings.finding import EffectOf, Finding, Occurrences
+from captures.analysis.findings.of_groups import GroupRule
 from captures.analysis.findings.rule import Threshold, Unit
 from captures.analysis.groups.labels import Labels
 from captures.analysis.groups.model import GroupTimeline
@@ -27,7 +27,6 @@ class DifferingSubscriptions(GroupRule):
         "subscribers. More often it is a mistake: two applications with one group.id, or a rollout that stopped "
         "half way. Every change in one of them then rebalances the other."
     )
-    severity = Severity.MEDIUM
     thresholds = (
         Threshold(
             "together",
@@ -53,12 +52,11 @@ class DifferingSubscriptions(GroupRule):
             for topics, members in list(found.items())[: words.SHOWN]
         ]
         more = f" and {len(found) - words.SHOWN} more" if len(found) > words.SHOWN else ""
-        yield self.finding(
-            subject_of(timeline),
+        yield self.finding_of(
+            timeline,
             f"Members of group {words.line(timeline.group)} "
             f"{'subscribe' if differ.lasting else 'subscribed'} to {len(found)} different sets of topics"
             f"{'' if differ.lasting else f' for {span(differ.lasted)}'} ({'; '.join(parts)}{more}).",
             "Give each application a group.id of its own, or finish the rollout that changes the subscription.",
             seen,
-            filter_text=filter_of(timeline),
         )

@@ -11,7 +11,7 @@ import numpy as np
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_group
 from captures.analysis.decision_columns import DecisionColumns
-from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
+from captures.analysis.findings.finding import EffectOf, Finding, Occurrences
 from captures.analysis.findings.of_groups import NO_GROUPS, named
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit, times
 from captures.analysis.groups.calls import HEARTBEATS, group_of
@@ -82,7 +82,6 @@ class HeartbeatGaps(Rule):
         " causes a rebalance. The session timeout of the newer protocols (KIP-848, KIP-932, KIP-1071) is a broker"
         " setting that is not on the wire."
     )
-    severity = Severity.MEDIUM
     apis = frozenset({
         ApiKey.OFFSET_COMMIT, ApiKey.JOIN_GROUP, ApiKey.HEARTBEAT, ApiKey.LEAVE_GROUP, ApiKey.SYNC_GROUP, *HEARTBEATS,
     })  # fmt: skip

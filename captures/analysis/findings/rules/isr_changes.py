@@ -54,7 +54,6 @@ class IsrChanges(Rule):
         "inform the controller with AlterPartition (KIP-497), controllers of ZooKeeper clusters inform brokers "
         "with LeaderAndIsr and UpdateMetadata, and clients see it in Metadata."
     )
-    severity = Severity.MEDIUM
     apis = frozenset({
         ApiKey.METADATA, ApiKey.LEADER_AND_ISR, ApiKey.UPDATE_METADATA, ApiKey.ALTER_PARTITION,
         ApiKey.DESCRIBE_TOPIC_PARTITIONS,

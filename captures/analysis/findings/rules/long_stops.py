@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
-from captures.analysis.findings.of_groups import GroupRule, filter_of, subject_of
+from captures.analysis.findings.of_groups import GroupRule
 from captures.analysis.findings.rule import Threshold, Unit
 from captures.analysis.groups.labels import Labels, partitions
 from captures.analysis.groups.model import GroupTimeline, Rebalance, Stop
@@ -40,7 +40,6 @@ class LongStops(GroupRule):
         "it. With the eager protocol every rebalance stops all partitions of the group; with the cooperative one "
         "(KIP-429) and KIP-848 only those that move."
     )
-    severity = Severity.MEDIUM
     thresholds = (
         Threshold("longest", 10_000, Unit.MILLISECONDS, "how long a partition may go unconsumed"),
         Threshold(
@@ -75,14 +74,14 @@ class LongStops(GroupRule):
         who, did, done = (
             ("worker", "ran", "run") if timeline.of_workers else ("member", "consumed", "consumed")
         )
-        return self.finding(
-            subject_of(timeline),
+        return self.finding_of(
+            timeline,
             f"No {who} of group {words.line(timeline.group)} {did} {places} for up to {span(longest.duration)} "
             f"because of {_rebalances(len(rebalances), worst)}"
             f"{f', and some are still not {done}' if open_ else ''}.",
             _advice(timeline),
             seen,
-            filter_text=filter_of(timeline, rebalances.values()),
+            rebalances=rebalances.values(),
             severity=Severity.HIGH if longest.duration >= self.limit("grave") * MS else Severity.MEDIUM,
             certainty=worst.certainty,
         )

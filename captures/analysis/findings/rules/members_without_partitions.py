@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from captures.analysis.findings.finding import EffectOf, Finding, Severity
-from captures.analysis.findings.of_groups import AssignmentRule, assignments, filter_of, seen_of, subject_of
+from captures.analysis.findings.of_groups import AssignmentRule, assignments, seen_of
 from captures.analysis.findings.rule import Threshold, Unit
 from captures.analysis.groups.labels import Labels
 from captures.analysis.groups.model import GroupTimeline, Rebalance
@@ -46,12 +46,12 @@ class MembersWithoutPartitions(AssignmentRule):
     ) -> Finding:
         partitions = sum(map(len, rebalance.assigned.values()))
         many = len(rebalance.assigned)
-        return self.finding(
-            subject_of(timeline),
+        return self.finding_of(
+            timeline,
             f"{idle} of {words.counted(many, 'member')} of group {words.line(timeline.group)} "
             f"{'has' if idle == 1 else 'have'} had no partition for {span(rest)} ({names}): "
             f"the group has {words.counted(partitions, 'partition')}.",
             "Run as many members as there are partitions, or add partitions if more consumers are needed.",
             seen_of([rebalance]),
-            filter_text=filter_of(timeline, [rebalance]),
+            rebalances=[rebalance],
         )

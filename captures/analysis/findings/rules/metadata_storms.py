@@ -9,7 +9,7 @@ import msgspec
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client
 from captures.analysis.findings.common import unexpected
-from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
+from captures.analysis.findings.finding import EffectOf, Finding, Occurrences
 from captures.analysis.findings.keys import Key
 from captures.analysis.findings.rates import WINDOW, Busiest
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
@@ -62,7 +62,6 @@ class MetadataStorms(Rule):
         " large cluster each response has megabytes. Failing requests belong to request_storms, and clients that "
         "are constantly created anew to connection_churn; neither counts here."
     )
-    severity = Severity.MEDIUM
     key = Key.CLIENT
     apis = frozenset({ApiKey.METADATA, ApiKey.DESCRIBE_TOPIC_PARTITIONS})
     thresholds = (

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+
+import msgspec
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client, of_topic
@@ -20,8 +21,7 @@ _SAMPLE = 1 << 16
 """Bytes of a batch that are compressed to estimate the saving."""
 
 
-@dataclass(slots=True)
-class _Plain:
+class _Plain(msgspec.Struct):
     """Uncompressed produced data.
 
     :ivar size: bytes of records fields
@@ -29,7 +29,7 @@ class _Plain:
     :ivar packed: their compressed size in bytes
     """
 
-    seen: Occurrences = field(default_factory=Occurrences)
+    seen: Occurrences = msgspec.field(default_factory=Occurrences)
     size: int = 0
     sampled: int = 0
     packed: int = 0

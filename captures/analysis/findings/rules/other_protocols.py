@@ -11,8 +11,6 @@ from captures.analysis.findings.rule import Rule, times
 from captures.exchanges.broker_logs import Lack
 from captures.meaning import words
 
-_SHOWN = 20
-
 
 class OtherProtocols(Rule):
     """Finds connections with other protocols than Kafka."""
@@ -44,5 +42,5 @@ class OtherProtocols(Rule):
                 "Identify the sender. Let a health check just open and close a connection, or use the Kafka protocol. "
                 "Keep port scanners out.",
                 alike.seen,
-                connections=alike.connections[:_SHOWN],
+                connections=alike.connections,
             )

@@ -93,11 +93,11 @@ class PositionsReset(Rule):
     apis = frozenset(
         {ApiKey.FETCH, ApiKey.LIST_OFFSETS, ApiKey.METADATA, ApiKey.OFFSET_COMMIT, ApiKey.OFFSET_FETCH}
     )
+    unseen = NO_FETCH
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
         self._resets = Resets(scene.names)
-        self._fetches = 0
         self._latest = 0
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
@@ -111,7 +111,7 @@ class PositionsReset(Rule):
         self._latest = max(self._latest, exchange.time)
         if key == ApiKey.FETCH:
             if consumer(exchange):
-                self._fetches += 1
+                self.saw_any = True
                 seen = self.scene.records.seen(exchange)
                 if seen is not None:
                     self._resets.fetch(exchange, seen, self.scene.records.fetched(exchange))
@@ -178,9 +178,6 @@ class PositionsReset(Rule):
             severity=group.severity,
             certainty=Certainty.INFERRED,
         )
-
-    def blind(self) -> str:
-        return "" if self._fetches else NO_FETCH
 
 
 _CAUSES = {

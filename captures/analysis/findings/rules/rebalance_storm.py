@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from captures.analysis.findings.finding import EffectOf, Finding, Severity
-from captures.analysis.findings.of_groups import GroupRule, filter_of, least_sure, seen_of, subject_of
+from captures.analysis.findings.of_groups import GroupRule, least_sure, seen_of
 from captures.analysis.findings.rule import Threshold, Unit
 from captures.analysis.groups.labels import Labels
 from captures.analysis.groups.model import GroupTimeline, Rebalance
@@ -81,13 +81,14 @@ class RebalanceStorm(GroupRule):
         blame = f" (client {words.clipped(words.line(who), 60)})" if who else ""
         often = took / len(every) <= self.limit("often") * MS
         grave = often or 100 * busy >= self.limit("busy")
-        return self.finding(
-            f"{subject_of(timeline)}, {trigger}{f' of {who}' if who else ''}",
+        return self.finding_of(
+            timeline,
             f"Group {group} rebalanced {len(every)} times within {span(took)} for one cause: "
             f"{trigger.phrase}{blame}; {busy:.0%} of that time it was rebalancing.",
             _advice(timeline, trigger),
             seen_of(every),
-            filter_text=filter_of(timeline, every),
+            what=f"{trigger}{f' of {who}' if who else ''}",
+            rebalances=every,
             severity=Severity.HIGH if grave and Trait.ON_PURPOSE not in trigger.traits else Severity.MEDIUM,
             certainty=least_sure([each.certainty for each in every]),
         )

@@ -8,16 +8,13 @@ import msgspec
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client, of_topic
-from captures.analysis.decision_columns import DecisionColumns
-from captures.analysis.findings.common import ProduceAnswers
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.keys import Key
-from captures.analysis.findings.rule import Rule, Scene
+from captures.analysis.findings.refused_records import RefusedRecords
+from captures.analysis.findings.rule import Scene
 from captures.analysis.record_traffic import ProducedPartition
-from captures.arrays import Bools
 from captures.exchanges import Exchange
 from captures.meaning import words
-from dissectors.api_keys import ApiKey
 from dissectors.error_codes import ErrorCode
 
 _TOO_LARGE: dict[int, str] = {
@@ -42,7 +39,7 @@ class _TopicRefusals(msgspec.Struct):
     passed: int = 0
 
 
-class RecordTooLarge(Rule):
+class RecordTooLarge(RefusedRecords):
     """Looks for Produce requests that were refused for their size."""
 
     name = "record_too_large"
@@ -56,24 +53,18 @@ class RecordTooLarge(Rule):
     )
     severity = Severity.HIGH
     key = Key.CLIENT
-    apis = frozenset({ApiKey.PRODUCE})
+    codes = _TOO_LARGE
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
-        self._answers = ProduceAnswers()
         self._found: dict[tuple[str, str], _TopicRefusals] = {}
 
-    def deciding(self, rows: DecisionColumns) -> Bools | None:
-        return rows.of_producers(_TOO_LARGE)
-
-    def add(self, exchange: Exchange) -> None:
-        self._answers.add(exchange)
-        for part in self.scene.records.produced(exchange):
-            key = client_name(exchange), part.topic
-            if part.error in _TOO_LARGE:
-                self._refused(self._found.setdefault(key, _TopicRefusals()), exchange, part)
-            elif not part.error and exchange.response is not None and key in self._found:
-                self._found[key].passed = max(self._found[key].passed, part.size)
+    def produced(self, exchange: Exchange, part: ProducedPartition) -> None:
+        key = client_name(exchange), part.topic
+        if part.error in _TOO_LARGE:
+            self._refused(self._found.setdefault(key, _TopicRefusals()), exchange, part)
+        elif not part.error and exchange.response is not None and key in self._found:
+            self._found[key].passed = max(self._found[key].passed, part.size)
 
     @staticmethod
     def _refused(found: _TopicRefusals, exchange: Exchange, part: ProducedPartition) -> None:
@@ -116,6 +107,3 @@ class RecordTooLarge(Rule):
                     filter_text=shown,
                     severity=Severity.MEDIUM,
                 )
-
-    def blind(self) -> str:
-        return self._answers.blind()

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from captures.analysis.findings.common import one_of
 from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
-from captures.analysis.findings.of_groups import GroupRule, least_sure, subject_of
+from captures.analysis.findings.of_groups import GroupRule, least_sure
 from captures.analysis.findings.rule import Threshold, Unit
 from captures.analysis.groups.labels import Labels, partitions
 from captures.analysis.groups.model import GroupTimeline
@@ -27,7 +27,6 @@ class RecordsDoubled(GroupRule):
         "fetched beyond it are fetched again, and processed twice unless the application prevents that "
         "(at-least-once delivery). How many of them had really been processed is not on the wire."
     )
-    severity = Severity.MEDIUM
     thresholds = (
         Threshold(
             "many", 1_000, Unit.COUNT, "offsets of a group; fewer are low, a hundred times as many are high"
@@ -47,8 +46,8 @@ class RecordsDoubled(GroupRule):
             seen.note(refetched.number, rebalance.time)
         causes = sorted({rebalance.trigger.phrase for rebalance, _ in found})
         topics = sorted({refetched.tp.topic for _, refetched in found})
-        yield self.finding(
-            subject_of(timeline),
+        yield self.finding_of(
+            timeline,
             f"Group {words.line(timeline.group)} fetched {words.counted(total, 'offset')} of "
             f"{partitions({refetched.tp for _, refetched in found})} again after rebalances "
             f"({words.listed(causes)}): records that were processed but not committed are processed twice.",

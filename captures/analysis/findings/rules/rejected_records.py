@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from captures.analysis.client_identity import client_name
-from captures.analysis.conditions import of_client, of_topic
-from captures.analysis.decision_columns import DecisionColumns
-from captures.analysis.findings.common import ProduceAnswers
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.keys import Key
-from captures.analysis.findings.rule import Rule, Scene
+from captures.analysis.findings.refused_records import Refusal, RefusedRecords
+from captures.analysis.findings.rule import Scene
 from captures.analysis.record_traffic import ProducedPartition
-from captures.arrays import Bools
 from captures.exchanges import Exchange
 from captures.meaning import words
-from dissectors.api_keys import ApiKey
 from dissectors.error_codes import ErrorCode, error_name
 
 _ADVICE: dict[int, str] = {
@@ -46,13 +41,7 @@ _ADVICE: dict[int, str] = {
 }
 
 
-class _Refusal(NamedTuple):
-    client: str
-    topic: str
-    code: int
-
-
-class RejectedRecords(Rule):
+class RejectedRecords(RefusedRecords):
     """Looks for Produce requests whose records the broker refuses."""
 
     name = "rejected_records"
@@ -65,46 +54,33 @@ class RejectedRecords(Rule):
     )
     severity = Severity.HIGH
     key = Key.CLIENT
-    apis = frozenset({ApiKey.PRODUCE})
+    codes = _ADVICE.keys()
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
-        self._answers = ProduceAnswers()
-        self._found: dict[_Refusal, Occurrences] = {}
-        self._messages: dict[_Refusal, Counter[str]] = {}
+        self._found: dict[Refusal, Occurrences] = {}
+        self._messages: dict[Refusal, Counter[str]] = {}
 
-    def deciding(self, rows: DecisionColumns) -> Bools | None:
-        return rows.of_producers(_ADVICE)
-
-    def add(self, exchange: Exchange) -> None:
-        self._answers.add(exchange)
-        for part in self.scene.records.produced(exchange):
-            if part.error in _ADVICE and _sound(part):
-                refusal = _Refusal(client_name(exchange), part.topic, part.error)
-                self._found.setdefault(refusal, Occurrences()).add(exchange)
-                message = next((error.message for error in exchange.errors if error.message), "")
-                messages = self._messages.setdefault(refusal, Counter())
-                if message and (message in messages or not messages):
-                    messages[message] += 1
+    def produced(self, exchange: Exchange, part: ProducedPartition) -> None:
+        # wrong checksums are another finding
+        if part.error not in _ADVICE or not all(batch.crc_valid for batch in part.batches):
+            return
+        refusal = Refusal(client_name(exchange), part.topic, part.error)
+        self._found.setdefault(refusal, Occurrences()).add(exchange)
+        message = next((error.message for error in exchange.errors if error.message), "")
+        messages = self._messages.setdefault(refusal, Counter())
+        if message and (message in messages or not messages):
+            messages[message] += 1
 
     def findings(self) -> Iterator[Finding]:
         for refusal, seen in self._found.items():
             message = next(iter(self._messages[refusal]), "")
             yield self.finding(
-                f"client {refusal.client}, topic {refusal.topic}, {error_name(refusal.code)}",
+                refusal.subject,
                 f"The broker refused {words.counted(seen.count, 'batch', 'batches')} of client {refusal.client} for "
                 f"{refusal.topic} with {error_name(refusal.code)}"
                 f"{f': {words.clipped(message, 200)}' if message else ''}; nothing of them was written.",
                 _ADVICE[refusal.code],
                 seen,
-                filter_text=f"api == Produce and {of_client(refusal.client)} and {of_topic(refusal.topic)}"
-                f" and error == {refusal.code}",
+                filter_text=refusal.filter,
             )
-
-    def blind(self) -> str:
-        return self._answers.blind()
-
-
-def _sound(part: ProducedPartition) -> bool:
-    """Return whether checksums are right; otherwise that is another finding."""
-    return all(batch.crc_valid for batch in part.batches)

@@ -8,17 +8,13 @@ from typing import NamedTuple
 import msgspec
 
 from captures.analysis.client_identity import client_name
-from captures.analysis.conditions import of_client, of_topic
-from captures.analysis.decision_columns import DecisionColumns
-from captures.analysis.findings.common import ProduceAnswers
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
-from captures.analysis.findings.rule import Rule, Scene
+from captures.analysis.findings.refused_records import Refusal, RefusedRecords
+from captures.analysis.findings.rule import Scene
 from captures.analysis.record_traffic import ProducedPartition
-from captures.arrays import Bools
 from captures.exchanges import Exchange
 from captures.exchanges.broker_logs import Lack
 from captures.meaning import words
-from dissectors.api_keys import ApiKey
 from dissectors.error_codes import ErrorCode, error_name
 
 _SEQUENCES = 1 << 31
@@ -56,18 +52,12 @@ class _Sequence(NamedTuple):
     partition: int
 
 
-class _Refusal(NamedTuple):
-    client: str
-    topic: str
-    code: int
-
-
 class _SequenceErrors(msgspec.Struct):
     seen: Occurrences = msgspec.field(default_factory=Occurrences)
     example: str = ""
 
 
-class SequenceGaps(Rule):
+class SequenceGaps(RefusedRecords):
     """Looks for batches that the broker refused because of their sequence number."""
 
     name = "sequence_gaps"
@@ -79,24 +69,18 @@ class SequenceGaps(Rule):
         "DUPLICATE_SEQUENCE_NUMBER (46) that it already has the batch, UNKNOWN_PRODUCER_ID (59) that it has forgotten "
         "the producer."
     )
-    apis = frozenset({ApiKey.PRODUCE})
+    codes = _ADVICE.keys()
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
-        self._answers = ProduceAnswers()
         self._next: dict[_Sequence, int] = {}
-        self._found: dict[_Refusal, _SequenceErrors] = {}
+        self._found: dict[Refusal, _SequenceErrors] = {}
 
-    def deciding(self, rows: DecisionColumns) -> Bools | None:
-        return rows.of_producers(_ADVICE)
-
-    def add(self, exchange: Exchange) -> None:
-        self._answers.add(exchange)
-        for part in self.scene.records.produced(exchange):
-            if part.error in _ADVICE:
-                self._refused(exchange, part)
-            elif not part.error and exchange.response is not None:
-                self._taken(part)
+    def produced(self, exchange: Exchange, part: ProducedPartition) -> None:
+        if part.error in _ADVICE:
+            self._refused(exchange, part)
+        elif not part.error and exchange.response is not None:
+            self._taken(part)
 
     def _taken(self, part: ProducedPartition) -> None:
         for batch in part.batches:
@@ -109,7 +93,7 @@ class SequenceGaps(Rule):
 
     def _refused(self, exchange: Exchange, part: ProducedPartition) -> None:
         refused = self._found.setdefault(
-            _Refusal(client_name(exchange), part.topic, part.error), _SequenceErrors()
+            Refusal(client_name(exchange), part.topic, part.error), _SequenceErrors()
         )
         refused.seen.add(exchange)
         if refused.example:
@@ -128,16 +112,12 @@ class SequenceGaps(Rule):
     def findings(self) -> Iterator[Finding]:
         for refusal, refused in self._found.items():
             yield self.finding(
-                f"client {refusal.client}, topic {refusal.topic}, {error_name(refusal.code)}",
+                refusal.subject,
                 f"The broker refused {words.counted(refused.seen.count, 'batch', 'batches')} of client "
                 f"{refusal.client} for {refusal.topic} with "
                 f"{error_name(refusal.code)}{f': {refused.example}' if refused.example else ''}.",
                 _ADVICE[refusal.code],
                 refused.seen,
-                filter_text=f"api == Produce and {of_client(refusal.client)} and {of_topic(refusal.topic)}"
-                f" and error == {refusal.code}",
+                filter_text=refusal.filter,
                 severity=_SEVERITY[refusal.code],
             )
-
-    def blind(self) -> str:
-        return self._answers.blind()

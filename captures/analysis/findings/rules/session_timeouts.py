@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from captures.analysis.findings.finding import EffectOf, Finding, Severity
+from captures.analysis.findings.finding import EffectOf, Finding
 from captures.analysis.findings.of_groups import (
     GroupRule,
     causes_of,
-    filter_of,
     least_sure,
     named,
     seen_causes,
-    subject_of,
 )
 from captures.analysis.findings.rule import times
 from captures.analysis.groups.labels import Labels
@@ -84,13 +82,12 @@ class SessionTimeouts(GroupRule):
             by_way.setdefault(cause.timeout_cause or TimeoutCause.UNKNOWN, []).append(cause)
         for way, causes in by_way.items():
             ends = [cause.session_end.certainty for cause in causes if cause.session_end is not None]
-            yield self.finding(
-                f"{subject_of(timeline)}, {way}",
+            yield self.finding_of(
+                timeline,
                 _sentence(timeline, way, causes),
                 _advice(way, causes),
                 seen_causes(causes),
-                filter_text=filter_of(timeline),
-                severity=Severity.MEDIUM,
+                what=way,
                 certainty=least_sure([*(cause.certainty for cause in causes), *ends]),
             )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from captures.analysis.findings.finding import EffectOf, Finding, Severity
-from captures.analysis.findings.of_groups import AssignmentRule, assignments, filter_of, seen_of, subject_of
+from captures.analysis.findings.of_groups import AssignmentRule, assignments, seen_of
 from captures.analysis.findings.rule import Threshold, Unit
 from captures.analysis.groups.labels import Labels
 from captures.analysis.groups.model import GroupTimeline
@@ -59,13 +59,13 @@ class SkewedAssignment(AssignmentRule):
         if most - least < _LEAST_APART or most * 100 < even * self.limit("ratio"):
             return
         busiest = [member for member, count in counts.items() if count == most]
-        yield self.finding(
-            subject_of(timeline),
+        yield self.finding_of(
+            timeline,
             f"In group {words.line(timeline.group)} {labels.several(busiest)} has "
             f"{words.counted(most, 'partition')}, others {'none' if not least else f'as few as {least}'}; {total} "
             f"among {len(counts)} members would be {even:.1f} "
             f"each{f' (assignor {words.line(rebalance.protocol)})' if rebalance.protocol else ''}.",
             _BY_KIND[Kind.STREAMS if timeline.of_streams else timeline.kind],
             seen_of([rebalance]),
-            filter_text=filter_of(timeline, [rebalance]),
+            rebalances=[rebalance],
         )

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import msgspec
 
 from captures.analysis.decision_columns import DecisionColumns
-from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
+from captures.analysis.findings.finding import EffectOf, Finding, Occurrences
 from captures.analysis.findings.keys import Key
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
 from captures.analysis.throttling import Throttles
@@ -48,7 +48,6 @@ class SlowBroker(Rule):
         "For a Produce with acks=all it includes the followers' time, because that wait is not on the wire. The "
         "first requests after a start are slow in every broker."
     )
-    severity = Severity.MEDIUM
     key = Key.BROKER
     apis = None
     thresholds = (

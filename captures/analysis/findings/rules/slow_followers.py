@@ -9,7 +9,7 @@ import msgspec
 
 from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.common import on_topics, replica_of
-from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
+from captures.analysis.findings.finding import EffectOf, Finding, Occurrences
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
 from captures.analysis.groups.vocabulary import Certainty
 from captures.arrays import Bools
@@ -75,7 +75,6 @@ class SlowFollowers(Rule):
         "with acks=all waits for it, until it leaves the in-sync replicas after replica.lag.time.max.ms (30 s). "
         "The end of a partition is taken from responses, so the true lag may be larger."
     )
-    severity = Severity.MEDIUM
     apis = frozenset({ApiKey.PRODUCE, ApiKey.FETCH})
     thresholds = (
         Threshold(
@@ -85,12 +84,12 @@ class SlowFollowers(Rule):
             "time for which a follower has not reached the end of its leader's log",
         ),
     )
+    unseen = "no replication between brokers was captured"
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
         self._partitions: dict[TopicPartition, _Partition] = {}
         self._followers: dict[int, _Follower] = {}
-        self._replicating = False
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
         of_replicas = rows.columns.flat("replica_id") >= 0
@@ -98,14 +97,14 @@ class SlowFollowers(Rule):
 
     def add(self, exchange: Exchange) -> None:
         if exchange.api_key == ApiKey.PRODUCE:
-            if self._replicating:
+            if self.saw_any:
                 self._produced(exchange)
             return
         follower = replica_of(exchange)
         if follower >= 0:
-            self._replicating = True
+            self.saw_any = True
             self._asked(exchange, follower)
-        if self._replicating:
+        if self.saw_any:
             self._fetched(exchange)
 
     def _at(self, tp: TopicPartition, exchange: Exchange) -> _Partition:
@@ -184,6 +183,3 @@ class SlowFollowers(Rule):
                 f" or request.replica_state.replica_id == {follower}){on_topics(grouped)}",
                 certainty=Certainty.INFERRED,
             )
-
-    def blind(self) -> str:
-        return "" if self._replicating else "no replication between brokers was captured"

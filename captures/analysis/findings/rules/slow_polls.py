@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from captures.analysis.findings.finding import Finding, Occurrences, Severity
+from captures.analysis.findings.finding import Finding, Occurrences
 from captures.analysis.findings.of_groups import (
     GroupRule,
     causes_of,
-    filter_of,
     least_sure,
     named,
     seen_causes,
-    subject_of,
 )
 from captures.analysis.findings.rule import Threshold, Unit, times
 from captures.analysis.groups.labels import Labels
@@ -91,7 +89,6 @@ class SlowPolls(GroupRule):
         "keeps sending heartbeats without joining, all others wait; so they do for a KIP-848 member that does not"
         " give up partitions assigned to another."
     )
-    severity = Severity.MEDIUM
     thresholds = (
         Threshold(
             "held_up",
@@ -137,12 +134,12 @@ class SlowPolls(GroupRule):
             limit=limit_text,
             they="they" if len({cause.member for cause in causes}) > 1 else "it",
         )
-        return self.finding(
-            f"{subject_of(timeline)}, {subject}",
+        return self.finding_of(
+            timeline,
             sentence,
             _ADVICE,
             seen_causes(causes),
-            filter_text=filter_of(timeline),
+            what=subject,
             certainty=least_sure([cause.certainty for cause in causes]),
         )
 
@@ -151,8 +148,8 @@ class SlowPolls(GroupRule):
         for each in found:
             seen.note(each.span.number, each.span.begin)
             seen.last = max(seen.last, each.span.begin + each.waited)
-        return self.finding(
-            f"{subject_of(timeline)}, {undone.subject}",
+        return self.finding_of(
+            timeline,
             undone.sentence.format(
                 group=words.line(timeline.group),
                 names=named(each.name for each in found),
@@ -161,7 +158,7 @@ class SlowPolls(GroupRule):
             ),
             undone.advice,
             seen,
-            filter_text=filter_of(timeline),
+            what=undone.subject,
         )
 
 

@@ -16,7 +16,7 @@ from captures.analysis.findings.common import (
     with_errors,
 )
 from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
-from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit, times
+from captures.analysis.findings.rule import Rule, Threshold, Unit, times
 from captures.analysis.findings.staleness import APIS, CODES, Episodes
 from captures.arrays import Bools
 from captures.exchanges import Exchange
@@ -72,7 +72,6 @@ class StaleMetadata(Rule):
         "metadata and retries (Errors.java: InvalidMetadataException; since KIP-951 the response itself names the"
         " new leader). That is how Kafka works; it is a problem only if it takes long or keeps happening."
     )
-    severity = Severity.MEDIUM
     apis = APIS
     thresholds = (
         Threshold(
@@ -83,19 +82,15 @@ class StaleMetadata(Rule):
         ),
     )
 
-    def __init__(self, scene: Scene) -> None:
-        super().__init__(scene)
-        self._staleness = scene.shared.staleness
-
     def deciding(self, rows: DecisionColumns) -> Bools | None:
         return rows.all_if_met(CODES)
 
     def add(self, exchange: Exchange) -> None:
-        self._staleness.add(exchange)
+        self.scene.shared.staleness.add(exchange)
 
     def findings(self) -> Iterator[Finding]:
         by_client: dict[str, _EpisodeGroup] = {}
-        for (client, topic), episodes in self._staleness.known.result():
+        for (client, topic), episodes in self.scene.shared.staleness.known.result():
             by_client.setdefault(self._subject(client, episodes), _EpisodeGroup()).add(
                 client, topic, episodes
             )

@@ -118,6 +118,7 @@ class StuckPosition(Rule):
         Threshold("committed", 60_000, Unit.MILLISECONDS, "the same for commits of one offset"),
         Threshold("times", 3, Unit.COUNT, "least number of fetches or commits in that time"),
     )
+    unseen = NO_FETCH
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
@@ -126,7 +127,6 @@ class StuckPosition(Rule):
         self._ends: dict[tuple[str, int], int] = {}
         self._clients: dict[tuple[str, str, int], _StuckPosition] = {}
         self._groups: dict[_CommittedPartition, _StuckPosition] = {}
-        self._fetches = 0
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
         if rows.ever("interventions", ~rows.untouched):
@@ -145,7 +145,7 @@ class StuckPosition(Rule):
         elif exchange.api_key == ApiKey.OFFSET_COMMIT:
             self._commit(exchange)
         elif consumer(exchange):
-            self._fetches += 1
+            self.saw_any = True
             self._fetch(exchange)
 
     def _ends_at(self, topic: str, partition: int, end: int) -> None:
@@ -222,9 +222,6 @@ class StuckPosition(Rule):
                 certainty=Certainty.POSSIBLE,
                 group=group,
             )
-
-    def blind(self) -> str:
-        return "" if self._fetches else NO_FETCH
 
 
 def _growth(standing: _StuckPosition) -> str:

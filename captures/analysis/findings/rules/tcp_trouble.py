@@ -18,7 +18,6 @@ from captures.time_format import span
 from dissectors.sides import ENDS
 from dissectors.units import MS
 
-_SHOWN = 20
 _LARGEST_SEGMENT = 1448
 """Bytes of payload on Ethernet, with time stamps (RFC 7323)."""
 
@@ -66,7 +65,6 @@ class TcpTrouble(Rule):
         "part of every response. A segment lost before the place of capture shows up as late. A few of each are "
         "normal."
     )
-    severity = Severity.MEDIUM
     key = Key.CAPTURE
     thresholds = (
         Threshold("lost", 1, Unit.PERCENT, "retransmitted or late segments, of all packets of a direction"),
@@ -114,7 +112,7 @@ class TcpTrouble(Rule):
             "The network between them loses or reorders packets, so latencies on this path are not the broker's. "
             "Check its interfaces (errors, drops, duplex, MTU), the hosts' queues, and limits of virtual networks.",
             path.seen(self.scene.capture, []),
-            connections=path.connections[:_SHOWN],
+            connections=path.connections,
         )
 
     def _full(self, client: str, broker: str, path: _Path, side: int) -> Iterator[Finding]:
@@ -129,7 +127,7 @@ class TcpTrouble(Rule):
             f"The process at {receiver} reads too slowly: it is busy, paused (garbage collection), or its"
             f" {'receive.buffer.bytes' if side == 0 else 'socket.receive.buffer.bytes'} is too small.",
             path.seen(self.scene.capture, []),
-            connections=path.connections[:_SHOWN],
+            connections=path.connections,
         )
 
     def _slow(self, client: str, broker: str, path: _Path) -> Iterator[Finding]:
@@ -143,7 +141,7 @@ class TcpTrouble(Rule):
             "let clients do more per request: larger batches, more fetch.max.bytes and send.buffer.bytes.",
             path.seen(self.scene.capture, []),
             severity=Severity.LOW,
-            connections=path.connections[:_SHOWN],
+            connections=path.connections,
         )
 
 

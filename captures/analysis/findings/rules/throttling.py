@@ -34,7 +34,6 @@ class ThrottledClients(Rule):
         "response. Later brokers respond at once (to a Fetch without records), and then read nothing from the "
         "connection until the time is over (KIP-219), so all requests on it wait."
     )
-    severity = Severity.MEDIUM
     apis = None
     thresholds = (
         Threshold("longest", 1_000, Unit.MILLISECONDS, "longest throttle time; below it the severity is low"),

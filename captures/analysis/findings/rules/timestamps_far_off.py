@@ -66,11 +66,11 @@ class TimestampsFarOff(Rule):
         ),
         Threshold("future", 3_600_000, Unit.MILLISECONDS, "how far after the time of capture"),
     )
+    unseen = NO_PRODUCE
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
         self._found: dict[tuple[str, str], _Apart] = {}
-        self._produces = 0
         self._bounds = -self.limit("past"), self.limit("future")
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
@@ -81,7 +81,7 @@ class TimestampsFarOff(Rule):
         return None if rows.ever(f"timestamps beyond {self._bounds}", far) else rows.evidence_of(produces)
 
     def add(self, exchange: Exchange) -> None:
-        self._produces += 1
+        self.saw_any = True
         now = exchange.time // MS
         for part in self.scene.records.produced(exchange):
             for batch in part.batches:
@@ -114,9 +114,6 @@ class TimestampsFarOff(Rule):
                 apart.seen,
                 filter_text=f"api == Produce and {of_client(client)} and {of_topic(topic)}",
             )
-
-    def blind(self) -> str:
-        return "" if self._produces else NO_PRODUCE
 
 
 def _distance(ms: int) -> str:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from captures.analysis.conditions import of_client, of_topic
@@ -29,8 +29,7 @@ class _Flow(NamedTuple):
     topic: str
 
 
-@dataclass(slots=True)
-class _FetchSizes:
+class _FetchSizes(msgspec.Struct):
     """Responses to a client's fetches of a topic.
 
     :ivar answers: number of partitions with records
@@ -43,9 +42,9 @@ class _FetchSizes:
     """
 
     answers: int = 0
-    oversize: Occurrences = field(default_factory=Occurrences)
-    cut: Occurrences = field(default_factory=Occurrences)
-    runs: dict[int, int] = field(default_factory=dict)
+    oversize: Occurrences = msgspec.field(default_factory=Occurrences)
+    cut: Occurrences = msgspec.field(default_factory=Occurrences)
+    runs: dict[int, int] = {}
     longest: int = 0
     largest: int = 0
     limit: int = 0
@@ -86,12 +85,12 @@ class TinyFetches(Rule):
             "responses in a row with only part of one message, from which a finding is reported",
         ),
     )
+    unseen = NO_FETCH
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
         self._flows: dict[_Flow, _FetchSizes] = {}
         self._limits: dict[tuple[int, str], int] = {}
-        self._fetches = 0
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
         allowed = rows.columns.flat("max_bytes")[rows.of_consumers]
@@ -116,7 +115,7 @@ class TinyFetches(Rule):
         request = exchange.request_body
         if not client or not request or not exchange.response_body:
             return
-        self._fetches += 1
+        self.saw_any = True
         line = exchange.connection, client
         # within a session partitions are named once, but a client uses the same limit for all
         sizes = [
@@ -181,9 +180,6 @@ class TinyFetches(Rule):
                     flow.oversize,
                     filter_text=f"{shown} and batches == 1 and records.size > {flow.limit}",
                 )
-
-    def blind(self) -> str:
-        return "" if self._fetches else NO_FETCH
 
 
 def _too_small(parts: Sequence[tuple[bool, int, int]]) -> bool:

@@ -13,8 +13,6 @@ from captures.analysis.groups.vocabulary import Certainty
 from captures.exchanges import Capture
 from captures.exchanges.broker_logs import Lack
 
-_SHOWN = 20
-
 
 class TlsOnPlaintext(Rule):
     """Finds clients and listeners of which only one uses TLS."""
@@ -32,49 +30,45 @@ class TlsOnPlaintext(Rule):
 
     def findings(self) -> Iterator[Finding]:
         capture = self.scene.capture
-        to_plain: dict[tuple[str, str], Alike] = {}
-        to_tls: dict[tuple[str, str], Alike] = {}
+        found: dict[tuple[str, str, bool], Alike] = {}
         for connection in sorted(capture.foreign):
             client, broker = capture.shown_endpoints(connection)
-            key = client.rpartition(":")[0], broker
-            if _hello_in_vain(capture, connection):
-                to_plain.setdefault(key, Alike()).add(capture, connection)
-            elif _plain_met_tls(capture, connection):
-                to_tls.setdefault(key, Alike()).add(capture, connection)
-        for (client, broker), alike in to_plain.items():
-            yield self._finding(
-                client,
-                broker,
-                alike,
-                f"{client} spoke TLS to {broker} {times(alike.seen.count)}, and got no TLS answer",
-                "The listener seems to be plaintext: set security.protocol of the client to PLAINTEXT or "
-                "SASL_PLAINTEXT, or use the port of the TLS listener.",
-                Certainty.INFERRED,
-            )
-        for (client, broker), alike in to_tls.items():
-            yield self._finding(
-                client,
-                broker,
-                alike,
-                f"{client} spoke plaintext to {broker} {times(alike.seen.count)}, and got a TLS answer",
-                "The listener uses TLS: set security.protocol of the client to SSL or SASL_SSL, or use the port of "
-                "the plaintext listener.",
-                Certainty.OBSERVED,
+            hello = _hello_in_vain(capture, connection)
+            if hello or _plain_met_tls(capture, connection):
+                key = client.rpartition(":")[0], broker, hello
+                found.setdefault(key, Alike()).add(capture, connection)
+        for (client, broker, hello), alike in found.items():
+            spoke, got, advice, certainty = _TO_PLAINTEXT if hello else _TO_TLS
+            yield self.finding(
+                f"client {client}, broker {broker}",
+                f"{client} spoke {spoke} to {broker} {times(alike.seen.count)}, and got {got} TLS answer.",
+                advice,
+                alike.seen,
+                # a scanner tries once; a client with this configuration tries again
+                severity=self.severity if alike.seen.count > 1 else Severity.MEDIUM,
+                certainty=certainty,
+                connections=alike.connections,
             )
 
-    def _finding(
-        self, client: str, broker: str, alike: Alike, sentence: str, advice: str, certainty: Certainty
-    ) -> Finding:
-        return self.finding(
-            f"client {client}, broker {broker}",
-            f"{sentence}.",
-            advice,
-            alike.seen,
-            # a scanner tries once; a client with this configuration tries again
-            severity=self.severity if alike.seen.count > 1 else Severity.MEDIUM,
-            certainty=certainty,
-            connections=alike.connections[:_SHOWN],
-        )
+
+_TO_PLAINTEXT = (
+    "TLS",
+    "no",
+    (
+        "The listener seems to be plaintext: set security.protocol of the client to PLAINTEXT or SASL_PLAINTEXT, or "
+        "use the port of the TLS listener."
+    ),
+    Certainty.INFERRED,
+)
+_TO_TLS = (
+    "plaintext",
+    "a",
+    (
+        "The listener uses TLS: set security.protocol of the client to SSL or SASL_SSL, or use the port of the "
+        "plaintext listener."
+    ),
+    Certainty.OBSERVED,
+)
 
 
 def _hello_in_vain(capture: Capture, connection: int) -> bool:

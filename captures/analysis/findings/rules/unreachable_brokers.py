@@ -12,7 +12,7 @@ from captures.analysis.attempts import Outcome, attempts
 from captures.analysis.findings.common import some_of
 from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
 from captures.analysis.findings.keys import Key
-from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
+from captures.analysis.findings.rule import Rule, Threshold, Unit
 from captures.analysis.groups.vocabulary import Certainty
 from captures.exchanges import Exchange
 from captures.exchanges.broker_logs import Lack
@@ -59,12 +59,8 @@ class UnreachableBrokers(Rule):
         ),
     )
 
-    def __init__(self, scene: Scene) -> None:
-        super().__init__(scene)
-        self._advertised = scene.shared.advertised
-
     def add(self, exchange: Exchange) -> None:
-        self._advertised.add(exchange)
+        self.scene.shared.advertised.add(exchange)
 
     def findings(self) -> Iterator[Finding]:
         found: dict[str, _Attempts] = {}
@@ -104,7 +100,7 @@ class UnreachableBrokers(Rule):
         capture = self.scene.capture
         return {
             Address(host, address.port).shown
-            for address in self._advertised.known.sources
+            for address in self.scene.shared.advertised.known.sources
             for host in address.hosts(capture, ends)
         }
 

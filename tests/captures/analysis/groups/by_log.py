@@ -196,13 +196,16 @@ class _LogReader:
         return Trigger.LEADER_REJOINED if reason.startswith(_FAILED_BEFORE) else _SAID[reason]
 
     def _gave_up(self, who: frozenset[str], time: float) -> bool:
-        """Whether a worker of Kafka Connect has just stopped what it does not start again: that takes 5 s at most."""
+        """Whether a worker of Kafka Connect has just stopped what another starts after it joins again.
+
+        Stopping takes up to 5 s (task.shutdown.graceful.timeout.ms).
+        """
         done = [event for event in self._truth.events if event["what"].split()[0] in ("starting", "stopping")]
         for place, event in enumerate(done):
             if event["who"] in who and event["what"].startswith("stop") and time - 7 < event["t"] < time:
                 same = (each for each in done[place + 1 :] if each["data"] == event["data"])
                 following = next(same, None)
-                if following is None or following["who"] not in who:
+                if following is None or (following["who"] not in who and following["t"] > time):
                     return True
         return False
 

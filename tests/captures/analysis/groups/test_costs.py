@@ -34,7 +34,7 @@ def failure(code: int, name: str) -> CommitFailure:
         ),
         (
             {"stopped": [stop(0, 0.3), stop(1, 5), stop(2, 1), stop(3, 0.26)]},
-            "no member consumed orders-1 for 5 s, orders-2 for 1 s, 2 more partitions for up to 300 ms",
+            "no member consumed orders-1 for 5 s, orders-2 for 1 s and 2 more partitions for up to 300 ms",
         ),
         ({"stopped": [stop(4, 9, ended=False)]}, "no member has consumed orders-4 for 9 s so far"),
         (

@@ -218,12 +218,17 @@ def test_it_is_known_why_members_were_silent(name: str) -> None:
     truth = read(name)
     for expected, story in of(name):
         for happened in (each for each in expected.causes if each.why is not None):
-            why = [
-                cause.timeout_cause
+            (end,) = [
+                cause.session_end
                 for cause in story.causes
                 if is_of(truth, happened, cause.client, cause.instance, cause.member)
             ]
-            assert why == [happened.why], listing([expected], [story])
+            assert end is not None
+            if name == "52_k430_host_frozen":  # its clock went on, and its client had nothing to say: no packet decides
+                assert end.certainty is Certainty.POSSIBLE
+                assert any("suspended" in other for other in end.alternatives)
+            else:
+                assert end.cause is happened.why, listing([expected], [story])
         for cause in story.causes:
             assert (cause.timeout_cause is None) == (cause.trigger is not Trigger.SESSION_TIMEOUT), cause
 
