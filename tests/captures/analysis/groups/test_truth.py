@@ -224,7 +224,9 @@ def test_it_is_known_why_members_were_silent(name: str) -> None:
                 if is_of(truth, happened, cause.client, cause.instance, cause.member)
             ]
             assert end is not None
-            if name == "52_k430_host_frozen":  # its clock went on, and its client had nothing to say: no packet decides
+            if (
+                name == "52_k430_host_frozen"
+            ):  # its clock went on, and its client had nothing to say: no packet decides
                 assert end.certainty is Certainty.POSSIBLE
                 assert any("suspended" in other for other in end.alternatives)
             else:

@@ -50,8 +50,7 @@ async def test_lanes_and_stories_go_together() -> None:
         lanes(pilot).focus()
         await press(pilot, "left", "left", "left")
         assert table(pilot, 1).selected.key == 4  # type: ignore[union-attr]
-        assert "m3 was removed" in said(pilot)
-        assert "process died" in said(pilot)
+        assert "m3 died and was removed" in said(pilot)
         table(pilot, 1).focus()
         await press(pilot, "home")
         assert lanes(pilot).cursor == 0
