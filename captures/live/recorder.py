@@ -16,13 +16,13 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import BinaryIO
 
+import msgspec
 import numpy as np
 
 from captures import private
@@ -46,8 +46,7 @@ _GLANCE = 1 << 12  # bytes read at a time to find the first packet
 _EDGE = 2  # chunks: if the ring has no room for so many more, the oldest ones are about to be dropped
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
+class Match(msgspec.Struct, frozen=True):
     """An event whose surroundings are to be kept.
 
     :ivar begin: its first moment
@@ -62,8 +61,7 @@ class Match:
     text: str
 
 
-@dataclass(slots=True)
-class Window:
+class Window(msgspec.Struct):
     """A stretch of time to be kept.
 
     :ivar matches: the first matches in it
@@ -73,7 +71,7 @@ class Window:
 
     begin: int
     end: int
-    matches: list[Match] = field(default_factory=list)
+    matches: list[Match] = []
     more: int = 0
     kept_until: int = 0
 
@@ -91,8 +89,7 @@ class Window:
         self.more += other.more + len(matches) - len(self.matches)
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedFile:
+class RecordedFile(msgspec.Struct, frozen=True):
     """A file that was written.
 
     :ivar packets: number of packets

@@ -7,8 +7,9 @@ which is as wide as the page allows. Colours are classes of the style sheet; hov
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from math import log10
+
+import msgspec
 
 from captures.export.group_html.axis import WIDTH
 from captures.export.markup import Markup, on_lines, tag, together
@@ -37,8 +38,7 @@ HEATS = 7
 """Number of shades of a heat map."""
 
 
-@dataclass(frozen=True, slots=True)
-class Series:
+class Series(msgspec.Struct, frozen=True):
     """Amounts over time.
 
     :ivar name: what they count
@@ -51,8 +51,7 @@ class Series:
     values: Mapping[int, float]
 
 
-@dataclass(frozen=True, slots=True)
-class Bar:
+class Bar(msgspec.Struct, frozen=True):
     """Something with a duration.
 
     :ivar begin: ns since the epoch
@@ -67,12 +66,11 @@ class Bar:
     title: str
 
 
-@dataclass(frozen=True, slots=True)
-class Lane:
+class Lane(msgspec.Struct, frozen=True):
     """A labelled lane of bars."""
 
     label: str
-    bars: Sequence[Bar] = field(default_factory=tuple)
+    bars: Sequence[Bar] = ()
 
 
 def stacked(
