@@ -105,7 +105,7 @@ class CommentedBytes(NamedTuple):
 
 
 class NotesContent(NamedTuple):
-    """What packets have told.
+    """The content of all packet comments so far.
 
     :ivar comments: by number of the packet, as are ``interventions``
     :ivar read_at: when the packets came
@@ -218,7 +218,7 @@ class Notes:
 
     # ------------------------------------------------------------ out and in
     def content(self) -> NotesContent:
-        """Return what packets have told, for :meth:`restore`."""
+        """Return the content of all packet comments so far, for :meth:`restore`."""
         return NotesContent(
             self._comments, self._interventions, self._read_at, self._ranges, self._ended_otherwise
         )
