@@ -12,7 +12,7 @@ from math import log10
 import msgspec
 
 from captures.export.group_html.axis import WIDTH
-from captures.export.markup import Markup, on_lines, tag, together
+from captures.export.markup import Markup, on_lines, tag
 from captures.export.report.scales import Slices, TimeAxis, amount, logarithmic_ticks, rounded_up
 from captures.time_format import latency
 
@@ -221,7 +221,7 @@ def _framed(
     about: str,
 ) -> Markup:
     bottom = _TOP + height
-    parts: list[Markup] = [tag("title", about)]
+    parts: list[Markup] = []
     for y, name in ticks:
         parts.append(tag("line", x1=LEFT, y1=y, x2=LEFT + WIDTH, y2=y, class_="grid"))
         parts.append(tag("text", name, x=LEFT - 6, y=y + 3.5, class_="scale"))
@@ -234,13 +234,16 @@ def _framed(
         if date:
             below.append(tag("text", date, x=middle, y=bottom + 27, class_="time"))
     below.append(tag("line", x1=LEFT, y1=bottom, x2=LEFT + WIDTH, y2=bottom, class_="edge"))
-    return tag(
-        "svg",
-        together(*parts, *shapes, *below),
-        viewBox=f"0 0 {FULL:.0f} {bottom + _BOTTOM:.0f}",
-        role="img",
-        aria_label=about,
-    )
+    return picture([*parts, *shapes, *below], bottom + _BOTTOM, about)
+
+
+def picture(parts: Iterable[Markup], height: float, about: str) -> Markup:
+    """Return a picture as wide as the page.
+
+    :param about: its tooltip and its text alternative
+    """
+    box = f"0 0 {FULL:.0f} {height:.0f}"
+    return tag("svg", tag("title", about), *parts, viewBox=box, role="img", aria_label=about)
 
 
 def _box(axis: TimeAxis, covered: tuple[int, int], top: float, bottom: float) -> str:
