@@ -12,8 +12,8 @@ Positions and offsets count from the first byte passed in.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 from dissectors import wire
 from dissectors.budget import Budget
@@ -21,6 +21,8 @@ from dissectors.errors import DecodeError
 from dissectors.headers import response_header
 from dissectors.projection import Tree, known, tree, truncated_to
 from dissectors.schema import Message
+
+_Read: TypeAlias = Callable[[bytes, int], tuple[Any, int]]
 
 
 class TaggedField(NamedTuple):
@@ -86,7 +88,7 @@ class _Part(NamedTuple):
 
     before: int
     con: Any = None
-    read: Callable[[bytes, int], tuple[Any, int]] | None = None
+    read: _Read | None = None
     unit: int = 0
     least: int = 0
     most: int = 0
@@ -124,7 +126,7 @@ class _Parts:
         path += member.name
         inner = wanted.get(member.name, {})
         if inner is None:
-            assert isinstance(member.con, wire.Leaf), f"{path} is no single value"
+            assert isinstance(member.con, wire.Leaf), f"{path} is not a single value"
             return self._add(member.con, member.con.read, pattern=path)
         return self._value(member.con, inner, path)
 
@@ -269,10 +271,10 @@ class FieldSearch:
         except DecodeError as error:
             raise DecodeError(error.reason, self._base + error.offset) from None
 
-    def _read(  # noqa: C901  # one loop on purpose: a coroutine for each read costs more than the read
-        self, parts: tuple[_Part, ...], inside: TaggedField | None, count: int = 1
-    ) -> Iterator[bool]:
+    def _read(self, parts: tuple[_Part, ...], inside: TaggedField | None, count: int = 1) -> Iterator[bool]:
         """Read parts; yield where more bytes are needed.
+
+        One loop on purpose: a coroutine for each read costs more than the read.
 
         :param inside: the innermost wanted tagged field around them
         :param count: number of repetitions, for the elements of an array
@@ -288,38 +290,55 @@ class FieldSearch:
                     continue
                 if read is None:
                     continue
-                while True:
-                    try:
-                        value, end = read(buf, pos)
-                        break
-                    except DecodeError as error:
-                        if not error.truncated:
-                            raise
-                    self._pos = pos
-                    yield False
-                    buf, pos = self._buf, self._pos
+                try:
+                    value, end = read(buf, pos)
+                except DecodeError as error:
+                    value, end = yield from self._read_later(error, read, pos)
+                    pos = self._pos
                 if pattern:
-                    place = self._base + pos, self._base + end
-                    self.found.append(
-                        FieldLocation(pattern, tuple(self._indexes), *place, value, con, inside)
-                    )
-                    pos = end
+                    first, last = self._base + pos, self._base + end
+                    indexes = tuple(self._indexes)
+                    self.found.append(FieldLocation(pattern, indexes, first, last, value, con, inside))
+                    buf, pos = self._buf, end
                     continue
                 self._pos = end
                 if unit:
                     self._pass(con, value, unit)
-                elif con is None:
-                    yield from self._read_tags(value, inner, inside)
-                elif isinstance(con, wire.NullableStruct):
-                    if value:
-                        yield from self._read(inner, inside)
-                elif value > 0:
-                    self._spend_elements(value, limit)
-                    self._indexes.append(0)
-                    yield from self._read(inner, inside, value)
-                    self._indexes.pop()
+                else:
+                    yield from self._read_content(con, value, inner, inside, limit)
                 buf, pos = self._buf, self._pos
         self._pos = pos
+
+    def _read_content(
+        self, con: Any, count: int, inner: Any, inside: TaggedField | None, limit: str
+    ) -> Iterator[bool]:
+        """Read what follows a count of tags or elements, or the marker of a struct."""
+        if con is None:
+            yield from self._read_tags(count, inner, inside)
+        elif isinstance(con, wire.NullableStruct):
+            if count:
+                yield from self._read(inner, inside)
+        elif count > 0:
+            self._spend_elements(count, limit)
+            self._indexes.append(0)
+            yield from self._read(inner, inside, count)
+            self._indexes.pop()
+
+    def _read_later(
+        self, error: DecodeError, read: _Read, pos: int
+    ) -> Generator[bool, None, tuple[Any, int]]:
+        """Return a value and its end once its bytes have arrived; yield until then.
+
+        :param error: why it could not be read
+        """
+        self._pos = pos
+        while error.truncated:
+            yield False
+            try:
+                return read(self._buf, self._pos)
+            except DecodeError as again:
+                error = again
+        raise error
 
     def _spend_elements(self, count: int, limit: str) -> None:
         if self._budget is not None:  # only given if all bytes are in one piece
@@ -341,23 +360,24 @@ class FieldSearch:
     def _read_tags(
         self, count: int, wanted: dict[int, tuple[_Part, ...]], outer: TaggedField | None
     ) -> Iterator[bool]:
-        while count:
+        for _ in range(count):
             try:
-                tag, start = wire.read_uvarint(self._buf, self._pos)
-                size, end = wire.read_uvarint(self._buf, start)
+                (tag, start, size), self._pos = _read_tag(self._buf, self._pos)
             except DecodeError as error:
-                if not error.truncated:
-                    raise
-                yield False
-                continue
-            count -= 1
-            self._pos = end
+                (tag, start, size), self._pos = yield from self._read_later(error, _read_tag, self._pos)
             if tag not in wanted:
                 self._pos += size
                 continue
-            field = TaggedField(self._base + start, self._base + end, size, outer)
+            field = TaggedField(self._base + start, self._base + self._pos, size, outer)
             yield from self._read(wanted[tag], field)
             used = self._base + self._pos - field.end
             if used != size:
                 reason = f"{size} bytes are announced for the tagged field, it has {used}"
                 raise DecodeError(reason, field.end - self._base)
+
+
+def _read_tag(buf: bytes, pos: int) -> tuple[tuple[int, int, int], int]:
+    """Read number and size of a tagged field: return number, offset of the size, and size."""
+    tag, start = wire.read_uvarint(buf, pos)
+    size, end = wire.read_uvarint(buf, start)
+    return (tag, start, size), end

@@ -108,17 +108,10 @@ class RecordValues:
         count = batch.count
         if self.payload != "none":
             read = batch.read(budget)
-            records = read.records
-            if read.problems:
-                for problem in read.problems:
-                    (beyond if isinstance(problem, LimitReached) else notes.problems).append(problem)
+            for problem in read.problems:
+                (beyond if isinstance(problem, LimitReached) else notes.problems).append(problem)
+            records = self._shown_records(read.records, path, topic, notes, control=control)
             count = len(records) if count is None else count
-            if control:
-                _control_records(records, path, notes)
-            elif topic in embedded.INTERNAL_TOPICS:
-                records = self._internal_records(records, path, str(topic), notes)
-            if self.payload == "preview":
-                records = [_with_previews(record) for record in records]
         base_offset: int | None = batch.base_offset
         if batch.magic < 2 and codec:
             # a wrapper has the offset of its last message; only the wrapped messages tell that of the first
@@ -151,6 +144,16 @@ class RecordValues:
                 for offset, timestamp, key, value, headers in records
             ],
         }
+
+    def _shown_records(
+        self, records: list[Record], path: str, topic: str | None, notes: RecordNotes, *, control: bool
+    ) -> list[Record]:
+        """Return the records of a batch without secrets, as long as they are shown."""
+        if control:
+            _control_records(records, path, notes)
+        elif topic in embedded.INTERNAL_TOPICS:
+            records = self._internal_records(records, path, str(topic), notes)
+        return [_with_previews(record) for record in records] if self.payload == "preview" else records
 
     def _internal_records(
         self, records: list[Record], path: str, topic: str, notes: RecordNotes

@@ -7,33 +7,35 @@ not say which embedded protocol its assignments use, a SaslAuthenticate does not
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Set
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Set
 from typing import Any, NamedTuple
 
 from dissectors.api_keys import ApiKey
 from dissectors.wire import ZERO_UUID
 
-#: APIs from which :meth:`SessionContext.observe` learns facts
-OBSERVED_APIS = frozenset({
-    ApiKey.METADATA, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.DESCRIBE_GROUPS, ApiKey.SASL_HANDSHAKE,
-    ApiKey.CREATE_TOPICS, ApiKey.DELETE_TOPICS, ApiKey.CONSUMER_GROUP_DESCRIBE, ApiKey.DESCRIBE_TOPIC_PARTITIONS,
-    ApiKey.DESCRIBE_CLUSTER,
-})  # fmt: skip
-
-_NAMED = ("topic_id", "topic_name")
+#: API key -> paths of the structs in the response that name topic IDs, and the field with the name
+_NAMED_TOPICS: dict[int, tuple[tuple[str, ...], str]] = {
+    ApiKey.METADATA: (("topics",), "name"),
+    ApiKey.CREATE_TOPICS: (("topics",), "name"),
+    ApiKey.DELETE_TOPICS: (("responses",), "name"),
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: (("topics",), "name"),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: (
+        tuple(f"groups.members.{name}.topic_partitions" for name in ("assignment", "target_assignment")),
+        "topic_name",
+    ),
+}
 
 #: API key -> fields of the response that name topic IDs, for :class:`dissectors.projection.Projection`
 TOPIC_NAMES: dict[int, frozenset[str]] = {
-    ApiKey.METADATA: frozenset({"topics.name", "topics.topic_id"}),
-    ApiKey.CREATE_TOPICS: frozenset({"topics.name", "topics.topic_id"}),
-    ApiKey.DELETE_TOPICS: frozenset({"responses.name", "responses.topic_id"}),
-    ApiKey.CONSUMER_GROUP_DESCRIBE: frozenset(
-        f"groups.members.{assignment}.topic_partitions.{name}"
-        for assignment in ("assignment", "target_assignment")
-        for name in _NAMED
-    ),
-    ApiKey.DESCRIBE_TOPIC_PARTITIONS: frozenset({"topics.name", "topics.topic_id"}),
+    key: frozenset(f"{path}.{field}" for path in paths for field in ("topic_id", name))
+    for key, (paths, name) in _NAMED_TOPICS.items()
 }
+
+#: APIs from which :meth:`SessionContext.observe` learns facts
+OBSERVED_APIS = frozenset({
+    *_NAMED_TOPICS, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.DESCRIBE_GROUPS, ApiKey.SASL_HANDSHAKE,
+    ApiKey.DESCRIBE_CLUSTER,
+})  # fmt: skip
 
 # org.apache.kafka.common.Uuid.METADATA_TOPIC_ID: all zero except the last bit
 CLUSTER_METADATA_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
@@ -132,20 +134,21 @@ class SessionContext:
         response: dict[str, Any] | None,
     ) -> None:
         """Learn from one exchange; ``request`` and ``response`` are decoded bodies, partial ones included."""
-        if key in (ApiKey.METADATA, ApiKey.DESCRIBE_CLUSTER) and response and response.get("cluster_id"):
-            self._learn_cluster(connection, response["cluster_id"], response.get("brokers") or ())
-        if key in (ApiKey.METADATA, ApiKey.CREATE_TOPICS, ApiKey.DESCRIBE_TOPIC_PARTITIONS):
-            self._learn_topics((response or {}).get("topics"))
-        elif key == ApiKey.DELETE_TOPICS:
-            self._learn_topics((response or {}).get("responses"))
-        elif key == ApiKey.CONSUMER_GROUP_DESCRIBE:
-            self._learn_assignments(response or {})
-        elif key == ApiKey.SASL_HANDSHAKE and request and request.get("mechanism"):
-            self._mechanisms[connection] = request["mechanism"]
+        asked, answer = request or {}, response or {}
+        if key in _NAMED_TOPICS:
+            self._learn_topics(answer, *_NAMED_TOPICS[key])
+        if key in (ApiKey.METADATA, ApiKey.DESCRIBE_CLUSTER) and answer.get("cluster_id"):
+            self._learn_cluster(connection, answer["cluster_id"], answer.get("brokers") or ())
+        elif key == ApiKey.SASL_HANDSHAKE and asked.get("mechanism"):
+            self._mechanisms[connection] = asked["mechanism"]
         elif key in (ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP):
-            self._learn_group(request or {}, response or {})
+            # the type in a request is the member's, in a response the one that the group agreed on
+            for body in (asked, answer):
+                self._learn_protocol(
+                    asked.get("group_id"), body.get("protocol_type"), body.get("protocol_name")
+                )
         elif key == ApiKey.DESCRIBE_GROUPS:
-            for group in (response or {}).get("groups") or ():
+            for group in answer.get("groups") or ():
                 self._learn_protocol(
                     group.get("group_id"), group.get("protocol_type"), group.get("protocol_data")
                 )
@@ -159,26 +162,14 @@ class SessionContext:
             if address in self._nodes or len(self._nodes) < _MOST_NODES:
                 self._nodes.setdefault(address, set()).add(cluster)
 
-    def _learn_topics(self, topics: Iterable[dict[str, Any]] | None) -> None:
-        for topic in topics or ():
-            topic_id, name = topic.get("topic_id"), topic.get("name")
-            if topic_id and name:
-                self.learn_topic(topic_id, name)
-
-    def _learn_assignments(self, response: dict[str, Any]) -> None:
-        for group in response.get("groups") or ():
-            for member in group.get("members") or ():
-                for name in ("assignment", "target_assignment"):
-                    for topic in (member.get(name) or {}).get("topic_partitions") or ():
-                        if topic.get("topic_id") and topic.get("topic_name"):
-                            self.learn_topic(topic["topic_id"], topic["topic_name"])
-
-    def _learn_group(self, request: dict[str, Any], response: dict[str, Any]) -> None:
-        # the type in a request is the member's, in a response the one that the group agreed on
-        for body in (request, response):
-            self._learn_protocol(
-                request.get("group_id"), body.get("protocol_type"), body.get("protocol_name")
-            )
+    def _learn_topics(self, response: dict[str, Any], paths: Iterable[str], name: str) -> None:
+        for path in paths:
+            structs: Iterable[dict[str, Any]] = (response,)
+            for field in path.split("."):
+                structs = _structs(structs, field)
+            for topic in structs:
+                if topic.get("topic_id") and topic.get(name):
+                    self.learn_topic(topic["topic_id"], topic[name])
 
     def _learn_protocol(self, group: str | None, protocol_type: str | None, name: str | None) -> None:
         if not group:
@@ -186,3 +177,10 @@ class SessionContext:
         known_type, known_name = self._groups.get(group, ("", None))
         if protocol_type or name:
             self._groups[group] = protocol_type or known_type, name or known_name
+
+
+def _structs(parents: Iterable[dict[str, Any]], field: str) -> Iterator[dict[str, Any]]:
+    """Yield the structs in a field of other structs, which is a struct or an array; none if it was not read."""
+    for parent in parents:
+        found = parent.get(field) or ()
+        yield from (found,) if isinstance(found, dict) else found

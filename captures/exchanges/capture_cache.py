@@ -17,7 +17,6 @@ import stat
 import tempfile
 from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 from time import time_ns
@@ -51,8 +50,7 @@ _DIGEST = 16
 _SUFFIX = ".part"
 
 
-@dataclass(frozen=True, slots=True)
-class ReadCapture:
+class ReadCapture(msgspec.Struct, frozen=True):
     """The complete state of a capture that was read to its end.
 
     :ivar table: columns of the exchange table

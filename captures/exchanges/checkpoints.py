@@ -110,12 +110,7 @@ class StreamState(StreamColumns):
             end=self.end + distance,
             frame=self.frame + distance,
             needed=self.needed + distance,
-            notes=[
-                each._replace(
-                    start=each.start + distance, end=each.end + distance, packet=each.packet + packets
-                )
-                for each in self.notes
-            ],
+            notes=[each.moved(distance, packets) for each in self.notes],
             conflicts=[(start + distance, end + distance) for start, end in self.conflicts],
             fin_position=self.fin_position + distance if self.fin_time >= 0 else self.fin_position,
             carry=carry,

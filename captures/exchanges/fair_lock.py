@@ -1,6 +1,6 @@
 """A lock for two threads that acquire it again and again, so that each gets its turn.
 
-A plain lock is no queue: a thread that releases it and acquires it again at once wins over one that must first be
+A plain lock is not a queue: a thread that releases it and acquires it again at once wins over one that must first be
 woken.
 """
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import struct
 from bisect import bisect_right
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 
 from captures.arrays import Bools, Int64s
@@ -51,8 +51,7 @@ class StreamPosition(NamedTuple):
     end: int
 
 
-@dataclass(slots=True)
-class Frames:
+class Frames(msgspec.Struct):
     """Frames as columns.
 
     :ivar head: where the frame's first bytes are in the :class:`Memory`
@@ -76,7 +75,7 @@ class Frames:
 
     def select(self, rows: Any) -> Frames:
         """Return the chosen frames."""
-        return Frames(*(getattr(self, name)[rows] for name in self.__slots__))
+        return Frames(*(getattr(self, name)[rows] for name in self.__struct_fields__))
 
 
 class _SegmentRun:

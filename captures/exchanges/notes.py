@@ -90,22 +90,20 @@ class _PacketRange(NamedTuple):
 
 
 class CommentedBytes(NamedTuple):
-    """Bytes of a stream that were in a commented packet, and the content of the comment.
+    """Bytes of a stream that were in a commented packet, and the content of the comment."""
 
-    :ivar start: stream position of the first byte
-    :ivar end: position after the last byte
-    :ivar packet: number of the packet
-    """
-
-    start: int
-    end: int
-    packet: int
+    where: _PacketRange
     parts: list[_Part]
     interventions: list[Intervention]
 
+    def moved(self, distance: int, packets: int) -> CommentedBytes:
+        """Return it with stream positions shifted by `distance` and the packet's number by `packets`."""
+        start, end, packet = self.where
+        return self._replace(where=_PacketRange(start + distance, end + distance, packet + packets))
+
 
 class NotesContent(NamedTuple):
-    """What packets have told.
+    """The content of all packet comments so far.
 
     :ivar comments: by number of the packet, as are ``interventions``
     :ivar read_at: when the packets came
@@ -218,7 +216,7 @@ class Notes:
 
     # ------------------------------------------------------------ out and in
     def content(self) -> NotesContent:
-        """Return what packets have told, for :meth:`restore`."""
+        """Return the content of all packet comments so far, for :meth:`restore`."""
         return NotesContent(
             self._comments, self._interventions, self._read_at, self._ranges, self._ended_otherwise
         )
@@ -285,7 +283,7 @@ class Notes:
         """Return the commented packets with bytes of a stream from `position` on."""
         return [
             CommentedBytes(
-                *each, self._comments.get(each.packet, []), self._interventions.get(each.packet, [])
+                each, self._comments.get(each.packet, []), self._interventions.get(each.packet, [])
             )
             for each in self._ranges.get(stream, ())
             if each.end > position
@@ -293,15 +291,15 @@ class Notes:
 
     def take_over(self, stream: int, comments: list[CommentedBytes]) -> None:
         """Add what another capture knows about a stream."""
-        for each in comments:
-            if each.parts:
-                self._comments[each.packet] = each.parts
-            if each.interventions:
-                self._intervened_in(each.packet, each.interventions)
-            self._read_at[each.packet] = 0
-            self._ranges.setdefault(stream, []).append(_PacketRange(each.start, each.end, each.packet))
+        for where, parts, interventions in comments:
+            if parts:
+                self._comments[where.packet] = parts
+            if interventions:
+                self._intervened_in(where.packet, interventions)
+            self._read_at[where.packet] = 0
+            self._ranges.setdefault(stream, []).append(where)
         if comments:
-            self._packets = np.union1d(self._packets, [each.packet for each in comments])
+            self._packets = np.union1d(self._packets, [each.where.packet for each in comments])
 
     def renumber(self, rows: Int64s) -> None:
         """Translate rows of the table to their new indexes, -1 for dropped rows."""

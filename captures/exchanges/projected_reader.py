@@ -71,9 +71,9 @@ _PROJECTIONS_KEPT = 2048
 """Generating their code takes longer than running it over a small capture."""
 
 REPEATED_CALLS = GROUP_HEARTBEATS | {ApiKey.HEARTBEAT, ApiKey.OFFSET_COMMIT}
-"""APIs by which a member of a group says the same again and again, but for offsets."""
+"""APIs by which a member of a group repeats a message that differs at most in offsets."""
 NOT_OF_CALLS = frozenset({"throttle_time_ms", "topics"})
-"""Fields of these that are no part of what is repeated."""
+"""Fields of these that differ although the message is repeated."""
 CALLS = REPEATED_CALLS | {ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.LEAVE_GROUP}
 """APIs by which a member speaks with its coordinator."""
 
@@ -106,7 +106,7 @@ _OFFSETS: tuple[Paths, ...] = (
 
 
 def _calls(key: int, version: int, side: Side) -> frozenset[str]:
-    """Return what members of groups say to their coordinator, and are told, but for the offsets that they commit."""
+    """Return the fields of messages between group members and their coordinator, without committed offsets."""
     known = api(key)
     if known is None or key not in CALLS:
         return frozenset()

@@ -8,10 +8,10 @@ their order, with synthetic packets inserted by time.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import islice
 from typing import BinaryIO
 
+import msgspec
 import numpy as np
 
 from captures.exchanges import Progress
@@ -27,8 +27,7 @@ _SYNTHETIC = "synthetic TCP: frames as kproxy saw them, not packets as they were
 _BATCH = 512
 
 
-@dataclass(slots=True)
-class WriteResult:
+class WriteResult(msgspec.Struct):
     """Counts of what was written.
 
     :ivar exchanges: selected exchanges

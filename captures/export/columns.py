@@ -90,6 +90,6 @@ def choose(names: list[str] | tuple[str, ...]) -> tuple[Column, ...]:
     known = {column.name: column for column in COLUMNS}
     unknown = [name for name in names if name not in known]
     if unknown or not names:
-        problem = f"{unknown[0]!r} is no column" if unknown else "no column was chosen"
+        problem = f"{unknown[0]!r} is not a column" if unknown else "no column was chosen"
         raise ValueError(f"{problem}; there are {', '.join(known)}")
     return tuple(known[name] for name in names)

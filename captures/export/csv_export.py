@@ -122,7 +122,7 @@ def _long_row(row: Iterable[Any]) -> Iterator[str]:
 
 
 def _text(text: str | None) -> str:
-    """Return the text on one line, such that no spreadsheet takes it for a formula; empty for None."""
+    """Return the text on one line and escaped, so that no spreadsheet takes it for a formula; empty for None."""
     if not text:
         return ""
     return _known_text(text) if len(text) <= _SHORT else _one_line(text)

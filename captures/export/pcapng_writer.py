@@ -141,7 +141,7 @@ def open_for_append(path: str | os.PathLike[str]) -> BinaryIO:
     An incomplete last block, as a killed writer may leave it, is cut off first.
 
     :returns: an unbuffered file, positioned at its end
-    :raises ValueError: if the file is no little-endian pcapng file
+    :raises ValueError: if the file is not a little-endian pcapng file
     :raises OSError: if it cannot be opened
     """
     descriptor = private.opened(path, os.O_RDWR | os.O_APPEND)

@@ -233,42 +233,15 @@ def segment_headers(
     :returns: for IPv4 and for IPv6: a mask of the segments, and their headers, one row each
     """
     of, side, position, size, payload_sum = segments
-    begins = np.array([each._begin for each in conversations])
-    nexts = np.array([each._next for each in conversations])
-    sequence = begins[of, side] + 1 + position & _MASK
-    end = sequence + size & _MASK
-
-    # each acknowledges the latest earlier segment of the other side of its conversation
-    order = np.argsort(of, kind="stable")
-    index = np.arange(len(of))
-    of_sorted, side_sorted, end_sorted = of[order], side[order], end[order]
-    first = np.searchsorted(of_sorted, np.arange(len(conversations)))
-    latest = [np.maximum.accumulate(np.where(side_sorted == each, index, -1)) for each in (0, 1)]
-    other = np.where(side_sorted == 0, latest[1], latest[0])
-    acknowledged = np.empty_like(sequence)
-    acknowledged[order] = np.where(
-        other >= first[of_sorted], end_sorted[other], nexts[of_sorted, 1 - side_sorted]
-    )
-    number = np.empty_like(of)
-    number[order] = index - first[of_sorted] + 1
-    number += np.array([each._datagrams for each in conversations])[of]
-    last = np.append(first[1:], len(of)) - 1
-    for each, begin, *ends in zip(
-        conversations, first.tolist(), *(found[last].tolist() for found in latest), last.tolist(), strict=True
-    ):
-        for one in (0, 1):
-            if ends[one] >= begin:
-                each._next[one] = int(end_sorted[ends[one]])
-        if not each._v6:
-            each._datagrams = each._datagrams + ends[2] - begin + 1 & 0xFFFF
-
-    v6 = np.array([each._v6 for each in conversations])[of]
+    sequence = np.array([each._begin for each in conversations])[of, side] + 1 + position & _MASK
+    acknowledged, number = _continued(conversations, of, side, sequence + size & _MASK)
     flags = 5 << 12 | ACK | PSH
     window = np.array([each._windows for each in conversations])[of, side]
     direction = 2 * of + side
     sums = np.array([(each.ip_sum, each.tcp_sum) for one in conversations for each in one._directions])
     total = _TCP_SIZE + size
     checksum = -(sums[direction, 1] + total + sequence + acknowledged + flags + window + payload_sum) % 0xFFFF
+    v6 = np.array([each._v6 for each in conversations])[of]
     found = []
     for row, chosen in ((_IPV4_ROW, ~v6), (_IPV6_ROW, v6)):
         if not chosen.any():
@@ -289,6 +262,39 @@ def segment_headers(
             rows["ip_checksum"] = -(sums[direction[chosen], 0] + length + ident) % 0xFFFF
         found.append((chosen, rows.view(np.uint8).reshape(-1, row.itemsize)))
     return found
+
+
+def _continued(
+    conversations: Sequence[Conversation], of: Int64s, side: Int64s, end: Int64s
+) -> tuple[Int64s, Int64s]:
+    """Continue conversations with segments; return their acknowledgment numbers and datagram numbers.
+
+    Each segment acknowledges the latest earlier one of the other side of its conversation.
+
+    :param end: sequence number after each segment
+    """
+    order = np.argsort(of, kind="stable")
+    index = np.arange(len(of))
+    of_sorted, side_sorted, end_sorted = of[order], side[order], end[order]
+    first = np.searchsorted(of_sorted, np.arange(len(conversations)))
+    last = np.append(first[1:], len(of)) - 1
+    latest = [np.maximum.accumulate(np.where(side_sorted == each, index, -1)) for each in (0, 1)]
+    other = np.where(side_sorted == 0, latest[1], latest[0])
+    nexts = np.array([each._next for each in conversations])
+    acknowledged, number = np.empty_like(end), np.empty_like(of)
+    acknowledged[order] = np.where(
+        other >= first[of_sorted], end_sorted[other], nexts[of_sorted, 1 - side_sorted]
+    )
+    number[order] = index - first[of_sorted] + 1
+    number += np.array([each._datagrams for each in conversations])[of]
+    ends = (found[last].tolist() for found in latest)
+    for each, begin, stop, *of_sides in zip(conversations, first.tolist(), last.tolist(), *ends, strict=True):
+        for one, found in enumerate(of_sides):
+            if found >= begin:
+                each._next[one] = int(end_sorted[found])
+        if not each._v6:
+            each._datagrams = each._datagrams + stop - begin + 1 & 0xFFFF
+    return acknowledged, number
 
 
 def _direction(source: tuple[bytes, int], target: tuple[bytes, int], macs: bytes) -> _Direction:

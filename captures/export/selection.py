@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 
 from captures.arrays import Bools, Int64s
@@ -15,8 +14,7 @@ _POSITION_BITS = 42  # enough for 4 TB per stream, and two million streams
 _MOST = (1 << _POSITION_BITS) - 1
 
 
-@dataclass(slots=True)
-class Ranges:
+class Ranges(msgspec.Struct):
     """Disjoint ranges of all streams, sorted by stream and position.
 
     :ivar stream: stream of each range

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
+
+import msgspec
 
 from captures.arrays import Int64s
 from captures.exchanges import Capture
@@ -150,8 +151,7 @@ def _by_connection(capture: Capture, rows: Int64s) -> dict[int, tuple[list[_Fram
     return dict(sorted(found.items()))
 
 
-@dataclass(frozen=True, slots=True)
-class _Maker:
+class _Maker(msgspec.Struct, frozen=True):
     capture: Capture
     read: ReadFrame
     segment_size: int

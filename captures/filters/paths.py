@@ -121,46 +121,40 @@ def find(text: str) -> Path:
     """
     side_text, _, rest = text.partition(".")
     side = cast(Side, side_text)
-    reached: dict[int, list[Struct]] = {key: list(_roots(key, side)) for key in range(len(NAMES))}
+    structs: dict[int, list[Struct]] = {key: list(_roots(key, side)) for key in range(len(NAMES))}
     leaves: dict[int, list[Field]] = {}
     steps: list[Step] = []
-    records_at = embedded_at = 0
+    records_at = 0
     offset = len(side_text) + 1
     for part in rest.split("."):
-        found = _STEP.fullmatch(part)
-        assert found is not None, "the lexer makes nothing else"
-        steps.append((found[1], None if found[2] is None else int(found[2])))
-        if not embedded_at:
-            if leaves and not any(reached.values()):
-                opaque = [field for fields in leaves.values() for field in fields]
-                embedded_at = _embedded(opaque, len(steps) - 1)
-                if embedded_at:
-                    reached, leaves = {key: [] for key in leaves}, {key: [] for key in leaves}
-                    offset += len(part) + 1
-                    continue
-            before = reached
-            leaves, reached, is_records = _descend(before, found[1])
-            if not leaves:
-                raise _unknown(found[1], offset, side, text, before)
-            if is_records:
-                records_at = len(steps)
+        name, index = _step(part)
+        if leaves and not any(structs.values()) and _holds_protocol(leaves):
+            inside = [_step(each) for each in text[offset:].split(".")]
+            return Path(side, (*steps, *inside), frozenset(leaves), (), records_at, len(steps))
+        steps.append((name, index))
+        leaves = _fields(structs, name)
+        if not leaves:
+            raise _unknown(name, offset, side, text, structs)
+        structs = _inside(leaves)
+        if any(is_records(field) for fields in leaves.values() for field in fields):
+            records_at = len(steps)
         offset += len(part) + 1
     unique = {id(field): field for fields in leaves.values() for field in fields}
     # if the records field itself is the last step, nothing has to be decoded
-    return Path(
-        side,
-        tuple(steps),
-        frozenset(leaves),
-        tuple(unique.values()),
-        records_at if records_at < len(steps) else 0,
-        embedded_at,
-    )
+    records_at = records_at if records_at < len(steps) else 0
+    return Path(side, tuple(steps), frozenset(leaves), tuple(unique.values()), records_at)
 
 
-def _embedded(fields: Iterable[Field], at: int) -> int:
-    return (
-        at if any(field.type.content and isinstance(field.type, schema.SizedType) for field in fields) else 0
-    )
+def _step(part: str) -> Step:
+    found = _STEP.fullmatch(part)
+    assert found is not None, "the lexer makes nothing else"
+    return found[1], None if found[2] is None else int(found[2])
+
+
+def _holds_protocol(leaves: Mapping[int, list[Field]]) -> bool:
+    """Return whether one of the fields may hold an embedded protocol, whose fields are not declared."""
+    types = [field.type for fields in leaves.values() for field in fields]
+    return any(each.content and isinstance(each, schema.SizedType) for each in types)
 
 
 def _roots(key: int, side: Side) -> Iterator[Struct]:
@@ -183,22 +177,21 @@ def is_records(field: Field) -> bool:
     return field.type.kind == "records" or field.type.content == "unaligned_records"
 
 
-def _descend(
-    reached: Mapping[int, list[Struct]], name: str
-) -> tuple[dict[int, list[Field]], dict[int, list[Struct]], bool]:
-    leaves: dict[int, list[Field]] = {}
-    inside: dict[int, list[Struct]] = {}
-    records = False
-    for key, structs in reached.items():
-        for struct in structs:
-            for field in struct.fields:
-                if field.name == name:
-                    leaves.setdefault(key, []).append(field)
-                    records |= is_records(field)
-                    deeper = inner(field)
-                    if deeper is not None:
-                        inside.setdefault(key, []).append(deeper)
-    return leaves, inside, records
+def _fields(structs: Mapping[int, list[Struct]], name: str) -> dict[int, list[Field]]:
+    """Return the fields of a name in structs, by API; without the APIs that have none."""
+    found = {
+        key: [field for struct in each for field in struct.fields if field.name == name]
+        for key, each in structs.items()
+    }
+    return {key: fields for key, fields in found.items() if fields}
+
+
+def _inside(leaves: Mapping[int, list[Field]]) -> dict[int, list[Struct]]:
+    """Return the structs inside fields, by API."""
+    return {
+        key: [deeper for field in fields if (deeper := inner(field)) is not None]
+        for key, fields in leaves.items()
+    }
 
 
 def _unknown(
@@ -229,7 +222,7 @@ def children(prefix: str, keys: Iterable[int] | None = None) -> dict[str, Field]
         found = _STEP.fullmatch(part)
         if found is None:
             return {}
-        _, reached, _ = _descend(reached, found[1])
+        reached = _inside(_fields(reached, found[1]))
     return {
         field.name: field for structs in reached.values() for struct in structs for field in struct.fields
     }

@@ -25,7 +25,7 @@ Ints = NDArray[Any]
 
 
 class Texts(NamedTuple):
-    """A column of texts: ``values[codes[row]]``; None is no value.
+    """A column of texts: ``values[codes[row]]``; None means no value.
 
     :ivar others: alternatives to values, by code, of which one has to match: names of an address
     """

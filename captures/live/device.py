@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 MAX_SNAPSHOT = 262_144
 """Bytes kept of each packet by default; libpcap's MAXIMUM_SNAPLEN."""
@@ -27,8 +28,7 @@ class CaptureFilterError(DeviceError):
     """A capture filter is not valid in libpcap, or cannot be applied here."""
 
 
-@dataclass(frozen=True, slots=True)
-class Counts:
+class Counts(msgspec.Struct, frozen=True):
     """The kernel's counts since the device was opened (pcap_stats(3PCAP)).
 
     :ivar received: packets that passed the capture filter, dropped ones included on Linux
@@ -41,8 +41,7 @@ class Counts:
     interface_dropped: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(msgspec.Struct, frozen=True):
     """How to open a device.
 
     :ivar interface: its name, or :data:`ANY`
@@ -59,8 +58,7 @@ class Settings:
     expression: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class NetworkInterface:
+class NetworkInterface(msgspec.Struct, frozen=True):
     """An interface that can be captured on.
 
     :ivar name: value for ``-i``

@@ -14,8 +14,9 @@ import shlex
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 _CAPABILITY_VERSION = 0x20080522  # _LINUX_CAPABILITY_VERSION_3
 _NO_NEW_PRIVILEGES = 38  # PR_SET_NO_NEW_PRIVS
@@ -28,8 +29,7 @@ class PrivilegeError(Exception):
     """Privileges cannot be dropped as requested; the message says why, and what to do."""
 
 
-@dataclass(frozen=True, slots=True)
-class User:
+class User(msgspec.Struct, frozen=True):
     """A user that the process becomes.
 
     :ivar chosen: whether the user chose it, with ``-Z`` or by calling ``sudo``

@@ -16,19 +16,20 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import BinaryIO
 
+import msgspec
 import numpy as np
 
 from captures import private
 from captures.arrays import Bytes
 from captures.export.pcapng_writer import Packet, PcapngWriter
 from captures.packets.errors import CaptureError
+from captures.packets.files import first_time
 from captures.packets.reader import BLOCK_SIZE, recognise
 from captures.packets.records import Interface, RecordColumns
 from captures.packets.source import Source, open_source
@@ -42,12 +43,10 @@ _TICK = 0.5  # seconds between checks for windows to save
 _MOST_MATCHES = 100  # per window that are described one by one
 _LEAST_CAPTURE = 28  # bytes of the smallest readable file: the header of a pcapng section
 _NO_NAME = re.compile(r"[^\w.-]+", re.ASCII)
-_GLANCE = 1 << 12  # bytes read at a time to find the first packet
 _EDGE = 2  # chunks: if the ring has no room for so many more, the oldest ones are about to be dropped
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
+class Match(msgspec.Struct, frozen=True):
     """An event whose surroundings are to be kept.
 
     :ivar begin: its first moment
@@ -62,8 +61,7 @@ class Match:
     text: str
 
 
-@dataclass(slots=True)
-class Window:
+class Window(msgspec.Struct):
     """A stretch of time to be kept.
 
     :ivar matches: the first matches in it
@@ -73,7 +71,7 @@ class Window:
 
     begin: int
     end: int
-    matches: list[Match] = field(default_factory=list)
+    matches: list[Match] = []
     more: int = 0
     kept_until: int = 0
 
@@ -91,8 +89,7 @@ class Window:
         self.more += other.more + len(matches) - len(self.matches)
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedFile:
+class RecordedFile(msgspec.Struct, frozen=True):
     """A file that was written.
 
     :ivar packets: number of packets
@@ -357,12 +354,12 @@ class _WindowCopy:
                 yield f"kproxy: {match.text}"
 
 
-def _frames(source: Source, size: int = BLOCK_SIZE) -> Iterator[tuple[list[Interface], Bytes, RecordColumns]]:
+def _frames(source: Source) -> Iterator[tuple[list[Interface], Bytes, RecordColumns]]:
     """Yield the whole packets of a chunk, block by block: the interfaces, the bytes, and the record columns."""
     if source.size < _LEAST_CAPTURE:
         return
     format_ = recognise(source, Statistics())
-    position = format_.start
+    position, size = format_.start, BLOCK_SIZE
     while position < source.size:
         data = np.empty(min(size, source.size - position) + PADDING, np.uint8)
         end = source.read_into(position, data.data[:-PADDING])
@@ -379,10 +376,7 @@ def _frames(source: Source, size: int = BLOCK_SIZE) -> Iterator[tuple[list[Inter
 
 def _first_time(source: Source) -> int | None:
     """Return the time of the first packet of a chunk, None if it has none yet."""
-    for _, _, records in _frames(source, _GLANCE):
-        if len(records):
-            return int(records.time[0])
-    return None
+    return None if source.size < _LEAST_CAPTURE else first_time(source)
 
 
 def _description(window: Window, missing: str) -> str:

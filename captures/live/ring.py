@@ -18,11 +18,12 @@ import os
 import tempfile
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from threading import Condition
 from typing import IO
+
+import msgspec
 
 from captures import private
 from captures.packets.errors import SpoolDropped
@@ -37,8 +38,7 @@ _LEAST_CHUNK, _MOST_CHUNK = 1 << 16, 64 << 20
 SUFFIX = ".pcap"
 
 
-@dataclass(slots=True, eq=False)
-class Chunk:
+class Chunk(msgspec.Struct, eq=False):
     """A chunk file.
 
     :ivar number: 1 for the first
@@ -59,8 +59,7 @@ class Chunk:
     ended: bool = False
 
 
-@dataclass(slots=True, eq=False)
-class _ChunkRange:
+class _ChunkRange(msgspec.Struct, eq=False):
     """A chunk with its place: byte ``inside`` of the file is byte ``base`` of the joined capture."""
 
     base: int

@@ -11,8 +11,9 @@ import os
 import select
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from threading import Thread
+
+import msgspec
 
 from captures.live.device import WAIT_MS, Device, DeviceError
 from captures.live.ring import Ring
@@ -21,8 +22,7 @@ _AT_ONCE = 2048  # packets between checks of the clock, the chunk's size and sto
 _RETRY_SECONDS = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class CaptureCounts:
+class CaptureCounts(msgspec.Struct, frozen=True):
     """Counts of packets so far.
 
     :ivar captured: packets written

@@ -88,7 +88,7 @@ def _is_pod(cells: list[str]) -> bool:
 def _row(number: int, cells: list[str], headings: tuple[str, ...]) -> dict[str, str]:
     if not headings:
         if not _is_pod(cells):
-            raise LineError(number, "this is no row of kubectl get pods -o wide --no-headers")
+            raise LineError(number, "this is not a row of kubectl get pods -o wide --no-headers")
         with_namespace = _READY.fullmatch(cells[1]) is None
         headings = ("NAMESPACE", *_HEADINGS_OF_PODS) if with_namespace else _HEADINGS_OF_PODS
     row = dict(zip(headings, cells, strict=False))

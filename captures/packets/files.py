@@ -14,7 +14,6 @@ import hashlib
 import os
 import stat
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
@@ -38,8 +37,7 @@ _HEAD = 1 << 16
 """Number of bytes first searched for the first packet."""
 
 
-@dataclass(slots=True)
-class CaptureFile:
+class CaptureFile(msgspec.Struct):
     """A capture file.
 
     :ivar path: its path, ``-`` for standard input
@@ -64,8 +62,7 @@ class CaptureFile:
     is_log: bool = False
 
 
-@dataclass(slots=True)
-class FoundFiles:
+class FoundFiles(msgspec.Struct):
     """The result of a search for captures.
 
     :ivar files: the captures, ordered by their first packets; those without packets are last
@@ -76,11 +73,11 @@ class FoundFiles:
         are not captures
     """
 
-    files: list[CaptureFile] = field(default_factory=list)
-    unreadable: list[CaptureError] = field(default_factory=list)
-    passed_over: list[str] = field(default_factory=list)
-    known: set[tuple[int, int]] = field(default_factory=set, repr=False)
-    looked_at: set[str] = field(default_factory=set, repr=False)
+    files: list[CaptureFile] = []
+    unreadable: list[CaptureError] = []
+    passed_over: list[str] = []
+    known: set[tuple[int, int]] = set()
+    looked_at: set[str] = set()
 
 
 class FileStatus(msgspec.Struct, frozen=True):

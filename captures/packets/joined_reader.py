@@ -12,11 +12,12 @@ the next TCP packet of their file or, after the last one, with that one.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import astuple, replace
+from dataclasses import replace
 from heapq import heappop, heappush
 from typing import Any
 
 import numpy as np
+from msgspec import structs
 
 from captures.arrays import Int64s
 from captures.packets.addresses import AddressBook
@@ -223,7 +224,7 @@ class JoinedReader:
             return
         self._cursors.remove(cursor)
         for number in cursor.interfaces:
-            heappush(self._free.setdefault(astuple(self.interfaces[number]), []), number)
+            heappush(self._free.setdefault(structs.astuple(self.interfaces[number]), []), number)
         self.source.finished(cursor.order)
         self._ended.add(cursor.reader.statistics)
         self._ended_size += cursor.reader.done
@@ -279,7 +280,7 @@ class JoinedReader:
         return replace(block, windows=windows, interface=known[block.interface], **columns)
 
     def _interface(self, interface: Interface) -> int:
-        free = self._free.get(astuple(interface))
+        free = self._free.get(structs.astuple(interface))
         if free:
             return heappop(free)
         self.interfaces.append(interface)
@@ -367,7 +368,7 @@ def _by_one_clock(found: FoundFiles, quota: Quota) -> JoinedSource:
         raise CaptureError(
             pipe.path, 0, "its clock cannot be aligned, because that requires reading it twice"
         )
-    first = JoinedSource(replace(found, unreadable=[]), quota)
+    first = JoinedSource(structs.replace(found, unreadable=[]), quota)
     for _ in JoinedReader(first, BLOCK_SIZE, PacketReader):
         pass
     first.close()

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import msgspec
 import numpy as np
 
 from captures.arrays import Int32s, Int64s
 
 
-@dataclass(slots=True)
-class Interface:
+class Interface(msgspec.Struct):
     """A capture interface.
 
     :ivar link_type: number of the link layer (https://www.tcpdump.org/linktypes.html)

@@ -11,10 +11,11 @@ import errno
 import os
 import tempfile
 from bisect import bisect_right
-from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import IO
+
+import msgspec
 
 from captures.packets.errors import SpoolDropped
 
@@ -45,13 +46,12 @@ def spare_bytes(directory: str) -> int:
     return system.f_bavail * system.f_frsize - reserve
 
 
-@dataclass(slots=True, eq=False)
-class _Chunk:
+class _Chunk(msgspec.Struct, eq=False):
     """Bytes [start, start + size) of a spool; `siblings` are all chunks of that spool, in order."""
 
     file: IO[bytes]
     start: int
-    siblings: list[_Chunk] = field(repr=False)
+    siblings: list[_Chunk]
     size: int = 0
 
 

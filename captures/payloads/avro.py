@@ -103,27 +103,32 @@ def _error_text(error: Exception) -> str:
 def _within(schema: Any, known: Mapping[str, Any]) -> Iterator[tuple[Any, frozenset[str]]]:
     """Yield all schemas inside a schema, each with the names of the enclosing records; each name is followed once."""
     waiting: list[tuple[Any, frozenset[str]]] = [(schema, frozenset())]
-    visited: set[str] = set()
+    followed: set[str] = set()
     while waiting:
         each, inside = waiting.pop()
         yield each, inside
         if isinstance(each, str):
-            if each in known and each not in visited:
-                visited.add(each)
-                waiting.append((known[each], inside))
-        elif isinstance(each, list):
-            waiting += [(branch, inside) for branch in each]
-        elif isinstance(each, dict):
-            kind = each["type"]
-            if kind in ("record", "error"):
-                deeper = inside | {str(each.get("name"))}
-                waiting += [(field["type"], deeper) for field in each["fields"]]
-            elif kind == "array":
-                waiting.append((each["items"], inside))
-            elif kind == "map":
-                waiting.append((each["values"], inside))
-            elif isinstance(kind, dict | list):
-                waiting.append((kind, inside))
+            parts = [known[each]] if each in known and each not in followed else []
+            followed.add(each)
+        else:
+            parts = _parts(each)
+            if isinstance(each, dict) and each["type"] in ("record", "error"):
+                inside |= {str(each.get("name"))}
+        waiting += [(part, inside) for part in parts]
+
+
+def _parts(schema: Any) -> list[Any]:
+    """Return the schemas that a schema consists of: branches, fields, items, values, or the one that it annotates."""
+    if isinstance(schema, list):
+        return schema
+    match schema:
+        case {"type": "record" | "error", "fields": fields}:
+            return [field["type"] for field in fields]
+        case {"type": "array", "items": part} | {"type": "map", "values": part}:
+            return [part]
+        case {"type": dict() | list() as part}:
+            return [part]
+    return []
 
 
 def _empty(schema: Any, known: Mapping[str, Any], within: frozenset[str] = frozenset()) -> bool:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
+
+import msgspec
 
 from captures.payloads.avro import AvroDecoder
 from captures.payloads.payload import Payload, PayloadError, SchemaDecoder, SchemaError
@@ -49,8 +50,7 @@ def schema_of(text: str) -> tuple[str, SchemaDecoder]:
     raise SchemaError(f"{place!r} is not a schema by its name: Avro and Protobuf schemas end in {known}")
 
 
-@dataclass(slots=True)
-class PayloadDecoding:
+class PayloadDecoding(msgspec.Struct):
     """Decodes keys, values and headers.
 
     :ivar formats: formats of keys and values without a named schema
@@ -61,11 +61,11 @@ class PayloadDecoding:
         named
     """
 
-    formats: Mapping[Part, PlainFormat] = field(default_factory=dict)
-    schemas: Mapping[tuple[Part, str], SchemaDecoder] = field(default_factory=dict)
+    formats: Mapping[Part, PlainFormat] = {}
+    schemas: Mapping[tuple[Part, str], SchemaDecoder] = {}
     registry: SchemaRegistry | None = None
-    unread: Counter[str] = field(default_factory=Counter)
-    framed: dict[str, int] = field(default_factory=dict)
+    unread: Counter[str] = msgspec.field(default_factory=Counter)
+    framed: dict[str, int] = {}
 
     def read(self, data: bytes | None, topic: str, part: Part) -> Payload:
         """Return a decoded key or value."""

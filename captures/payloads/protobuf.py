@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Iterable, Mapping
 from contextlib import redirect_stderr
 from functools import cache
+from importlib import import_module
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from dissectors.records.cursor import read_varint
 
 _INSTALL = "Protobuf needs more packages: pip install 'kproxy[schema]'"
 _NAMED = 20
+_WELL_KNOWN = ("any", "descriptor", "duration", "empty", "field_mask", "struct", "timestamp", "wrappers")
 
 
 class ProtobufDecoder:
@@ -184,18 +186,4 @@ def _well_known() -> tuple[bytes, ...]:
 
 
 def _well_known_files() -> tuple[Any, ...]:
-    from google.protobuf import (
-        any_pb2,
-        descriptor_pb2,
-        duration_pb2,
-        empty_pb2,
-        field_mask_pb2,
-        struct_pb2,
-        timestamp_pb2,
-        wrappers_pb2,
-    )
-
-    modules = (
-        any_pb2, descriptor_pb2, duration_pb2, empty_pb2, field_mask_pb2, struct_pb2, timestamp_pb2, wrappers_pb2,
-    )  # fmt: skip
-    return tuple(each.DESCRIPTOR for each in modules)
+    return tuple(import_module(f"google.protobuf.{name}_pb2").DESCRIPTOR for name in _WELL_KNOWN)

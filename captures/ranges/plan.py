@@ -9,6 +9,7 @@ small files form one range.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 
 from captures.packets import CaptureError, JoinedSource
@@ -69,7 +70,7 @@ class Plan:
 
     def source(self, spool: int = DEFAULT_SPOOL) -> JoinedSource:
         """Open the files as one source."""
-        return JoinedSource(FoundFiles([replace(file) for file in self.files]), Quota(spool))
+        return JoinedSource(FoundFiles([copy(file) for file in self.files]), Quota(spool))
 
     def merged(self, together: Sequence[tuple[int, int]], why: str) -> Plan:
         """Return the plan with the ranges of some files merged.

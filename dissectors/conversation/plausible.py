@@ -4,7 +4,7 @@ A request header is specific: two int16 whose high byte is zero, a length that m
 More bytes never reverse a verdict, so that results do not depend on how the stream was cut into segments.
 
 Users may configure any client ID, with control characters and bytes that are not UTF-8; brokers accept
-them all. Such an ID is no evidence of a request, so other evidence is required. The rule, which the vectorised reading
+them all. Such an ID is not evidence of a request, so other evidence is required. The rule, which the vectorised reading
 of captures also follows:
 
 * in step, after a frame that was read, a known API and version suffice (``in_step``);

@@ -376,7 +376,7 @@ class PathValues(ColumnBuilder):
 
 
 def _elements(value: Any, at: int | None) -> Sequence[Any]:
-    """Return the elements of an array, or one of them; without `at` also a value that is no array."""
+    """Return the elements of an array, or one of them; without `at` also a value that is not an array."""
     if isinstance(value, list | tuple):
         return value if at is None else value[at : at + 1]
     return (value,) if at is None else ()

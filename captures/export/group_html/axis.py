@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from dissectors.units import SECOND
 
@@ -39,8 +40,7 @@ STEPS = tuple(
 _BETWEEN_TICKS = 70.0
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(msgspec.Struct, frozen=True):
     """A stretch of time on a row.
 
     :ivar begin: ns since the epoch
@@ -60,8 +60,7 @@ class Piece:
         return self.x + self.width * min(max(share, 0.0), 1.0)
 
 
-@dataclass(frozen=True, slots=True)
-class AxisRow:
+class AxisRow(msgspec.Struct, frozen=True):
     """One row of the picture: consecutive pieces."""
 
     pieces: Sequence[Piece]

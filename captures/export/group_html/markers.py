@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from captures.analysis.groups.model import Rebalance
 from captures.export.markup import Markup, tag
@@ -19,8 +20,7 @@ _RADIUS = 8.0
 _LEAST_WORDS = 8
 
 
-@dataclass(frozen=True, slots=True)
-class NumberedRebalance:
+class NumberedRebalance(msgspec.Struct, frozen=True):
     """A rebalance with its number on the page and the anchor of its story."""
 
     number: int
@@ -28,8 +28,7 @@ class NumberedRebalance:
     rebalance: Rebalance
 
 
-@dataclass(slots=True)
-class Marker:
+class Marker(msgspec.Struct):
     """The number of a rebalance.
 
     :ivar x: where its rebalance begins

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import tzinfo
+
+import msgspec
 
 from captures.analysis.groups.facts import (
     Fact,
@@ -68,8 +69,7 @@ def _when(shown: Sequence[TimelineShown], zone: tzinfo | None) -> str:
     return f"{day(first, zone)} {clock(first, zone)} to {until} {zone_name(first, zone)}"
 
 
-@dataclass(frozen=True, slots=True)
-class _Storm:
+class _Storm(msgspec.Struct, frozen=True):
     """Rebalances of one cause, shown as one story."""
 
     title: str

@@ -7,8 +7,9 @@ in units of the SVG, which is as wide as the page allows.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import tzinfo
+
+import msgspec
 
 from captures.analysis.groups.facts import duration_text, who
 from captures.analysis.groups.labels import Labels, counter_of, partitions, step
@@ -62,8 +63,7 @@ def lone_topic(timeline: GroupTimeline) -> str:
     return "" if timeline.kind is Kind.STREAMS or timeline.of_workers else alone
 
 
-@dataclass(frozen=True, slots=True)
-class Legend:
+class Legend(msgspec.Struct, frozen=True):
     """The meaning of the colours that a picture uses.
 
     :ivar colours: class and meaning of each
@@ -371,8 +371,7 @@ def _described(member: GroupMember) -> str:
 
 
 # ---------------------------------------------------------------- lanes
-@dataclass(slots=True)
-class Lane:
+class Lane(msgspec.Struct):
     """One line of the picture.
 
     :ivar members: members that follow each other in time

@@ -10,10 +10,11 @@ import re
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from captures.tables.schema import TABLES
 
@@ -39,8 +40,7 @@ class DuckdbMissing(ImportError):  # noqa: N818  # says what is wrong
         super().__init__("a report needs DuckDB: pip install 'kproxy[report]'")
 
 
-@dataclass(frozen=True, slots=True)
-class Statement:
+class Statement(msgspec.Struct, frozen=True):
     """A statement that runs in DuckDB and in Spark SQL."""
 
     sql: str

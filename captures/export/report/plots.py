@@ -7,11 +7,12 @@ which is as wide as the page allows. Colours are classes of the style sheet; hov
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from math import log10
 
+import msgspec
+
 from captures.export.group_html.axis import WIDTH
-from captures.export.markup import Markup, on_lines, tag, together
+from captures.export.markup import Markup, on_lines, tag
 from captures.export.report.scales import Slices, TimeAxis, amount, logarithmic_ticks, rounded_up
 from captures.time_format import latency
 
@@ -37,8 +38,7 @@ HEATS = 7
 """Number of shades of a heat map."""
 
 
-@dataclass(frozen=True, slots=True)
-class Series:
+class Series(msgspec.Struct, frozen=True):
     """Amounts over time.
 
     :ivar name: what they count
@@ -51,8 +51,7 @@ class Series:
     values: Mapping[int, float]
 
 
-@dataclass(frozen=True, slots=True)
-class Bar:
+class Bar(msgspec.Struct, frozen=True):
     """Something with a duration.
 
     :ivar begin: ns since the epoch
@@ -67,12 +66,11 @@ class Bar:
     title: str
 
 
-@dataclass(frozen=True, slots=True)
-class Lane:
+class Lane(msgspec.Struct, frozen=True):
     """A labelled lane of bars."""
 
     label: str
-    bars: Sequence[Bar] = field(default_factory=tuple)
+    bars: Sequence[Bar] = ()
 
 
 def stacked(
@@ -223,7 +221,7 @@ def _framed(
     about: str,
 ) -> Markup:
     bottom = _TOP + height
-    parts: list[Markup] = [tag("title", about)]
+    parts: list[Markup] = []
     for y, name in ticks:
         parts.append(tag("line", x1=LEFT, y1=y, x2=LEFT + WIDTH, y2=y, class_="grid"))
         parts.append(tag("text", name, x=LEFT - 6, y=y + 3.5, class_="scale"))
@@ -236,13 +234,16 @@ def _framed(
         if date:
             below.append(tag("text", date, x=middle, y=bottom + 27, class_="time"))
     below.append(tag("line", x1=LEFT, y1=bottom, x2=LEFT + WIDTH, y2=bottom, class_="edge"))
-    return tag(
-        "svg",
-        together(*parts, *shapes, *below),
-        viewBox=f"0 0 {FULL:.0f} {bottom + _BOTTOM:.0f}",
-        role="img",
-        aria_label=about,
-    )
+    return picture([*parts, *shapes, *below], bottom + _BOTTOM, about)
+
+
+def picture(parts: Iterable[Markup], height: float, about: str) -> Markup:
+    """Return a picture as wide as the page.
+
+    :param about: its tooltip and its text alternative
+    """
+    box = f"0 0 {FULL:.0f} {height:.0f}"
+    return tag("svg", tag("title", about), *parts, viewBox=box, role="img", aria_label=about)
 
 
 def _box(axis: TimeAxis, covered: tuple[int, int], top: float, bottom: float) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from itertools import pairwise
 from math import ceil, floor, log10
+
+import msgspec
 
 from captures.export.group_html.axis import STEPS, WIDTH, AxisRow, Piece
 from captures.time_format import Clock, clock, day, span
@@ -24,8 +25,7 @@ _ROUND = (
 _PREFIXES = ("", "k", "M", "G", "T", "P", "E")
 
 
-@dataclass(frozen=True, slots=True)
-class Slices:
+class Slices(msgspec.Struct, frozen=True):
     """Time cut into slices of one width, which begin at multiples of it: at ``t - t % width``.
 
     :ivar first: time of the first exchange, ns since the epoch
@@ -71,8 +71,7 @@ class Slices:
         return span(self.width)
 
 
-@dataclass(frozen=True, slots=True)
-class TimeAxis:
+class TimeAxis(msgspec.Struct, frozen=True):
     """Maps times to positions across a picture.
 
     :ivar begin: left edge, ns since the epoch

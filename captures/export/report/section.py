@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
+
+import msgspec
 
 from captures.export.markup import PARTS, Markup
 from captures.export.report.database import Row, Statement, Tables
@@ -20,8 +21,7 @@ OTHER = "other"
 """Name of the merged series, in statements and on the page."""
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
+class Context(msgspec.Struct, frozen=True):
     """The data that all sections use.
 
     :ivar slices: how time is cut
@@ -35,8 +35,7 @@ class Context:
     clock: Clock
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+class Section(msgspec.Struct, frozen=True):
     """A part of the page.
 
     :ivar anchor: name of its anchor

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from captures.export.markup import PARTS, Markup, tag, together
+from captures.export.markup import PARTS, Markup, tag
 from captures.export.report import statements
 from captures.export.report.database import Row
-from captures.export.report.plots import FULL, HEATS, LABEL, LEFT, shade
+from captures.export.report.plots import HEATS, LABEL, LEFT, picture, shade
 from captures.export.report.section import Column, Context, Section, block, called, count, table
 from captures.meaning import words
 
@@ -36,21 +36,13 @@ def _matrix(rows: Sequence[Row]) -> Markup:
         max(max(row["version"], row["offered_max"] or 0) for cells in shown.values() for row in cells),
         _MOST_COLUMNS - 1,
     )
-    parts: list[Markup] = [tag("title", "API versions in use and offered")]
-    parts += [
+    parts = [
         tag("text", str(version), x=LEFT + version * _CELL + _CELL / 2, y=_TOP - 8, class_="time")
         for version in range(last + 1)
     ]
     for at, (api, cells) in enumerate(shown.items()):
         parts += _lane(api, cells, _TOP + at * _LANE, most)
-    height = _TOP + len(shown) * _LANE + 8
-    drawn = tag(
-        "svg",
-        together(*parts),
-        viewBox=f"0 0 {FULL:.0f} {height:.0f}",
-        role="img",
-        aria_label="API versions in use and offered",
-    )
+    drawn = picture(parts, _TOP + len(shown) * _LANE + 8, "API versions in use and offered")
     keys = [
         ("offer", "offered by brokers, not used"),
         ("heat1", "seldom used"),

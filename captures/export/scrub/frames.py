@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from dataclasses import dataclass
+
+import msgspec
 
 from captures.export.scrub.records import FILLER, RecordScrubber
 from dissectors.budget import Budget, message_budget
@@ -22,8 +23,7 @@ _CORRELATION_ID = 4
 _REQUEST_HEAD = 8
 
 
-@dataclass(frozen=True, slots=True)
-class _Walk:
+class _Walk(msgspec.Struct, frozen=True):
     """The message being scrubbed.
 
     :ivar inner: API key and version of the inner request, if this is the response of an Envelope

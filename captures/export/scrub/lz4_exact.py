@@ -7,11 +7,11 @@ one of the remaining blocks, matches are written as literals, the last of them i
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import lz4.block
 import lz4.frame
+import msgspec
 
 from dissectors.records import Codec
 from dissectors.records import compress as compress_records
@@ -96,8 +96,7 @@ def _grown(chunks: list[bytes], packed: list[bytes], blocks: list[bytes], extra:
     return None
 
 
-@dataclass(slots=True)
-class _Sequence:
+class _Sequence(msgspec.Struct):
     """Literals, then a match; the last sequence of a block has no match (``match`` 0)."""
 
     literals: int

@@ -7,9 +7,8 @@ compression to well beyond none.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import cramjam
+import msgspec
 
 _LITERAL, _COPY_1, _COPY_2 = 0, 1, 2
 _COPY_BYTES = {_COPY_1: 2, _COPY_2: 3, 3: 5}
@@ -20,8 +19,7 @@ _LEAST_WIDENED_LAST = 3
 literal whose length takes bytes of its own."""
 
 
-@dataclass(slots=True)
-class _Element:
+class _Element(msgspec.Struct):
     """One element.
 
     :ivar start: position of its first byte in the plain data

@@ -214,5 +214,5 @@ def test_columns_are_named_as_in_the_json() -> None:
 
 def test_a_column_that_is_none() -> None:
     assert [column.name for column in choose(["api", "number"])] == ["api", "number"]
-    with pytest.raises(ValueError, match="'apis' is no column; there are number, time,"):
+    with pytest.raises(ValueError, match="'apis' is not a column; there are number, time,"):
         choose(["apis"])
