@@ -43,7 +43,8 @@ class Flag(IntFlag):
     RESYNCHRONISED = 128
     """Its request or response follows bytes that belong to no frame: its start is a guess from the header."""
     NOT_RECORDED = 256
-    """Bytes of the broker are missing where the response would be: it is unknown whether one was sent."""
+    """Bytes of the broker are missing where the response would be: it is unknown whether one was sent; or a broker's
+    request log has the request without its response."""
 
     @property
     def names(self) -> list[str]:
@@ -161,6 +162,13 @@ class ExchangeTable:
     def mark(self, rows: Any, flags: Flag) -> None:
         """Add flags to some rows."""
         self._columns["flags"][rows] |= np.uint16(flags)
+
+    def mark_logged(self) -> None:
+        """Mark requests that look unanswered as not recorded if a request log has them: the broker finished those."""
+        rows = np.flatnonzero(self.column("flags") & Flag.UNANSWERED)
+        if len(rows) and len(self.broker_logs):
+            logged = rows[self.broker_log_column("send", rows).present]
+            self._columns["flags"][logged] ^= np.uint16(NO_ANSWER_SEEN)
 
     def keep(self, rows: Bools) -> Int64s:
         """Drop all other rows; the remaining ones move up.

@@ -159,7 +159,7 @@ class _Log:
             self.lose(self._line, "no time stands on the line")
         elif found is not None and found.time is not None:
             try:
-                entry = entry_of(found.text[: found.text.rfind(b"}") + 1])
+                entry = entry_of(found.text)
             except Exception as error:
                 self.lose(self._line, _reason(error))
                 return

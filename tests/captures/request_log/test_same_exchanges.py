@@ -1,7 +1,7 @@
 """A broker's request log and the packets of the same time give the same exchanges.
 
 ``tests/data/request_log`` has both of brokers that talked to kafka-python 3.0.12: producers, a group with two members,
-a transaction, errors. Times in the logs are in UTC.
+a transaction, errors. Times in the logs are in UTC. Brokers before 2.8 wrote text, at level TRACE.
 """
 
 from __future__ import annotations
@@ -15,16 +15,20 @@ import numpy as np
 import pytest
 
 from captures.analysis.findings.diagnosis import Diagnosis
+from captures.analysis.groups.history import GroupHistories
+from captures.analysis.groups.model import GroupTimeline
 from captures.analysis.incidents.model import IncidentKind
-from captures.exchanges import Capture, Exchange, ExchangeReader, open_capture
+from captures.exchanges import Capture, Exchange, ExchangeReader, Flag, open_capture
 from captures.filters import Filter
 from captures.filters.table_columns import TableColumns
 from captures.interventions import BrokerLog
 from dissectors.api_keys import ApiKey
+from dissectors.left_out import original_size
 
 DATA = Path(__file__).parents[2] / "data" / "request_log"
 _OTHERS = [pytest.param(release, marks=pytest.mark.slow) for release in ("2.8.2", "3.9.2")]
 RELEASES = (*_OTHERS, "4.3.0")
+TEXTS = ("2.7.2", *(pytest.param(release, marks=pytest.mark.slow) for release in ("1.1.1", "0.11.0.3")))
 _KEY = tuple[str, str, int | None]
 
 
@@ -85,6 +89,53 @@ def test_every_value_but_records_is_the_same(release: str) -> None:
                 assert (one is None) == (other is None)
                 continue
             assert not list(_differences(one.value, other.value, f"{wire.api} {side}"))
+
+
+def _sent(value: Any) -> Any:
+    """Return a value so that it can be compared with its text: bytes as their size, lists without their order."""
+    if isinstance(value, dict):
+        return {name: _sent(each) for name, each in value.items() if name != "transactional_id"}
+    if isinstance(value, list | tuple):
+        return sorted(map(_sent, value), key=repr)
+    return original_size(value) if isinstance(value, bytes) else value
+
+
+@pytest.mark.parametrize("release", TEXTS)
+def test_text_has_every_value_but_the_content_of_bytes(release: str) -> None:
+    for wire, log in _both(release):
+        assert (wire.api, wire.version, wire.client_id) == (log.api, log.version, log.client_id)
+        answered = wire.response is not None and not wire.flag & Flag.RESPONSE_DAMAGED
+        for side in ("request", "response"):
+            one, other = getattr(wire, side), getattr(log, side)
+            if side == "request" and _is_refused(wire):
+                continue
+            if side == "response" and (not answered or release == "0.11.0.3"):
+                assert other is not None or log.flag & (Flag.NOT_RECORDED | Flag.NO_RESPONSE_EXPECTED)
+                continue
+            if (
+                release == "1.1.1" and wire.api == "Fetch" and side == "response"
+            ):  # without the size of records
+                assert not list(_differences(one.value, other.value, side))
+                continue
+            assert _sent(one.value) == _sent(other.value), f"{wire.api} {side}"
+
+
+def test_text_has_the_same_rebalances() -> None:
+    wire, log = (
+        [(each.trigger, each.generation) for group in groups for each in group.rebalances]
+        for groups in (_groups("kafka_2.7.2.pcap.zst"), _groups("kafka_2.7.2.log.gz"))
+    )
+    assert wire == log
+    assert len(log) > 2
+
+
+def _groups(name: str) -> list[GroupTimeline]:
+    capture = _capture(name)
+    reader = ExchangeReader(capture)
+    groups = GroupHistories(reader.knowledge.topic_name, capture)
+    for exchange in reader:
+        groups.add(exchange)
+    return groups.result()
 
 
 @pytest.mark.parametrize("release", RELEASES)
