@@ -35,9 +35,13 @@ class BrokerLogColumn(NamedTuple):
 
 
 class BrokerLogs:
-    """Entries of request logs in columns, ordered by packet."""
+    """Entries of request logs in columns, ordered by packet.
+
+    :ivar captured: number of entries whose exchanges were captured, too
+    """
 
     def __init__(self) -> None:
+        self.captured = 0
         self._packets = array("q")
         self._values = array("q")
         self._codes: dict[str, int] = {}
@@ -52,12 +56,15 @@ class BrokerLogs:
 
     @property
     def lacks(self) -> frozenset[Lack]:
-        """What is unknown about exchanges read from request logs; empty if there are no entries."""
-        return frozenset(Lack) if self else frozenset()
+        """What is unknown about exchanges read from request logs; empty if there are no entries, or if packets of the
+        same time were captured.
+        """
+        return frozenset(Lack) if self and not self.captured else frozenset()
 
     def add(self, entries: Iterable[tuple[int, BrokerLog]]) -> None:
-        """Add entries with their packet numbers, which must increase."""
+        """Add entries with the numbers of their packets."""
         for packet, entry in entries:
+            self.captured += entry.captured
             self._packets.append(packet)
             self._values.extend(getattr(entry, name) for name in _NUMBERS)
             self._values.extend(self._code(getattr(entry, name)) for name in _TEXTS)
@@ -78,6 +85,7 @@ class BrokerLogs:
         if at == len(packets) or packets[at] != packet:
             return None
         row: dict[str, Any] = dict(zip(_COLUMNS, values[at].tolist(), strict=True))
+        row["captured"] = bool(row["captured"])
         return BrokerLog(**row | {name: self._texts[row[name]] for name in _TEXTS})
 
     def column(self, name: str, packets: Int64s) -> BrokerLogColumn:
@@ -98,5 +106,7 @@ class BrokerLogs:
     def _columns(self) -> tuple[Int64s, NDArray[Any]]:
         if len(self._read[0]) != len(self._packets):
             values = np.array(self._values, np.int64).reshape(-1, len(_COLUMNS))
-            self._read = np.array(self._packets, np.int64), values
+            packets = np.array(self._packets, np.int64)
+            order = np.argsort(packets, kind="stable")
+            self._read = packets[order], values[order]
         return self._read

@@ -117,6 +117,8 @@ class ExchangeTable:
         """Returns the rows in which kproxy intervened (:meth:`captures.exchanges.notes.Notes.intervened`)."""
         self.broker_logs = BrokerLogs()
         """Entries of the brokers' request logs, by request."""
+        self.by_time = False
+        """Whether rows are ordered by their times: those of a request log are added after all captured ones."""
 
     def __len__(self) -> int:
         return self._size
@@ -167,8 +169,8 @@ class ExchangeTable:
         """Mark requests that look unanswered as not recorded if a request log has them: the broker finished those."""
         rows = np.flatnonzero(self.column("flags") & Flag.UNANSWERED)
         if len(rows) and len(self.broker_logs):
-            logged = rows[self.broker_log_column("send", rows).present]
-            self._columns["flags"][logged] ^= np.uint16(NO_ANSWER_SEEN)
+            captured, logged = self.broker_log_column("captured", rows)
+            self._columns["flags"][rows[logged & (captured == 0)]] ^= np.uint16(NO_ANSWER_SEEN)
 
     def keep(self, rows: Bools) -> Int64s:
         """Drop all other rows; the remaining ones move up.
@@ -262,7 +264,7 @@ class ExchangeTable:
         return [dict(zip(COLUMNS, values, strict=True)) for values in zip(*columns, strict=True)]
 
     def order(self) -> Int64s:
-        """Return row indexes in the order of numbering: by the first byte of the request in the capture."""
+        """Return row indexes in the order of numbering: by the first byte of the request, or its time."""
         return self.in_order(np.arange(len(self)))
 
     def numbers(self) -> Int64s:
@@ -274,6 +276,8 @@ class ExchangeTable:
     def in_order(self, rows: Int64s) -> Int64s:
         """Return row indexes in the order of numbering."""
         keys = [self.column(name)[rows] for name in ("request_position", "connection", "packet")]
+        if self.by_time:
+            keys.append(self.began(rows))
         return rows if _rise(keys) else rows[np.lexsort(keys)]
 
     def is_complete(self, rows: Int64s) -> Bools:

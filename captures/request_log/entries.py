@@ -77,7 +77,9 @@ class Entry(msgspec.Struct, rename="camel", kw_only=True):
         broker, broker_port, client, client_port = found.groups()
         return _address(client, client_port), _address(broker, broker_port)
 
-    def broker_log(self, *, request_left_out: int, response_left_out: int) -> BrokerLog:
+    def broker_log(
+        self, *, request_left_out: int = 0, response_left_out: int = 0, captured: bool = False
+    ) -> BrokerLog:
         """Return the broker's measurements, in nanoseconds."""
         return BrokerLog(
             request_queue=_ns(self.request_queue_time_ms),
@@ -90,6 +92,7 @@ class Entry(msgspec.Struct, rename="camel", kw_only=True):
             response_left_out=response_left_out,
             listener=self.listener,
             principal=self.principal,
+            captured=captured,
         )
 
 

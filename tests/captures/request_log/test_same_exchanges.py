@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+import zstandard
+from msgspec.structs import replace
 
 from captures.analysis.findings.diagnosis import Diagnosis
 from captures.analysis.groups.history import GroupHistories
@@ -46,8 +48,11 @@ def _capture(name: str) -> Capture:
 
 @cache
 def _exchanges(name: str) -> dict[_KEY, Exchange]:
-    found = ExchangeReader(_capture(name), annotate=False)
-    return {(each.client, each.broker, each.correlation_id): each for each in found}
+    return {_key(each): each for each in ExchangeReader(_capture(name), annotate=False)}
+
+
+def _key(exchange: Exchange) -> _KEY:
+    return exchange.client, exchange.broker, exchange.correlation_id
 
 
 def _both(release: str) -> list[tuple[Exchange, Exchange]]:
@@ -205,6 +210,48 @@ def test_groups_have_the_same_rebalances(release: str) -> None:
     # the broker asked its controller to shut down at the end, on a port that only its own log covers
     assert of_log == (rebalances, rules, [*incidents, IncidentKind.BROKER_OUTAGE])
     assert rebalances
+
+
+@pytest.mark.parametrize("release", ["2.7.2", pytest.param("4.3.0", marks=pytest.mark.slow)])
+def test_packets_and_log_together_are_one_set_of_exchanges(release: str) -> None:
+    names = f"kafka_{release}.pcap.zst", f"kafka_{release}.log.gz"
+    wire, log = map(_exchanges, names)
+    capture = open_capture([str(DATA / name) for name in names])
+    [rows] = list(capture.updates())
+    both = {_key(each): each for each in ExchangeReader(capture, annotate=False)}
+    assert len(rows) == len(_capture(names[1]).table)
+    assert both.keys() == wire.keys() | log.keys()
+    assert capture.notes.broker_logs.captured == len(wire)
+    assert not capture.notes.broker_logs.lacks
+    for key, each in both.items():
+        alone = wire.get(key) or log[key]
+        for name in ("time", "latency", "request_size", "response_size", "flag", "api", "version"):
+            assert getattr(each, name) == getattr(alone, name)
+        logged = log[key].broker_log
+        assert logged is not None
+        if key in wire:
+            assert [each.request and each.request.value, each.response and each.response.value] == [
+                alone.request and alone.request.value,
+                alone.response and alone.response.value,
+            ]
+            logged = replace(logged, request_left_out=0, response_left_out=0, captured=True)
+        assert each.broker_log == logged
+
+
+def test_exchanges_that_the_packets_lack_are_among_theirs_by_time(tmp_path: Path) -> None:
+    packets = zstandard.decompress((DATA / "kafka_2.7.2.pcap.zst").read_bytes())
+    starts = [24]
+    while starts[-1] < len(packets):
+        starts.append(starts[-1] + 16 + int.from_bytes(packets[starts[-1] + 8 : starts[-1] + 12], "little"))
+    late = tmp_path / "late.pcap"
+    late.write_bytes(packets[:24] + packets[starts[len(starts) // 2] :])
+    capture = open_capture([str(late), str(DATA / "kafka_2.7.2.log.gz")])
+    capture.read()
+    found = [each for each in ExchangeReader(capture, annotate=False) if each.request_size]
+    times = [each.time for each in found]
+    assert times == sorted(times)
+    assert {_key(each) for each in found} == _exchanges("kafka_2.7.2.log.gz").keys()
+    assert 0 < capture.notes.broker_logs.captured < len(found)
 
 
 def test_rules_that_need_records_say_that_they_are_blind() -> None:
