@@ -320,6 +320,8 @@ class BrokerLog(msgspec.Struct, omit_defaults=True, frozen=True, kw_only=True):
     principal: str = ""
     captured: bool = False
 
+    TIMES = ("request_queue", "local", "remote", "throttle", "response_queue", "send")
+    """Fields that are times, in the order in which they pass."""
     JSON = (
         "request_queue_ns=request_queue local_ns=local remote_ns=remote throttle_ns=throttle "
         "response_queue_ns=response_queue send_ns=send listener principal"

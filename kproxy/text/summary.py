@@ -156,7 +156,7 @@ def notes(capture: Capture) -> list[str]:
         for damage in capture.statistics.damage
     ]
     logs = capture.notes.broker_logs
-    if logs.captured:
+    if logs.captured or (len(logs) and capture.table.by_time):
         lines.append(
             f"the broker's request log has measurements of {words.counted(logs.captured, 'captured exchange')}, and "
             f"{words.counted(len(logs) - logs.captured, 'exchange')} that the packets lack"
