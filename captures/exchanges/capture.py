@@ -167,6 +167,7 @@ class Capture:
         self.cache: CaptureCache | None = None
         self.turns = FairLock()
         self._captured: dict[tuple[tuple[str, str], int, int], list[tuple[int, int]]] | None = None
+        """Times and rows of captured requests."""
         for file in source.files if isinstance(source, JoinedSource) else ():
             if file.captured is not None:
                 file.captured.take = self._take_log
@@ -248,18 +249,19 @@ class Capture:
         table = self.table
         if self._captured is None:
             self._captured = {}
-            columns = (table.column(name) for name in ("connection", "api_key", "correlation_id", "packet"))
-            for connection, api_key, correlation_id, packet, time in zip(
-                *columns, table.column("request_last"), strict=True
-            ):
-                key = self.endpoints(int(connection)), int(api_key), int(correlation_id)
-                self._captured.setdefault(key, []).append((int(time), int(packet)))
+            columns = (
+                table.column(name).tolist()
+                for name in ("connection", "api_key", "correlation_id", "request_last")
+            )
+            for row, (connection, api_key, correlation_id, time) in enumerate(zip(*columns, strict=True)):
+                key = self.endpoints(connection), api_key, correlation_id
+                self._captured.setdefault(key, []).append((time, row))
         found = self._captured.get((place.ends, place.api_key, place.correlation_id), [])
         nearest = min(found, key=lambda each: abs(each[0] - place.time), default=None)
         if nearest is None or abs(nearest[0] - place.time) > _MOST_CLOCK_DIFFERENCE:
             return False
         found.remove(nearest)
-        self.notes.broker_logs.add([(nearest[1], log)])
+        self.notes.broker_logs.add_captured(nearest[1], log)
         return True
 
     def note_fault(self, error: Exception, doing: str, row: int) -> None:

@@ -219,7 +219,7 @@ class ExchangeTable:
 
     def broker_log_column(self, name: str, rows: Any) -> BrokerLogColumn:
         """Return a column of the brokers' request logs for some rows (:class:`captures.interventions.BrokerLog`)."""
-        return self.broker_logs.column(name, self.column("packet")[rows])
+        return self.broker_logs.column_of_rows(name, np.arange(len(self))[rows], self.column("packet")[rows])
 
     def sizes(self, side: Side, rows: Any) -> Int64s:
         """Return frame sizes in bytes as sent, including bytes that a request log states but omits."""

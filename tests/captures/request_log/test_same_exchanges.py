@@ -21,6 +21,8 @@ from captures.analysis.groups.history import GroupHistories
 from captures.analysis.groups.model import GroupTimeline
 from captures.analysis.incidents.model import IncidentKind
 from captures.exchanges import Capture, Exchange, ExchangeReader, Flag, open_capture
+from captures.export.capture_file import CaptureFileWriter
+from captures.export.selection import Selection
 from captures.filters import Filter
 from captures.filters.table_columns import TableColumns
 from captures.interventions import BrokerLog
@@ -236,6 +238,20 @@ def test_packets_and_log_together_are_one_set_of_exchanges(release: str) -> None
             ]
             logged = replace(logged, request_left_out=0, response_left_out=0, captured=True)
         assert each.broker_log == logged
+
+
+def test_measurements_are_exported_with_the_packets(tmp_path: Path) -> None:
+    both = open_capture([str(DATA / f"kafka_2.7.2.{kind}") for kind in ("pcap.zst", "log.gz")])
+    both.read()
+    exported = tmp_path / "both.pcapng"
+    with exported.open("wb") as file:
+        CaptureFileWriter(file).write(Selection(both))
+    again = open_capture(str(exported))
+    again.read()
+    logs = [
+        [each.broker_log for each in ExchangeReader(capture, annotate=False)] for capture in (both, again)
+    ]
+    assert logs[0] == logs[1]
 
 
 def test_exchanges_that_the_packets_lack_are_among_theirs_by_time(tmp_path: Path) -> None:
