@@ -194,12 +194,12 @@ def find_files(
 def _reject_logs_beside_packets(found: FoundFiles, *, matched: bool) -> None:
     """Reject request logs beside packets: both may contain the same connections, which would be merged.
 
-    :param matched: whether the reader matches them, which it does with local logs
+    :param matched: whether the reader matches them, which it does with local files
     """
     logs = [file for file in found.files if file.is_log]
     if all(file.is_log for file in found.files):
         return
-    logs = [file for file in logs if not matched or remote.is_remote(file.path)]
+    logs = [file for file in logs if not (matched and _is_joined(file))]
     if not logs:
         return
     beside = next(file.path for file in found.files if not file.is_log)
@@ -210,12 +210,16 @@ def _reject_logs_beside_packets(found: FoundFiles, *, matched: bool) -> None:
     found.files[:] = [file for file in found.files if file not in logs]
 
 
+def _is_joined(log: CaptureFile) -> bool:
+    return log.reopened and not remote.is_remote(log.path)
+
+
 def _join_logs(found: FoundFiles, quota: Quota) -> None:
     """Join all request logs into one file: where a log was rotated, connections continue in the next one.
 
     Beside packets it is read last, when captured exchanges are known.
     """
-    logs = [file for file in found.files if file.is_log and file.reopened and not remote.is_remote(file.path)]
+    logs = [file for file in found.files if file.is_log and _is_joined(file)]
     captured = CapturedExchanges() if logs and not all(file.is_log for file in found.files) else None
     if len(logs) < 2 and captured is None:
         return
@@ -386,8 +390,8 @@ def _open_file(path: str, status: FileStatus, quota: Quota) -> CaptureFile:
     except CaptureError:
         source.close()
         raise
+    is_log = source.compression.endswith(REQUEST_LOG)
     if status.regular:
-        is_log = source.compression.endswith(REQUEST_LOG)
         source.close()
         return CaptureFile(path, status.size, status.identity, time, is_log=is_log)
-    return CaptureFile(path, 0, status.identity, time, source, reopened=False)
+    return CaptureFile(path, 0, status.identity, time, source, reopened=False, is_log=is_log)
