@@ -293,7 +293,7 @@ class TcpSample(msgspec.Struct, omit_defaults=True, frozen=True, kw_only=True):
 class BrokerLog(msgspec.Struct, omit_defaults=True, frozen=True, kw_only=True):
     """An entry of a broker's request log; times are nanoseconds (``RequestChannel.scala``).
 
-    An exchange with an entry has no real packets: it was made from the log.
+    An exchange with an entry has no real packets: it was made from the log; unless it was captured, too.
 
     :ivar request_queue: until a handler thread took it up
     :ivar local: in the handler thread: the leader's own work, its disk
@@ -305,6 +305,7 @@ class BrokerLog(msgspec.Struct, omit_defaults=True, frozen=True, kw_only=True):
     :ivar response_left_out: bytes of the response's records beyond their placeholder
     :ivar listener: name of the listener
     :ivar principal: principal that the client was authenticated as
+    :ivar captured: whether the exchange is that of real packets
     """
 
     request_queue: int = 0
@@ -317,7 +318,10 @@ class BrokerLog(msgspec.Struct, omit_defaults=True, frozen=True, kw_only=True):
     response_left_out: int = 0
     listener: str = ""
     principal: str = ""
+    captured: bool = False
 
+    TIMES = ("request_queue", "local", "remote", "throttle", "response_queue", "send")
+    """Fields that are times, in the order in which they pass."""
     JSON = (
         "request_queue_ns=request_queue local_ns=local remote_ns=remote throttle_ns=throttle "
         "response_queue_ns=response_queue send_ns=send listener principal"

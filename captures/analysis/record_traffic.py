@@ -16,7 +16,8 @@ from captures.meaning import Names
 from captures.meaning.exchange import Body, number
 from captures.meaning.places import TopicPartition, rows_by_partition
 from dissectors.api_keys import ApiKey
-from dissectors.records import Batch, RecordSet, TrailingEntry, record_set, records_size
+from dissectors.left_out import original_size
+from dissectors.records import Batch, RecordSet, TrailingEntry, record_set
 
 _EMPTY: Body = {}
 _NO_RECORDS = RecordSet()
@@ -194,4 +195,4 @@ class RecordTraffic:
 
 def _records(row: Body) -> tuple[int, RecordSet]:
     data = row.get("records")
-    return (records_size(data), record_set(data)) if data and isinstance(data, bytes) else (0, _NO_RECORDS)
+    return (original_size(data), record_set(data)) if data and isinstance(data, bytes) else (0, _NO_RECORDS)

@@ -27,6 +27,11 @@ _NUMBERS = tuple(name for name in BrokerLog.__struct_fields__ if name not in _TE
 _COLUMNS = (*_NUMBERS, *_TEXTS)
 
 
+def _key_of(row: Any) -> Any:
+    """Return what stands for a row in place of a packet."""
+    return -1 - row
+
+
 class BrokerLogColumn(NamedTuple):
     """A column for some packets: values, and a mask of those that are present."""
 
@@ -35,9 +40,14 @@ class BrokerLogColumn(NamedTuple):
 
 
 class BrokerLogs:
-    """Entries of request logs in columns, ordered by packet."""
+    """Entries of request logs in columns, by the packet of the request; of captured requests, by row of the table, as
+    several may begin in one packet.
+
+    :ivar captured: number of entries whose exchanges were captured, too
+    """
 
     def __init__(self) -> None:
+        self.captured = 0
         self._packets = array("q")
         self._values = array("q")
         self._codes: dict[str, int] = {}
@@ -52,12 +62,15 @@ class BrokerLogs:
 
     @property
     def lacks(self) -> frozenset[Lack]:
-        """What is unknown about exchanges read from request logs; empty if there are no entries."""
-        return frozenset(Lack) if self else frozenset()
+        """What is unknown about exchanges read from request logs; empty if there are no entries, or if packets of the
+        same time were captured.
+        """
+        return frozenset(Lack) if self and not self.captured else frozenset()
 
     def add(self, entries: Iterable[tuple[int, BrokerLog]]) -> None:
-        """Add entries with their packet numbers, which must increase."""
+        """Add entries with the numbers of their packets."""
         for packet, entry in entries:
+            self.captured += entry.captured
             self._packets.append(packet)
             self._values.extend(getattr(entry, name) for name in _NUMBERS)
             self._values.extend(self._code(getattr(entry, name)) for name in _TEXTS)
@@ -71,6 +84,14 @@ class BrokerLogs:
             array("q", values[kept].ravel().tolist()),
         )
 
+    def add_captured(self, row: int, entry: BrokerLog) -> None:
+        """Add the entry of a captured exchange."""
+        self.add([(_key_of(row), entry)])
+
+    def of_row(self, row: int, packet: int) -> BrokerLog | None:
+        """Return the entry of an exchange, None if it has none."""
+        return (self.of(_key_of(row)) if self.captured else None) or self.of(packet)
+
     def of(self, packet: int) -> BrokerLog | None:
         """Return the entry of the request that begins in `packet`, None if it has none."""
         packets, values = self._columns()
@@ -78,6 +99,7 @@ class BrokerLogs:
         if at == len(packets) or packets[at] != packet:
             return None
         row: dict[str, Any] = dict(zip(_COLUMNS, values[at].tolist(), strict=True))
+        row["captured"] = bool(row["captured"])
         return BrokerLog(**row | {name: self._texts[row[name]] for name in _TEXTS})
 
     def column(self, name: str, packets: Int64s) -> BrokerLogColumn:
@@ -87,6 +109,16 @@ class BrokerLogs:
             return BrokerLogColumn(np.zeros(len(packets), np.int64), np.zeros(len(packets), np.bool_))
         at = np.minimum(np.searchsorted(known, packets), len(known) - 1)
         return BrokerLogColumn(values[at, _COLUMNS.index(name)], known[at] == packets)
+
+    def column_of_rows(self, name: str, rows: Int64s, packets: Int64s) -> BrokerLogColumn:
+        """Return one value for each of some exchanges, by their rows and the packets of their requests."""
+        found = self.column(name, packets)
+        if not self.captured:
+            return found
+        captured = self.column(name, _key_of(rows))
+        return BrokerLogColumn(
+            np.where(captured.present, captured.values, found.values), captured.present | found.present
+        )
 
     def _code(self, text: str) -> int:
         code = self._codes.get(text)
@@ -98,5 +130,7 @@ class BrokerLogs:
     def _columns(self) -> tuple[Int64s, NDArray[Any]]:
         if len(self._read[0]) != len(self._packets):
             values = np.array(self._values, np.int64).reshape(-1, len(_COLUMNS))
-            self._read = np.array(self._packets, np.int64), values
+            packets = np.array(self._packets, np.int64)
+            order = np.argsort(packets, kind="stable")
+            self._read = packets[order], values[order]
         return self._read

@@ -52,8 +52,12 @@ from dissectors.sides import Side
 
 if TYPE_CHECKING:
     from captures.exchanges.capture_cache import CaptureCache, ReadCapture
+    from captures.interventions import BrokerLog
+    from captures.request_log.captured import Place
 
 _LATE = 1_000_000_000
+_MOST_CLOCK_DIFFERENCE = 60_000_000_000
+"""Most ns between a captured request and its entry in a broker's request log."""
 
 #: called with bytes of the capture read so far, and its size or None if unknown
 Progress = Callable[[int, int | None], None]
@@ -162,6 +166,12 @@ class Capture:
         self.jobs = 1
         self.cache: CaptureCache | None = None
         self.turns = FairLock()
+        self._captured: dict[tuple[tuple[str, str], int, int], list[tuple[int, int]]] | None = None
+        """Times and rows of captured requests."""
+        for file in source.files if isinstance(source, JoinedSource) else ():
+            if file.captured is not None:
+                file.captured.take = self._take_log
+                self.table.by_time = True
 
     @property
     def connections(self) -> Connections:
@@ -213,7 +223,8 @@ class Capture:
         For captures that still grow: a row is yielded as soon as no expected part is missing; the rows of a block are
         ordered by the first bytes of their requests. At the end the rows that stayed unanswered are yielded. Empty
         arrays are yielded too, so that the caller can check the time. :attr:`turns` is held during each yield, and free
-        while packets are awaited.
+        while packets are awaited. With a request log beside packets all rows are yielded at the end, since the log may
+        have exchanges before those of the packets.
 
         :raises CaptureError: if it is not a capture file
         """
@@ -221,13 +232,37 @@ class Capture:
         for block in () if restored else self._packets:
             with self.turns:
                 self.take(block)
-                yield self._completed(int(block.time[-1]) if len(block) else 0)
+                if not self.table.by_time:
+                    yield self._completed(int(block.time[-1]) if len(block) else 0)
         with self.turns:
             if not restored:
                 self.end()
             yield self.table.in_order(self.unfinished_rows())
             if not restored:
                 self._store()
+
+    def _take_log(self, place: Place, log: BrokerLog) -> bool:
+        """Add the measurements of a request log's entry to its exchange; return whether that was captured.
+
+        Clocks may differ: of several exchanges with the same correlation ID on a connection, the nearest is taken.
+        """
+        table = self.table
+        if self._captured is None:
+            self._captured = {}
+            columns = (
+                table.column(name).tolist()
+                for name in ("connection", "api_key", "correlation_id", "request_last")
+            )
+            for row, (connection, api_key, correlation_id, time) in enumerate(zip(*columns, strict=True)):
+                key = self.endpoints(connection), api_key, correlation_id
+                self._captured.setdefault(key, []).append((time, row))
+        found = self._captured.get((place.ends, place.api_key, place.correlation_id), [])
+        nearest = min(found, key=lambda each: abs(each[0] - place.time), default=None)
+        if nearest is None or abs(nearest[0] - place.time) > _MOST_CLOCK_DIFFERENCE:
+            return False
+        found.remove(nearest)
+        self.notes.broker_logs.add_captured(nearest[1], log)
+        return True
 
     def note_fault(self, error: Exception, doing: str, row: int) -> None:
         """Record an internal error about the exchange in `row` of the table.

@@ -484,7 +484,8 @@ class ExchangeReader:
         names = capture.names
         known = row["api_key"] >= 0
         done = capture.notes.interventions(at, row)
-        logged = capture.notes.broker_logs.of(row["packet"]) if len(capture.notes.broker_logs) else None
+        logs = capture.notes.broker_logs
+        logged = logs.of_row(at, row["packet"]) if len(logs) else None
         both = row["response_size"] > 0 and row["request_size"] > 0
         latency: int | None = row["response_first"] - row["request_last"] if both else None
         kproxy_time = 0

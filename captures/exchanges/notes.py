@@ -396,7 +396,7 @@ class Notes:
             found[row, 0 if asked[row] else 1] = [note.as_text()]
         packets = self._table.column("packet").tolist() if len(self.broker_logs) else []
         for row, packet in enumerate(packets):
-            logged = self.broker_logs.of(packet)
+            logged = self.broker_logs.of_row(row, packet)
             if logged is not None:
                 found.setdefault((row, 0), []).append(as_comment(logged))
         for row, sides in self.all_interventions().items():

@@ -43,7 +43,8 @@ class Flag(IntFlag):
     RESYNCHRONISED = 128
     """Its request or response follows bytes that belong to no frame: its start is a guess from the header."""
     NOT_RECORDED = 256
-    """Bytes of the broker are missing where the response would be: it is unknown whether one was sent."""
+    """Bytes of the broker are missing where the response would be: it is unknown whether one was sent; or a broker's
+    request log has the request without its response."""
 
     @property
     def names(self) -> list[str]:
@@ -116,6 +117,8 @@ class ExchangeTable:
         """Returns the rows in which kproxy intervened (:meth:`captures.exchanges.notes.Notes.intervened`)."""
         self.broker_logs = BrokerLogs()
         """Entries of the brokers' request logs, by request."""
+        self.by_time = False
+        """Whether rows are ordered by their times: those of a request log are added after all captured ones."""
 
     def __len__(self) -> int:
         return self._size
@@ -161,6 +164,13 @@ class ExchangeTable:
     def mark(self, rows: Any, flags: Flag) -> None:
         """Add flags to some rows."""
         self._columns["flags"][rows] |= np.uint16(flags)
+
+    def mark_logged(self) -> None:
+        """Mark requests that look unanswered as not recorded if a request log has them: the broker finished those."""
+        rows = np.flatnonzero(self.column("flags") & Flag.UNANSWERED)
+        if len(rows) and len(self.broker_logs):
+            captured, logged = self.broker_log_column("captured", rows)
+            self._columns["flags"][rows[logged & (captured == 0)]] ^= np.uint16(NO_ANSWER_SEEN)
 
     def keep(self, rows: Bools) -> Int64s:
         """Drop all other rows; the remaining ones move up.
@@ -209,7 +219,7 @@ class ExchangeTable:
 
     def broker_log_column(self, name: str, rows: Any) -> BrokerLogColumn:
         """Return a column of the brokers' request logs for some rows (:class:`captures.interventions.BrokerLog`)."""
-        return self.broker_logs.column(name, self.column("packet")[rows])
+        return self.broker_logs.column_of_rows(name, np.arange(len(self))[rows], self.column("packet")[rows])
 
     def sizes(self, side: Side, rows: Any) -> Int64s:
         """Return frame sizes in bytes as sent, including bytes that a request log states but omits."""
@@ -254,7 +264,7 @@ class ExchangeTable:
         return [dict(zip(COLUMNS, values, strict=True)) for values in zip(*columns, strict=True)]
 
     def order(self) -> Int64s:
-        """Return row indexes in the order of numbering: by the first byte of the request in the capture."""
+        """Return row indexes in the order of numbering: by the first byte of the request, or its time."""
         return self.in_order(np.arange(len(self)))
 
     def numbers(self) -> Int64s:
@@ -266,6 +276,8 @@ class ExchangeTable:
     def in_order(self, rows: Int64s) -> Int64s:
         """Return row indexes in the order of numbering."""
         keys = [self.column(name)[rows] for name in ("request_position", "connection", "packet")]
+        if self.by_time:
+            keys.append(self.began(rows))
         return rows if _rise(keys) else rows[np.lexsort(keys)]
 
     def is_complete(self, rows: Int64s) -> Bools:

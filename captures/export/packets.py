@@ -18,6 +18,7 @@ from captures.exchanges.notes import Note, parse_comment
 from captures.export.passes import UNKNOWN, Passes, PlacedPackets, is_control
 from captures.export.pcapng_writer import Packet
 from captures.export.selection import Selection
+from captures.interventions import as_comment
 from captures.packets.records import Interface
 from captures.packets.source import KEPT
 from dissectors.sides import SIDES
@@ -137,12 +138,32 @@ class _PendingNote(NamedTuple):
     note: Note
 
 
+def _logs_of_packets(selection: Selection) -> dict[int, str]:
+    """Return what a request log says of captured exchanges, as comments by packet.
+
+    A packet in which several requests begin has none: which of them a comment is about could not be told.
+    """
+    table = selection.capture.table
+    if not table.broker_logs.captured:
+        return {}
+    packets, counts = np.unique(table.column("packet"), return_counts=True)
+    alone = set(packets[counts == 1].tolist())
+    found = {}
+    for row in selection.rows.tolist():
+        packet = int(table.column("packet")[row])
+        logged = table.broker_logs.of_row(row, packet)
+        if logged is not None and logged.captured and packet in alone:
+            found[packet] = as_comment(logged)
+    return found
+
+
 class _UpdatedComments:
     """The comments of packets, updated with the notes of this session."""
 
     def __init__(self, selection: Selection) -> None:
         capture = selection.capture
         self._dropped, notes = capture.notes.changed()
+        self._logs = _logs_of_packets(selection)
         self._waiting: dict[int, list[_PendingNote]] = {}
         for index in sorted(notes.keys() & set(selection.rows.tolist())):
             row = capture.table.row(index)
@@ -157,7 +178,7 @@ class _UpdatedComments:
         kept = placed.packets.comments.get(number, "")
         if number in self._dropped:  # the proxy's own lines are not a user's note and stay
             kept = "\n".join(parse_comment(kept).lines)
-        return "\n".join(filter(None, [kept, *self._take(placed, at)]))
+        return "\n".join(filter(None, [kept, self._logs.get(number, ""), *self._take(placed, at)]))
 
     def _take(self, placed: PlacedPackets, at: int) -> Iterator[str]:
         waiting = self._waiting.get(int(placed.stream[at]))

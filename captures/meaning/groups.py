@@ -23,6 +23,7 @@ from dissectors.api_keys import ApiKey
 from dissectors.embedded.consumer_protocol import ConsumerProtocolAssignment
 from dissectors.embedded.layout import prefixed
 from dissectors.error_codes import ErrorCode
+from dissectors.left_out import original_size
 
 CONSUMER = "consumer"
 JOIN, LEAVE, LEAVE_STATIC = 0, -1, -2
@@ -109,7 +110,7 @@ def _sync_response(x: Bodies) -> str:
     kind = x.response.get("protocol_type") or x.request.get("protocol_type") or CONSUMER
     assigned = assignment(data) if kind == CONSUMER else None
     return (
-        f"{kind if kind != CONSUMER else 'assignment'} {words.size(len(data))}"
+        f"{kind if kind != CONSUMER else 'assignment'} {words.size(original_size(data))}"
         if assigned is None
         else assigned
     )

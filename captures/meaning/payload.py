@@ -12,7 +12,8 @@ from captures.meaning.exchange import Body
 from captures.meaning.plans import paths, plan, walk
 from dissectors import wire
 from dissectors.codec import CODEC_LABELS, CODEC_MASK
-from dissectors.records import Batch, record_set, records_size
+from dissectors.left_out import original_size
+from dissectors.records import Batch, record_set
 from dissectors.sides import Side
 
 
@@ -144,7 +145,7 @@ def payload(fields: Iterable[Any]) -> Payload:
 
 def _add(out: Payload, data: bytes) -> None:
     found = record_set(data)
-    out.size += records_size(data)
+    out.size += original_size(data)
     out.batches += len(found.batches)
     if found.problems:
         out.damaged += 1

@@ -13,6 +13,7 @@ from dissectors.api_keys import ApiKey
 from dissectors.domains import ACL_OPERATION, ACL_PERMISSION, PATTERN_TYPE, RESOURCE_TYPE, SCRAM_MECHANISM
 from dissectors.embedded import sasl
 from dissectors.embedded.model import NO_HINTS
+from dissectors.left_out import original_size
 
 _ANY = 1
 _LITERAL = 3
@@ -45,7 +46,7 @@ def token(data: object, empty: str) -> str:
         return empty
     value = sasl.decode(data, NO_HINTS).value
     if value is None:
-        return f"token {words.size(len(data))}"
+        return f"token {words.size(original_size(data))}"
     mechanism, message = value["mechanism"], value["message"]
     if message == "server-first":
         return f"challenge, {value['iterations']} iterations"

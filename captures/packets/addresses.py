@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from ipaddress import IPv6Address, ip_address
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from captures.arrays import Int64s
 
 _IPV6 = 1 << 62
+_APART = 1 << 61
 
 
 class Interner:
@@ -62,13 +64,20 @@ class AddressBook:
         self._addresses: list[bytes] = []
         self._ports: list[int] = []
         self._texts: dict[int, str] = {}
+        self._mark = 0
 
     def __len__(self) -> int:
         return len(self._ports)
 
+    def apart(self) -> AddressBook:
+        """Return a book with the same endpoints that gives other ids to those that it interns itself."""
+        other = copy(self)
+        other._mark = _APART
+        return other
+
     def intern_ipv4(self, addresses: Int64s, ports: Int64s) -> Int64s:
         """Return the endpoint ids of IPv4 addresses (as integers) and ports."""
-        ids, fresh = self._endpoints.ids(addresses << 16 | ports)
+        ids, fresh = self._endpoints.ids(self._mark | addresses << 16 | ports)
         for row in fresh.tolist():
             self._addresses.append(int(addresses[row]).to_bytes(4, "big"))
             self._ports.append(int(ports[row]))
@@ -78,7 +87,7 @@ class AddressBook:
         """Return the endpoint ids of IPv6 addresses, given as their upper and lower 64 bits, and ports."""
         halves, _ = self._halves.ids(np.concatenate([high, low]))
         address, _ = self._ipv6.ids(halves[: len(high)] << 31 | halves[len(high) :])
-        ids, fresh = self._endpoints.ids(_IPV6 | address << 16 | ports)
+        ids, fresh = self._endpoints.ids(self._mark | _IPV6 | address << 16 | ports)
         for row in fresh.tolist():
             both = int(high[row]) % (1 << 64) << 64 | int(low[row]) % (1 << 64)
             self._addresses.append(both.to_bytes(16, "big"))

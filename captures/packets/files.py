@@ -28,6 +28,7 @@ from captures.packets.source import Source, open_logs, open_source
 from captures.packets.spool import Quota
 from captures.packets.table import PADDING, Statistics
 from captures.packets.wrappings import LEAST_HEADER, REQUEST_LOG
+from captures.request_log.captured import CapturedExchanges
 
 STANDARD_INPUT = "-"
 
@@ -48,6 +49,7 @@ class CaptureFile(msgspec.Struct):
     :ivar reopened: whether it can be opened again
     :ivar clock: offsets to subtract from its times, one after another
     :ivar is_log: whether it is a broker's request log
+    :ivar captured: for a log beside packets, the exchanges that have both
     :ivar lag: ns by which its packets are delayed in the merge, so that those of another host precede them
     """
 
@@ -60,6 +62,7 @@ class CaptureFile(msgspec.Struct):
     clock: tuple[ClockOffset, ...] = ()
     lag: int = 0
     is_log: bool = False
+    captured: CapturedExchanges | None = None
 
 
 class FoundFiles(msgspec.Struct):
@@ -160,11 +163,18 @@ class Succession(msgspec.Struct, frozen=True):
         return by_name(path) >= by_name(self.first)
 
 
-def find_files(paths: Sequence[str], quota: Quota, succession: Succession | None = None) -> FoundFiles:
+def find_files(
+    paths: Sequence[str],
+    quota: Quota,
+    succession: Succession | None = None,
+    *,
+    logs_beside_packets: bool = False,
+) -> FoundFiles:
     """Find the captures that paths, patterns and folders stand for. Each file is found once.
 
     :param quota: storage for the bytes of pipes
     :param succession: given if the files are ordered by name
+    :param logs_beside_packets: whether the reader matches request logs with packets; otherwise they are left out there
     """
     found = FoundFiles()
     for path in map(remote.local, paths):
@@ -172,33 +182,48 @@ def find_files(paths: Sequence[str], quota: Quota, succession: Succession | None
             _find(path, found, quota, succession)
         except CaptureError as error:  # a remote path that cannot be reached
             found.unreadable.append(error)
-    _reject_logs_beside_packets(found)
+    _reject_logs_beside_packets(found, matched=logs_beside_packets)
     _join_logs(found, quota)
     _sort(found.files, succession)
     return found
 
 
-def _reject_logs_beside_packets(found: FoundFiles) -> None:
-    """Reject request logs beside packets: both may contain the same connections, which would be merged."""
+def _reject_logs_beside_packets(found: FoundFiles, *, matched: bool) -> None:
+    """Reject request logs beside packets: both may contain the same connections, which would be merged.
+
+    :param matched: whether the reader matches them, which it does with local files
+    """
     logs = [file for file in found.files if file.is_log]
-    if not logs or len(logs) == len(found.files):
+    if all(file.is_log for file in found.files):
+        return
+    logs = [file for file in logs if not (matched and _is_joined(file))]
+    if not logs:
         return
     beside = next(file.path for file in found.files if not file.is_log)
     reason = (
         f"a request log is not read together with packets ({beside}), which may be of the same connections"
     )
     found.unreadable += [CaptureError(file.path, 0, f"{reason}: read it by itself") for file in logs]
-    found.files[:] = [file for file in found.files if not file.is_log]
+    found.files[:] = [file for file in found.files if file not in logs]
+
+
+def _is_joined(log: CaptureFile) -> bool:
+    return log.reopened and not remote.is_remote(log.path)
 
 
 def _join_logs(found: FoundFiles, quota: Quota) -> None:
-    """Join all request logs into one file: where a log was rotated, connections continue in the next one."""
-    logs = [file for file in found.files if file.is_log and file.reopened and not remote.is_remote(file.path)]
-    if len(logs) < 2:
+    """Join all request logs into one file: where a log was rotated, connections continue in the next one.
+
+    Beside packets it is read last, when captured exchanges are known.
+    """
+    logs = [file for file in found.files if file.is_log and _is_joined(file)]
+    captured = CapturedExchanges() if logs and not all(file.is_log for file in found.files) else None
+    if len(logs) < 2 and captured is None:
         return
-    source = open_logs([file.path for file in logs], quota)
-    times = [file.first_time for file in logs if file.first_time is not None]
-    joined = CaptureFile(source.path, 0, logs[0].identity, min(times, default=None), source, reopened=False)
+    source = open_logs([file.path for file in logs], quota, captured)
+    times = [file.first_time for file in logs if file.first_time is not None and captured is None]
+    first = min(times, default=None)
+    joined = CaptureFile(source.path, 0, logs[0].identity, first, source, reopened=False, captured=captured)
     found.files[:] = [file for file in found.files if file not in logs] + [joined]
 
 
@@ -362,8 +387,8 @@ def _open_file(path: str, status: FileStatus, quota: Quota) -> CaptureFile:
     except CaptureError:
         source.close()
         raise
+    is_log = source.compression.endswith(REQUEST_LOG)
     if status.regular:
-        is_log = source.compression.endswith(REQUEST_LOG)
         source.close()
         return CaptureFile(path, status.size, status.identity, time, is_log=is_log)
-    return CaptureFile(path, 0, status.identity, time, source, reopened=False)
+    return CaptureFile(path, 0, status.identity, time, source, reopened=False, is_log=is_log)

@@ -199,7 +199,9 @@ class JoinedReader:
             reader = self._kind(
                 self.source.part(number),
                 max(size, min(self._block_size, _LEAST_BLOCK)),
-                addresses=self.addresses,
+                addresses=self.addresses
+                if self.source.files[number].captured is None
+                else self.addresses.apart(),
                 fragments=self._fragments,
             )
         except CaptureError as error:
@@ -329,7 +331,7 @@ def open_files(
     quota = Quota(spool)
     if len(paths) == 1 and is_one_file(paths[0]):
         return open_source(paths[0], follow=follow, spool=quota)
-    found = find_files(paths, quota)
+    found = find_files(paths, quota, logs_beside_packets=not follow and not align_clocks)
     if not found.files:
         first, *others = found.unreadable
         also = "".join(f"; {other}" for other in others)

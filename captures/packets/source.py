@@ -36,6 +36,7 @@ from captures.packets.wrappings import (
     logs_as_packets,
     may_become_a_log,
 )
+from captures.request_log.captured import CapturedExchanges
 
 KEPT = 1 << 62
 """Offsets from here up address the bytes stored by :meth:`Source.keep`."""
@@ -255,10 +256,11 @@ def open_source(
         raise _failure(name, 0, error) from error
 
 
-def open_logs(paths: Sequence[str], quota: Quota) -> Source:
+def open_logs(paths: Sequence[str], quota: Quota, captured: CapturedExchanges | None = None) -> Source:
     """Open request logs of brokers as one capture: connections continue where a log was rotated.
 
     :param paths: local files
+    :param captured: exchanges that need no packets of the logs
     :raises CaptureError: if one cannot be read
     """
     closing: list[Callable[[], None]] = []
@@ -276,7 +278,7 @@ def open_logs(paths: Sequence[str], quota: Quota) -> Source:
     def begin() -> Store:
         spool = Spool(name, quota)
         closing.append(spool.close)
-        return SpooledFeed(logs_as_packets(feeds), spool)
+        return SpooledFeed(logs_as_packets(feeds, captured=captured), spool)
 
     return Source(name, begin, quota, None, closing)
 

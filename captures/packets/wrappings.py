@@ -15,6 +15,7 @@ import zstandard
 from isal import igzip_lib
 
 from captures.packets.feeds import Feed
+from captures.request_log.captured import CapturedExchanges
 from captures.request_log.lines import REQUEST_LOG_MARK
 from dissectors.budget import limit, shown
 
@@ -257,15 +258,18 @@ def unwrapped(feed: Feed, *, live: bool = False) -> tuple[Feed, str]:
     return feed, wrappings
 
 
-def logs_as_packets(logs: Sequence[Feed], *, live: bool = False) -> Feed:
+def logs_as_packets(
+    logs: Sequence[Feed], *, live: bool = False, captured: CapturedExchanges | None = None
+) -> Feed:
     """Return the packets made from several request logs together.
 
     :param live: whether they still grow
+    :param captured: exchanges that need no packets of the log
     """
     # imported here because it imports captures.export, which imports this package
     from captures.request_log.feed import RequestLogFeed
 
-    return RequestLogFeed(logs, live=live)
+    return RequestLogFeed(logs, live=live, captured=captured)
 
 
 def decompressed(feed: Feed) -> tuple[Feed, str]:

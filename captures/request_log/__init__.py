@@ -11,10 +11,12 @@ What a log omits is not made up. Each request carries a comment with the broker'
 
 ::
 
-    lines.py      layouts: which line is an entry, when it was written
-    entries.py    an entry: header, bodies, times, connection
-    bodies.py     a body in JSON as the values of its layout
-    frames.py     an entry as the two frames that were sent
-    packets.py    frames as packets of connections, ordered by time
-    feed.py       all of it, as bytes are read
+    lines.py          layouts: which line is an entry, when it was written
+    entries.py        an entry: header, bodies, times, connection
+    bodies.py         a body in JSON as the values of its layout
+    text_bodies.py    the same for a body as text
+    frames.py         an entry as the two frames that were sent
+    packets.py        frames as packets of connections, ordered by time
+    captured.py       exchanges that were captured, too: of them the log only adds what the broker measured
+    feed.py           all of it, as bytes are read
 """

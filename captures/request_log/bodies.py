@@ -1,4 +1,4 @@
-"""Bodies as Kafka's ``JsonConverter`` classes write them, converted to values of a layout.
+"""JSON bodies as Kafka's ``JsonConverter`` classes write them, converted to values of a layout.
 
 JSON has the fields of one version in declaration order, in camel case; tagged fields only if they are not the default.
 Some fields had other names in earlier releases, at the same position: keys without a field of that name are matched by
@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from dissectors import wire
-from dissectors.records import left_out_records
+from dissectors.left_out import placeholder
 
 _SIZE_SUFFIX = "sizeinbytes"
 _LONGEST_KEY = 200
@@ -114,4 +114,4 @@ def _records(value: Any) -> bytes | None:
         return None
     if not (isinstance(value, int) and 0 <= value < 1 << 31):
         raise BodyError(f"{value!r} bytes of records"[:80])
-    return left_out_records(value) if value else b""
+    return placeholder(value) if value else b""

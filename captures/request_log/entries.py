@@ -1,4 +1,8 @@
-"""Entries of a request log in JSON."""
+"""Entries of a request log: JSON since Kafka 2.8 (KIP-673), text before.
+
+The header of a text entry is a ``Struct`` up to 0.11 and a ``RequestHeader`` from 1.0 on. Up to 0.11 there are no
+responses, up to 0.10 no throttle time.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +12,14 @@ from typing import Annotated, Any
 import msgspec
 
 from captures.interventions import BrokerLog
+from captures.request_log.lines import REQUEST_LOG_MARK
+from dissectors.apis import keys_by_name
 
 _HOST = r"([0-9A-Fa-f.:]+(?:%[^:]*)?)"
 """An address: brokers write no names here. The pattern is unambiguous."""
 _CONNECTION = re.compile(
-    rf"{_HOST}:(\d+)-{_HOST}:(\d+)-\d+(?:-\d+)?"
-)  # org.apache.kafka.common.network.ServerConnectionId
+    rf"{_HOST}:(\d+)-{_HOST}:(\d+)(?:-\d+){{0,2}}"
+)  # org.apache.kafka.common.network.ServerConnectionId; without a number before 1.0
 _Name = Annotated[str, msgspec.Meta(max_length=4096)]
 """A name that goes into a packet comment, which has room for 64 KiB."""
 
@@ -39,7 +45,8 @@ class Entry(msgspec.Struct, rename="camel", kw_only=True):
     """A broker's record of a request that it has answered. Times are milliseconds.
 
     :ivar connection: ``broker:port-client:port-index``
-    :ivar response: its fields; empty if none was sent
+    :ivar request: its fields; text if the entry is text
+    :ivar response: its fields; empty if none was sent, None if the log has none
     """
 
     request_header: Header
@@ -70,7 +77,9 @@ class Entry(msgspec.Struct, rename="camel", kw_only=True):
         broker, broker_port, client, client_port = found.groups()
         return _address(client, client_port), _address(broker, broker_port)
 
-    def broker_log(self, *, request_left_out: int, response_left_out: int) -> BrokerLog:
+    def broker_log(
+        self, *, request_left_out: int = 0, response_left_out: int = 0, captured: bool = False
+    ) -> BrokerLog:
         """Return the broker's measurements, in nanoseconds."""
         return BrokerLog(
             request_queue=_ns(self.request_queue_time_ms),
@@ -83,21 +92,86 @@ class Entry(msgspec.Struct, rename="camel", kw_only=True):
             response_left_out=response_left_out,
             listener=self.listener,
             principal=self.principal,
+            captured=captured,
         )
 
 
 _DECODER = msgspec.json.Decoder(Entry, strict=False)
+_HEADER = re.compile(
+    r"RequestHeader\(apiKey=(?P<name>\w+), apiVersion=(?P<version>\d+), clientId=(?P<client>.*?), "
+    r"correlationId=(?P<correlation>-?\d+)\) -- "
+)
+_OLD_HEADER = re.compile(
+    r"\{api_key=(?P<name>\d+),api_version=(?P<version>\d+),correlation_id=(?P<correlation>-?\d+),"
+    r"client_id=(?P<client>.*?)\} -- "
+)
+_TAIL = re.compile(
+    r" from connection (?P<connection>\S+);"
+    r"totalTime:(?P<total>[\d.]+),requestQueueTime:(?P<request_queue>[\d.]+),localTime:(?P<local>[\d.]+),"
+    r"remoteTime:(?P<remote>[\d.]+),(?:throttleTime:(?P<throttle>[\d.]+),)?"
+    r"responseQueueTime:(?P<response_queue>[\d.]+),sendTime:(?P<send>[\d.]+)"
+    r"(?:,securityProtocol:(?P<security_protocol>\w+),principal:"
+    r"(?:(?P<principal>.*?),listener:(?P<listener>[^\s,]*)|(?P<principal_alone>\S*)))?"
+)
 
 
 def entry_of(text: bytes) -> Entry:
-    """Parse an entry from a JSON object.
+    """Parse an entry from a JSON object or a text, and what the layout of the line has after it.
 
     :raises EntryError: if it is not one, for example because it was cut off
     """
     try:
-        return _DECODER.decode(text)
+        if text.startswith(b'{"'):
+            return _DECODER.decode(text[: text.rfind(b"}") + 1])
+        return _text_entry(text.decode())
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
         raise EntryError(str(error)) from None
+
+
+def _text_entry(text: str) -> Entry:
+    header = _HEADER.match(text) or _OLD_HEADER.match(text)
+    if header is None:
+        raise EntryError(f"it starts with {text[:40]!r}, not with a header")
+    end = text.rfind(" from connection ")
+    tail = _TAIL.match(text, max(end, 0))
+    if tail is None:
+        raise EntryError("connection and times are missing at the end")
+    name = header["name"]
+    if REQUEST_LOG_MARK.decode() in text:
+        raise EntryError("another entry begins inside it")
+    request, answered, response = text[header.end() : end].partition(",response:")
+    return msgspec.convert(
+        {
+            "requestHeader": {
+                "requestApiKey": name if name.isdecimal() else _key(name),
+                "requestApiVersion": header["version"],
+                "correlationId": header["correlation"],
+                "clientId": None if header["client"] == "null" else header["client"],
+            },
+            "request": request,
+            "response": response if answered else None,
+            "connection": tail["connection"],
+            "totalTimeMs": tail["total"],
+            "requestQueueTimeMs": tail["request_queue"],
+            "localTimeMs": tail["local"],
+            "remoteTimeMs": tail["remote"],
+            "throttleTimeMs": tail["throttle"] or 0,
+            "responseQueueTimeMs": tail["response_queue"],
+            "sendTimeMs": tail["send"],
+            "securityProtocol": tail["security_protocol"] or "",
+            "principal": tail["principal"] or tail["principal_alone"] or "",
+            "listener": tail["listener"] or "",
+        },
+        Entry,
+        strict=False,
+    )
+
+
+def _key(name: str) -> int:
+    key = keys_by_name().get(name.replace("_", "").lower())
+    if key is None:
+        raise EntryError(f"unknown API {name[:40]}")
+    return key
 
 
 def _ns(milliseconds: float) -> int:

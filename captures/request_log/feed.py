@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from captures.export.pcapng_writer import PcapngWriter
 from captures.faults import described
 from captures.request_log.bodies import BodyError
+from captures.request_log.captured import CapturedExchanges
 from captures.request_log.entries import Entry, EntryError, entry_of
 from captures.request_log.lines import IncompleteEntry, LogLineReader
 from captures.request_log.packets import RequestLogPackets
@@ -32,12 +33,15 @@ class RequestLogFeed:
 
     :param logs: their bytes
     :param live: whether they still grow, so that packets do not wait for later entries
+    :param captured: exchanges that need no packets of the log
     """
 
-    def __init__(self, logs: Sequence[Feed], *, live: bool) -> None:
+    def __init__(
+        self, logs: Sequence[Feed], *, live: bool, captured: CapturedExchanges | None = None
+    ) -> None:
         self._logs = [_Log(log) for log in logs]
         self._live = live
-        self._packets = RequestLogPackets()
+        self._packets = RequestLogPackets(captured)
         self._ended = False
         self._output = io.BytesIO()
         self._writer = PcapngWriter(self._output)
@@ -159,7 +163,7 @@ class _Log:
             self.lose(self._line, "no time stands on the line")
         elif found is not None and found.time is not None:
             try:
-                entry = entry_of(found.text[: found.text.rfind(b"}") + 1])
+                entry = entry_of(found.text)
             except Exception as error:
                 self.lose(self._line, _reason(error))
                 return

@@ -10,15 +10,16 @@ from construct import ConstructError
 
 from captures.request_log.bodies import BodyError, body_of
 from captures.request_log.entries import Entry
+from captures.request_log.text_bodies import produced, text_body_of
 from dissectors.api_keys import ApiKey
 from dissectors.apis import Api, api, api_name
 from dissectors.error_codes import ErrorCode
 from dissectors.headers import request_frame, response_frame
+from dissectors.left_out import MARK, SIZE, original_size
 from dissectors.message_version import MessageVersion
-from dissectors.records import left_out_records, records_size
 from dissectors.wire import uvarint_bytes
 
-_RECORDS = re.compile(re.escape(left_out_records(0)[:8]) + b".{9}", re.DOTALL)
+_RECORDS = re.compile(re.escape(MARK) + b".{%d}" % (SIZE - len(MARK)), re.DOTALL)
 _UNFIT = (
     ConstructError,
     ArithmeticError,
@@ -55,7 +56,7 @@ def frames_of(entry: Entry) -> Frames:
     known = api(header.request_api_key)
     if known is None:
         raise BodyError(f"unknown API {header.request_api_key}")
-    version, refused = header.request_api_version, _is_refused(entry)
+    version, refused = header.request_api_version, _is_refused(known, entry)
     try:
         request = _request(known, version, entry, refused=refused)
         response = _response(known, 0 if refused else version, entry)
@@ -71,13 +72,13 @@ def frames_of(entry: Entry) -> Frames:
     )
 
 
-def _is_refused(entry: Entry) -> bool:
+def _is_refused(known: Api, entry: Entry) -> bool:
     """Return whether a broker has rejected the version of an ApiVersions request; that response has version 0."""
-    return (
-        entry.request_header.request_api_key == ApiKey.API_VERSIONS
-        and isinstance(entry.response, dict)
-        and entry.response.get("errorCode") == _REFUSED
-    )
+    if known.key != ApiKey.API_VERSIONS:
+        return False
+    if isinstance(entry.response, dict):
+        return entry.response.get("errorCode") == _REFUSED
+    return entry.request == "{}" and entry.request_header.request_api_version in known.request.flexible
 
 
 def _request(known: Api, version: int, entry: Entry, *, refused: bool) -> bytes:
@@ -89,27 +90,34 @@ def _request(known: Api, version: int, entry: Entry, *, refused: bool) -> bytes:
         "client_id": logged.client_id,
     }
     layout = known.request[asked]
-    # a request that the broker could not read is logged without its fields
-    return request_frame(layout, header, layout.build({}) if refused else _body(layout, entry.request))
+    body: dict[str, Any] = {}
+    if refused:
+        pass  # a request that the broker could not read is logged without its fields
+    elif known.key == ApiKey.PRODUCE and isinstance(entry.request, str):
+        response = _values(known.response[version], entry.response) if entry.response else {}
+        body = produced(entry.request, response)
+    else:
+        body = _values(layout, entry.request)
+    return request_frame(layout, header, layout.build(body))
 
 
 def _response(known: Api, version: int, entry: Entry) -> bytes:
     if entry.response is None or entry.response == "":
         return b""
     layout = known.response[version]
-    return response_frame(layout, entry.request_header.correlation_id, _body(layout, entry.response))
+    body = layout.build(_values(layout, entry.response))
+    return response_frame(layout, entry.request_header.correlation_id, body)
 
 
-def _body(layout: MessageVersion, value: Any) -> bytes:
-    body: bytes = layout.build(body_of(layout.struct, value))
-    return body
+def _values(layout: MessageVersion, body: Any) -> dict[str, Any]:
+    return (text_body_of if isinstance(body, str) else body_of)(layout.struct, body)
 
 
 def _left_out(frame: bytes, *, compact: bool) -> int:
     """Return how many bytes a frame lacks because records are omitted; their length field may be shorter, too."""
     lacking = 0
     for found in _RECORDS.finditer(frame):
-        size, there = records_size(found[0]), len(found[0])
+        size, there = original_size(found[0]), len(found[0])
         lacking += size - there
         if compact:
             lacking += len(uvarint_bytes(size + 1)) - len(uvarint_bytes(there + 1))

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from captures.export.pcapng_writer import Packet
 from captures.export.segments import MAX_SEGMENT, Conversation
 from captures.interventions import as_comment
+from captures.request_log.captured import CapturedExchanges, Place
 from captures.request_log.entries import Entry, EntryError
 from captures.request_log.frames import frames_of
 from dissectors.budget import limit
@@ -40,9 +41,13 @@ class _Connection:
 
 
 class RequestLogPackets:
-    """Converts entries to packets."""
+    """Converts entries to packets.
 
-    def __init__(self) -> None:
+    :param captured: exchanges that need no packets of the log
+    """
+
+    def __init__(self, captured: CapturedExchanges | None = None) -> None:
+        self._captured = captured
         self._connections: dict[str, _Connection] = {}
         self._waiting: list[tuple[int, int, _Connection, int, bytes, str]] = []
         self._bytes = self._count = self._latest = 0
@@ -54,6 +59,12 @@ class RequestLogPackets:
         :raises BodyError: if its bodies cannot be encoded
         :raises EntryError: if its connection is invalid
         """
+        total = round(entry.total_time_ms * 1e6)
+        if self._captured is not None:
+            header = entry.request_header
+            place = Place(entry.ends, header.request_api_key, header.correlation_id, time - total)
+            if self._captured.take(place, entry.broker_log(captured=True)):
+                return
         frames = frames_of(entry)
         comment = entry.broker_log(
             request_left_out=frames.request_left_out, response_left_out=frames.response_left_out
@@ -66,7 +77,6 @@ class RequestLogPackets:
             except (ValueError, OverflowError) as error:
                 raise EntryError(f"a connection {entry.connection!r}: {error}") from None
             self._connections[entry.connection] = connection
-        total = round(entry.total_time_ms * 1e6)
         late = connection.end - (time - total)
         if 0 < late <= _INEXACT:
             time += late

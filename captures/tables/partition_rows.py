@@ -22,7 +22,8 @@ from captures.tables.schema import TABLES
 from dissectors.api_keys import ASKED_BY_REPLICAS, ApiKey
 from dissectors.entities import PARTITION_FIELDS, TOPIC_FIELDS
 from dissectors.error_codes import error_name
-from dissectors.records import Batch, record_set, records_size
+from dissectors.left_out import original_size
+from dissectors.records import Batch, record_set
 from dissectors.sides import Side
 from dissectors.wire import ZERO_UUID
 
@@ -414,7 +415,7 @@ def _count(row: list[Any], data: Any, aligned: bool, side: Side, sent: list[Fiel
             row[_MARKERS] += count
         else:
             records += count
-    row[_BYTES] += records_size(data)
+    row[_BYTES] += original_size(data)
     row[_RECORD_BYTES] += size
     row[_BATCHES] += len(batches)
     row[_RECORDS] += records

@@ -13,6 +13,7 @@ from typing import Any
 
 from dissectors.embedded.model import NO_HINTS, EmbeddedValue, Hints
 from dissectors.embedded.secrets import sensitive_config
+from dissectors.left_out import is_placeholder, original_size
 from dissectors.trace import Node
 
 #: topics whose records :func:`internal_topic_record` decodes
@@ -35,6 +36,8 @@ def decode(content: str, data: bytes, hints: Hints = NO_HINTS) -> EmbeddedValue:
     :param hints: facts from the field's surroundings
     :raises KeyError: for a content that no field declares; never for malformed bytes
     """
+    if is_placeholder(data):
+        return EmbeddedValue(f"{original_size(data):,} bytes, which are left out", "left out")
     return _decoder(content)(data, hints)
 
 

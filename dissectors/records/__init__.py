@@ -16,8 +16,6 @@ from dissectors.records.sets import (
     RecordSet,
     TrailingEntry,
     first_batch,
-    left_out_records,
     record_set,
-    records_size,
 )
 from dissectors.records.trace import trace_records

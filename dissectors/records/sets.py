@@ -15,6 +15,7 @@ import msgspec
 from dissectors.budget import Budget, LimitReached, limit
 from dissectors.codec import CODEC_MASK, Codec
 from dissectors.errors import DecodeError
+from dissectors.left_out import is_placeholder, original_size
 from dissectors.records import legacy
 from dissectors.records.batch import HEADER, HEADER_AT, MIN_LENGTH, Batch
 from dissectors.records.codecs import Buffer
@@ -31,7 +32,7 @@ class TrailingEntry(msgspec.Struct, frozen=True):
 
     :ivar kind: "partial": cut off by the byte limit of the Fetch; "padding": the filler of lazy
         down-conversion, brokers 2.0 to 3.9 (``LazyDownConversionRecordsSend.java``); "left_out": records of which the
-        source of a capture has only the size (:func:`left_out_records`)
+        source of a capture has only the size (:mod:`dissectors.left_out`)
     :ivar start: position of its first byte
     :ivar size: bytes present
     :ivar announced: bytes of the whole entry; None if even its size was cut off
@@ -64,20 +65,6 @@ class RecordSet(msgspec.Struct):
         return len(self.batches)
 
 
-_LEFT_OUT = b"kproxy\0\0"
-"""Base offset of the placeholder for records left out: no log has an offset of 7.7 quintillion."""
-
-
-def left_out_records(size: int) -> bytes:
-    """Return a placeholder for a records field of which only the size in bytes is known."""
-    return _ENTRY.pack(int.from_bytes(_LEFT_OUT), size) + bytes(_TO_MAGIC - _ENTRY.size)
-
-
-def records_size(data: bytes) -> int:
-    """Return the size of a records field in bytes where it was sent."""
-    return _ENTRY.unpack_from(data)[1] if data.startswith(_LEFT_OUT) and len(data) == _TO_MAGIC else len(data)
-
-
 OBJECTS_PER_BATCH = 20
 """Cost of a batch against the limit ``message_objects``: roughly the number of fields in its header."""
 
@@ -91,7 +78,8 @@ def record_set(data: Buffer, budget: Budget | None = None, *, aligned: bool = Tr
         starts at the first batch of magic 2 with a valid CRC
     """
     found = RecordSet([], 0, None, [])
-    if len(data) == _TO_MAGIC and (size := records_size(bytes(data))) != len(data):
+    if len(data) == _TO_MAGIC and is_placeholder(bytes(data)):
+        size = original_size(bytes(data))
         found.trailing = TrailingEntry("left_out", 0, size, size)
         return found
     objects = limit("message_objects") if budget is None else budget.left("message_objects")

@@ -155,7 +155,13 @@ def notes(capture: Capture) -> list[str]:
         f"{damage.path}: damaged at byte {damage.offset:,}: {damage.reason}"
         for damage in capture.statistics.damage
     ]
-    if len(capture.notes.broker_logs):
+    logs = capture.notes.broker_logs
+    if logs.captured or (len(logs) and capture.table.by_time):
+        lines.append(
+            f"the broker's request log has measurements of {words.counted(logs.captured, 'captured exchange')}, and "
+            f"{words.counted(len(logs) - logs.captured, 'exchange')} that the packets lack"
+        )
+    elif len(logs):
         lines.append(
             "made of a broker's request log, which leaves out records, packets and requests without an end"
         )

@@ -7,7 +7,9 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from captures.exchanges import Exchange
+from captures.interventions import BrokerLog
 from captures.meaning import words
+from captures.time_format import latency
 from dissectors.budget import limit, shown
 from dissectors.frames import Body, trace_body
 from dissectors.masks import Masks
@@ -53,9 +55,17 @@ def _bounded(lines: Iterator[str], pad: str) -> Iterator[str]:
 
 
 def comment_lines(exchange: Exchange) -> Iterator[str]:
-    """Yield the comment on the exchange."""
+    """Yield what the broker has measured, and the comment on the exchange."""
+    if exchange.broker_log is not None:
+        yield f"{INDENT}in the broker: {broker_times(exchange.broker_log)}"
     for line in exchange.note.comment.splitlines():
         yield f"{INDENT}# {words.line(line)}"
+
+
+def broker_times(logged: BrokerLog) -> str:
+    """Return the times that the broker has measured, without those that are zero."""
+    times = ((name.replace("_", " "), getattr(logged, name)) for name in BrokerLog.TIMES)
+    return ", ".join(f"{name} {latency(time)}" for name, time in times if time) or "no time"
 
 
 def problem_lines(exchange: Exchange) -> Iterator[str]:

@@ -11,6 +11,7 @@ from captures.packets.joined_source import JoinedSource
 from captures.time_format import latency as duration
 from captures.time_format import span
 from kproxy.session.access import Access
+from kproxy.text.tree import broker_times
 
 
 def overview(exchange: Exchange, access: Access) -> tuple[str, str]:
@@ -21,7 +22,10 @@ def overview(exchange: Exchange, access: Access) -> tuple[str, str]:
 def _time(exchange: Exchange, access: Access) -> str:
     took = exchange.latency
     if took is None:
-        return "its latency is not known: one of its sides was not seen"
+        logged = (
+            "" if exchange.broker_log is None else f"; in the broker: {broker_times(exchange.broker_log)}"
+        )
+        return f"its latency is not known: one of its sides was not seen{logged}"
     parts = []
     if exchange.wait:
         reason = f" ({exchange.wait_reason})" if exchange.wait_reason else ""
@@ -33,6 +37,8 @@ def _time(exchange: Exchange, access: Access) -> str:
         parts.append(f"network {duration(trip)}{share}")
     if exchange.kproxy_time:
         parts.append(f"in kproxy {duration(exchange.kproxy_time)}, not counted")
+    if exchange.broker_log is not None:
+        parts.append(f"in the broker: {broker_times(exchange.broker_log)}")
     return f"latency {duration(took)}{': ' if parts else ''}{', '.join(parts)}"
 
 

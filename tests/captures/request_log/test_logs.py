@@ -12,7 +12,8 @@ import pytest
 
 from captures.exchanges import Capture, ExchangeReader, open_capture
 from captures.packets.feeds import FileFeed
-from captures.packets.joined_source import JoinedSource
+from captures.packets.files import find_files
+from captures.packets.spool import DEFAULT_SPOOL, Quota
 from captures.request_log import packets
 from captures.request_log.entries import Entry, entry_of
 from captures.request_log.feed import RequestLogFeed
@@ -168,16 +169,12 @@ def test_text_that_is_no_request_log_is_no_capture(tmp_path: Path) -> None:
         _read(tmp_path / "server.log", b"[2026-11-24 00:25:22,880] INFO started\n" * 9)
 
 
-def test_a_log_beside_packets_is_named_and_left_out() -> None:
-    packets = str(DATA / "kafka_4.3.0.pcap.zst")
-    capture = open_capture([str(DATA / "kafka_4.3.0.log.gz"), packets])
-    capture.read()
-    assert isinstance(capture.source, JoinedSource)
-    (left_out,) = capture.source.unreadable
+def test_a_log_beside_packets_that_are_followed_is_named_and_left_out() -> None:
+    packets = DATA / "kafka_4.3.0.pcap.zst"
+    found = find_files([str(DATA / "kafka_4.3.0.log.gz"), str(packets)], Quota(DEFAULT_SPOOL))
+    (left_out,) = found.unreadable
     assert "read it by itself" in str(left_out)
-    alone = open_capture(packets)
-    alone.read()
-    assert len(capture.table) == len(alone.table)
+    assert [file.path for file in found.files] == [str(packets)]
 
 
 @pytest.mark.parametrize(

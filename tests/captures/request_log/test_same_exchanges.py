@@ -1,7 +1,7 @@
 """A broker's request log and the packets of the same time give the same exchanges.
 
 ``tests/data/request_log`` has both of brokers that talked to kafka-python 3.0.12: producers, a group with two members,
-a transaction, errors. Times in the logs are in UTC.
+a transaction, errors. Times in the logs are in UTC. Brokers before 2.8 wrote text, at level TRACE.
 """
 
 from __future__ import annotations
@@ -13,18 +13,26 @@ from typing import Any
 
 import numpy as np
 import pytest
+import zstandard
+from msgspec.structs import replace
 
 from captures.analysis.findings.diagnosis import Diagnosis
+from captures.analysis.groups.history import GroupHistories
+from captures.analysis.groups.model import GroupTimeline
 from captures.analysis.incidents.model import IncidentKind
-from captures.exchanges import Capture, Exchange, ExchangeReader, open_capture
+from captures.exchanges import Capture, Exchange, ExchangeReader, Flag, open_capture
+from captures.export.capture_file import CaptureFileWriter
+from captures.export.selection import Selection
 from captures.filters import Filter
 from captures.filters.table_columns import TableColumns
 from captures.interventions import BrokerLog
 from dissectors.api_keys import ApiKey
+from dissectors.left_out import original_size
 
 DATA = Path(__file__).parents[2] / "data" / "request_log"
 _OTHERS = [pytest.param(release, marks=pytest.mark.slow) for release in ("2.8.2", "3.9.2")]
 RELEASES = (*_OTHERS, "4.3.0")
+TEXTS = ("2.7.2", *(pytest.param(release, marks=pytest.mark.slow) for release in ("1.1.1", "0.11.0.3")))
 _KEY = tuple[str, str, int | None]
 
 
@@ -42,8 +50,11 @@ def _capture(name: str) -> Capture:
 
 @cache
 def _exchanges(name: str) -> dict[_KEY, Exchange]:
-    found = ExchangeReader(_capture(name), annotate=False)
-    return {(each.client, each.broker, each.correlation_id): each for each in found}
+    return {_key(each): each for each in ExchangeReader(_capture(name), annotate=False)}
+
+
+def _key(exchange: Exchange) -> _KEY:
+    return exchange.client, exchange.broker, exchange.correlation_id
 
 
 def _both(release: str) -> list[tuple[Exchange, Exchange]]:
@@ -85,6 +96,53 @@ def test_every_value_but_records_is_the_same(release: str) -> None:
                 assert (one is None) == (other is None)
                 continue
             assert not list(_differences(one.value, other.value, f"{wire.api} {side}"))
+
+
+def _sent(value: Any) -> Any:
+    """Return a value so that it can be compared with its text: bytes as their size, lists without their order."""
+    if isinstance(value, dict):
+        return {name: _sent(each) for name, each in value.items() if name != "transactional_id"}
+    if isinstance(value, list | tuple):
+        return sorted(map(_sent, value), key=repr)
+    return original_size(value) if isinstance(value, bytes) else value
+
+
+@pytest.mark.parametrize("release", TEXTS)
+def test_text_has_every_value_but_the_content_of_bytes(release: str) -> None:
+    for wire, log in _both(release):
+        assert (wire.api, wire.version, wire.client_id) == (log.api, log.version, log.client_id)
+        answered = wire.response is not None and not wire.flag & Flag.RESPONSE_DAMAGED
+        for side in ("request", "response"):
+            one, other = getattr(wire, side), getattr(log, side)
+            if side == "request" and _is_refused(wire):
+                continue
+            if side == "response" and (not answered or release == "0.11.0.3"):
+                assert other is not None or log.flag & (Flag.NOT_RECORDED | Flag.NO_RESPONSE_EXPECTED)
+                continue
+            if (
+                release == "1.1.1" and wire.api == "Fetch" and side == "response"
+            ):  # without the size of records
+                assert not list(_differences(one.value, other.value, side))
+                continue
+            assert _sent(one.value) == _sent(other.value), f"{wire.api} {side}"
+
+
+def test_text_has_the_same_rebalances() -> None:
+    wire, log = (
+        [(each.trigger, each.generation) for group in groups for each in group.rebalances]
+        for groups in (_groups("kafka_2.7.2.pcap.zst"), _groups("kafka_2.7.2.log.gz"))
+    )
+    assert wire == log
+    assert len(log) > 2
+
+
+def _groups(name: str) -> list[GroupTimeline]:
+    capture = _capture(name)
+    reader = ExchangeReader(capture)
+    groups = GroupHistories(reader.knowledge.topic_name, capture)
+    for exchange in reader:
+        groups.add(exchange)
+    return groups.result()
 
 
 @pytest.mark.parametrize("release", RELEASES)
@@ -154,6 +212,62 @@ def test_groups_have_the_same_rebalances(release: str) -> None:
     # the broker asked its controller to shut down at the end, on a port that only its own log covers
     assert of_log == (rebalances, rules, [*incidents, IncidentKind.BROKER_OUTAGE])
     assert rebalances
+
+
+@pytest.mark.parametrize("release", ["2.7.2", pytest.param("4.3.0", marks=pytest.mark.slow)])
+def test_packets_and_log_together_are_one_set_of_exchanges(release: str) -> None:
+    names = f"kafka_{release}.pcap.zst", f"kafka_{release}.log.gz"
+    wire, log = map(_exchanges, names)
+    capture = open_capture([str(DATA / name) for name in names])
+    [rows] = list(capture.updates())
+    both = {_key(each): each for each in ExchangeReader(capture, annotate=False)}
+    assert len(rows) == len(_capture(names[1]).table)
+    assert both.keys() == wire.keys() | log.keys()
+    assert capture.notes.broker_logs.captured == len(wire)
+    assert not capture.notes.broker_logs.lacks
+    for key, each in both.items():
+        alone = wire.get(key) or log[key]
+        for name in ("time", "latency", "request_size", "response_size", "flag", "api", "version"):
+            assert getattr(each, name) == getattr(alone, name)
+        logged = log[key].broker_log
+        assert logged is not None
+        if key in wire:
+            assert [each.request and each.request.value, each.response and each.response.value] == [
+                alone.request and alone.request.value,
+                alone.response and alone.response.value,
+            ]
+            logged = replace(logged, request_left_out=0, response_left_out=0, captured=True)
+        assert each.broker_log == logged
+
+
+def test_measurements_are_exported_with_the_packets(tmp_path: Path) -> None:
+    both = open_capture([str(DATA / f"kafka_2.7.2.{kind}") for kind in ("pcap.zst", "log.gz")])
+    both.read()
+    exported = tmp_path / "both.pcapng"
+    with exported.open("wb") as file:
+        CaptureFileWriter(file).write(Selection(both))
+    again = open_capture(str(exported))
+    again.read()
+    logs = [
+        [each.broker_log for each in ExchangeReader(capture, annotate=False)] for capture in (both, again)
+    ]
+    assert logs[0] == logs[1]
+
+
+def test_exchanges_that_the_packets_lack_are_among_theirs_by_time(tmp_path: Path) -> None:
+    packets = zstandard.decompress((DATA / "kafka_2.7.2.pcap.zst").read_bytes())
+    starts = [24]
+    while starts[-1] < len(packets):
+        starts.append(starts[-1] + 16 + int.from_bytes(packets[starts[-1] + 8 : starts[-1] + 12], "little"))
+    late = tmp_path / "late.pcap"
+    late.write_bytes(packets[:24] + packets[starts[len(starts) // 2] :])
+    capture = open_capture([str(late), str(DATA / "kafka_2.7.2.log.gz")])
+    capture.read()
+    found = [each for each in ExchangeReader(capture, annotate=False) if each.request_size]
+    times = [each.time for each in found]
+    assert times == sorted(times)
+    assert {_key(each) for each in found} == _exchanges("kafka_2.7.2.log.gz").keys()
+    assert 0 < capture.notes.broker_logs.captured < len(found)
 
 
 def test_rules_that_need_records_say_that_they_are_blind() -> None:
