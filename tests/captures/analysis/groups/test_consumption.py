@@ -21,7 +21,7 @@ def learned(*exchanges: Exchange) -> Consumption:
 
 
 def runs(consumption: Consumption, partition: int = 0, group: str = GROUP) -> list[FetchRun]:
-    return consumption.of_group(group).get((TOPIC, partition), [])
+    return consumption.by_group().get(group, {}).get((TOPIC, partition), [])
 
 
 def seconds(run: FetchRun) -> tuple[float, float]:
@@ -112,7 +112,7 @@ def test_a_fetch_before_its_group_is_known_counts_once_it_is() -> None:
 
 
 def test_clients_of_no_group_belong_to_none() -> None:
-    assert learned(fetch("m1", 1, {0: 5}, number=1)).of_group("") != {}
+    assert learned(fetch("m1", 1, {0: 5}, number=1)).by_group()[""] != {}
     assert runs(learned(fetch("m1", 1, {0: 5}, number=1))) == []
 
 
