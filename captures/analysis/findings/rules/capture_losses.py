@@ -10,6 +10,7 @@ from captures.analysis.findings.common import captured_twice
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.keys import Key
 from captures.analysis.findings.rule import Rule
+from captures.arrays import distinct_values
 from captures.exchanges.broker_logs import Lack
 from captures.meaning import words
 
@@ -83,7 +84,9 @@ class CaptureLosses(Rule):
         if not parts:
             return
         text = "; ".join(parts)
-        concerned = np.unique(np.flatnonzero((streams.lost > 0) | (streams.cut > 0)) // 2)[:_SHOWN].tolist()
+        concerned = distinct_values(np.flatnonzero((streams.lost > 0) | (streams.cut > 0)) // 2)[
+            :_SHOWN
+        ].tolist()
         yield self.finding(
             "capture",
             f"{text[0].upper()}{text[1:]}: other findings about these connections may be wrong.",
@@ -96,7 +99,7 @@ class CaptureLosses(Rule):
 
 
 def _streams(column: np.ndarray[tuple[int], np.dtype[np.int64]]) -> str:
-    count = len(np.unique(np.flatnonzero(column > 0) // 2))
+    count = len(distinct_values(np.flatnonzero(column > 0) // 2))
     return words.counted(count, "connection")
 
 
