@@ -11,7 +11,7 @@ import numpy as np
 from captures.analysis.client_identity import client_name
 from captures.analysis.decision_columns import DecisionColumns, PartitionOffsets
 from captures.analysis.record_traffic import CommittedPartition
-from captures.arrays import Bools
+from captures.arrays import Bools, distinct_values
 from captures.exchanges import Exchange
 from captures.meaning.exchange import text
 from captures.meaning.places import TopicPartition
@@ -82,7 +82,9 @@ def _stored_commits(rows: DecisionColumns, chosen: Bools) -> Iterator[StoredComm
     answered = answered.chosen(chosen[answered.rows] & (rows.columns.ragged("answered_errors").values == 0))
     _, codes = np.unique(np.concatenate((asked.places, answered.places)), return_inverse=True)
     keys = np.concatenate((asked.rows, answered.rows)) * (len(codes) + 1) + codes
-    asked = asked.chosen(np.isin(keys[: len(asked.rows)], keys[len(asked.rows) :]))
+    asked_keys, answered_keys = keys[: len(asked.rows)], distinct_values(keys[len(asked.rows) :])
+    at = np.searchsorted(answered_keys, asked_keys)
+    asked = asked.chosen(np.append(answered_keys, -1)[at] == asked_keys)
     commits, begins = np.unique(asked.rows, return_index=True)
     begins = np.append(begins, len(asked.rows))
     _, topics = rows.topics("asked_topics")
@@ -96,7 +98,7 @@ def _stored_commits(rows: DecisionColumns, chosen: Bools) -> Iterator[StoredComm
         block = commits[begin : begin + _BLOCK]
         bounds = begins[begin : begin + len(block) + 1]
         here = slice(int(bounds[0]), int(bounds[-1]))
-        for place in np.unique(asked.places[here]).tolist():
+        for place in distinct_values(asked.places[here]).tolist():
             if place not in partitions:
                 topic, partition = PartitionOffsets.split(place)
                 partitions[place] = TopicPartition(topics[topic], partition)

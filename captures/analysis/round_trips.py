@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection
-from statistics import median_high
 
 import numpy as np
 
@@ -60,7 +59,7 @@ class RoundTrips:
         for sample in samples:
             if sample.values.side == _SIDE and sample.values.rtt_us > 0:
                 measured[sample.connection].append(sample.values.rtt_us * US)
-        self._sampled = {connection: median_high(trips) for connection, trips in measured.items()}
+        self._sampled = {connection: sorted(trips)[len(trips) // 2] for connection, trips in measured.items()}
 
     def look_at_acknowledgments(self, connections: Collection[int]) -> None:
         """Read the packets of those of the connections without another source.

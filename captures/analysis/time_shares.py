@@ -27,7 +27,7 @@ from captures.analysis.exchange_groups import RowGroups, api_names
 from captures.analysis.percentiles import Percentiles, Times
 from captures.analysis.round_trips import RoundTrips
 from captures.analysis.throttling import Throttle, throttles
-from captures.arrays import Int64s
+from captures.arrays import Int64s, distinct_values
 from captures.exchanges import Capture, Exchange, ExchangeReader
 from captures.exchanges.columns import NO_VALUE, ExchangeColumns
 from captures.exchanges.columns.arrays import GrowingArray
@@ -182,7 +182,7 @@ class TimeShares:
         self._settle(None)
         columns = [self._columns[name].array for name in ("api", "connection", "latency")]
         answered = columns[2] >= 0
-        self._round_trips.look_at_acknowledgments(np.unique(columns[1][answered]).tolist())
+        self._round_trips.look_at_acknowledgments(distinct_values(columns[1][answered]).tolist())
         idle_after, idle = self._client_times()
         found = [
             self._row(api, sums, np.flatnonzero(answered & (columns[0] == code)), idle[idle_after == code])

@@ -22,7 +22,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from captures.arrays import Bools, Int32s, Int64s
+from captures.arrays import Bools, Int32s, Int64s, distinct_values
 from captures.exchanges.frame_cutter import Carry, FrameCutter, Frames, PositionsBefore, StreamPosition
 from captures.exchanges.table import ExchangeTable, Flag
 from captures.packets import Memory, SegmentBlock
@@ -260,7 +260,7 @@ class BulkPairing:
         """
         connection, indexes = requests.stream >> 1, requests.head + 14
         numbers = np.full(len(indexes), self._table.client_number(None), np.int64)
-        for length in np.unique(lengths[lengths >= 0]).tolist():
+        for length in distinct_values(lengths[lengths >= 0]).tolist():
             rows = np.flatnonzero(lengths == length)
             if 0 < length <= _LONG_CLIENT_ID:
                 rows = self._repeated(memory, connection, indexes, rows, length, numbers)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 import numpy as np
 
-from captures.arrays import Bools, Int64s
+from captures.arrays import Bools, Int64s, distinct_values
 from captures.exchanges.bulk import Handover
 from captures.exchanges.checkpoints import (
     CONNECTION_COLUMNS,
@@ -282,7 +282,7 @@ class Capture:
     def _completed(self, now: int) -> Int64s:
         rows = self.unfinished_rows()
         done = self.table.is_complete(rows)
-        owing = np.unique(self.table.column("connection")[rows[~done]])
+        owing = distinct_values(self.table.column("connection")[rows[~done]])
         # no more responses arrive on a closed connection; late packets get some time
         gone = owing[self.connections.closed_before(owing, now - _LATE)]
         if len(gone):

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
-from captures.arrays import Int64s
+from captures.arrays import Int64s, distinct_values
 from captures.exchanges.table import ExchangeTable, Flag
 from captures.packets import Conflict
 
@@ -50,7 +50,10 @@ class Conflicts:
         if not self._open:
             return
         # finding the exchanges of a stream scans the table
-        for stream in [*waiting.intersection(np.unique(went_on).tolist()), *(self._open.keys() - waiting)]:
+        for stream in [
+            *waiting.intersection(distinct_values(went_on).tolist()),
+            *(self._open.keys() - waiting),
+        ]:
             self._open[stream] = list(self._mark(stream, self._open[stream]))
             if not self._open[stream]:
                 del self._open[stream]

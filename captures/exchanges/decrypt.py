@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
-from captures.arrays import Bools, Int64s
+from captures.arrays import Bools, Int64s, distinct_values
 from captures.exchanges.pieces import Piece, UnreadSegments
 from captures.exchanges.reorder_barrier import gaps_before
 from captures.packets import Connections, GapCause, SegmentBlock, SegmentIndex, Source
@@ -98,7 +98,7 @@ class Decryption:
 
     def feed(self, block: SegmentBlock) -> SegmentBlock:
         """Return the block with plaintext instead of ciphertext."""
-        distinct = np.unique(np.concatenate((block.stream, block.gaps.stream)) >> 1)
+        distinct = distinct_values(np.concatenate((block.stream, block.gaps.stream)) >> 1)
         self._look_at(block, distinct)
         if not self.tls:
             return block
@@ -130,7 +130,7 @@ class Decryption:
         for connection in self._client_direction:
             self._take(connection, self.tls[connection].finish())
         # the rest of the block was read already; a connection may have only a gap there
-        return self._replace(block, np.unique(np.concatenate((block.stream, block.gaps.stream)) >> 1))
+        return self._replace(block, distinct_values(np.concatenate((block.stream, block.gaps.stream)) >> 1))
 
     def forget(self, before: int) -> None:
         """Drop decryption state of connections that ended before `before`.

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from captures.arrays import Int64s
+from captures.arrays import Int64s, distinct_values
 from captures.exchanges.bulk import BulkPairing, Handover
 from captures.exchanges.checkpoints import ConnectionState
 from captures.exchanges.decrypt import Decryption
@@ -123,7 +123,7 @@ class ExchangePairing:
 
     def _admit(self, block: SegmentBlock) -> None:
         """Put connections on the fast path that start in this block with both handshakes and a request."""
-        connections, distinct = self._connections, np.unique(block.stream >> 1)
+        connections, distinct = self._connections, distinct_values(block.stream >> 1)
         distinct = distinct[~self.ordinary[distinct]]
         whole = connections.client_known[distinct] & connections.streams.syn_seen.reshape(-1, 2)[
             distinct

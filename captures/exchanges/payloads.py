@@ -90,7 +90,8 @@ def places_of(capture: Capture, rows: Int64s, side: Side) -> Places:
     streams = _streams(capture, rows, side)
     starts = capture.table.column(f"{side}_position")[rows] + SIZE_BYTES
     ends = starts + capture.table.column(f"{side}_size")[rows].astype(np.int64) - SIZE_BYTES
-    decrypted = np.isin(streams >> 1, list(capture.decryption.tls))
+    tls = capture.decryption.tls
+    decrypted = np.isin(streams >> 1, list(tls)) if tls else np.zeros(len(streams), bool)
     found = []
     for index, chosen in ((capture.index, ~decrypted), (capture.decryption.plaintext, decrypted)):
         mine = np.flatnonzero(chosen)

@@ -7,7 +7,7 @@ from typing import NamedTuple, overload
 
 import numpy as np
 
-from captures.arrays import Bools, Int64s
+from captures.arrays import Bools, Int64s, distinct_values
 from captures.packets import SegmentBlock
 from dissectors.conversation import client_stream, starts_with_request
 
@@ -58,11 +58,11 @@ class UnreadSegments:
 
     def connections(self) -> Int64s:
         """Return the connections with remaining rows or gaps."""
-        return np.unique(np.concatenate((self.connection[self.rows], self.gap_connection[self.gaps])))
+        return distinct_values(np.concatenate((self.connection[self.rows], self.gap_connection[self.gaps])))
 
     def with_gaps(self) -> Int64s:
         """Return the connections with remaining gaps."""
-        return np.unique(self.gap_connection[self.gaps])
+        return distinct_values(self.gap_connection[self.gaps])
 
     def before_gaps(self) -> Bools:
         """Return a mask of the remaining rows that were captured before the first gap of their connection opened.

@@ -15,6 +15,7 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
+from captures.arrays import distinct_values
 from captures.packets import GapCause, Gaps, SegmentBlock
 
 #: most rows that may wait, of all connections; beyond that, order is given up to save memory
@@ -44,7 +45,9 @@ class ReorderBarrier:
         """The streams with held-back segments or gaps."""
         if self._held is None:
             return []
-        streams: list[int] = np.unique(np.concatenate((self._held.rows[0], self._held.gaps[0]))).tolist()
+        streams: list[int] = distinct_values(
+            np.concatenate((self._held.rows[0], self._held.gaps[0]))
+        ).tolist()
         return streams
 
     def feed(self, block: SegmentBlock, waiting: dict[int, int]) -> SegmentBlock:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields
 import msgspec
 import numpy as np
 
-from captures.arrays import Bools, Bytes, Int64s
+from captures.arrays import Bools, Bytes, Int64s, distinct_values
 from captures.exchanges import Capture
 from captures.packets import (
     ACK,
@@ -172,7 +172,7 @@ class Passes:
         self._take_handshakes(block, stream, sequence)
         acknowledged = np.full(len(block), UNKNOWN, np.int64)
         # an anchor is a packet whose place is known; all others count from the last one before them
-        for number in np.unique(stream).tolist():
+        for number in distinct_values(stream).tolist():
             rows = np.flatnonzero(stream == number)
             self._fill(number, rows, sequence, position)
         answers = np.flatnonzero(block.flags & ACK)

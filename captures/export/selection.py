@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from captures.arrays import Bools, Int64s
+from captures.arrays import Bools, Int64s, distinct_values
 from captures.exchanges import Capture
 from captures.packets.source import KEPT
 from dissectors.sides import SIDES
@@ -30,7 +30,7 @@ class Ranges(msgspec.Struct):
         """Return a mask of the given ranges that share a byte with one of these."""
         if not len(self.stream):
             return np.zeros(len(stream), np.bool_)
-        known = np.unique(self.stream)
+        known = distinct_values(self.stream)
         # only the first of these that ends after the start can overlap
         keys = _keys(known, self.stream, self.end)
         at = np.searchsorted(keys, _keys(known, stream, np.maximum(start, 0)), "right")
@@ -62,7 +62,7 @@ class Selection:
         self.capture = capture
         self.rows: Int64s = order
         connection = table.column("connection").astype(np.int64)
-        self.connections: Int64s = np.unique(connection[order])
+        self.connections: Int64s = distinct_values(connection[order])
         self.whole = whole_connections(capture, order)
         self.ranges = frame_ranges(capture, order)
         self.elsewhere = self._kept()

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from captures.arrays import Bools, Int32s, Int64s
+from captures.arrays import Bools, Int32s, Int64s, distinct_values
 from captures.exchanges import Capture, Exchange, ExchangeReader
 from captures.exchanges.columns import ExchangeColumns
 from captures.exchanges.projected_reader import BLOCK_ROWS, ProjectedExchanges
@@ -126,7 +126,7 @@ class GroupInference:
         rows, codes = named.rows[chosen], named.values[chosen]
         pairs = (connections[rows].astype(np.int64) << 32) + clients[rows]
         _, first, inverse = np.unique(pairs, return_index=True, return_inverse=True)
-        distinct = np.unique(inverse * np.int64(len(groups)) + codes)
+        distinct = distinct_values(inverse * np.int64(len(groups)) + codes)
         for of_pair, code in zip(
             *(each.tolist() for each in np.divmod(distinct, len(groups) or 1)), strict=True
         ):

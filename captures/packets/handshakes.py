@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from captures.arrays import Int64s
+from captures.arrays import Int64s, distinct_values
 from captures.packets.addresses import Interner
 from captures.packets.connections import Connections
 from captures.packets.table import ACK, FIN, RST, SYN, PacketBlock
@@ -32,9 +32,9 @@ class Handshakes:
         if len(fresh):
             self._current = np.append(self._current, np.full(len(fresh), -1, np.int64))
         syns = np.flatnonzero(block.flags & SYN)
-        rows = np.union1d(fresh, syns)
+        rows = distinct_values(np.concatenate((fresh, syns)))
         if len(syns) or len(self._half_open):
-            rows = np.union1d(rows, self._first_acknowledgments(block, pair, syns))
+            rows = distinct_values(np.append(rows, self._first_acknowledgments(block, pair, syns)))
         if not len(rows):
             return self._current[pair], []
         before, replaced = self._current.copy(), []
@@ -85,8 +85,8 @@ class Handshakes:
         positions = keys.searchsorted(wanted)
         found = positions < len(keys)
         found[found] = keys[positions[found]] >> 32 == wanted[found] >> 32
-        self._half_open = np.unique(wanted[~found] >> 32)
-        return np.unique(keys[positions[found]] & 0xFFFF_FFFF)
+        self._half_open = distinct_values(wanted[~found] >> 32)
+        return distinct_values(keys[positions[found]] & 0xFFFF_FFFF)
 
     def _identify(self, block: PacketBlock, row: int, old: int) -> int:
         """Return the connection of a packet that has a SYN, is the first of its pair, or the first after a SYN."""

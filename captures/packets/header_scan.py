@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 import numpy as np
 
-from captures.arrays import Bytes, Int64s
+from captures.arrays import Bytes, Int64s, distinct_values
 from captures.packets.addresses import AddressBook
 from captures.packets.joined_reader import read_packets
 from captures.packets.source import Source
@@ -101,7 +101,7 @@ class _EndpointPairs:
         """Yield the number of each pair that has packets among the rows of a block, and these rows."""
         numbers = self._numbered(block.addresses)
         keys = numbers[block.src[rows]] * self._size + numbers[block.dst[rows]]
-        for key in np.unique(keys[np.isin(keys, self._keys)]).tolist():
+        for key in distinct_values(keys[np.isin(keys, self._keys)]).tolist():
             yield int(np.flatnonzero(self._keys == key)[0]), rows[keys == key]
 
     def _numbered(self, addresses: AddressBook) -> Int64s:

@@ -16,7 +16,7 @@ import numpy as np
 import zstandard
 from numpy.typing import NDArray
 
-from captures.arrays import Bools, Bytes, Int64s
+from captures.arrays import Bools, Bytes, Int64s, distinct_values
 from captures.packets.errors import SpoolDropped
 from captures.packets.source import Source
 from captures.packets.table import SegmentBlock
@@ -205,7 +205,7 @@ class SegmentIndex:
         none = np.empty(0, np.int64)
         found = [(none, none, none)]
         ranges, runs = self._runs_of(streams, starts)
-        for number in np.unique(runs["chunk"]).tolist():
+        for number in distinct_values(runs["chunk"]).tolist():
             mine = runs["chunk"] == number
             chosen = ranges[mine]
             which, offset, length = _pieces(self._chunk(number), runs[mine], starts[chosen], ends[chosen])

@@ -6,11 +6,8 @@ OpenBSD loopback, raw IP. Link type numbers: https://www.tcpdump.org/linktypes.h
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from captures.arrays import Bools, Bytes, Int64s
 from captures.packets.walk import view
@@ -91,14 +88,6 @@ def be16(data: Bytes, at: Int64s) -> Int64s:
 def be32(data: Bytes, at: Int64s) -> Int64s:
     """Return the big-endian 32-bit integers at `at`."""
     return view(data, ">u4")[at].astype(np.int64)
-
-
-def distinct(values: NDArray[Any]) -> list[int]:
-    """Return the distinct values, ascending. Usually there is just one: this is tested first and needs no sorting."""
-    if len(values) and (values == values[0]).all():
-        return [int(values[0])]
-    found: list[int] = np.unique(values).tolist()
-    return found
 
 
 def known_link_type(link_type: int) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from captures.arrays import Bools, Bytes, Int64s, UInt16s, UInt32s
+from captures.arrays import Bools, Bytes, Int64s, UInt16s, UInt32s, distinct_values
 from captures.packets.addresses import AddressBook
 from captures.packets.link import (
     ETHERNET,
@@ -22,7 +22,6 @@ from captures.packets.link import (
     TRANSPARENT_ETHERNET,
     LinkFrames,
     be16,
-    distinct,
     known_link_type,
     network_header,
 )
@@ -146,7 +145,7 @@ class NetworkDecoder:
         for number in present[present > 0].tolist():
             link_types[number] = interfaces[number - 1].link_type
         link_type = link_types[records.interface + 1]
-        for kind in distinct(link_type):
+        for kind in distinct_values(link_type).tolist():
             frames = whole.take(link_type == kind)
             if kind == _NOT_DECLARED:
                 self._count("interface not declared", len(frames))
@@ -196,7 +195,7 @@ class NetworkDecoder:
     def _network(self, frames: LinkFrames, ethertype: Int64s, depth: int) -> None:
         if not len(frames):
             return
-        for kind in distinct(ethertype):
+        for kind in distinct_values(ethertype).tolist():
             some = frames.take(ethertype == kind)
             if kind == IPV4:
                 self._ipv4(some, depth)
@@ -358,7 +357,7 @@ class NetworkDecoder:
     def _transport(self, frames: LinkFrames, protocol: Int64s, network: _Network, depth: int) -> None:
         if not len(frames):
             return
-        for number in distinct(protocol):
+        for number in distinct_values(protocol).tolist():
             mask = protocol == number
             some = frames.take(mask)
             if number == _TCP:
@@ -435,7 +434,7 @@ class NetworkDecoder:
         )
         kind = be16(self._data, frames.at + 2)
         size = 4 + 4 * ((bits >> 15 & 1) + (bits >> 13 & 1) + (bits >> 12 & 1))
-        for ethertype in distinct(kind):
+        for ethertype in distinct_values(kind).tolist():
             mask = kind == ethertype
             inner = frames.advanced(size).take(mask)
             if ethertype == _ERSPAN_II:
@@ -459,7 +458,7 @@ class NetworkDecoder:
             some = self._select(some, self._data[some.at + 8] >> 6 == 0, "UDP")
             options = (self._data[some.at + 8] & 0x3F).astype(np.int64) * 4
             kind = be16(self._data, some.at + 10)
-            for ethertype in distinct(kind):
+            for ethertype in distinct_values(kind).tolist():
                 self._enter(some.advanced(16 + options).take(kind == ethertype), ethertype, depth, "Geneve")
 
     def _mpls(self, frames: LinkFrames, depth: int) -> None:

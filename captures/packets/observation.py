@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from captures.arrays import Int64s
+from captures.arrays import Int64s, distinct_values
 from captures.packets.joined_source import PLACE_BITS
 from captures.packets.source import KEPT
 from dissectors.units import SECOND
@@ -37,7 +37,7 @@ class Observation:
         """
         files = np.where(offsets < KEPT, offsets >> PLACE_BITS, NO_FILE)
         files = np.where(files < 0, before, files)
-        for file in np.unique(files[files >= 0]).tolist():
+        for file in distinct_values(files[files >= 0]).tolist():
             of_file = times[files == file]
             self._span(file, int(of_file.min()), int(of_file.max()))
         moved = np.flatnonzero((files != before) & (before != NO_FILE))

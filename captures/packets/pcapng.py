@@ -13,9 +13,8 @@ from struct import error as StructError  # noqa: N812  # the name says what it i
 
 import numpy as np
 
-from captures.arrays import Bools, Bytes, Int64s
+from captures.arrays import Bools, Bytes, Int64s, distinct_values
 from captures.packets.errors import CaptureError
-from captures.packets.link import distinct
 from captures.packets.records import Interface, ParsedBuffer, RecordColumns, empty_records
 from captures.packets.source import Source
 from captures.packets.table import Statistics
@@ -272,7 +271,7 @@ class PcapngFormat:
         """
         time = np.zeros(len(ticks), np.int64)
         clock, offset = self._clocks.units[interface], self._clocks.offset[interface]
-        for units in distinct(clock):
+        for units in distinct_values(clock).tolist():
             same_unit = clock == units
             seconds = (ticks[same_unit] // np.uint64(units)).astype(np.int64)
             rest = ticks[same_unit] % np.uint64(units)

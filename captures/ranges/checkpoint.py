@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from captures.arrays import Int64s
+from captures.arrays import Int64s, distinct_values
 from captures.exchanges.checkpoints import ConnectionState, StreamState
 from captures.ranges.edges import Packets, Pair, pair_of
 from captures.ranges.stitcher import Stitcher
@@ -144,7 +144,7 @@ class CheckpointStitcher(Stitcher):
         payload: dict[int, bytes],
         comments: dict[int, str],
     ) -> None:
-        for index in np.unique(packets.pair).tolist():
+        for index in distinct_values(packets.pair).tolist():
             mine = packets.take(packets.pair == index)
             self._fed[pairs[index]].append(replace(mine, number=mine.number + base))
         self._bytes |= payload

@@ -16,7 +16,7 @@ from zlib import crc32
 
 import numpy as np
 
-from captures.arrays import Bools, Int64s
+from captures.arrays import Bools, Int64s, distinct_values
 from captures.exchanges import Capture, ExchangeReader
 from captures.exchanges.checkpoints import COUNTERS, ConnectionState
 from captures.exchanges.samples import Sample
@@ -185,7 +185,7 @@ class RangeReader:
         expected = streams.next_seq.astype(np.uint32)
         position = streams.end[stream] + (block.seq - expected[stream]).view(np.int32)
         behind = (position < since[stream]) & (block.length > 1)
-        for connection in np.unique(stream[behind] >> 1).tolist():
+        for connection in distinct_values(stream[behind] >> 1).tolist():
             self._distrust(connection)
 
     def _note_troubles(self) -> None:
@@ -213,7 +213,7 @@ class RangeReader:
         column = capture.table.column
         new = slice(self._rows, len(capture.table))
         orphans = column("flags")[new] & np.uint16(Flag.ORPHAN) != 0
-        for connection in np.unique(column("connection")[new][orphans]).tolist():
+        for connection in distinct_values(column("connection")[new][orphans]).tolist():
             self._distrust(connection)
         self._rows = len(capture.table)
         streams = capture.connections.streams
@@ -464,7 +464,7 @@ def in_buckets(edges: Edges, count: int) -> dict[int, Edges]:
     bucket = np.array([crc32(repr(pair).encode()) % count for pair in edges.pairs], np.int64)
     indexes = np.zeros(len(bucket), np.int32)
     made = {}
-    for number in np.unique(bucket).tolist():
+    for number in distinct_values(bucket).tolist():
         chosen = np.flatnonzero(bucket == number)
         indexes[chosen] = np.arange(len(chosen))
         packets = edges.packets.take(np.flatnonzero(bucket[edges.packets.pair] == number))

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from captures.arrays import Int64s
+from captures.arrays import Int64s, distinct_values
 from captures.exchanges import Capture
 from captures.exchanges.capture import NoPackets
 from captures.exchanges.checkpoints import CONNECTION_COLUMNS, COUNTERS, STREAM_COLUMNS, ConnectionState
@@ -139,7 +139,9 @@ class Stitcher:
             if crossing.begins and not self._begin(number, edges.pairs[crossing.pair], crossing):
                 self._refuse(number, crossing)
                 to_reread[edges.pairs[crossing.pair]] = -1
-        for pair in {edges.pairs[each] for each in np.unique(edges.packets.pair).tolist()} | to_reread.keys():
+        for pair in {
+            edges.pairs[each] for each in distinct_values(edges.packets.pair).tolist()
+        } | to_reread.keys():
             self._wake(pair)
         self._read(number, edges.pairs, edges.packets, edges.payload, edges.comments)
         last = np.full(len(edges.pairs), -1, np.int64)
@@ -243,7 +245,7 @@ class Stitcher:
             offset = np.array([kept.get(index, index) for index in offset.tolist()], np.int64)
         book = capture.addresses
         ends = np.full((len(pairs), 2), -1, np.int32)
-        for pair in np.unique(packets.pair).tolist():
+        for pair in distinct_values(packets.pair).tolist():
             ends[pair] = [book.intern(*end) for end in pairs[pair]]
         down = packets.down.astype(np.int64)
         self._look_back(pairs, packets)
@@ -308,7 +310,7 @@ class Stitcher:
         """Find retransmitted bytes whose originals only earlier ranges have located."""
         streams = self._capture.connections.streams
         connections, first = self._capture.connections, self._capture.addresses
-        for index in np.unique(packets.pair).tolist():
+        for index in distinct_values(packets.pair).tolist():
             chain = self._chains[pairs[index]]
             if chain.begins is None or chain.live < 0:
                 continue

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 import numpy as np
 
-from captures.arrays import Int64s
+from captures.arrays import Int64s, distinct_values
 from captures.exchanges import Exchange, ExchangeReader, ExchangeTable
 from captures.exchanges.capture import FrameBytes
 from captures.exchanges.notes import Note
@@ -95,8 +95,8 @@ def located(part: RangeExchanges, indexes: Int64s) -> pa.RecordBatch:
         table.column("client_id")[rows].astype(np.int64),
     )
     texts = pa.array([*table.client_ids, None], pa.string())
-    ends = [part.capture.endpoints(connection) for connection in np.unique(connections).tolist()]
-    which = np.searchsorted(np.unique(connections), connections)
+    ends = [part.capture.endpoints(connection) for connection in distinct_values(connections).tolist()]
+    which = np.searchsorted(distinct_values(connections), connections)
     columns = {
         "number": pa.array(part.numbers[indexes], pa.int64()),
         "connection": pa.array(part.connections[indexes], pa.int32()),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 
 import numpy as np
 
-from captures.arrays import Int64s
+from captures.arrays import Int64s, distinct_values
 from captures.exchanges import Capture, Exchange
 from captures.exchanges.columns import ExchangeColumns
 from dissectors.apis import NAMES
@@ -93,7 +93,7 @@ class Access:
         """Return values of a filter field in the capture, for completion; none for other fields."""
         capture = self.capture
         if field == "api":
-            keys = np.unique(capture.table.column("api_key")).tolist()
+            keys = distinct_values(capture.table.column("api_key")).tolist()
             return sorted(NAMES[key] for key in keys if 0 <= key < len(NAMES))
         if field == "client_id":
             return sorted({each for each in capture.table.client_ids if each})

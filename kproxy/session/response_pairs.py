@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from captures.arrays import distinct_values
 from captures.exchanges import Exchange
 from kproxy.replay.differences import Difference
 from kproxy.replay.response_comparison import compared
@@ -72,7 +73,7 @@ def _before(access: Access, number: int) -> int:
     alike[-1] = False
     client, broker = capture.endpoints(int(columns["connection"][-1]))
     host = client.rpartition(":")[0]
-    for connection in np.unique(columns["connection"][alike]).tolist():
+    for connection in distinct_values(columns["connection"][alike]).tolist():
         ends = capture.endpoints(connection)
         if ends[1] != broker or ends[0].rpartition(":")[0] != host:
             alike &= columns["connection"] != connection

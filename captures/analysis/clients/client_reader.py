@@ -18,7 +18,7 @@ from captures.analysis.clients.fields import SentRequest
 from captures.analysis.clients.inventory import Clients, Steady
 from captures.analysis.clients.rhythm import TIMED
 from captures.analysis.exchange_groups import RowGroups
-from captures.arrays import Bools, Int32s, Int64s
+from captures.arrays import Bools, Int32s, Int64s, distinct_values
 from captures.exchanges import ExchangeReader, ExchangeTable, Flag
 from captures.exchanges.projected_reader import ProjectedExchanges, ProjectedReader
 from dissectors.api_keys import CONNECTING, ApiKey
@@ -81,7 +81,7 @@ def _sample(reader: ExchangeReader, rows: Int64s) -> Bools:
     keys = table.column("api_key")[rows]
     connections = table.column("connection")[rows]
     chosen: Bools = np.zeros(len(rows), np.bool_)
-    for key in np.unique(keys).tolist():
+    for key in distinct_values(keys).tolist():
         at = np.flatnonzero(keys == key)
         ordinal = _ordinals(connections[at])
         if key in _STEADY:

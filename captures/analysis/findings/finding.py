@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 
-import numpy as np
 from msgspec import UNSET, UnsetType
 
 from captures.analysis.groups.vocabulary import Certainty
-from captures.arrays import Int64s
+from captures.arrays import Int64s, distinct_values
 from captures.exchanges import Exchange
 from captures.json_objects import OrNull, Time, Word
 
@@ -141,7 +140,7 @@ class Occurrences:
         self.first = min(self.first, first) if self.count else first
         self.last = max(self.last, int(times.max()))
         self.count += len(numbers)
-        for number in np.unique(numbers)[:MOST_EVIDENCE].tolist():
+        for number in distinct_values(numbers)[:MOST_EVIDENCE].tolist():
             self.show(number)
         self.show(int(numbers[-1]))
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from captures.analysis.decision_columns import DecisionColumns, PartitionOffsets
 from captures.analysis.exchange_groups import RowGroups
-from captures.arrays import Bools, Int64s
+from captures.arrays import Bools, Int64s, distinct_values
 from captures.exchanges.columns import NO_VALUE
 from captures.meaning.places import TopicPartition
 from dissectors.api_keys import ApiKey
@@ -158,7 +158,9 @@ class StuckPositions:
         found = commits & groups.any(np.isin(groups.values, of_groups))
         for each in (ends, self._asked):
             codes = [
-                code for code in np.unique(each.places).tolist() if self._partition(code) in stuck.partitions
+                code
+                for code in distinct_values(each.places).tolist()
+                if self._partition(code) in stuck.partitions
             ]
             mentions = each.rows[np.isin(each.places, codes)]
             found[mentions[self._produced[mentions]]] = True

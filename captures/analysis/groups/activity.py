@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 
 from captures.analysis.groups.calls import OF_MEMBERS
-from captures.arrays import Bools, Int64s
+from captures.arrays import Bools, Int64s, distinct_values
 from captures.exchanges import Capture
 from dissectors.api_keys import ApiKey
 from dissectors.units import SECOND
@@ -109,7 +109,7 @@ class ConnectionActivity:
         by_host = self._of_clients.get(client)
         if by_host is None:
             found: dict[str, list[int]] = {}
-            for connection in np.unique(self._connections[self._rows_of(client)]).tolist():
+            for connection in distinct_values(self._connections[self._rows_of(client)]).tolist():
                 found.setdefault(self.host(connection), []).append(connection)
             by_host = self._of_clients[client] = {
                 each: np.array(connections, np.int64) for each, connections in found.items()

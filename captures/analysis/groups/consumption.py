@@ -125,8 +125,8 @@ class FetchRun(msgspec.Struct, eq=False):
     :ivar reached: offset after the last fetched record; -1 if unknown
     :ivar behind: records from ``offset`` to the end of the partition in the first response; -1 if unknown
     :ivar before: progress of the previous consumers of the partition at that time
-    :ivar committed: group -> the latest commit at that time; None if unknown, because commits name the topic and this
-        Fetch had only its ID
+    :ivar committed: group -> its latest commit at that time: of the group of ``line``, or of all groups if that was
+        unknown; None if unknown, because commits name the topic and this Fetch had only its ID
     """
 
     line: FetchLine
@@ -171,6 +171,63 @@ class FetchRun(msgspec.Struct, eq=False):
         self.reached = later.reached
 
 
+class _Runs:
+    """The fetches of a partition.
+
+    :ivar by_owner: process -> its runs in the order of their starts
+    """
+
+    def __init__(self) -> None:
+        self.by_owner: dict[Owner, list[FetchRun]] = {}
+        self._owners: dict[str, dict[Owner, None]] = {}
+        """Group at the start of a run, or empty -> the processes with such runs."""
+
+    def add(self, run: FetchRun) -> list[FetchRun]:
+        """Add a run that begins; return the runs of its process."""
+        owner, by_owner = run.line.owner, self.by_owner
+        if owner not in by_owner and len(by_owner) >= MOST_OWNERS:
+            oldest = min(by_owner, key=lambda each: by_owner[each][-1].end)
+            del by_owner[oldest]
+            for group, owners in list(self._owners.items()):
+                owners.pop(oldest, None)
+                if not owners:
+                    del self._owners[group]
+        self._owners.setdefault(run.line.group, {})[owner] = None
+        runs = by_owner.setdefault(owner, [])
+        runs.append(run)
+        return runs
+
+    def merge(self, other: _Runs) -> None:
+        """Add the runs of other processes from `other`."""
+        self.by_owner |= other.by_owner
+        for group, owners in other._owners.items():
+            self._owners.setdefault(group, {}).update(owners)
+
+    def before(self, group: str) -> tuple[Before, ...]:
+        """Return the progress of the latest consumers of the partition in `group`: the last run of each process.
+
+        :param group: group of the member that begins to fetch; empty if unknown, so that it may be any
+        """
+        # a group may have become known after the start of a run
+        may_be = {**self._owners.get("", {}), **self._owners.get(group, {})} if group else self.by_owner
+        latest: dict[str | Owner, list[tuple[Owner, FetchRun]]] = {}
+        for owner in may_be:
+            runs = reversed(self.by_owner[owner])
+            run = next((each for each in runs if not group or each.line.group in ("", group)), None)
+            if run is not None:
+                # processes of unknown groups may belong to different groups
+                latest.setdefault(run.line.group or owner, []).append((owner, run))
+        found = []
+        for latest_run in latest.values():
+            since = max(run.end for _, run in latest_run) - RECENT
+            found += [
+                Before(owner, run.reached, run.end, run.last)
+                for owner, run in latest_run
+                if run.reached >= 0 and run.end >= since
+            ]
+        return tuple(found)
+
+
 class Consumption:
     """Collects what consumers fetch; exchanges of a connection must be added in order, each once.
 
@@ -185,7 +242,7 @@ class Consumption:
         # others that read the traffic do not see every Fetch
         self._sessions = FetchSessions(names)
         self._lines: dict[tuple[int, str], FetchLine] = {}
-        self._runs: dict[TopicPartition, dict[Owner, list[FetchRun]]] = {}
+        self._runs: dict[TopicPartition, _Runs] = {}
         self._current: dict[FetchLine, dict[TopicPartition, FetchRun]] = {}
         self._committed: dict[TopicPartition, dict[str, CommittedOffset]] = {}
 
@@ -297,24 +354,30 @@ class Consumption:
         known = current.get(tp)
         if known is not None:
             known.close()
-        by_owner = self._runs.setdefault(tp, {})
+        of_partition = self._runs.get(tp)
+        if of_partition is None:
+            of_partition = self._runs[tp] = _Runs()
         run = FetchRun(
             line,
             fetch.time,
             fetch.number,
             offset,
             offset,
-            _before(by_owner, line.group),
-            None if self._sessions.is_unnamed(tp.topic) else dict(self._committed.get(tp, ())),
+            of_partition.before(line.group),
+            None if self._sessions.is_unnamed(tp.topic) else self._committed_to(tp, line.group),
         )
-        if line.owner not in by_owner and len(by_owner) >= MOST_OWNERS:
-            del by_owner[min(by_owner, key=lambda owner: by_owner[owner][-1].end)]
-        runs = by_owner.setdefault(line.owner, [])
-        runs.append(run)
+        runs = of_partition.add(run)
         if len(runs) > MOST_RUNS:
             self._end_idle(tp, runs, fetch.time)
-            by_owner[line.owner] = _thinned(runs)
+            of_partition.by_owner[line.owner] = _thinned(runs)
         current[tp] = run
+
+    def _committed_to(self, tp: TopicPartition, group: str) -> dict[str, CommittedOffset]:
+        """Return the latest commits of a partition: that of `group`, or of all groups if it is empty."""
+        known = self._committed.get(tp, {})
+        if not group:
+            return dict(known)
+        return {group: known[group]} if group in known else {}
 
     def _end_idle(self, tp: TopicPartition, runs: list[FetchRun], now: int) -> None:
         """Close runs on idle connections; if a connection is used again, its runs start again as after a pause."""
@@ -333,42 +396,21 @@ class Consumption:
     # ------------------------------------------------------------ results
     def merge(self, other: Consumption) -> None:
         """Merge the fetches of other client processes from `other`."""
-        for tp, by_owner in other._runs.items():
-            self._runs.setdefault(tp, {}).update(by_owner)
+        for tp, of_partition in other._runs.items():
+            self._runs.setdefault(tp, _Runs()).merge(of_partition)
 
-    def of_group(self, group: str) -> dict[TopicPartition, list[FetchRun]]:
-        """Return the fetches of a group's members: partition -> runs in the order of time."""
-        found: dict[TopicPartition, list[FetchRun]] = {}
-        for tp, by_owner in self._runs.items():
-            of_group = [run for runs in by_owner.values() for run in runs if run.line.group == group]
-            if of_group:
-                named = tp._replace(topic=self._names(tp.topic) or tp.topic)
-                found.setdefault(named, []).extend(of_group)
-        for runs in found.values():
-            runs.sort(key=lambda run: (run.begin, run.first))
+    def by_group(self) -> dict[str, dict[TopicPartition, list[FetchRun]]]:
+        """Return the fetches of members: group -> partition -> runs in the order of time."""
+        found: dict[str, dict[TopicPartition, list[FetchRun]]] = {}
+        for tp, of_partition in self._runs.items():
+            named = tp._replace(topic=self._names(tp.topic) or tp.topic)
+            for runs in of_partition.by_owner.values():
+                for run in runs:
+                    found.setdefault(run.line.group, {}).setdefault(named, []).append(run)
+        for of_group in found.values():
+            for runs in of_group.values():
+                runs.sort(key=lambda run: (run.begin, run.first))
         return found
-
-
-def _before(by_owner: dict[Owner, list[FetchRun]], group: str) -> tuple[Before, ...]:
-    """Return the progress of the latest consumers of a partition in `group`: the last run of each process.
-
-    :param group: group of the member that begins to fetch; empty if unknown, so that it may be any
-    """
-    latest: dict[str | Owner, list[tuple[Owner, FetchRun]]] = {}
-    for owner, runs in by_owner.items():
-        run = next((each for each in reversed(runs) if not group or each.line.group in ("", group)), None)
-        if run is not None:
-            # processes of unknown groups may belong to different groups
-            latest.setdefault(run.line.group or owner, []).append((owner, run))
-    found = []
-    for latest_run in latest.values():
-        since = max(run.end for _, run in latest_run) - RECENT
-        found += [
-            Before(owner, run.reached, run.end, run.last)
-            for owner, run in latest_run
-            if run.reached >= 0 and run.end >= since
-        ]
-    return tuple(found)
 
 
 def _thinned(runs: list[FetchRun]) -> list[FetchRun]:

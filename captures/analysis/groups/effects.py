@@ -8,13 +8,13 @@ or else for the first that overlaps it.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import accumulate, islice
 
 import msgspec
 
 from captures.analysis.groups.calls import Call, Commit, GroupCalls
-from captures.analysis.groups.consumption import Before, Consumption, FetchRun, Owner
+from captures.analysis.groups.consumption import Before, FetchRun, Owner
 from captures.analysis.groups.model import (
     LEAST_STOP,
     Again,
@@ -157,12 +157,15 @@ _OF_REBALANCES = frozenset({
 """Errors of commits that a rebalance causes."""
 
 
-def fill_effects(timeline: GroupTimeline, calls: GroupCalls, consumption: Consumption, now: int) -> None:
+def fill_effects(
+    timeline: GroupTimeline, calls: GroupCalls, fetched: Mapping[TopicPartition, list[FetchRun]], now: int
+) -> None:
     """Fill ``stopped``, ``consumed_on``, ``again``, ``commit_failures`` of a group's rebalances, and its ``pauses``.
 
     This requires ``time``, ``end``, ``generation``, ``before``, ``causes``, ``members``, ``size``, ``moved``,
     ``assigned``, ``cooperative`` and ``emptied``, and the members of the timeline.
 
+    :param fetched: what the members fetched: partition -> runs in the order of time
     :param now: ns since the epoch, end of the capture
     """
     if not timeline.rebalances:
@@ -171,7 +174,6 @@ def fill_effects(timeline: GroupTimeline, calls: GroupCalls, consumption: Consum
         rebalance.commit_failures.append(failure)
     if timeline.of_workers:
         return  # they consume nothing as members of this group
-    fetched = consumption.of_group(timeline.group)
     contexts = RebalanceContexts(timeline, {run.line.owner for runs in fetched.values() for run in runs}, now)
     for (topic, partition), runs in sorted(fetched.items()):
         tp = TopicPartition(topic, partition)

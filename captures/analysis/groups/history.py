@@ -30,7 +30,7 @@ from captures.analysis.groups.call_runs import CallRuns, PassedCalls
 from captures.analysis.groups.calls import OF_MEMBERS, Call, GroupCalls, Run, group_of
 from captures.analysis.groups.connectors import ConfigChanges
 from captures.analysis.groups.consumption import NEEDED as BY_CONSUMPTION
-from captures.analysis.groups.consumption import Consumption
+from captures.analysis.groups.consumption import Consumption, FetchRun
 from captures.analysis.groups.context import OF_TOPICS, Coordinators, GroupContext, PartitionCounts
 from captures.analysis.groups.effects import fill_effects
 from captures.analysis.groups.farewells import NEEDED as BY_FAREWELLS
@@ -48,6 +48,7 @@ from captures.arrays import Bools, Int64s
 from captures.exchanges import Capture, Exchange
 from captures.faults import RAISED
 from captures.meaning import Names, words
+from captures.meaning.places import TopicPartition
 from dissectors.api_keys import ApiKey
 from dissectors.error_codes import COORDINATOR_AWAY, ErrorCode
 
@@ -268,9 +269,10 @@ class GroupHistories:
         self._faults.contained(
             partial(explain_timeouts, timelines, self._silences), "finding why members were silent", None
         )
+        fetched = self._consumption.by_group() if timelines else {}
         for timeline in timelines:
             name = timeline.group
-            whole = partial(self._completed, timeline, groups, until[name])
+            whole = partial(self._completed, timeline, groups[name], fetched.get(name, {}), until[name])
             if not self._faults.contained(whole, _history_of(name), without=False):
                 del known[name]
             elif live:
@@ -284,12 +286,18 @@ class GroupHistories:
         connections = np.array(sorted({call.connection for call in calls.calls}), np.int64)
         return int(self._capture.observed_until(connections).max(initial=0)) or latest
 
-    def _completed(self, timeline: GroupTimeline, groups: Mapping[str, GroupCalls], now: int) -> bool:
+    def _completed(
+        self,
+        timeline: GroupTimeline,
+        calls: GroupCalls,
+        fetched: Mapping[TopicPartition, list[FetchRun]],
+        now: int,
+    ) -> bool:
         """Fill in what follows the timeline itself; return True, which distinguishes success from an internal error."""
         if timeline.group in self._interventions:
             self._interventions[timeline.group].blame(timeline)
-        timeline.refused = refused_clients(groups[timeline.group])
-        fill_effects(timeline, groups[timeline.group], self._consumption, now)
+        timeline.refused = refused_clients(calls)
+        fill_effects(timeline, calls, fetched, now)
         mark_storms(timeline)
         compose(timeline)
         _drop_unnumbered(timeline)

@@ -254,7 +254,8 @@ class _Connections:
         silence, activity = case.silence, self._activity
         half = (silence.since + silence.until) // 2
         own = np.array(silence.connections, np.int64)
-        connections = np.append(own, np.setdiff1d(activity.connections_of(silence.client, silence.host), own))
+        of_process = activity.connections_of(silence.client, silence.host)
+        connections = np.append(own, of_process[~np.isin(of_process, own)])
         most = _MOST_CONNECTIONS if silence.alone else _MOST_OF_SEVERAL
         begun = self._capture.connections.first_time[connections] <= silence.since
         closed = (

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from captures.analysis.advertised_addresses import is_local
-from captures.analysis.incidents.model import Incident
 from captures.exchanges import Capture, Exchange
 from captures.meaning.exchange import Body, number, rows, text
 from captures.names.names import canonical, split
+
+if TYPE_CHECKING:
+    from captures.analysis.incidents.model import Incident
 
 _MOST = 10_000
 """Most addresses that are kept."""

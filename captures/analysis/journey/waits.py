@@ -18,7 +18,7 @@ from captures.analysis.journey.logs import Log, Rows
 from captures.analysis.journey.model import Settlement
 from captures.analysis.journey.totals import GroupWaits, Range, TopicWaits
 from captures.analysis.percentiles import Percentiles, weighted
-from captures.arrays import Int64s
+from captures.arrays import Int64s, distinct_values
 from captures.meaning.places import TopicPartition
 
 Consumer = tuple[str, str]
@@ -112,7 +112,7 @@ class Waits:
         for consumer, rows in deliveries_of(log, self._consumers):
             group = self._groups.setdefault(consumer, _Group())
             group.shares |= any(
-                self._ledger.readers[each].shares for each in np.unique(rows["reader"]).tolist()
+                self._ledger.readers[each].shares for each in distinct_values(rows["reader"]).tolist()
             )
             cover, overlaps = first_cover(rows["first"], rows["last"])
             settled, commits = _settled(log, consumer[0])
@@ -229,7 +229,7 @@ def _edges(*covers: Cover) -> Int64s:
     """Return all offsets at which a range begins, or before which one ends."""
     found = [np.array(each.firsts, np.int64) for each in covers]
     found += [np.array(each.lasts, np.int64) + 1 for each in covers]
-    edges: Int64s = np.unique(np.concatenate(found))
+    edges: Int64s = distinct_values(np.concatenate(found))
     return edges
 
 

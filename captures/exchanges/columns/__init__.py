@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from captures.arrays import Bools, Int64s
+from captures.arrays import Bools, Int64s, distinct_values
 from captures.exchanges.capture import Capture
 from captures.exchanges.columns.arrays import NO_VALUE, RaggedArray
 from captures.exchanges.columns.builders import (
@@ -388,7 +388,7 @@ class ExchangeColumns:
         return found
 
     def _ends(self, side: int) -> list[str | None]:
-        connections = np.unique(self.flat("connection")).tolist()
+        connections = distinct_values(self.flat("connection")).tolist()
         texts: list[str | None] = [None] * (max(connections, default=-1) + 1)
         for connection in connections:
             texts[connection] = self._capture.endpoints(connection)[side]

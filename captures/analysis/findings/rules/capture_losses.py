@@ -10,6 +10,7 @@ from captures.analysis.findings.common import captured_twice
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.keys import Key
 from captures.analysis.findings.rule import MOST_CONNECTIONS, Rule
+from captures.arrays import distinct_values
 from captures.exchanges.broker_logs import Lack
 from captures.meaning import words
 
@@ -81,7 +82,7 @@ class CaptureLosses(Rule):
         if not parts:
             return
         text = "; ".join(parts)
-        concerned = np.unique(np.flatnonzero((streams.lost > 0) | (streams.cut > 0)) // 2)[
+        concerned = distinct_values(np.flatnonzero((streams.lost > 0) | (streams.cut > 0)) // 2)[
             :MOST_CONNECTIONS
         ].tolist()
         yield self.finding(
@@ -96,7 +97,7 @@ class CaptureLosses(Rule):
 
 
 def _streams(column: np.ndarray[tuple[int], np.dtype[np.int64]]) -> str:
-    count = len(np.unique(np.flatnonzero(column > 0) // 2))
+    count = len(distinct_values(np.flatnonzero(column > 0) // 2))
     return words.counted(count, "connection")
 
 

@@ -21,7 +21,7 @@ def learned(*exchanges: Exchange) -> Consumption:
 
 
 def runs(consumption: Consumption, partition: int = 0, group: str = GROUP) -> list[FetchRun]:
-    return consumption.of_group(group).get((TOPIC, partition), [])
+    return consumption.by_group().get(group, {}).get((TOPIC, partition), [])
 
 
 def seconds(run: FetchRun) -> tuple[float, float]:
@@ -89,6 +89,21 @@ def test_followers_do_not_consume() -> None:
     assert runs(learned(heartbeat("m1", 0), follower)) == []
 
 
+def test_a_run_knows_its_own_group_only() -> None:
+    known = learned(
+        heartbeat("m1", 0),
+        heartbeat("m2", 0, group="other"),
+        fetch("m2", 1, {0: 5}, number=2, got={0: 3}),
+        commit("m1", 2, {0: 6}, number=3),
+        commit("m2", 2, {0: 7}, number=4, group="other"),
+        fetch("m1", 3, {0: 6}, number=5),
+        fetch("m2", 4, {0: 8}, number=6),
+    )
+    (mine,), others = runs(known), runs(known, group="other")
+    assert (mine.before, [*mine.committed]) == ((), [GROUP])
+    assert ([each.reached for each in others[-1].before], [*others[-1].committed]) == ([8], ["other"])
+
+
 def test_the_latest_commit_by_then_stands_beside_a_run() -> None:
     known = learned(
         heartbeat("m1", 0),
@@ -112,7 +127,7 @@ def test_a_fetch_before_its_group_is_known_counts_once_it_is() -> None:
 
 
 def test_clients_of_no_group_belong_to_none() -> None:
-    assert learned(fetch("m1", 1, {0: 5}, number=1)).of_group("") != {}
+    assert learned(fetch("m1", 1, {0: 5}, number=1)).by_group()[""] != {}
     assert runs(learned(fetch("m1", 1, {0: 5}, number=1))) == []
 
 

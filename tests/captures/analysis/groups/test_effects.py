@@ -41,7 +41,7 @@ def filled(
         call = read_call(each, lambda _: None)
         if call is not None:
             calls.add(call)
-    fill_effects(made, calls, consumption, at(end))
+    fill_effects(made, calls, consumption.by_group().get(made.group, {}), at(end))
     return made
 
 
