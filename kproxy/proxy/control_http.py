@@ -186,7 +186,8 @@ class _Handler(BaseHTTPRequestHandler):
             if asks_health:
                 return _Answer(HTTPStatus.OK, {"forwarding": client.call("status")["forwarding"]})
             if name == "events" and not changes:
-                return self._stream(client)
+                self._stream(client)
+                return None
             commands = client.call("commands")
             if name == "openapi.json":
                 return _Answer(HTTPStatus.OK, openapi(commands))

@@ -143,6 +143,9 @@ class RecordedAnswers:
         self._acquired: dict[int, list[int]] = defaultdict(list)
         self._versions: dict[int, set[int]] = defaultdict(set)
 
+    def __bool__(self) -> bool:
+        return bool(self._versions)
+
     def add(self, index: int, exchange: Exchange) -> None:
         """Add an exchange, unless a part of it is missing or kproxy made its response.
 

@@ -206,6 +206,13 @@ def test_wrong_usage(arguments: list[str], reason: str) -> None:
     assert reason in result.stderr
 
 
+def test_a_capture_without_responses_is_not_served() -> None:
+    encrypted = RECORDED.parents[1] / "captures/tls_kafka_python_13.pcap"
+    result = CliRunner().invoke(replay, [str(encrypted), "--serve", "127.0.0.1:0"])
+    assert result.exit_code == 4
+    assert "encrypted ones need --keylog" in result.stderr
+
+
 def test_an_address_in_use_is_reported() -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as taken:
         port = taken.getsockname()[1]
