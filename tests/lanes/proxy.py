@@ -407,7 +407,7 @@ class Lane:
                     problems += bool(exchange.request.problems or exchange.response.problems)
             size = self._kproxy.capture.stat().st_size
             click.echo(f"    {exchanges:,} exchanges in {size / _MIB:,.0f} MiB")
-            if problems or (status["connections"]["total"] and not exchanges):
+            if problems or (status["bytes"]["from_clients"] and not exchanges):
                 raise Wrong(f"{problems} of {exchanges} exchanges cannot be decoded")
 
     def watched(self) -> None:
