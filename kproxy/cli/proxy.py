@@ -212,12 +212,15 @@ class ControlHttpOptions:
     title = "Control"
     control_http: ListenAddress | None = option(
         "--control-http",
-        help="Serve the commands of kproxy ctl over HTTP, without TLS: docs/ctl.md.",
+        help="Serve the commands of kproxy ctl over HTTP: docs/ctl.md.",
     )
     control_token: FileName | None = option(
         "--control-token",
         metavar="FILE",
         help="With --control-http: file with its token, created if missing. Default: in the run folder.",
+    )
+    control_cert: ExistingFile | None = option(
+        "--control-cert", help="With --control-http: use TLS, with this certificate chain and its key (PEM)."
     )
 
 
@@ -401,8 +404,8 @@ def _refuse_contradictions(options: ProxyOptions) -> None:
         and (_reads(options) or options.web is not None),
         "--detach leaves the terminal, where --web prints its URL: use kproxy attach --web": options.detach
         and options.web is not None,
-        "--control-token needs --control-http": options.control_token is not None
-        and options.control_http is None,
+        "--control-token and --control-cert need --control-http": options.control_http is None
+        and (options.control_token is not None or options.control_cert is not None),
         "--web-control needs --web": options.web_control and options.web is None,
         "--detach leaves the terminal: send what is printed to a file, or use kproxy attach": options.detach
         and _prints(options)

@@ -155,11 +155,15 @@ class ProxyRun:
         host, port = options.control_http[0] or LOOPBACK, options.control_http[1]
         token = folder.control_token if options.control_token is None else Path(options.control_token)
         try:
-            server = ControlHttp((host, port), folder.control_socket, token)
+            certificate = None if options.control_cert is None else Path(options.control_cert)
+            server = ControlHttp((host, port), folder.control_socket, token, certificate)
         except OSError as error:
             where = error.filename or address_text(host, port)
             raise click.ClickException(f"--control-http: {where}: {error.strerror or error}") from None
-        notice(f"control is at http://{address_text(host, server.port)}/openapi.json, its token in {token}")
+        scheme = "http" if certificate is None else "https"
+        notice(
+            f"control is at {scheme}://{address_text(host, server.port)}/openapi.json, its token in {token}"
+        )
         return server
 
     def _pages(self, folder: RunFolder) -> AbstractContextManager[object]:

@@ -120,7 +120,7 @@ def replay(options: ReplayOptions) -> None:
     \b
     Exit codes: 0 all answered as recorded, 1 the capture or the cluster could not be read,
     2 wrong usage, 3 answers differ or are missing, or --serve got requests that were not recorded,
-    4 only the plan was shown.
+    4 only the plan was shown, or there is nothing to serve.
     """
     _check_usage(options)
     run = ReplayRun(options)
@@ -203,6 +203,11 @@ class ReplayRun:
         answers = RecordedAnswers(reader, recorded_nodes(_telling_of_nodes(capture, reader)))
         indexes = self.selecting.indexes(capture, reader).tolist()
         self._add_all(reader, indexes, answers.add, "reading")
+        if not answers:
+            notice(
+                "no response can be served: the capture has none that is complete; encrypted ones need --keylog"
+            )
+            return EXIT_NOT_RUN
         address = listen[0] or LOOPBACK, listen[1]
         cluster = RecordedCluster(answers, reader.knowledge.topic_name, address, notice, capture.faults)
 

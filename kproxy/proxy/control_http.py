@@ -1,8 +1,8 @@
 """The commands of the control socket over HTTP: ``kproxy proxy --control-http``.
 
 ``GET /status`` carries out a command that changes nothing, ``POST /add_rule`` one that changes something, with its
-parameters as JSON. Every path but ``/health`` needs the token, as ``Authorization: Bearer TOKEN``. ``/openapi.json``
-is made from what the control socket tells about its commands.
+parameters as JSON, ``GET /events`` streams events. Every path but ``/health`` needs the token, as ``Authorization:
+Bearer TOKEN``. ``/openapi.json`` is made from the control socket's description of its commands.
 
 The server has a thread of its own, in the process beside the data plane, and talks to the control socket as ``kproxy
 ctl`` does: the forwarding loop sees no HTTP.
@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 import secrets
 import socket
+import ssl
 from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
@@ -31,6 +32,7 @@ from kproxy.proxy.control import MOST_LINE, CommandError, ControlClient
 _TOKEN_BYTES = 24
 _IDLE_SECONDS = 30.0
 _LOOK = 0.1  # seconds
+_SILENCE = 10.0  # seconds without an event, then an empty line shows whether the client is still there
 _MOST_BODY = MOST_LINE - 4096  # the line has the command's name, too
 _MOST_REFUSED_BODY = 1 << 16  # bytes that are read without the token, so that the client reads the answer
 _LONGEST_LENGTH = 20  # digits; int() refuses thousands
@@ -50,12 +52,20 @@ class ControlHttp:
     :param address: to listen at; port 0 is any free one
     :param control_socket: of the data plane
     :param token: file with the token, created unless it exists
-    :raises OSError: if the address cannot be listened at, or the file cannot be read or written
+    :param certificate: PEM file with a certificate chain and its key, None for no TLS
+    :raises OSError: if the address cannot be listened at, or a file cannot be read, used or written
     """
 
-    def __init__(self, address: Address, control_socket: Path, token: Path) -> None:
+    def __init__(
+        self, address: Address, control_socket: Path, token: Path, certificate: Path | None = None
+    ) -> None:
+        context = None if certificate is None else _tls_context(certificate)
         handler = partial(_Handler, control_socket, _token(token))
         self._server = _Server(address, handler)
+        if context is not None:  # handshakes take place in the threads of connections
+            self._server.socket = context.wrap_socket(
+                self._server.socket, server_side=True, do_handshake_on_connect=False
+            )
         self._thread = Thread(target=self._server.serve_forever, args=(_LOOK,), name="control", daemon=True)
         self._thread.start()
 
@@ -82,6 +92,20 @@ def _token(path: Path) -> bytes:
         token = secrets.token_urlsafe(_TOKEN_BYTES).encode()
         write_private(path, token + b"\n")
     return token
+
+
+def _tls_context(certificate: Path) -> ssl.SSLContext:
+    """Return a context for a server.
+
+    :raises OSError: if the file cannot be read, or has no certificate with an unencrypted key
+    """
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    try:
+        context.load_cert_chain(certificate, password="")
+    except ssl.SSLError as error:
+        why = f"no certificate with an unencrypted key, in PEM: {error.reason or error}"
+        raise OSError(error.errno, why, str(certificate)) from None
+    return context
 
 
 class _Server(ThreadingHTTPServer):
@@ -127,6 +151,8 @@ class _Handler(BaseHTTPRequestHandler):
         except Exception as error:
             _log.exception("a control request failed")
             answer = _error(HTTPStatus.INTERNAL_SERVER_ERROR, f"failed: {type(error).__name__}: {error}")
+        if answer is None:
+            return
         body = msgspec.json.encode(answer.value) + b"\n"
         self.send_response(answer.status)
         self.send_header("Content-Type", "application/json")
@@ -136,8 +162,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def _answer(self, *, changes: bool) -> _Answer:
-        """Carry out the request.
+    def _answer(self, *, changes: bool) -> _Answer | None:
+        """Carry out the request; return None if the response was a stream.
 
         :raises CommandError: if the data plane refuses, or parameters cannot be read
         :raises OSError: if the data plane does not answer
@@ -159,6 +185,9 @@ class _Handler(BaseHTTPRequestHandler):
         with ControlClient(self._control_socket, changes, lasting=False) as client:
             if asks_health:
                 return _Answer(HTTPStatus.OK, {"forwarding": client.call("status")["forwarding"]})
+            if name == "events" and not changes:
+                self._stream(client)
+                return None
             commands = client.call("commands")
             if name == "openapi.json":
                 return _Answer(HTTPStatus.OK, openapi(commands))
@@ -171,6 +200,19 @@ class _Handler(BaseHTTPRequestHandler):
             for reserved in {"do", "id"} & parameters.keys():  # of the line on the control socket
                 raise CommandError(f"{reserved!r} is not a parameter of {name}")
             return _Answer(HTTPStatus.OK, client.call(name, **parameters))
+
+    def _stream(self, client: ControlClient) -> None:
+        """Send events, a line each, until one side has gone."""
+        client.call("subscribe")
+        self.close_connection = True
+        with suppress(OSError):
+            self.send_response(HTTPStatus.OK)
+            self.send_header("Content-Type", _LINES)
+            self.end_headers()
+            while True:
+                for event in client.events(_SILENCE):
+                    self.wfile.write(msgspec.json.encode(event) + b"\n")
+                self.wfile.write(b"\n")
 
     def _body(self, most: int) -> bytes | None:
         """Return the request's body, None if it is longer than `most` bytes.
@@ -224,18 +266,27 @@ def openapi(commands: dict[str, dict[str, Any]]) -> dict[str, Any]:
 
     :param commands: what the control socket answers to ``commands``
     """
-    health = {"summary": "Return whether the proxy answers.", "security": [], "responses": _RESPONSES}
+    health = {
+        "operationId": "health",
+        "summary": "Return whether the proxy answers.",
+        "security": [],
+        "responses": _RESPONSES,
+    }
+    answers = {"200": {"description": _STREAM, "content": {_LINES: {}}}, "default": _RESPONSES["default"]}
+    events = {"operationId": "events", "summary": "Stream events.", "responses": answers}
     paths = {f"/{name}": _operation(name, command) for name, command in commands.items()}
     return {
         "openapi": "3.1.0",
         "info": {"title": "kproxy", "version": "1"},
         "security": [{"token": []}],
         "components": {"securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}},
-        "paths": {"/health": {"get": health}, **paths},
+        "paths": {"/health": {"get": health}, "/events": {"get": events}, **paths},
     }
 
 
 _JSON = "application/json"
+_LINES = "application/x-ndjson"
+_STREAM = "JSON objects, a line each; empty lines while nothing happens. docs/ctl.md describes the events."
 _ERROR = {"type": "object", "properties": {"error": {"type": "string"}}, "required": ["error"]}
 _RESPONSES = {
     "200": {"description": "Done; docs/ctl.md describes the answers.", "content": {_JSON: {}}},

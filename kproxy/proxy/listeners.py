@@ -24,22 +24,28 @@ _LOOK_AGAIN = 0.01  # seconds
 _HELLO = 16 << 10  # bytes of a TLS ClientHello, by RFC 8446 section 5.1
 
 
-def bind(host: str, port: int) -> list[socket.socket]:
+def bind(
+    host: str, port: int, *, both: bool = False, prepare: Callable[[socket.socket], None] | None = None
+) -> list[socket.socket]:
     """Return listening sockets for all addresses of a host, on one port.
 
     :param port: 0 for one that the system chooses
+    :param both: whether ``::`` accepts IPv4 connections too
+    :param prepare: called with each socket before it is bound
     :raises OSError: if one of them cannot be opened
     """
-    found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     sockets: list[socket.socket] = []
     try:
+        found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         for family, _, _, _, address in dict.fromkeys(found):
             if sockets:
                 address = (address[0], sockets[0].getsockname()[1], *address[2:])
-            sockets.append(listening(family, address))
+            sockets.append(listening(family, address, both=both and host == "::", prepare=prepare))
     except OSError as error:
         for made in sockets:
             made.close()
+        if error.strerror is None:  # it says all
+            raise
         raise OSError(error.errno, f"{host}:{port}: {error.strerror or error}") from None
     return sockets
 
@@ -49,7 +55,7 @@ def listening(
     address: Any,
     *,
     both: bool = False,
-    prepare: Callable[[socket.socket], None] = lambda _: None,
+    prepare: Callable[[socket.socket], None] | None = None,
 ) -> socket.socket:
     """Return a listening, non-blocking socket.
 
@@ -62,7 +68,8 @@ def listening(
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
             made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, not both)
-        prepare(made)
+        if prepare is not None:
+            prepare(made)
         made.bind(address)
         made.listen(_BACKLOG)
         made.setblocking(False)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from kproxy.addresses import Address
 from kproxy.proxy.address_map import Target
-from kproxy.proxy.transparent import Upstreams, address_of, open_listeners, original_destination
+from kproxy.proxy.transparent import Upstreams, address_of, make_transparent, original_destination
 
 if TYPE_CHECKING:
     from kproxy.proxy.brokers import UpstreamAddress
@@ -198,7 +198,11 @@ class Transparent(Mode):
         yield from shown.notes
 
     def open(self) -> list[socket.socket]:
-        return open_listeners(*self._settings.listen, self._settings.tproxy)
+        from kproxy.proxy.listeners import bind
+
+        return bind(
+            *self._settings.listen, both=True, prepare=make_transparent if self._settings.tproxy else None
+        )
 
     async def route(
         self, client: socket.socket, listening: Address, upstream: UpstreamAddress | None, named: str

@@ -61,50 +61,6 @@ def address_of(name: Any) -> Address:
     return _scoped(host, more[1] if more else 0), port
 
 
-def open_listeners(host: str, port: int, tproxy: bool) -> list[socket.socket]:
-    """Return listening sockets for all addresses of a host, on one port.
-
-    :param host: name or IP address; ``localhost`` mostly has an address of either family; empty for all addresses
-    :param port: 0 lets the system choose
-    :raises TransparentError: as :func:`open_listener`, or if the name cannot be resolved
-    """
-    if not host:
-        host = "::" if socket.has_dualstack_ipv6() else "0.0.0.0"  # noqa: S104  # asked for
-    try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except socket.gaierror as error:
-        raise TransparentError(f"cannot listen on {host}: {error.strerror}") from None
-    listeners: list[socket.socket] = []
-    try:
-        for address in dict.fromkeys(address_of(sockaddr)[0] for *_, sockaddr in found):
-            listeners.append(open_listener(address, port, tproxy))
-            port = listeners[0].getsockname()[1]
-    except BaseException:
-        for each in listeners:
-            each.close()
-        raise
-    return listeners
-
-
-def open_listener(host: str, port: int, tproxy: bool) -> socket.socket:
-    """Return a listening, non-blocking socket.
-
-    :param host: IP address; ``::`` accepts IPv4 connections too
-    :param port: 0 lets the system choose
-    :param tproxy: accept connections to any address, as rules with TPROXY require
-    :raises TransparentError: if the address cannot be used, or the privilege for TPROXY is missing
-    """
-    from kproxy.proxy.listeners import listening  # asyncio, which the front process does without
-
-    prepare = _make_transparent if tproxy else lambda _: None
-    try:
-        return listening(_family(host), (host, port), both=host == "::", prepare=prepare)
-    except TransparentError:
-        raise
-    except OSError as error:
-        raise TransparentError(f"cannot listen on {address_text(host, port)}: {error.strerror}") from None
-
-
 def original_destination(
     sock: socket.socket, tproxy: bool, listener: Address, own: Container[Way] = ()
 ) -> Address:
@@ -168,7 +124,7 @@ class Upstreams:
     def begin(self, destination: Address, client: Address | None = None) -> socket.socket:
         """Return a non-blocking socket that is connecting; ``loop.sock_connect`` waits until it is connected.
 
-        :param client: use this address (with another port) towards the broker, see :func:`open_listener` for TPROXY
+        :param client: use this address (with another port) towards the broker, see :func:`make_transparent`
         :raises TransparentError: if the client's address cannot be used
         :raises OSError: if the destination cannot be reached
         """
@@ -187,7 +143,7 @@ class Upstreams:
 
 
 def _borrow(sock: socket.socket, host: str) -> None:
-    _make_transparent(sock)
+    make_transparent(sock)
     # choose the port on connecting, so that each broker can use the full range (ip(7))
     sock.setsockopt(_SOL_IP, _IP_BIND_ADDRESS_NO_PORT, 1)
     try:
@@ -196,7 +152,11 @@ def _borrow(sock: socket.socket, host: str) -> None:
         raise TransparentError(f"cannot use the client's address {host}: {error.strerror}") from None
 
 
-def _make_transparent(sock: socket.socket) -> None:
+def make_transparent(sock: socket.socket) -> None:
+    """Let a socket accept connections to any address, as rules with TPROXY require, or use any as its own.
+
+    :raises TransparentError: if the privilege is missing
+    """
     six = sock.family == socket.AF_INET6
     try:
         # either option sets the same property of the socket, for both families (net/ipv6/ipv6_sockglue.c)

@@ -28,7 +28,7 @@ from kproxy.proxy.brokers import Brokers, Ports, UpstreamAddress
 from kproxy.proxy.listeners import Listener, bind
 from kproxy.proxy.rules.answers import error_response
 from kproxy.proxy.rules.errors import AnswerError
-from kproxy.replay.recorded_answers import RecordedAnswers
+from kproxy.replay.recorded_answers import SASL_MECHANISMS, RecordedAnswers, built
 
 _MESSAGE = "this request is not in the capture that kproxy serves"
 _MS_PER_SECOND = 1000
@@ -163,22 +163,31 @@ class RecordedCluster:
         """
         if request.key == ApiKey.PRODUCE and (request.value or {}).get("acks") == 0:
             return None
+        mechanism = (request.value or {}).get("mechanism", "")
+        if request.key == ApiKey.SASL_HANDSHAKE and mechanism not in SASL_MECHANISMS:
+            self._note_missing(
+                f"{mechanism} cannot be served: use PLAIN or OAUTHBEARER, or no SASL", request, client
+            )
+            error = ErrorCode.UNSUPPORTED_SASL_MECHANISM
+            return built(request, {"error_code": error, "mechanisms": SASL_MECHANISMS})
         answer = self._answers.response(request, node)
         if answer is not None:
             self.answered += 1
             return answer
-        self.missing += 1
         summary = request_summary(request.key, request.asked, request.value, self._names)
         sentence = f"not recorded: {api_name(request.key)} v{request.asked} {summary}".rstrip()
-        if (
-            sentence not in self._reported and len(self._reported) < _MOST_REPORTED
-        ):  # clients repeat what fails
-            self._reported.add(sentence)
-            self._report(f"{sentence}, sent by {request.header.get('client_id')} at {client}")
+        self._note_missing(sentence, request, client)
         code = ErrorCode.UNKNOWN_SERVER_ERROR
-        if request.key == ApiKey.API_VERSIONS:  # clients ask again in a lower version, which may be recorded
+        if request.key == ApiKey.API_VERSIONS:  # a version not known here: clients ask again in a lower one
             code = ErrorCode.UNSUPPORTED_VERSION
         return error_response(framed(request.raw), code, _MESSAGE)
+
+    def _note_missing(self, sentence: str, request: Body, client: str) -> None:
+        """Count a request that cannot be answered as recorded, and report it unless the client repeats it."""
+        self.missing += 1
+        if sentence not in self._reported and len(self._reported) < _MOST_REPORTED:
+            self._reported.add(sentence)
+            self._report(f"{sentence}, sent by {request.header.get('client_id')} at {client}")
 
 
 def _wait_s(poll: Body, answer: bytes) -> float:

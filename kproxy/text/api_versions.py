@@ -20,7 +20,8 @@ from kproxy.text.tables import Column, Row, Table
 _TROUBLE = "red"
 _ODD = "yellow"
 _GRAVE = frozenset({WarningKind.OUTSIDE_OFFERED, WarningKind.REFUSED_BY_KAFKA_4})
-_ASKS = {True: "yes", False: "never", None: "not known"}
+ASKS = {True: "yes", False: "never", None: "not known"}
+"""Whether a client asks for the versions that brokers offer."""
 
 
 def broker_table(matrix: Matrix, names: Names) -> Table:
@@ -60,7 +61,7 @@ def client_table(matrix: Matrix, names: Names) -> Table:
                     words.line(words.listed(client.software)) or ("a broker" if client.is_broker else "-")
                 ),
             ),
-            (Column("asks"), lambda client: _ASKS[client.asks]),
+            (Column("asks"), lambda client: ASKS[client.asks]),
             (
                 Column("brokers", right=True, rank=2),
                 lambda client: f"{len({use.broker for use in client.uses}):,}",

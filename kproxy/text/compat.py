@@ -12,13 +12,13 @@ from captures.analysis.groups.vocabulary import Certainty
 from captures.analysis.version_matrix import shown
 from captures.meaning import words
 from captures.names import Names
+from kproxy.text.api_versions import ASKS
 from kproxy.text.tables import Column, Table
 
 W = TypeVar("W")
 F = TypeVar("F", bound=ApiVerdict | ApiFit)
 
 _COLORS = {Verdict.REFUSED: "red", Verdict.MISSING: "yellow", Verdict.UNKNOWN: "yellow"}
-_ASKS = {True: "yes", False: "never", None: "not known"}
 _OF_CLIENTS = {
     Verdict.REFUSED: "would be refused",
     Verdict.MISSING: "would miss an API",
@@ -65,7 +65,7 @@ def client_table(report: Report, names: Names) -> Table:
         [
             (Column("client", least=12), lambda client: words.line(names.shown_host(client.name))),
             (Column("verdict"), lambda client: str(client.verdict)),
-            (Column("asks"), lambda client: _ASKS[client.asks]),
+            (Column("asks"), lambda client: ASKS[client.asks]),
             (Column("software", least=12, rank=1), _software),
             *((Column(str(verdict), right=True), _counted(verdict)) for verdict in Verdict),
         ],

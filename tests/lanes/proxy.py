@@ -24,9 +24,10 @@ import click
 import psutil
 
 from captures.exchanges import ExchangeReader, open_capture
+from dissectors.api_keys import ApiKey
 from kproxy.proxy.control import CommandError
 from kproxy.proxy.rules.outages import MANNERS
-from tests.lanes.broker import CONSUMER, PRODUCER, java
+from tests.lanes.broker import CONSUMER, PRODUCER, Broker, java
 from tests.lanes.cluster import NODES, Cluster
 from tests.lanes.confined import ConnectionCounter, enter
 from tests.lanes.crowd import at_once, one_by_one
@@ -46,6 +47,23 @@ _SETTLED = 5_000  # connections after which memory is looked at first
 _MOST_GROWTH = 8 << 20
 _JAVA = "java"
 _MIB = 1 << 20
+_SESSION_S = 4
+_SESSIONS = 3
+_LOGIN = "org.apache.kafka.common.security"
+_JAAS = {
+    "PLAIN": f"{_LOGIN}.plain.PlainLoginModule required",
+    "SCRAM-SHA-256": f"{_LOGIN}.scram.ScramLoginModule required",
+    "OAUTHBEARER": f"{_LOGIN}.oauthbearer.OAuthBearerLoginModule required",
+}
+_BROKERS_JAAS = {
+    "PLAIN": 'user_alice="secret"',
+    "SCRAM-SHA-256": "",
+    "OAUTHBEARER": 'unsecuredLoginStringClaim_sub="broker"',
+}
+_CLIENTS_JAAS = {
+    **dict.fromkeys(("PLAIN", "SCRAM-SHA-256"), 'username="alice" password="{password}"'),
+    "OAUTHBEARER": 'unsecuredLoginStringClaim_sub="alice"',
+}
 
 _PERFORMANCE = "org.apache.kafka.tools.ProducerPerformance"
 _GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
@@ -239,6 +257,92 @@ class Lane:
         open_ones = [each["client"] for each in self._kproxy.ask("connections")]
         return [client for client in open_ones if int(client.rpartition(":")[2]) in ports]
 
+    # -- authentication ----------------------------------------------------------------------------------------
+    def authentication(self, commands: dict[str, Command]) -> None:
+        """Clients without SASL produce and consume through a proxy that authenticates them, by each mechanism. Their
+        connections outlive several sessions (KIP-368), and no SASL request is recorded. A wrong password is reported
+        with the broker's words."""
+        listener = "listener.name.sasl."
+        properties = {f"{listener}connections.max.reauth.ms": str(1000 * _SESSION_S)}
+        properties[f"{listener}sasl.enabled.mechanisms"] = ",".join(_JAAS)
+        for mechanism, jaas in _JAAS.items():
+            properties[f"{listener}{mechanism.lower()}.sasl.jaas.config"] = (
+                f"{jaas} {_BROKERS_JAAS[mechanism]};"
+            )
+        listeners = {"PLAINTEXT": "PLAINTEXT", "SASL": "SASL_PLAINTEXT"}
+        with Broker(self._work / "sasl", listeners, properties=properties) as broker:
+            user = ("--alter", "--entity-type", "users", "--entity-name", "alice")
+            scram = ("--add-config", "SCRAM-SHA-256=[password=secret]")
+            run(
+                java(
+                    "kafka.admin.ConfigCommand",
+                    "--bootstrap-server",
+                    broker.address("PLAINTEXT"),
+                    *user,
+                    *scram,
+                )
+            )
+            for mechanism in _JAAS:
+                for name in (each for each in commands if CLIENTS[each].endures):
+                    with self._part(f"{name}: authenticated by {mechanism}, again every {_SESSION_S} s"):
+                        self._authenticated(broker, mechanism, name, commands[name])
+            with self._part("a wrong password is reported"):
+                kproxy = self._authenticating(broker, "PLAIN", "wrong", awaited=-1)
+                try:
+                    wait_for("the report", lambda: "Invalid username or password" in kproxy.log)
+                finally:
+                    kproxy.kill()
+
+    def _authenticating(self, broker: Broker, mechanism: str, password: str, awaited: int = 1) -> Kproxy:
+        """Start a proxy that authenticates clients."""
+        folder = self._work / f"{mechanism}-{password}-{time.monotonic_ns()}"
+        folder.mkdir()
+        config = folder / "client.properties"
+        jaas = f"{_JAAS[mechanism]} {_CLIENTS_JAAS[mechanism].format(password=password)};"
+        security = {
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": mechanism,
+            "sasl.jaas.config": jaas,
+        }
+        config.write_text("".join(f"{key}={value}\n" for key, value in security.items()))
+        kproxy = Kproxy(broker.address("SASL"), folder, awaited=awaited)
+        recorded = ("-q", "-w", str(kproxy.capture))
+        kproxy.start([*recorded, "--command-config", str(config), "--authenticate"])
+        return kproxy
+
+    def _authenticated(self, broker: Broker, mechanism: str, name: str, command: Command) -> None:
+        """Have a client produce and consume over several sessions.
+
+        :raises Wrong: if connections ended with their sessions, records are missing, or SASL was recorded
+        """
+        kproxy = self._authenticating(broker, mechanism, "secret")
+        topic = f"{mechanism.lower()}-{name}"
+        client = (
+            JavaEndurer(name, kproxy.address, topic, self._work)
+            if name == _JAVA
+            else ProgramEndurer(name, command, kproxy.address, topic, self._work)
+        )
+        try:
+            wait_for_progress([client])
+            before = {each["client"] for each in kproxy.ask("connections")}
+            time.sleep(_SESSIONS * _SESSION_S)
+            wait_for_progress([client])
+            ended = before - {each["client"] for each in kproxy.ask("connections")}
+            missed = client.finish()
+            if ended or missed or client.failures:
+                raise Wrong(
+                    f"{len(ended)} connections ended, {len(missed)} records missed, {client.failures}"
+                )
+            kproxy.stop()
+        finally:
+            client.kill()
+            kproxy.kill()
+        capture = open_capture(str(kproxy.capture))
+        capture.read()
+        recorded = {exchange.api_key for exchange in ExchangeReader(capture)}
+        if recorded & {ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE} or ApiKey.PRODUCE not in recorded:
+            raise Wrong(f"recorded APIs {sorted(recorded)}")
+
     # -- crowds ------------------------------------------------------------------------------------------------
     def crowd(self, _: dict[str, Command]) -> None:
         """1,000 connections at once, over all brokers; all of them are answered."""
@@ -303,7 +407,7 @@ class Lane:
                     problems += bool(exchange.request.problems or exchange.response.problems)
             size = self._kproxy.capture.stat().st_size
             click.echo(f"    {exchanges:,} exchanges in {size / _MIB:,.0f} MiB")
-            if not exchanges or problems:
+            if problems or (status["bytes"]["from_clients"] and not exchanges):
                 raise Wrong(f"{problems} of {exchanges} exchanges cannot be decoded")
 
     def watched(self) -> None:
@@ -347,6 +451,7 @@ PARTS = {
     "faults": Lane.failures,
     "crowd": Lane.crowd,
     "churn": Lane.churn,
+    "authentication": Lane.authentication,
 }
 
 

@@ -22,7 +22,8 @@ import uvloop
 
 from kproxy.addresses import Address
 from kproxy.proxy.firewall import rules
-from kproxy.proxy.transparent import NotRedirectedError, Upstreams, open_listener, original_destination
+from kproxy.proxy.listeners import bind
+from kproxy.proxy.transparent import NotRedirectedError, Upstreams, make_transparent, original_destination
 from tests.waiting import PATIENCE
 
 NOBODY = 65534
@@ -167,7 +168,7 @@ class Forwarder:
         self.seen: list[list[Any]] = []
         self.log = ""
         self._tproxy, self._keep_client = tproxy, keep_client
-        self._socket = open_listener(*listener, tproxy)
+        (self._socket,) = bind(*listener, both=True, prepare=make_transparent if tproxy else None)
         self._upstreams = Upstreams()
         self.address: Address = self._socket.getsockname()[:2]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import socket
+import ssl
 import stat
 from collections.abc import Iterator
 from contextlib import closing
@@ -13,8 +14,10 @@ from typing import Any, Literal
 
 import pytest
 
+from kproxy.proxy import control_http
 from kproxy.proxy.control import CommandError, by_name
 from kproxy.proxy.control_http import ControlHttp
+from kproxy.proxy.tls.authority import CERTIFICATE, Authority
 from tests.kproxy.proxy.fake_plane import FakePlane, serving
 from tests.waiting import PATIENCE
 
@@ -204,7 +207,18 @@ def test_the_description_follows_from_the_commands(control: Control) -> None:
     code, described = control.ask("GET", "/openapi.json")
     assert code == 200
     assert described["openapi"] == "3.1.0"
-    assert list(described["paths"]) == ["/health", "/status", "/held", "/release", "/drain", "/broken"]
+    assert list(described["paths"]) == [
+        "/health",
+        "/events",
+        "/status",
+        "/held",
+        "/release",
+        "/drain",
+        "/broken",
+    ]
+    operations = [each for path in described["paths"].values() for each in path.values()]
+    assert all(each["summary"] and each["responses"].keys() == {"200", "default"} for each in operations)
+    assert len({each["operationId"] for each in operations}) == len(operations)
     get = described["paths"]["/held"]["get"]
     assert get["summary"] == "Return a held message."
     assert [(each["name"], each["required"], each["schema"]["type"]) for each in get["parameters"]] == [
@@ -216,6 +230,50 @@ def test_the_description_follows_from_the_commands(control: Control) -> None:
     schema = release["content"]["application/json"]["schema"]
     assert schema["required"] == ["number"]
     assert schema["additionalProperties"] is False
+
+
+def test_events_are_streamed(control: Control, plane: FakePlane, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(control_http, "_SILENCE", 0.1)
+    with control.connect() as connection:
+        connection.request(
+            "GET", "/events", headers={"Authorization": f"Bearer {control.token.read_text().strip()}"}
+        )
+        answer = connection.getresponse()
+        assert (answer.status, answer.getheader("Content-Type")) == (200, "application/x-ndjson")
+        assert answer.readline() == b"\n"
+        plane.do(lambda: plane.server.publish({"event": "note", "text": "hello"}))
+        line = next(line for line in answer if line.strip())
+        assert json.loads(line) == {"event": "note", "text": "hello"}
+
+
+def test_events_need_the_token(control: Control) -> None:
+    assert control.ask("GET", "/events", token="wrong")[0] == 401
+
+
+def test_tls(plane: FakePlane, tmp_path: Path) -> None:
+    authority = Authority.open(tmp_path / "authority")
+    identity = authority.identity("localhost")
+    (tmp_path / "cert.pem").write_text(identity.key + identity.chain)
+    context = ssl.create_default_context(cafile=str(authority.folder / CERTIFICATE))
+    with (
+        ControlHttp(("127.0.0.1", 0), plane.path, tmp_path / "token", tmp_path / "cert.pem") as server,
+        socket.create_connection(("127.0.0.1", server.port), PATIENCE) as slow,
+        closing(
+            http.client.HTTPSConnection("localhost", server.port, timeout=PATIENCE, context=context)
+        ) as client,
+    ):
+        slow.sendall(b"\x16")  # a handshake that does not end keeps no one waiting
+        client.request("GET", "/health")
+        assert client.getresponse().status == 200
+
+
+@pytest.mark.parametrize("content", [None, "nothing"])
+def test_a_certificate_that_cannot_be_used(plane: FakePlane, tmp_path: Path, content: str | None) -> None:
+    path = tmp_path / "cert.pem"
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(OSError, match="No such file" if content is None else "no certificate"):
+        ControlHttp(("127.0.0.1", 0), plane.path, tmp_path / "token", path)
 
 
 def test_an_address_in_use(plane: FakePlane, tmp_path: Path) -> None:

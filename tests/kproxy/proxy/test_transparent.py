@@ -14,14 +14,14 @@ import pytest
 import uvloop
 
 from kproxy.addresses import Address
+from kproxy.proxy.listeners import bind
 from kproxy.proxy.transparent import (
     LoopError,
     NotRedirectedError,
     TransparentError,
     Upstreams,
     address_of,
-    open_listener,
-    open_listeners,
+    make_transparent,
     original_destination,
 )
 
@@ -30,9 +30,14 @@ REPOSITORY = Path(__file__).parents[3]
 needs_linux = pytest.mark.skipif(sys.platform != "linux", reason="transparent mode is Linux's")
 
 
+def open_listener(host: str, tproxy: bool) -> socket.socket:
+    (listener,) = bind(host, 0, both=True, prepare=make_transparent if tproxy else None)
+    return listener
+
+
 def _can_be_transparent() -> bool:
     try:
-        open_listener("127.0.0.1", 0, True).close()
+        open_listener("127.0.0.1", True).close()
     except OSError:
         return False
     return True
@@ -54,7 +59,7 @@ def accepted(listener: socket.socket, to: str) -> Iterator[tuple[socket.socket, 
 @needs_linux
 @pytest.mark.parametrize(("host", "to"), [("127.0.0.1", "127.0.0.1"), ("::1", "::1"), ("::", "127.0.0.1")])
 def test_a_connection_to_the_proxy_itself(host: str, to: str) -> None:
-    listener = open_listener(host, 0, False)
+    listener = open_listener(host, False)
     address = address_of(listener.getsockname())
     with accepted(listener, to) as (sock, _), pytest.raises(NotRedirectedError) as caught:
         original_destination(sock, False, address)
@@ -66,7 +71,7 @@ def test_a_connection_to_the_proxy_itself(host: str, to: str) -> None:
 @needs_transparent
 @pytest.mark.parametrize(("host", "to"), [("127.0.0.1", "127.0.0.1"), ("::1", "::1"), ("::", "127.0.0.1")])
 def test_tproxy_tells_the_dialled_address(host: str, to: str) -> None:
-    listener = open_listener(host, 0, True)
+    listener = open_listener(host, True)
     address = address_of(listener.getsockname())
     with accepted(listener, to) as (sock, _):
         with pytest.raises(NotRedirectedError):
@@ -95,7 +100,7 @@ def test_a_broker_on_the_port_of_the_proxy() -> None:
 
 @needs_transparent
 def test_a_connection_of_its_own() -> None:
-    listener = open_listener("127.0.0.1", 0, True)
+    listener = open_listener("127.0.0.1", True)
     to = address_of(listener.getsockname())
     with accepted(listener, "127.0.0.1") as (sock, client):
         with pytest.raises(LoopError, match="--uid-owner"):
@@ -108,7 +113,7 @@ def test_a_connection_of_its_own() -> None:
 def test_a_connection_is_known_before_it_is_accepted_and_forgotten_when_closed(host: str) -> None:
     async def connect() -> None:
         upstreams = Upstreams()
-        with open_listener(host, 0, False) as listener:
+        with open_listener(host, False) as listener:
             listener.setblocking(True)
             to = address_of(listener.getsockname())
             sock = upstreams.begin(to)
@@ -146,7 +151,7 @@ def test_a_refused_connection() -> None:
     [("127.0.0.1", "127.7.7.7"), ("::1", "::1"), ("127.0.0.1", "::ffff:127.7.7.7")],
 )
 def test_the_address_of_the_client(host: str, client: str) -> None:
-    with open_listener(host, 0, False) as listener:
+    with open_listener(host, False) as listener:
         listener.setblocking(True)
         with Upstreams().begin(address_of(listener.getsockname()), (client, 40_000)) as sock:
             own = address_of(sock.getsockname())
@@ -158,7 +163,7 @@ def test_the_address_of_the_client(host: str, client: str) -> None:
 @needs_transparent
 def test_an_address_of_the_other_family() -> None:
     with (
-        open_listener("127.0.0.1", 0, False) as listener,
+        open_listener("127.0.0.1", False) as listener,
         pytest.raises(TransparentError, match="cannot use the client's address 2001:db8::1"),
     ):
         Upstreams().begin(address_of(listener.getsockname()), ("2001:db8::1", 40_000))
@@ -167,42 +172,14 @@ def test_an_address_of_the_other_family() -> None:
 @needs_linux
 def test_without_the_privilege() -> None:
     code = (
-        "import os, kproxy.proxy.listeners; from kproxy.proxy.transparent import *\n"
+        "import encodings.idna, os; from kproxy.proxy.listeners import bind; from kproxy.proxy.transparent import *\n"
         "if os.geteuid() == 0: os.setuid(65534)\n"
-        "try: open_listener('127.0.0.1', 0, True)\n"
+        "try: bind('127.0.0.1', 0, prepare=make_transparent)\n"
         "except TransparentError as error: print(error)"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True)
     assert "CAP_NET_ADMIN" in done.stdout, done.stderr
     assert "Errno" not in done.stdout
-
-
-def test_a_name_is_listened_on_with_all_its_addresses() -> None:
-    hosts = {info[4][0] for info in socket.getaddrinfo("localhost", None)}
-    listeners = open_listeners("localhost", 0, False)
-    try:
-        assert {each.getsockname()[0] for each in listeners} == hosts
-        assert len({each.getsockname()[1] for each in listeners}) == 1
-    finally:
-        for each in listeners:
-            each.close()
-
-
-def test_all_addresses() -> None:
-    (listener,) = open_listeners("", 0, False)
-    for to in ("127.0.0.1", "::1"):
-        with socket.create_connection((to, listener.getsockname()[1])):
-            pass
-    listener.close()
-
-
-def test_an_address_that_cannot_be_listened_on() -> None:
-    with open_listener("127.0.0.1", 0, False) as taken:
-        port = taken.getsockname()[1]
-        with pytest.raises(TransparentError, match=f"127.0.0.1:{port}: Address already in use"):
-            open_listener("127.0.0.1", port, False)
-    with pytest.raises(TransparentError, match=r"cannot listen on nobody\.invalid"):
-        open_listeners("nobody.invalid", 0, False)
 
 
 @pytest.mark.parametrize(

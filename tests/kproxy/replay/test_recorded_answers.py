@@ -23,6 +23,8 @@ pytestmark = pytest.mark.quick
 
 PRODUCE, FETCH, METADATA, OFFSET_COMMIT, HEARTBEAT = 0, 1, 3, 8, 12
 FIND_COORDINATOR, LIST_GROUPS, CREATE_TOPICS, SASL_AUTHENTICATE, CONSUMER_HEARTBEAT = 10, 16, 19, 36, 68
+OFFSET_FETCH, API_VERSIONS, ADD_PARTITIONS, SHARE_FETCH, SHARE_ACKNOWLEDGE = 9, 18, 24, 78, 79
+TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 BEAT = {"group_id": "g", "generation_id": 1, "member_id": "m"}
 CORRELATION_ID = 77
 OTHER_BROKER = ("10.0.0.3", 9092)
@@ -63,10 +65,132 @@ def recorded(
     return Served(recording, folder)
 
 
-def test_repeated_requests_get_the_responses_in_order_and_then_the_last(tmp_path: Path) -> None:
+def test_repeated_requests_get_the_responses_in_order_and_then_the_last_without_an_error(
+    tmp_path: Path,
+) -> None:
     served = recorded(tmp_path, HEARTBEAT, 3, *((BEAT, {"error_code": code}) for code in (0, 27, 25)))
     codes = [served.answer(HEARTBEAT, 3, BEAT) for _ in range(5)]
-    assert [each and each["error_code"] for each in codes] == [0, 27, 25, 25, 25]
+    assert [each and each["error_code"] for each in codes] == [0, 27, 25, 0, 0]
+
+
+def test_a_heartbeat_gets_an_error_only_as_often_as_it_was_recorded(tmp_path: Path) -> None:
+    served = recorded(tmp_path, HEARTBEAT, 3, (BEAT, {"error_code": 27}))
+    codes = [served.answer(HEARTBEAT, 3, BEAT) for _ in range(3)]
+    assert [each and each["error_code"] for each in codes] == [27, 0, 0]
+
+
+def test_other_requests_repeat_the_last_error_if_all_failed(tmp_path: Path) -> None:
+    response = {"error_code": 15, "groups": []}
+    served = recorded(tmp_path, LIST_GROUPS, 4, ({"states_filter": []}, response))
+    answers = [served.answer(LIST_GROUPS, 4, {"states_filter": []}) for _ in range(2)]
+    assert [each and each["error_code"] for each in answers] == [15, 15]
+
+
+@pytest.mark.parametrize(("version", "grouped"), [(5, False), (8, True)])
+def test_partitions_that_were_requested_apart(tmp_path: Path, version: int, grouped: bool) -> None:
+    def within_group(topics: list[dict[str, Any]]) -> dict[str, Any]:
+        group = {"group_id": "g", "topics": topics}
+        return {"groups": [group]} if grouped else group
+
+    def row(partition: int) -> dict[str, Any]:
+        return {"partition_index": partition, "committed_offset": partition + 10, "metadata": ""}
+
+    def exchange(*partitions: int) -> tuple[dict[str, Any], dict[str, Any]]:
+        request = [{"name": "orders", "partition_indexes": list(partitions)}]
+        response = [{"name": "orders", "partitions": [row(each) for each in partitions]}]
+        return within_group(request), within_group(response)
+
+    served = recorded(tmp_path, OFFSET_FETCH, version, exchange(0, 1), exchange(2))
+    answer = served.answer(OFFSET_FETCH, version, exchange(2, 0)[0])
+    assert answer is not None
+    (topic,) = (answer["groups"][0] if grouped else answer)["topics"]
+    found = [(each["partition_index"], each["committed_offset"]) for each in topic["partitions"]]
+    assert found == [(2, 12), (0, 10)]
+    assert served.answer(OFFSET_FETCH, version, exchange(3)[0]) is None
+
+
+def test_transactions_may_write_to_partitions_that_were_not_recorded(tmp_path: Path) -> None:
+    def add(partition: int) -> dict[str, Any]:
+        topics = [{"name": "orders", "partitions": [partition]}]
+        return {"transactional_id": "t", "producer_id": 1, "producer_epoch": 0, "v3_and_below_topics": topics}
+
+    rows = [{"partition_index": 0, "partition_error_code": 0}]
+    results = {"results_by_topic_v3_and_below": [{"name": "orders", "results_by_partition": rows}]}
+    served = recorded(tmp_path, ADD_PARTITIONS, 3, (add(0), results))
+    answer = served.answer(ADD_PARTITIONS, 3, add(2))
+    assert answer is not None
+    (topic,) = answer["results_by_topic_v3_and_below"]
+    assert topic["results_by_partition"] == [{"partition_index": 2, "partition_error_code": 0}]
+
+
+def test_other_software_is_offered_the_recorded_versions(tmp_path: Path) -> None:
+    def asks(software: str) -> dict[str, Any]:
+        return {"client_software_name": software, "client_software_version": "1"}
+
+    recording = Recording()
+    connection = recording.connection()
+    offer = {"api_keys": [{"api_key": METADATA, "min_version": 0, "max_version": 13}]}
+    exchanges = [(API_VERSIONS, 3, asks("java"), offer)]
+    exchanges += [
+        (METADATA, version, {"topics": None}, {"brokers": [], "topics": []}) for version in (2, 4, 5)
+    ]
+    for number, exchange in enumerate(exchanges):
+        connection.exchange(10 * number, *exchange)
+    served = Served(recording, tmp_path)
+    ranges = {}
+    for software in ("java", "other"):
+        answer = served.answer(API_VERSIONS, 3, asks(software))
+        assert answer is not None
+        offered = {each["api_key"]: each for each in answer["api_keys"]}
+        ranges[software] = offered[METADATA]["min_version"], offered[METADATA]["max_version"]
+    assert ranges == {"java": (0, 13), "other": (4, 5)}
+
+
+def test_sasl_tokens_are_accepted_whatever_they_are(tmp_path: Path) -> None:
+    scram = {"auth_bytes": b"n,,n=alice,r=nonce"}
+    served = recorded(
+        tmp_path, SASL_AUTHENTICATE, 2, (scram, {"error_code": 0, "auth_bytes": b"r=nonce2,s=,i=1"})
+    )
+    for token in (b"\0alice\0secret", b"n,,\x01auth=Bearer x.y.z\x01\x01"):
+        answer = served.answer(SASL_AUTHENTICATE, 2, {"auth_bytes": token})
+        assert answer is not None
+        assert (answer["error_code"], answer["auth_bytes"]) == (0, b"")
+
+
+def share_fetch(*partitions: int, epoch: int) -> dict[str, Any]:
+    rows = [{"partition_index": each, "acknowledgement_batches": []} for each in partitions]
+    topics = [{"topic_id": TOPIC_ID, "partitions": rows}] if rows else []
+    return {
+        "group_id": "g", "member_id": "m", "share_session_epoch": epoch, "max_wait_ms": 1, "min_bytes": 1,
+        "max_bytes": 1, "max_records": 1, "batch_size": 1, "topics": topics, "forgotten_topics_data": [],
+    }  # fmt: skip
+
+
+def test_share_groups_get_the_recorded_records_once(tmp_path: Path) -> None:
+    acquired = [{"first_offset": 0, "last_offset": 1, "delivery_count": 1}]
+    row = {"partition_index": 0, "records": batch(b"a", b"b"), "acquired_records": acquired}
+    answers = (
+        {"responses": [{"topic_id": TOPIC_ID, "partitions": rows}], "node_endpoints": []}
+        for rows in ([{**row, "records": b"", "acquired_records": []}], [row])
+    )
+    recording = Recording()
+    connection = recording.connection()
+    for number, answer in enumerate(answers):
+        connection.exchange(10 * number, SHARE_FETCH, 1, share_fetch(0, epoch=number), answer)
+    served = Served(recording, tmp_path)
+    found = []
+    for request in (share_fetch(0, epoch=0), share_fetch(0, epoch=1), share_fetch(epoch=2)):
+        answer = served.answer(SHARE_FETCH, 1, request)
+        assert answer is not None
+        found.append(
+            [len(each["acquired_records"]) for topic in answer["responses"] for each in topic["partitions"]]
+        )
+    assert found == [[1], [0], []]
+    topics = share_fetch(0, epoch=3)["topics"]
+    acknowledge = {"group_id": "g", "member_id": "m", "share_session_epoch": 3, "topics": topics}
+    answer = served.answer(SHARE_ACKNOWLEDGE, 1, acknowledge)
+    assert answer is not None
+    assert answer["responses"][0]["partitions"][0]["error_code"] == 0
 
 
 def test_other_content_apis_and_versions_are_not_recorded(tmp_path: Path) -> None:
@@ -198,7 +322,11 @@ def test_metadata_of_topics_that_were_requested_apart(tmp_path: Path) -> None:
     assert answer["brokers"] == [broker]
     assert [each["name"] for each in answer["topics"]] == ["b", "a"]
     assert served.answer(METADATA, 5, {"topics": [{"name": "c"}]}) is None
-    assert served.answer(METADATA, 5, {"topics": None}) is None
+    for topics, names in ((None, {"a", "b"}), ([], set())):  # all topics, brokers only
+        answer = served.answer(METADATA, 5, {"topics": topics})
+        assert answer is not None
+        assert answer["brokers"] == [broker]
+        assert {each["name"] for each in answer["topics"]} == names
 
 
 # ---------------------------------------------------------------- records
@@ -232,7 +360,8 @@ def test_records_are_found_however_they_are_batched(tmp_path: Path) -> None:
         (row,) = rows_of(served.answer(PRODUCE, 7, produce(*values)), "partition_responses")
         assert (row["error_code"], row["base_offset"]) == (0, offset)
     assert served.answer(PRODUCE, 7, produce(b"a", b"new")) is None
-    assert served.answer(PRODUCE, 7, produce(b"a", partition=1)) is None
+    (row,) = rows_of(served.answer(PRODUCE, 7, produce(b"b", partition=1)), "partition_responses")
+    assert (row["index"], row["base_offset"]) == (1, 6)  # without a key it may go to any partition
 
 
 def test_a_record_that_was_refused_first_is_refused_first(tmp_path: Path) -> None:

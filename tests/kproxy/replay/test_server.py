@@ -30,7 +30,7 @@ from tests.kproxy.frames import request_frame
 from tests.waiting import PATIENCE
 
 RECORDED = Path(__file__).parents[2] / "data/replay/kafka_python.pcapng"
-PRODUCE, FETCH, METADATA, HEARTBEAT, API_VERSIONS = 0, 1, 3, 12, 18
+PRODUCE, FETCH, METADATA, HEARTBEAT, SASL_HANDSHAKE, API_VERSIONS = 0, 1, 3, 12, 17, 18
 BEAT = {"group_id": "g", "generation_id": 1, "member_id": "m"}
 
 
@@ -172,6 +172,17 @@ def test_what_cannot_be_answered_ends_the_connection(sent: bytes, reason: str) -
     assert reason in served.reports[-1]
 
 
+def test_a_mechanism_that_needs_the_password_is_refused_and_reported() -> None:
+    with running() as served, closing(served.connect()) as client:
+        frame = request_frame(SASL_HANDSHAKE, 1, {"mechanism": "SCRAM-SHA-256"})
+        answer = exchanged(client, frame, SASL_HANDSHAKE, 1)
+    assert (answer["error_code"], list(answer["mechanisms"])) == (33, ["PLAIN", "OAUTHBEARER"])
+    assert (
+        "SCRAM-SHA-256 cannot be served: use PLAIN or OAUTHBEARER, or no SASL, sent by app"
+        in served.reports[-1]
+    )
+
+
 def test_a_produce_without_acknowledgment_gets_no_answer() -> None:
     body = {"acks": 0, "timeout_ms": 1, "topic_data": []}
     with running() as served, closing(served.connect()) as client:
@@ -193,6 +204,13 @@ def test_wrong_usage(arguments: list[str], reason: str) -> None:
     result = CliRunner().invoke(replay, [str(RECORDED), *arguments])
     assert result.exit_code == 2
     assert reason in result.stderr
+
+
+def test_a_capture_without_responses_is_not_served() -> None:
+    encrypted = RECORDED.parents[1] / "captures/tls_kafka_python_13.pcap"
+    result = CliRunner().invoke(replay, [str(encrypted), "--serve", "127.0.0.1:0"])
+    assert result.exit_code == 4
+    assert "encrypted ones need --keylog" in result.stderr
 
 
 def test_an_address_in_use_is_reported() -> None:
