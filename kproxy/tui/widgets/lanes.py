@@ -39,7 +39,6 @@ _SIGNS = {
 """Signs of phases. Of several phases in one cell, the last in this order is drawn."""
 _ORDER = {phase: place for place, phase in enumerate(_SIGNS)}
 _LEFT = "╳"
-_LEGEND = "  ".join([*(f"{sign} {phase}" for phase, sign in _SIGNS.items()), f"{_LEFT} gone"])
 _MARK, _RUNNING = "▼", "▽"
 _ROLES = ("title", "muted", "accent", "cursor", "success", "warning", "error")
 _LABEL = (11, 24)
@@ -273,7 +272,11 @@ class Lanes(Widget, can_focus=True):
         shown = span(end - begin) if self._window is None else f"{span(end - begin)} of {span(last - first)}"
         hidden = len(self._timeline.members) - self._room
         more = f"  ·  {words.counted(hidden, 'more member')}" if hidden > 0 else ""
-        return f" {self._timeline.group}  ·  {shown}{more}  ·  {_LEGEND}"
+        present = {part.phase for member in self._timeline.members for part in member.spans}
+        legend = [f"{sign} {phase}" for phase, sign in _SIGNS.items() if phase in present]
+        if any(member.left is not None for member in self._timeline.members):
+            legend.append(f"{_LEFT} gone")
+        return f" {shown}{more}  ·  {'  '.join(legend)}"
 
     def _marks(self, timeline: GroupTimeline) -> list[Segment]:
         """Return the line of rebalances, each with its generation if it fits."""
