@@ -15,9 +15,7 @@ from textual import events, on, work
 from textual.app import ComposeResult
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
-from textual.geometry import Size
 from textual.widget import Widget
-from textual.widgets import Static
 
 from captures.filters import Filter, compile_filter
 from captures.filters.regex import TextRegex
@@ -29,6 +27,7 @@ from kproxy.text.tables import Column
 from kproxy.tui.room import shared
 from kproxy.tui.views.base import Progress, View
 from kproxy.tui.widgets.activity_chart import LEAST_HEIGHT, ActivityChart, ActivityPicture
+from kproxy.tui.widgets.fact_text import BEHIND_LABEL, FactText, with_references
 from kproxy.tui.widgets.row_table import RowTable
 from kproxy.tui.widgets.table_rows import AnyCell, Role, Row, role_of, text_of
 
@@ -84,7 +83,7 @@ def facts(*lines: tuple[AnyCell, ...]) -> Content:
 
 
 def _styled(cell: AnyCell) -> Content:
-    return Content.styled(printable(text_of(cell)), _STYLES[role_of(cell)])
+    return with_references(Content.styled(printable(text_of(cell)), _STYLES[role_of(cell)]))
 
 
 class TableView(View, Generic[F]):
@@ -146,7 +145,7 @@ class TableView(View, Generic[F]):
         self._chart = ActivityChart(session.zone)
         self._found: Detail | None = None
         self._activity: tuple[tuple[str, Filter | None, bool, bool], Activity] | None = None
-        self._text_pane = VerticalScroll(self._text, classes="text")
+        self._text_pane = VerticalScroll(self._text, classes="text", can_focus=False, can_maximize=True)
         self._detail = Vertical(
             *self.pictures(), self._text_pane, *self._details, self._chart, classes="detail"
         )
@@ -195,7 +194,7 @@ class TableView(View, Generic[F]):
         Each comes with the lines that it gets before others get all they want, and with the lines that it wants.
         """
         width = self._detail.content_size.width - 2 * _PADDING
-        lines = self._text.wrapped(max(width, 1)).plain.count("\n") + 1
+        lines = self._text.line_count(width)
         yield self._text_pane, min(lines, _LEAST_LINES), lines
         for table in self._details:
             if table.display:
@@ -340,6 +339,11 @@ class TableView(View, Generic[F]):
         if message.table is self._table:
             self._look_closer()
 
+    @on(FactText.ReferenceEntered)
+    def _reference_entered(self, message: FactText.ReferenceEntered) -> None:
+        message.stop()
+        self.post_message(self.GoTo(message.number))
+
     @on(RowTable.RowEntered)
     def _entered(self, message: RowTable.RowEntered) -> None:
         message.stop()
@@ -354,43 +358,3 @@ class TableView(View, Generic[F]):
     def search(self, pattern: TextRegex, *, forward: bool) -> bool:
         focused = next((table for table in self._details if table.has_focus), self._table)
         return focused.search(pattern, forward=forward)
-
-
-LABEL = 13
-"""Cells of a label."""
-BEHIND_LABEL = "\t"
-"""Ends the label of a line; escaped text from the wire never contains it."""
-
-
-class FactText(Static):
-    """A widget with lines of text; a label before a tab gets a column of its own."""
-
-    def __init__(self) -> None:
-        super().__init__(markup=False)
-        self._wrapped: tuple[Content, int, Content] | None = None
-
-    def wrapped(self, width: int) -> Content:
-        """Return the lines wrapped to `width` cells."""
-        content = self.content
-        assert isinstance(content, Content | str)
-        whole = Content(content) if isinstance(content, str) else content
-        if self._wrapped is None or self._wrapped[0] is not whole or self._wrapped[1] != width:
-            lines = [part for line in whole.split("\n") for part in _wrapped(line, width)]
-            self._wrapped = whole, width, Content("\n").join(lines)
-        return self._wrapped[2]
-
-    def render(self) -> Content:
-        return self.wrapped(max(self.content_size.width, 1))
-
-    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        return self.wrapped(max(width, 1)).plain.count("\n") + 1 if width else 0
-
-
-def _wrapped(line: Content, width: int) -> list[Content]:
-    at = line.plain.find(BEHIND_LABEL)
-    if at < 0:
-        return line.wrap(width)
-    label, text = line[:at], line[at + 1 :]
-    indent = min(max(LABEL, at + 1), width // 2)
-    first, *more = text.wrap(width - indent)
-    return [label.truncate(indent, pad=True) + first, *(each.pad_left(indent) for each in more)]
