@@ -178,7 +178,7 @@ _ALL = (
            order="request_size"),
     Column("response.size", "resp.", "bytes of the response", 5, 5, lambda s, _a, _r: _bytes(s.response_size),
            right=True, order="response_size"),
-    Column("state", "state", "the most important: error, slow, no response ...", 9, 28, lambda s, _a, _r: labelled(s),
+    Column("state", "state", "the most important: error, slow, no response ...", 9, 24, lambda s, _a, _r: labelled(s),
            states=_ANY),
     Column("error", "error", "errors that are not expected", 8, 28, lambda s, _a, _r: " ".join(s.errors), states=_ANY,
            order="error"),

@@ -100,7 +100,7 @@ class Groups(PacedView["GroupFold"]):
         Column("rebalances", right=True),
         Column("count", right=True, rank=3),
         *(Column(title, right=True, rank=6 + place // 2) for place, title in enumerate(_APIS)),
-        Column("errors", least=24, rank=1),
+        Column("errors", least=28, rank=1),
         Column("last", rank=2),
     )
     DETAILS = (
