@@ -54,13 +54,14 @@ def cut(text: str, room: int) -> str:
 def cut_name(text: str, room: int) -> str:
     """Return clean text cut to `room` cells: names in the middle, as their ends distinguish them, sentences at the end.
 
-    A name is one word or two. The port of an address and the number of a partition stay whole if there is room.
+    A name is one word or two, and may follow a sign. The port of an address and the number of a partition stay whole
+    if there is room.
     """
     if width(text) <= room:
         return text
     number = _NUMBER_AT_END.search(text)
     kept = room - len(number[0]) if number else 0
-    is_name = number is not None or (text[0].isalpha() and room >= _MIDDLE)
+    is_name = number is not None or (_NAME.match(text) and room >= _MIDDLE)
     if kept < 0 or not is_name or text.count(" ") > 1:
         return cut(text, room)
     end = max((room - 1) // 2, len(number[0]) if number else 0)
@@ -68,6 +69,7 @@ def cut_name(text: str, room: int) -> str:
 
 
 _NUMBER_AT_END = re.compile(r"[:-]\d+(@\d+)?\)?$")
+_NAME = re.compile(r"(\W )?[^\W\d_]")
 _MIDDLE = 6
 """Cells from which on a part of both ends can be shown."""
 

@@ -1,8 +1,8 @@
 """The places of the list's columns, for a line width and the lengths of their texts.
 
 Columns with a chosen width keep it. The others are as wide as the longest measured text, between their limits. If the
-line is too short they shrink together, then expendable columns are left out; if that is not enough the list scrolls
-sideways. Spare cells go to the flexible columns.
+line is too short they shrink, the flexible ones first, then expendable columns are left out; if that is not enough the
+list scrolls sideways. Spare cells go to the flexible columns.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from kproxy.tui.columns import Column, column
 from kproxy.tui.profiles import Profile
+from kproxy.tui.room import shared
 
 _WIDE = 130
 _MODEST = 3  # a column of two widths gets the larger one if others still get at least twice as much
@@ -95,7 +96,7 @@ def _wanted(each: Column, longest: Mapping[str, int]) -> int:
 def _widen(
     columns: Sequence[Column], widths: list[int], room: int, longest: Mapping[str, int], own: Sequence[Column]
 ) -> None:
-    """Widen columns towards the width they want, then give what is left to the flexible ones.
+    """Widen columns towards the width they want, names before sentences, and give what is left to the flexible ones.
 
     :param own: columns whose widths were not chosen
     """
@@ -108,17 +109,11 @@ def _widen(
             wanted[index] = _wanted(each, longest) - widths[index]
         elif (each.most - each.least) * _MODEST <= room - sum(widths):
             widths[index] = each.most
-    _satisfy(widths, wanted, room - sum(widths))
+    for is_text in (False, True):
+        wants = [want if bool(weight) is is_text else 0 for want, weight in zip(wanted, spare, strict=True)]
+        for index, more in enumerate(shared(wants, room - sum(widths))):
+            widths[index] += more
     _share(widths, spare, room - sum(widths))
-
-
-def _satisfy(widths: list[int], desired: Sequence[int], room: int) -> None:
-    """Widen columns by the wanted cells, smallest wants first; those that want more than is left share it evenly."""
-    open_ = sorted((want, index) for index, want in enumerate(desired) if want > 0)
-    for position, (want, index) in enumerate(open_):
-        given = want if want <= room else max(room, 0) // (len(open_) - position)
-        widths[index] += given
-        room -= given
 
 
 def _share(widths: list[int], weights: Sequence[int], extra: int) -> None:

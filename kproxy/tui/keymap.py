@@ -43,7 +43,7 @@ _AROUND: dict[Scope, tuple[Scope, ...]] = {
     # these contain tables
     Scope.LATENCY: (Scope.TABLE, Scope.SCREEN),
     Scope.FAULTS: (Scope.TABLE, Scope.SCREEN),
-    Scope.GROUPS: (Scope.TABLE, Scope.TIMELINE, Scope.SCREEN),
+    Scope.GROUPS: (Scope.TABLE, Scope.TIMELINE, Scope.FACTS, Scope.SCREEN),
     # a line takes all other keys as text
     Scope.TYPING: (),
     Scope.SEARCHING: (Scope.TYPING,),

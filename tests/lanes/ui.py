@@ -56,7 +56,7 @@ def lane(work: Path) -> None:
             terminal.type("i")
             terminal.until("Hold messages that match")
             terminal.type(f"{_HELD}\r")
-            terminal.until("Held are requests")
+            terminal.until("Holding requests")
             came_back = threads.submit(clients, port)
             terminal.until("1 held")
             terminal.type("IA")

@@ -259,7 +259,7 @@ class MainScreen(Screen[None]):
             self._seen = seen
             if status.finished and not self._finished:
                 self._finished = True
-                self.kproxy.settled()
+                self.call_after_refresh(self.kproxy.settled)  # it takes some 70 ms
             self._show_status(status)
             if isinstance(self.view, Exchanges):
                 self.exchanges.list.refresh_rows()

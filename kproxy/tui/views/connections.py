@@ -95,8 +95,8 @@ class Connections(TableView[ConnectionsFold]):
         Column("RTT ms", right=True, rank=7),
         Column("began", rank=11),
         Column("lasted", right=True, rank=9),
-        Column("ended", least=10),
-        Column("trouble", least=12, rank=3),
+        Column("ended", least=10, wraps=True),
+        Column("trouble", least=12, rank=3, wraps=True),
     )
     DETAILS = (
         (

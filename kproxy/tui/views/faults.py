@@ -10,7 +10,6 @@ from typing import ClassVar
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Vertical
 from textual.content import Content
 from textual.message import Message
 from textual.timer import Timer
@@ -54,7 +53,7 @@ class Faults(View):
     Faults {
         #state { height: auto; max-height: 4; padding: 0 1; }
         .title { height: 1; padding: 0 1; text-style: bold; color: $text-primary; }
-        #held, #rules { height: 1fr; min-height: 3; }
+        #held, #rules { height: auto; min-height: 3; max-height: 40%; }
         #not-live { height: auto; padding: 0 1; }
         #actions { height: 1fr; }
     }
@@ -82,18 +81,17 @@ class Faults(View):
         self._timer: Timer | None = None
 
     def compose(self) -> ComposeResult:
+        actions = RowTable(_ACTIONS, id="actions")
+        actions.set_rows(_action_rows())
         if self._link is None:
             yield Static(Content(_NOT_LIVE), id="not-live")
-            actions = RowTable(_ACTIONS, id="actions")
-            actions.set_rows(_action_rows())
-            yield actions
-            return
-        yield Static(id="state")
-        with Vertical():
+        else:
+            yield Static(id="state")
             yield Static(id="held-title", classes="title")
             yield RowTable(_HELD, empty="Nothing is held. i sets a filter for messages to hold.", id="held")
             yield Static(id="rules-title", classes="title")
             yield RowTable(_RULES, empty="No fault rules. + adds one: FILTER => ACTION.", id="rules")
+        yield actions
 
     # ------------------------------------------------------------ content
     def on_shown(self) -> None:

@@ -54,6 +54,10 @@ _APIS = {
 """APIs counted in each column."""
 
 
+_LEAST_LANES = 7
+"""Lines of the picture of a group with four members."""
+
+
 @dataclass(frozen=True, slots=True)
 class GroupDetail(Detail):
     """Details of a group.
@@ -80,9 +84,6 @@ class Groups(PacedView["GroupFold"]):
     DEFAULT_CSS = """
     Groups {
         & > .rows { max-height: 25%; }
-        & > .detail > Lanes { height: auto; max-height: 50%; min-height: 4; }
-        & > .detail > .text { max-height: 40%; }
-        & > .detail > RowTable { max-height: 35%; }
     }
     """
 
@@ -99,7 +100,7 @@ class Groups(PacedView["GroupFold"]):
         Column("rebalances", right=True),
         Column("count", right=True, rank=3),
         *(Column(title, right=True, rank=6 + place // 2) for place, title in enumerate(_APIS)),
-        Column("errors", least=24, rank=1),
+        Column("errors", least=28, rank=1),
         Column("last", rank=2),
     )
     DETAILS = (
@@ -135,6 +136,11 @@ class Groups(PacedView["GroupFold"]):
 
     def pictures(self) -> Iterable[Widget]:
         yield self._lanes
+
+    def parts(self) -> Iterator[tuple[Widget, int, int]]:
+        wanted = self._lanes.wanted_height
+        yield self._lanes, min(wanted, _LEAST_LANES), wanted
+        yield from super().parts()
 
     def make(self, access: Access) -> GroupFold:
         return GroupFold(access)
@@ -238,7 +244,6 @@ class Groups(PacedView["GroupFold"]):
         self._shown = found if isinstance(found, GroupDetail) else None
         timeline = None if self._shown is None else self._shown.timeline
         self._lanes.show(timeline)
-        self._lanes.styles.height = self._lanes.wanted_height
         self._show_tables()
         self._show_story()
 
@@ -246,6 +251,7 @@ class Groups(PacedView["GroupFold"]):
         stories, members = self._details
         stories.display = not self._members and bool(stories.rows)
         members.display = self._members and bool(members.rows)
+        self.call_after_refresh(self.use_room)
 
     def _show_story(self) -> None:
         """Show the story of the rebalance under the cursor, above the facts about the group."""
@@ -258,6 +264,7 @@ class Groups(PacedView["GroupFold"]):
         story = shown.timeline.rebalances[index]
         lines = story_lines(story, shown.timeline, self.session.zone, self._evidence_names)
         self._text.update(Content("\n").join([facts(*lines), Content(""), shown.text]))
+        self.call_after_refresh(self.use_room)
         self._details[0].select(index)
         # exchanges of a file are numbered anew at its end
         if self.session.live or self.session.status.finished:

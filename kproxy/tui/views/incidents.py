@@ -46,7 +46,7 @@ class Incidents(DiagnosisView):
             Column("time"),
             Column("effect"),
             Column("what", least=24, wraps=True),
-            Column("evidence", right=True, least=8),
+            Column("evidence", least=8),
         ),
         EVIDENCE,
     )
@@ -104,11 +104,15 @@ class Incidents(DiagnosisView):
 
 
 def _evidence(numbers: Sequence[int], access: Access) -> str:
-    """Return the first exchange of some evidence, and the number of others: ``SyncGroup #252 +2``."""
+    """Return the number of the first exchange of some evidence, how many others there are, and the API of the first.
+
+    Cut at its end, ``#252 +2 SyncGroup`` keeps the numbers.
+    """
     if not numbers:
         return ""
     number, *others = numbers
-    return f"{named_exchange(access, number)}{f' +{len(others)}' if others else ''}"
+    name, _, shown = named_exchange(access, number).rpartition(" ")
+    return f"{shown}{f' +{len(others)}' if others else ''} {name}".rstrip()
 
 
 def _bar(begin: int, lasts: int, whole: int) -> str:

@@ -207,13 +207,13 @@ def _key(group: Distribution) -> tuple[str, str]:
 
 def _columns(dimension: Dimension, axis: str) -> tuple[Column, ...]:
     return (
-        Column(dimension.value, least=14),
-        Column("exchanges", right=True),
+        Column(dimension.value, least=22),
+        Column("count", right=True),
         Column("p50", right=True),
-        Column("p95", right=True, rank=2),
+        Column("p95", right=True, rank=3),
         Column("p99", right=True),
         Column("longest", right=True),
-        Column(axis, rank=3),
+        Column(axis, rank=2),
     )
 
 

@@ -6,7 +6,7 @@ run in the engine's thread; the event loop only passes the results to the widget
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Generic
@@ -15,9 +15,7 @@ from textual import events, on, work
 from textual.app import ComposeResult
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
-from textual.geometry import Size
 from textual.widget import Widget
-from textual.widgets import Static
 
 from captures.filters import Filter, compile_filter
 from captures.filters.regex import TextRegex
@@ -26,8 +24,10 @@ from kproxy.session.access import Access
 from kproxy.session.engine import ClosedError
 from kproxy.session.folds import Activity, F, SessionFold
 from kproxy.text.tables import Column
+from kproxy.tui.room import shared
 from kproxy.tui.views.base import Progress, View
 from kproxy.tui.widgets.activity_chart import LEAST_HEIGHT, ActivityChart, ActivityPicture
+from kproxy.tui.widgets.fact_text import BEHIND_LABEL, FactText, with_references
 from kproxy.tui.widgets.row_table import RowTable
 from kproxy.tui.widgets.table_rows import AnyCell, Role, Row, role_of, text_of
 
@@ -36,6 +36,10 @@ if TYPE_CHECKING:
 
 _BESIDE = 180
 """Columns from which details are placed beside the table."""
+_PADDING = 1
+"""Cells on both sides of the facts."""
+_LEAST_LINES = 2
+"""Lines that each part of the details gets before any gets more."""
 _STYLES = {
     Role.PLAIN: "",
     Role.STRONG: "bold",
@@ -79,7 +83,7 @@ def facts(*lines: tuple[AnyCell, ...]) -> Content:
 
 
 def _styled(cell: AnyCell) -> Content:
-    return Content.styled(printable(text_of(cell)), _STYLES[role_of(cell)])
+    return with_references(Content.styled(printable(text_of(cell)), _STYLES[role_of(cell)]))
 
 
 class TableView(View, Generic[F]):
@@ -104,13 +108,10 @@ class TableView(View, Generic[F]):
             border-top: solid $primary;
             border-title-color: $foreground;
             border-title-style: bold;
-            & > .text { height: auto; max-height: 60%; padding: 0 1; }
-            &.-text-only > .text { height: 1fr; max-height: 100%; }
-            & > RowTable { height: auto; max-height: 50%; min-height: 2; }
-            & > RowTable.last { height: 1fr; max-height: 100%; }
+            & > .text { height: auto; padding: 0 1; scrollbar-size-vertical: 1; }
+            &.-text-only > .text { height: 1fr; }
             & > ActivityChart { display: none; }
             &.-drawn > ActivityChart { display: block; }
-            &.-drawn > RowTable { height: auto; max-height: 100%; min-height: 0; }
         }
         &.-beside {
             layout: horizontal;
@@ -141,12 +142,10 @@ class TableView(View, Generic[F]):
         self._table = RowTable(self.COLUMNS, empty="", classes="rows")
         self._text = FactText()
         self._details = [RowTable(columns, empty="") for columns in self.DETAILS]
-        if self._details:
-            self._details[-1].add_class("last")
         self._chart = ActivityChart(session.zone)
         self._found: Detail | None = None
         self._activity: tuple[tuple[str, Filter | None, bool, bool], Activity] | None = None
-        self._text_pane = VerticalScroll(self._text, classes="text")
+        self._text_pane = VerticalScroll(self._text, classes="text", can_focus=False, can_maximize=True)
         self._detail = Vertical(
             *self.pictures(), self._text_pane, *self._details, self._chart, classes="detail"
         )
@@ -187,23 +186,37 @@ class TableView(View, Generic[F]):
             table.display = bool(rows)
         self._detail.set_class(not any(table.display for table in self._details), "-text-only")
         self._found = found
-        self.call_after_refresh(self._use_room)
+        self.call_after_refresh(self.use_room)
 
-    @property
-    def _detail_height(self) -> int:
-        """Number of lines of the details, without the chart."""
-        text = self._text.wrapped(max(self._text.size.width, 1)).plain.count("\n") + 1
-        return text + sum(table.line_count() + 1 for table in self._details if table.display)
+    def parts(self) -> Iterator[tuple[Widget, int, int]]:
+        """Yield the parts of the details from top to bottom, without the chart.
 
-    def _use_room(self) -> None:
-        """Give the text the lines that no table needs; draw the exchanges over time if enough are left."""
+        Each comes with the lines that it gets before others get all they want, and with the lines that it wants.
+        """
+        width = self._detail.content_size.width - 2 * _PADDING
+        lines = self._text.line_count(width)
+        yield self._text_pane, min(lines, _LEAST_LINES), lines
+        for table in self._details:
+            if table.display:
+                lines = table.line_count()
+                yield table, min(lines, _LEAST_LINES), lines
+
+    def use_room(self) -> None:
+        """Share the lines among the parts of the details; draw the exchanges over time if enough are left."""
         height = self._detail.content_size.height
-        left = height - self._detail_height
-        if self.DRAWN:
-            tables = sum(table.line_count() for table in self._details if table.display)
-            self._text_pane.styles.max_height = max(height - tables, height * 3 // 5)
+        parts, least, wants = zip(*self.parts(), strict=True)
+        left = height - sum(wants) - (len(parts) - 1)
         drawn = self.DRAWN and self._found is not None and left >= LEAST_HEIGHT
         self._detail.set_class(drawn, "-drawn")
+        more = shared([want - few for want, few in zip(wants, least, strict=True)], height - sum(least))
+        given = [sum(each) for each in zip(least, more, strict=True)]
+        if left >= 0:  # an empty line between two parts
+            given[1:-1] = [lines + 1 for lines in given[1:-1]]
+        if not drawn:
+            given[-1] += max(height - sum(given), 0)
+        only_text = len(parts) == 1
+        for part, lines in zip(parts, given, strict=True):
+            part.styles.height = None if only_text else lines
         row, found = self._table.selected, self._found
         if not drawn or row is None or found is None:
             return
@@ -318,13 +331,18 @@ class TableView(View, Generic[F]):
     def on_resize(self, event: events.Resize) -> None:
         """Place the details beside or below the table."""
         self.set_class(self.BESIDE and event.size.width >= _BESIDE, "-beside")
-        self.call_after_refresh(self._use_room)
+        self.call_after_refresh(self.use_room)
 
     @on(RowTable.RowSelected)
     def _selected(self, message: RowTable.RowSelected) -> None:
         message.stop()
         if message.table is self._table:
             self._look_closer()
+
+    @on(FactText.ReferenceEntered)
+    def _reference_entered(self, message: FactText.ReferenceEntered) -> None:
+        message.stop()
+        self.post_message(self.GoTo(message.number))
 
     @on(RowTable.RowEntered)
     def _entered(self, message: RowTable.RowEntered) -> None:
@@ -340,43 +358,3 @@ class TableView(View, Generic[F]):
     def search(self, pattern: TextRegex, *, forward: bool) -> bool:
         focused = next((table for table in self._details if table.has_focus), self._table)
         return focused.search(pattern, forward=forward)
-
-
-LABEL = 13
-"""Cells of a label."""
-BEHIND_LABEL = "\t"
-"""Ends the label of a line; escaped text from the wire never contains it."""
-
-
-class FactText(Static):
-    """A widget with lines of text; a label before a tab gets a column of its own."""
-
-    def __init__(self) -> None:
-        super().__init__(markup=False)
-        self._wrapped: tuple[Content, int, Content] | None = None
-
-    def wrapped(self, width: int) -> Content:
-        """Return the lines wrapped to `width` cells."""
-        content = self.content
-        assert isinstance(content, Content | str)
-        whole = Content(content) if isinstance(content, str) else content
-        if self._wrapped is None or self._wrapped[0] is not whole or self._wrapped[1] != width:
-            lines = [part for line in whole.split("\n") for part in _wrapped(line, width)]
-            self._wrapped = whole, width, Content("\n").join(lines)
-        return self._wrapped[2]
-
-    def render(self) -> Content:
-        return self.wrapped(max(self.content_size.width, 1))
-
-    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        return self.wrapped(max(width, 1)).plain.count("\n") + 1 if width else 0
-
-
-def _wrapped(line: Content, width: int) -> list[Content]:
-    at = line.plain.find(BEHIND_LABEL)
-    if at < 0:
-        return line.wrap(width)
-    label, text = line[:at], line[at + 1 :]
-    indent = min(max(LABEL, at + 1), width // 2)
-    first, *more = text.wrap(width - indent)
-    return [label.truncate(indent, pad=True) + first, *(each.pad_left(indent) for each in more)]

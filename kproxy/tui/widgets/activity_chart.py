@@ -10,13 +10,12 @@ from typing import ClassVar
 import numpy as np
 from rich.segment import Segment
 from textual.strip import Strip
-from textual.widget import Widget
 
 from captures.arrays import Int64s
 from captures.meaning import words
 from captures.time_format import span
 from kproxy.text.cells import fit
-from kproxy.tui.widgets.line_styles import style_class, style_classes, style_rules
+from kproxy.tui.widgets.line_styles import DrawnLines, style_classes, style_rules
 from kproxy.tui.widgets.time_axis import time_axis
 
 LEAST_HEIGHT = 5
@@ -46,7 +45,7 @@ class ActivityPicture:
     marks: Sequence[int] = ()
 
 
-class ActivityChart(Widget):
+class ActivityChart(DrawnLines):
     """The chart.
 
     :param zone: time zone; None for local time
@@ -91,7 +90,7 @@ class ActivityChart(Widget):
         return self._strip(fit(time_axis(picture.begin, picture.end, room, self._zone), room), "muted")
 
     def _strip(self, text: str, role: str) -> Strip:
-        return Strip([Segment(text, self.get_component_rich_style(style_class(role)))])
+        return Strip([Segment(text, self.drawn_style(role))])
 
 
 def _counts(moments: Int64s, picture: ActivityPicture, cells: int) -> Int64s:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from textual import events
 from textual.scroll_view import ScrollView
 
+from kproxy.tui.widgets.line_styles import DrawnLines
 
-class CursorLines(ScrollView):
+
+class CursorLines(DrawnLines, ScrollView):
     """A scroll view of lines below fixed header lines.
 
     :cvar HEADER: number of header lines

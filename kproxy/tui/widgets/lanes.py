@@ -12,12 +12,10 @@ from functools import partialmethod
 from typing import ClassVar
 
 from rich.segment import Segment
-from rich.style import Style
 from textual import events
 from textual.binding import BindingType
 from textual.message import Message
 from textual.strip import Strip
-from textual.widget import Widget
 
 from captures.analysis.groups.model import GroupMember, GroupTimeline, Rebalance
 from captures.analysis.groups.vocabulary import Phase
@@ -25,7 +23,7 @@ from captures.meaning import words
 from captures.time_format import span
 from kproxy.text.cells import fit, width
 from kproxy.tui.commands import Scope, bindings
-from kproxy.tui.widgets.line_styles import style_class, style_classes, style_rules
+from kproxy.tui.widgets.line_styles import DrawnLines, style_classes, style_rules
 from kproxy.tui.widgets.time_axis import time_axis
 
 _SIGNS = {
@@ -39,7 +37,6 @@ _SIGNS = {
 """Signs of phases. Of several phases in one cell, the last in this order is drawn."""
 _ORDER = {phase: place for place, phase in enumerate(_SIGNS)}
 _LEFT = "╳"
-_LEGEND = "  ".join([*(f"{sign} {phase}" for phase, sign in _SIGNS.items()), f"{_LEFT} gone"])
 _MARK, _RUNNING = "▼", "▽"
 _ROLES = ("title", "muted", "accent", "cursor", "success", "warning", "error")
 _LABEL = (11, 24)
@@ -52,7 +49,7 @@ _FRAME = 3
 """Lines of title, marks and axis."""
 
 
-class Lanes(Widget, can_focus=True):
+class Lanes(DrawnLines, can_focus=True):
     """The picture of a group.
 
     :param zone: time zone; None for local time
@@ -246,7 +243,7 @@ class Lanes(Widget, can_focus=True):
         """Return the title, the marks, a member, or the axis."""
         room, style = self.size.width, self.rich_style
         if y == 0:
-            return Strip([Segment(fit(self._title(), room), self._style("title"))])
+            return Strip([Segment(fit(self._title(), room), self.drawn_style("title"))])
         timeline = self._timeline
         if timeline is None:
             return Strip.blank(room, style)
@@ -257,13 +254,10 @@ class Lanes(Widget, can_focus=True):
             line = self._lane(lanes[y - 2])
         elif y - 2 == len(lanes):
             axis = " " * self._label + time_axis(*self._shown, self._cells, self._zone)
-            line = [Segment(fit(axis, room), self._style("muted"))]
+            line = [Segment(fit(axis, room), self.drawn_style("muted"))]
         else:
             line = []
         return Strip(line).crop_extend(0, room, style)
-
-    def _style(self, name: str) -> Style:
-        return self.get_component_rich_style(style_class(name))
 
     def _title(self) -> str:
         if self._timeline is None:
@@ -273,12 +267,16 @@ class Lanes(Widget, can_focus=True):
         shown = span(end - begin) if self._window is None else f"{span(end - begin)} of {span(last - first)}"
         hidden = len(self._timeline.members) - self._room
         more = f"  ·  {words.counted(hidden, 'more member')}" if hidden > 0 else ""
-        return f" {self._timeline.group}  ·  {shown}{more}  ·  {_LEGEND}"
+        present = {part.phase for member in self._timeline.members for part in member.spans}
+        legend = [f"{sign} {phase}" for phase, sign in _SIGNS.items() if phase in present]
+        if any(member.left is not None for member in self._timeline.members):
+            legend.append(f"{_LEFT} gone")
+        return f" {shown}{more}  ·  {'  '.join(legend)}"
 
     def _marks(self, timeline: GroupTimeline) -> list[Segment]:
         """Return the line of rebalances, each with its generation if it fits."""
         label = self._label
-        segments = [Segment(fit(" rebalance", label), self._style("muted"))]
+        segments = [Segment(fit(" rebalance", label), self.drawn_style("muted"))]
         at, chosen = 0, None
         for index, each in enumerate(timeline.rebalances):
             cell = self._cell(each.time)
@@ -294,12 +292,12 @@ class Lanes(Widget, can_focus=True):
             if len(text) > self._cells - cell:
                 text = text[0]
             segments.append(Segment(" " * (cell - at), self.rich_style))
-            segments.append(Segment(text, self._style("cursor" if current else "accent")))
+            segments.append(Segment(text, self.drawn_style("cursor" if current else "accent")))
             at = cell + len(text)
         strip = Strip(segments).crop_extend(0, label + self._cells, self.rich_style)
         if chosen is None:
             return list(strip)
-        mark = Strip([Segment(_MARK, self._style("cursor"))])
+        mark = Strip([Segment(_MARK, self.drawn_style("cursor"))])
         index = label + chosen
         return list(Strip.join([strip.crop(0, index), mark, strip.crop(index + 1)]))
 
@@ -312,13 +310,13 @@ class Lanes(Widget, can_focus=True):
                 if known is None or _ORDER[part.phase] > _ORDER[known]:
                     phases[cell] = part.phase
         signs = [" " if phase is None else _SIGNS[phase] for phase in phases]
-        styles = [self.rich_style if phase is None else self._style(_role(phase)) for phase in phases]
+        styles = [self.rich_style if phase is None else self.drawn_style(_role(phase)) for phase in phases]
         gone = -1 if member.left is None else self._cell(member.left)
         if 0 <= gone < self._cells:
-            signs[gone], styles[gone] = _LEFT, self._style("error")
+            signs[gone], styles[gone] = _LEFT, self.drawn_style("error")
         for cell in self._chosen_cells():
-            styles[cell] = self._style("cursor")
-        label = Segment(fit(f" {_name(member)}", self._label), self._style("muted"))
+            styles[cell] = self.drawn_style("cursor")
+        label = Segment(fit(f" {_name(member)}", self._label), self.drawn_style("muted"))
         return [label, *(Segment(sign, style) for sign, style in zip(signs, styles, strict=True))]
 
     def _chosen_cells(self) -> range:

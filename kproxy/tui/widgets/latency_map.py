@@ -17,7 +17,6 @@ from rich.style import Style
 from textual import events
 from textual.message import Message
 from textual.strip import Strip
-from textual.widget import Widget
 
 from captures.analysis.latency import SCALE, Counts, Distribution, Measure, OverTime, percentile
 from captures.exchanges import rfc3339
@@ -25,7 +24,7 @@ from captures.time_format import span
 from dissectors.units import SECOND
 from kproxy.text.cells import fit
 from kproxy.tui.widgets.latency_scale import Scale, bound_text, fitting
-from kproxy.tui.widgets.line_styles import style_class, style_classes, style_rules
+from kproxy.tui.widgets.line_styles import DrawnLines, style_classes, style_rules
 
 _SHADES = " ·░▒▓█"
 _BARS = "▏▎▍▌▋▊▉█"
@@ -76,7 +75,7 @@ class _Layout:
     bar: int
 
 
-class LatencyMap(Widget, can_focus=True):
+class LatencyMap(DrawnLines, can_focus=True):
     """The picture. The view that contains it binds the keys.
 
     :param zone: time zone; None for local time
@@ -231,23 +230,20 @@ class LatencyMap(Widget, can_focus=True):
         """Return the title, a row, the time axis, or the line about the cursor."""
         width, style = self.size.width, self.rich_style
         if y == 0:
-            return Strip([Segment(fit(self._title(), width), self._style("title"))])
+            return Strip([Segment(fit(self._title(), width), self.drawn_style("title"))])
         if self._layout is None:
             text = (
                 " None of the exchanges shown has a latency." if y == 1 and self._picture is not None else ""
             )
-            return Strip([Segment(fit(text, width), self._style("muted"))])
+            return Strip([Segment(fit(text, width), self.drawn_style("muted"))])
         row = self._row_on_line(y)
         if row is not None:
             return Strip(self._row_segments(row)).crop_extend(0, width, style)
         if y == min(self._room, len(self._layout.scale)) + 1:
-            return Strip([Segment(fit(self._axis(), width), self._style("muted"))])
+            return Strip([Segment(fit(self._axis(), width), self.drawn_style("muted"))])
         if y == self.size.height - 1:
             return Strip([Segment(fit(self._about_cursor(), width), style)])
         return Strip.blank(width, style)
-
-    def _style(self, name: str) -> Style:
-        return self.get_component_rich_style(style_class(name))
 
     def _title(self) -> str:
         picture = self._picture
@@ -264,12 +260,14 @@ class LatencyMap(Widget, can_focus=True):
         layout = self._layout
         assert layout is not None
         current = row == self._row
-        cursor = self._style("cursor")
-        muted = self._style("muted")
+        cursor = self.drawn_style("cursor")
+        muted = self.drawn_style("muted")
         count = int(layout.bars[row])
         label = f"{layout.scale.ranges[row].label:>{_LABEL}} "
         segments = [Segment((_CURSOR if current else " ") + label, cursor if current else muted)]
-        segments.append(Segment(_bar(count / max(int(layout.bars.max()), 1), layout.bar), self._style("bar")))
+        segments.append(
+            Segment(_bar(count / max(int(layout.bars.max()), 1), layout.bar), self.drawn_style("bar"))
+        )
         number = f"{count:>{_COUNT},}" if count else " " * _COUNT
         segments.append(Segment(number, cursor if current else self.rich_style))
         segments.append(Segment(_AXIS, muted))
@@ -280,14 +278,16 @@ class LatencyMap(Widget, can_focus=True):
         assert layout is not None
         signs = self._percentile_signs(row) if self._lines else self._shades(row)
         at = self._slice
-        heat = self._style("heat")
+        heat = self.drawn_style("heat")
         text = "".join(
             f"{sign:^{layout.stretch}}" if self._lines else sign * layout.stretch for sign in signs
         )
         if at is None:
             return [Segment(text, heat)]
         begin, end = at * layout.stretch, (at + 1) * layout.stretch
-        chosen = Segment(text[begin:end], self._style("cursor") if current else heat + Style(underline=True))
+        chosen = Segment(
+            text[begin:end], self.drawn_style("cursor") if current else heat + Style(underline=True)
+        )
         return [Segment(text[:begin], heat), chosen, Segment(text[end:], heat)]
 
     def _shades(self, row: int) -> Sequence[str]:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from rich.style import Style
+from textual.widget import Widget
+
 _STYLES = {
     "title": "text-style: bold; background: $panel; color: $foreground;",
     "plain": "color: $foreground;",
@@ -55,3 +58,10 @@ def style_rules(widget: str, roles: Iterable[str]) -> str:
     """Return the rules of a widget for ``DEFAULT_CSS``: its size, colours, scroll bars, and the styles of roles."""
     rules = (f"& > .{style_class(role)} {{ {_STYLES[role]} }}" for role in roles if role in _STYLES)
     return f"{widget} {{ {_SCREEN} {' '.join(rules)} {_CURSOR} }}"
+
+
+class DrawnLines(Widget):
+    """A widget that draws its lines itself, in the styles of :func:`style_rules`."""
+
+    def drawn_style(self, role: str) -> Style:
+        return self.get_component_rich_style(style_class(role))

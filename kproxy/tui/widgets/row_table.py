@@ -21,7 +21,6 @@ from operator import is_
 from typing import ClassVar
 
 from rich.segment import Segment
-from rich.style import Style
 from textual import events
 from textual.binding import BindingType
 from textual.content import Content
@@ -36,7 +35,7 @@ from kproxy.text.cells import fit
 from kproxy.text.tables import Column, fitted
 from kproxy.tui.commands import Scope, bindings
 from kproxy.tui.widgets.cursor_lines import CursorLines
-from kproxy.tui.widgets.line_styles import style_class, style_classes, style_rules
+from kproxy.tui.widgets.line_styles import style_classes, style_rules
 from kproxy.tui.widgets.selectable import SelectableLines
 from kproxy.tui.widgets.table_rows import INDENT, Line, Lines, Order, Role, Row, role_of, text_of
 
@@ -274,17 +273,17 @@ class RowTable(SelectableLines, CursorLines, can_focus=True, inherit_bindings=Fa
         elif index < len(self._lines):
             strip, at = self._line(top + y - 1), top + y
         elif y == 1:
-            strip, at = Strip([Segment(f" {printable(self.empty)}", self._style(Role.MUTED))]), 1
+            strip, at = Strip([Segment(f" {printable(self.empty)}", self.drawn_style(Role.MUTED))]), 1
         else:
             return Strip.blank(self.size.width, style)
         strip = self.selectable(strip, at)
-        filling = self._style("title") if y == 0 else style
+        filling = self.drawn_style("title") if y == 0 else style
         if index == self.cursor and len(self._lines) and y:
-            filling = self._style("cursor")
+            filling = self.drawn_style("cursor")
         return strip.crop_extend(left, left + room, filling)
 
     def _titles(self) -> Strip:
-        style = self._style("title")
+        style = self.drawn_style("title")
         parts = []
         for index, size in self._widths.items():
             column, sign = self.columns[index], ""
@@ -298,14 +297,14 @@ class RowTable(SelectableLines, CursorLines, can_focus=True, inherit_bindings=Fa
         """Return screen line `y`, counted from the first row."""
         position = self.line_at(y)
         line, part, current = self._lines[position], y - self.top_of(position), position == self.cursor
-        cursor = self._style("cursor") if current else None
+        cursor = self.drawn_style("cursor") if current else None
         segments = [Segment(_CURSOR if current else " ", cursor or self.rich_style)]
         for index, size in self._widths.items():
             cell = line.row.cells[index]
             lead = self._lead(line) if not index and not part else ""
             text = "".join(self._parts(line, index)[part : part + 1])
             text = lead + fit(text, size - len(lead), right=self.columns[index].right)
-            segments.append(Segment(text + GAP, cursor or self._style(role_of(cell))))
+            segments.append(Segment(text + GAP, cursor or self.drawn_style(role_of(cell))))
         return Strip(segments)
 
     def _lead(self, line: Line) -> str:
@@ -314,9 +313,6 @@ class RowTable(SelectableLines, CursorLines, can_focus=True, inherit_bindings=Fa
         if line.row.children:
             sign = _UNFOLDED if line.row.key in self._unfolded else _FOLDED
         return f"{sign:<{self._lines.indent(line)}}"
-
-    def _style(self, role: str) -> Style:
-        return self.get_component_rich_style(style_class(role))
 
     def line_text(self, y: int) -> str:
         return (self._line(y - 1) if y else self._titles()).text

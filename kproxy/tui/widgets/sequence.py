@@ -26,7 +26,7 @@ from captures.time_format import clock
 from dissectors.printable import printable
 from kproxy.text.cells import cut, fit, width
 from kproxy.tui.widgets.cursor_lines import CursorLines
-from kproxy.tui.widgets.line_styles import style_class, style_classes, style_rules
+from kproxy.tui.widgets.line_styles import style_classes, style_rules
 from kproxy.tui.widgets.sequence_lines import FoldKey, Line, LineKind
 
 _CURSOR = "▌"
@@ -237,19 +237,16 @@ class SequenceDiagram(CursorLines, can_focus=True, inherit_bindings=False):
         room, left, style = self._room, self.scroll_offset.x, self.rich_style
         if y == 0:
             title = f" {self._title}{'  ·  following' if self.following else ''}"
-            return Strip([Segment(fit(title, room), self._style("title"))])
+            return Strip([Segment(fit(title, room), self.drawn_style("title"))])
         if y < self.HEADER:
             head, role = self._heads(y), "strong" if y == 1 else "muted"
             strip = Strip([Segment(" " * _LEFT, style)])
-            return self._scrolled(strip, Strip([Segment(head, self._style(role))]), left, style)
+            return self._scrolled(strip, Strip([Segment(head, self.drawn_style(role))]), left, style)
         index = self.scroll_offset.y + y - self.HEADER
         if index < len(self._lines):
             return self._line(self._lines[index], current=index == self.cursor)
         text = f" {self._empty}" if y == self.HEADER and not self._lines else ""
-        return Strip([Segment(fit(text, room), self._style("muted"))])
-
-    def _style(self, role: str) -> Style:
-        return self.get_component_rich_style(style_class(role))
+        return Strip([Segment(fit(text, room), self.drawn_style("muted"))])
 
     def _scrolled(self, fixed: Strip, moving: Strip, left: int, style: Style) -> Strip:
         """Join a fixed strip with one that scrolls sideways."""
@@ -282,12 +279,13 @@ class SequenceDiagram(CursorLines, can_focus=True, inherit_bindings=False):
         return text
 
     def _line(self, line: Line, *, current: bool) -> Strip:
-        cursor = self._style("cursor") if current else None
+        cursor = self.drawn_style("cursor") if current else None
         time = "" if line.time is None else clock(line.time, self._zone)
         fixed = Segment(
-            f"{_CURSOR if current else ' '}{line.margin} {time:<{_TIME}} ", cursor or self._style("muted")
+            f"{_CURSOR if current else ' '}{line.margin} {time:<{_TIME}} ",
+            cursor or self.drawn_style("muted"),
         )
-        parts = [(text, cursor or self._style(role)) for text, role in self._parts(line)]
+        parts = [(text, cursor or self.drawn_style(role)) for text, role in self._parts(line)]
         moving = Strip([Segment(text, style) for text, style in parts])
         filling = cursor or self.rich_style
         return self._scrolled(Strip([fixed]), moving, self.scroll_offset.x, filling)

@@ -63,13 +63,13 @@ def test_what_is_left_over_goes_to_what_has_most_to_say() -> None:
     assert layout.gap == 2
 
 
-def test_small_wants_are_satisfied_before_large_ones_share_the_rest() -> None:
-    longest = LONGEST | {"api": 15, "state": 24, "summary": 60}
+def test_small_wants_are_satisfied_first_and_names_before_sentences() -> None:
+    longest = LONGEST | {"number": 4, "client": 2, "api": 24, "state": 12, "summary": 60}
     widths = {
         placed.column.id: placed.width for placed in lay_out(DEFAULT, 84, longest, margin=MARGIN).columns
     }
-    assert widths["api"] == 15
-    assert widths["summary"] > COLUMNS["summary"].least
+    assert (widths["state"], widths["api"]) == (12, 20)
+    assert widths["summary"] == COLUMNS["summary"].least
 
 
 def test_a_broker_is_whole_or_left_out() -> None:

@@ -20,6 +20,7 @@ from kproxy.tui.views.groups import Groups
 from kproxy.tui.views.latency import LatencyView
 from kproxy.tui.widgets.byte_view import ByteView
 from kproxy.tui.widgets.exchange_list import ExchangeList
+from kproxy.tui.widgets.fact_text import FactText
 from kproxy.tui.widgets.field_tree import FieldTree
 from kproxy.tui.widgets.lanes import Lanes
 from kproxy.tui.widgets.row_table import RowTable
@@ -38,6 +39,7 @@ CLASSES: dict[Scope, type[Widget]] = {
     Scope.LATENCY: LatencyView,
     Scope.GROUPS: Groups,
     Scope.TIMELINE: Lanes,
+    Scope.FACTS: FactText,
     Scope.FAULTS: Faults,
     Scope.TYPING: TypingLine,
     Scope.SEARCHING: SearchBar,
