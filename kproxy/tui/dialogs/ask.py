@@ -17,6 +17,7 @@ from textual.content import Content
 from textual.screen import Screen
 from textual.suggester import Suggester
 from textual.validation import ValidationResult, Validator
+from textual.widget import Widget
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
@@ -48,16 +49,14 @@ class Ask(Dialog[Value | None], Generic[Value]):
     :param answers: the answers in order
     :param title: of the box
     :param chosen: index of the answer that is highlighted at first, which Enter chooses
+    :param between: a widget between question and answers
     """
 
     DEFAULT_CSS = """
     Ask {
         & > .box { min-width: 32; }
         #question { width: auto; max-width: 76; max-height: 35vh; margin-bottom: 1; }
-        OptionList {
-            width: auto; min-width: 100%; height: auto; max-height: 50vh; padding: 0;
-            border: none; background: transparent;
-        }
+        OptionList { width: auto; min-width: 100%; max-height: 50vh; }
     }
     """
 
@@ -68,16 +67,20 @@ class Ask(Dialog[Value | None], Generic[Value]):
         *,
         title: str = "",
         chosen: int = 0,
+        between: Widget | None = None,
     ) -> None:
         super().__init__()
         self._question = lines(question)
         self._answers = answers
         self._title = title
         self._chosen = chosen
+        self._between = between
 
     def compose(self) -> ComposeResult:
         with Box(self._title):
             yield Static(self._question, id="question")
+            if self._between is not None:
+                yield self._between
             yield OptionList(*(Option(self._line(answer)) for answer in self._answers), compact=True)
 
     def _line(self, answer: Answer[Value]) -> Content:
@@ -86,7 +89,9 @@ class Ask(Dialog[Value | None], Generic[Value]):
         return Content.assemble((f"{answer.key or ' '} ", "bold"), plain(answer.label))
 
     def on_mount(self) -> None:
-        self.query_one(OptionList).highlighted = self._chosen
+        answers = self.query_one(OptionList)
+        answers.highlighted = self._chosen
+        answers.focus()
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         event.stop()
