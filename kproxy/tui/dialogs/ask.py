@@ -123,6 +123,7 @@ class Prompt(Dialog[str | None]):
     :param validate: returns what is wrong with a text, empty if it is valid; invalid texts are not accepted
     :param completions: returns completions of the typed text; the first is suggested, and the right arrow accepts it
     :param title: of the box
+    :param problem: why the initial text was refused
     """
 
     DEFAULT_CSS = """
@@ -144,9 +145,11 @@ class Prompt(Dialog[str | None]):
         validate: Callable[[str], str] | None = None,
         completions: Callable[[str], Sequence[str]] | None = None,
         title: str = "",
+        problem: str = "",
     ) -> None:
         super().__init__()
         self._prompt = lines(prompt)
+        self._problem = problem
         self._initial = initial
         self._validator = _TextValidator(validate) if validate is not None else None
         self._suggester = TextSuggester(completions) if completions is not None else None
@@ -165,20 +168,24 @@ class Prompt(Dialog[str | None]):
             )
             yield Static(id="problem")
 
+    def on_mount(self) -> None:
+        self._show_problem(self._problem)
+
     def on_input_changed(self, event: Input.Changed) -> None:
         event.stop()
-        self._close_with(event.validation_result)
+        if event.value != self._initial or not self._problem:
+            self._show_result(event.validation_result)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
         if event.validation_result is None or event.validation_result.is_valid:
             self.dismiss(event.value)
             return
-        self._close_with(event.validation_result)
+        self._show_result(event.validation_result)
 
-    def _close_with(self, result: ValidationResult | None) -> None:
+    def _show_result(self, result: ValidationResult | None) -> None:
         problems = result.failure_descriptions if result is not None else []
-        self.query_one("#problem", Static).update(lines("\n".join(f"✗ {problem}" for problem in problems)))
+        self._show_problem("\n✗ ".join(problems))
 
     def action_complete(self) -> None:
         """Accept the suggested completion."""
