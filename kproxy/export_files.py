@@ -183,6 +183,8 @@ def packet_steps(
 ) -> Generator[int, None, WrittenPackets]:
     """Write the packets of exchanges to a pcapng file, some hundreds per step; yield bytes of the capture done.
 
+    Exchanges that name the topic IDs in these are written, too.
+
     Rows of the exchange table must not move meanwhile. From a growing capture only synthetic packets can be written,
     because reading the original ones would never end.
 
@@ -191,15 +193,20 @@ def packet_steps(
     :param synthetic: write synthetic TCP for all exchanges
     """
     from captures.export.capture_file import CaptureFileWriter
-    from captures.export.selection import Selection
+    from captures.export.selection import Selection, naming_rows
     from captures.meaning import words
 
+    naming = yield from naming_rows(capture, rows)
     writer = CaptureFileWriter(file, scrub=scrub, synthetic=synthetic)
-    yield from writer.steps(Selection(capture, rows))
+    yield from writer.steps(Selection(capture, [*rows.tolist(), *naming]))
     written = writer.written
     made = f", {written.synthetic:,} of them synthetic" if written.synthetic else ""
+    names = (
+        [f"{words.counted(len(naming), 'more exchange')} with the names of their topics"] if naming else []
+    )
     return WrittenPackets(
-        written.exchanges, (f"{words.counted(written.packets, 'packet')}{made}", *writer.notes)
+        written.exchanges - len(naming),
+        (f"{words.counted(written.packets, 'packet')}{made}", *names, *writer.notes),
     )
 
 

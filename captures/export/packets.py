@@ -17,13 +17,21 @@ from captures.exchanges import Capture
 from captures.exchanges.notes import Note, parse_comment
 from captures.export.passes import UNKNOWN, Passes, PlacedPackets, is_control
 from captures.export.pcapng_writer import Packet
-from captures.export.selection import Selection
+from captures.export.selection import Selection, frame_ranges
 from captures.interventions import as_comment
+from captures.packets.joined_source import JoinedSource
+from captures.packets.reader import BLOCK_SIZE, recognise
 from captures.packets.records import Interface
 from captures.packets.source import KEPT
+from captures.packets.table import PADDING, Statistics
+from captures.packets.walk import REACH, resync
 from dissectors.sides import SIDES
 
 _TOGETHER = 512
+_NEAR = 16 << 20
+"""Most bytes of a file that are read for the packets of one exchange."""
+_HEADERS = 512
+"""Bytes in front of a packet's payload in which its record begins, in any format."""
 
 #: returns the frame to be written for a packet; arguments are the packets and the index of one
 Rewrite = Callable[[PlacedPackets, int], bytes]
@@ -83,6 +91,40 @@ def packet_numbers(capture: Capture, rows: list[int]) -> list[int]:
         touched = selection.ranges.touches(placed.stream[packets], position, position + length)
         found += block.number[packets[touched & (position != UNKNOWN)]].tolist()
     return found
+
+
+def frame_numbers(capture: Capture, row: int) -> list[int] | None:
+    """Return the numbers, as in Wireshark, of the packets from which the bytes of an exchange were taken.
+
+    Reads the file from the first to the last of them.
+
+    :param row: row of the exchange table
+    :returns: None if there are more than :data:`_NEAR` bytes between them, if the capture is live or of several files,
+        or if the bytes were decrypted or reassembled from IP fragments
+    """
+    source, lead = capture.source, capture.first_byte(row)
+    decrypted = int(capture.table.column("connection")[row]) in capture.decryption.tls
+    if source.live or isinstance(source, JoinedSource) or decrypted or lead < 0:
+        return None
+    found = frame_ranges(capture, np.array([row]))
+    stretches = zip(found.stream.tolist(), found.start.tolist(), found.end.tolist(), strict=True)
+    offsets = np.concatenate([capture.index.pieces(*stretch)[1] for stretch in stretches])
+    low, high = int(offsets.min()), int(offsets.max())
+    if high - low > _NEAR:
+        return None
+    layout = recognise(source, Statistics())
+    # from the start if that is near, because a guess is less certain than following the chain
+    begin = layout.start if low < BLOCK_SIZE else (low - _HEADERS) & -layout.multiple
+    read = source.read(begin, high + REACH - begin)
+    data = np.frombuffer(read + bytes(PADDING), np.uint8)
+    first = 0 if begin == layout.start else max(resync(data, 0, len(read), layout), 0)
+    records = layout.parse(data, first, len(read)).records
+    frames = records.frame + begin
+    at = np.searchsorted(frames, np.append(offsets, lead), "right") - 1
+    if not len(frames) or (at < 0).any() or lead >= frames[at[-1]] + records.captured[at[-1]]:
+        return None
+    packet = int(capture.table.column("packet")[row])
+    return sorted({packet + ahead for ahead in (at[:-1] - at[-1]).tolist()})
 
 
 class _PacketSelection:

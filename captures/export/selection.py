@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 import msgspec
 import numpy as np
 
 from captures.arrays import Bools, Int64s, distinct_values
-from captures.exchanges import Capture
+from captures.exchanges import Capture, ExchangeReader
+from captures.exchanges.columns import ExchangeColumns
 from captures.packets.source import KEPT
+from dissectors.session_context import TOPIC_NAMES, SessionContext
 from dissectors.sides import SIDES
+from dissectors.wire import ZERO_UUID
 
 _POSITION_BITS = 42  # enough for 4 TB per stream, and two million streams
 _MOST = (1 << _POSITION_BITS) - 1
@@ -82,6 +87,38 @@ class Selection:
             if (index_of(stream >> 1).pieces(stream, start, end)[1] >= KEPT).any():
                 found.add(stream >> 1)
         return found
+
+
+def naming_rows(capture: Capture, rows: Int64s) -> Generator[int, None, list[int]]:
+    """Find the first exchanges outside a selection that name its topic IDs, in steps of some milliseconds.
+
+    A Fetch since v13 has no names of topics (KIP-516): without these exchanges a part of a capture shows only the IDs.
+    Yields 0 after each step: nothing was written.
+
+    :param rows: the selected rows of the exchange table
+    :returns: rows of the exchange table
+    """
+    table = capture.table
+    order, keys = table.order(), table.column("api_key")
+    answered = np.isin(keys, list(TOPIC_NAMES)) & (table.column("response_size") > 0)
+    naming = order[answered[order]]
+    if np.isin(naming, rows).all():
+        return []
+    columns = ExchangeColumns(capture, rows[~answered[rows]], cached=False)
+    for _ in columns.preparing(["topics"]):
+        yield 0
+    unknown = {text for text in columns.texts("topics") if text is not None and len(text) == len(ZERO_UUID)}
+    reader = ExchangeReader(capture, annotate=False, summary=False, knowledge=SessionContext())
+    found = []
+    for row, _ in zip(naming.tolist(), reader.learn_from(naming), strict=True):
+        named = {each for each in unknown if reader.knowledge.topic_name(each)}
+        unknown -= named
+        if named:
+            found.append(row)
+        if not unknown:
+            break
+        yield 0
+    return [row for row in found if row not in rows]
 
 
 def whole_connections(capture: Capture, rows: Int64s) -> Int64s:

@@ -9,7 +9,7 @@ from pathlib import Path
 from kproxy.cli.capture_run import CaptureInput
 from kproxy.cli.command import command, option, options
 from kproxy.cli.common import EXIT_INCOMPLETE, filter_option, reported_endings
-from kproxy.cli.options import ContentOptions, FilterString, ReadingOptions, ReadOnlyOption
+from kproxy.cli.options import ContentOptions, FilterString, NoUiOption, ReadingOptions, ReadOnlyOption
 from kproxy.cli.ui import opens_ui, run_ui
 
 
@@ -26,7 +26,7 @@ class ViewOptions(ContentOptions, ReadingOptions):
 
 
 @options
-class OpenOptions(ViewOptions, ReadOnlyOption):
+class OpenOptions(ViewOptions, ReadOnlyOption, NoUiOption):
     """Options of ``kproxy open``."""
 
 
@@ -37,10 +37,10 @@ def open_(options: OpenOptions) -> None:
     CAPTURE is a file, a folder, or - for standard input, as in: ssh b1 tcpdump -U -w - port 9092 | kproxy open -
 
     Several are one capture in the order of time. Press ? in the UI for its keys; docs/ui.md describes the UI. Without a
-    terminal the exchanges are printed, as kproxy read does.
+    terminal, or with --no-ui, the exchanges are printed, as kproxy read does.
     """
     with reported_endings():
-        sys.exit(_show(options) if opens_ui() else _print(options))
+        sys.exit(_show(options) if opens_ui(printing=options.no_ui) else _print(options))
 
 
 def _show(options: OpenOptions) -> int:

@@ -369,7 +369,15 @@ class ShowingOptions(ContentOptions):
 
 
 @options
-class LiveOptions(ShowingOptions, HostsOption):
+class NoUiOption:
+    """Whether to print where the UI would open."""
+
+    title = "Showing"
+    no_ui: bool = option("--no-ui", help="Print exchanges, also on a terminal.")
+
+
+@options
+class LiveOptions(ShowingOptions, HostsOption, NoUiOption):
     """How live traffic is shown."""
 
     title = "Showing"
@@ -379,7 +387,6 @@ class LiveOptions(ShowingOptions, HostsOption):
     diagnose: bool = option(
         "--diagnose", help="Report problems as they appear (docs/findings.md); the UI has a view for that."
     )
-    no_ui: bool = option("--no-ui", help="Print exchanges, also on a terminal.")
 
 
 @options

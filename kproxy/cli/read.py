@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
@@ -21,7 +22,7 @@ from kproxy.cli.common import (
 from kproxy.cli.exchange_output import SAMPLE, SHOWING, ExchangeOutput
 from kproxy.cli.options import FilterString, JobsOption, ReadingOptions, ShowingOptions, TimeOptions
 from kproxy.cli.selection import ExchangeSelection
-from kproxy.export_files import replacing
+from kproxy.export_files import packet_steps, replacing
 from kproxy.output import colored, echo, echo_lines, flush
 from kproxy.signals import ended_by_signals
 
@@ -121,11 +122,10 @@ class ReadRun(CaptureRun[ReadOptions], short_help="Show the exchanges of a captu
         """Write the packets of the exchanges shown."""
         if self.write is None:
             return
-        from captures.export.capture_file import CaptureFileWriter
-        from captures.export.selection import Selection
+        import numpy as np  # slow, and needed only here
 
         with replacing(self.write) as file:
-            CaptureFileWriter(file).write(Selection(capture, self._shown))
+            deque(packet_steps(capture, np.array(self._shown, np.int64), file), maxlen=0)
 
     # ------------------------------------------------------------ output
     def _show_live(self, capture: Capture) -> None:

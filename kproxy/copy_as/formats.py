@@ -186,7 +186,7 @@ FORMATS = (
     *_encoded("hex", "hex", ".hex", raw_hex),
     *_encoded("base64", "base64", ".b64", base64),
     Format("filter", "filter that shows it", ".txt", _filter),
-    Format("wireshark", "Wireshark filter of its packets", ".txt", _wireshark),
+    Format("wireshark", "Wireshark filter of packets", ".txt", _wireshark),
     Format("mermaid", "Mermaid diagram", ".mmd", _mermaid),
     Format(
         "kcat",

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 from msgspec import UNSET, UnsetType
 
 from dissectors.entities import PARTITION_FIELDS, TOPIC_FIELDS
+from dissectors.printable import printable
 
 NAMES: Final = (
     *TOPIC_FIELDS,
@@ -64,31 +65,44 @@ def _value(path: str, field: str, recorded: Any, new: Any, naming: Sequence[str]
             where, inner = f"{path}.{name}" if path else name, f"{field}.{name}" if field else name
             yield from _value(where, inner, recorded.get(name, UNSET), new.get(name, UNSET), naming)
     elif _is_list(recorded) and _is_list(new):
-        fields = _naming_fields([*recorded, *new], naming)
-        first, second = _named(fields, recorded), _named(fields, new)
-        for name in dict.fromkeys((*first, *second)):
-            where = f"{path}[{name}]"
-            yield from _value(where, field, first.get(name, UNSET), second.get(name, UNSET), naming)
+        for name, (_, one), (_, other) in paired(recorded, new, naming):
+            yield from _value(f"{path}[{name}]", field, one, other, naming)
     elif recorded != new:
         yield Difference(path, field, recorded, new)
 
 
-def _naming_fields(items: Sequence[Any], naming: Sequence[str]) -> list[str]:
-    """Return the fields that name the elements of two lists; none if they have no names."""
-    if not all(isinstance(item, Mapping) for item in items):
-        return []
-    return [name for name in naming if all(item.get(name) is not None for item in items)]
+def paired(
+    first: Sequence[Any], second: Sequence[Any], naming: Sequence[str]
+) -> Iterator[tuple[str, tuple[int, Any], tuple[int, Any]]]:
+    """Yield the corresponding elements of two lists, with their name and indexes; -1 and UNSET for a missing one.
+
+    :param naming: fields that name structs; those that all elements have are combined, without any the index is used
+    """
+    every = [*first, *second]
+    fields = [
+        name
+        for name in naming
+        if all(isinstance(item, Mapping) and item.get(name, -1) not in (None, -1) for item in every)
+    ]
+    one, other = _named(fields, first), _named(fields, second)
+    missing = -1, UNSET
+    for name in dict.fromkeys((*one, *other)):
+        yield name, one.get(name, missing), other.get(name, missing)
 
 
-def _named(fields: Sequence[str], items: Sequence[Any]) -> dict[str, Any]:
-    """Return the elements of a list by their names in paths."""
-    found: dict[str, Any] = {}
+def _named(fields: Sequence[str], items: Sequence[Any]) -> dict[str, tuple[int, Any]]:
+    """Return the elements of a list, with their indexes, by their names in paths."""
+    found: dict[str, tuple[int, Any]] = {}
     times: Counter[str] = Counter()
     for index, item in enumerate(items):
-        name = "/".join(str(item[each]) for each in fields) if fields else str(index)
+        name = "/".join(_text(item[each]) for each in fields) if fields else str(index)
         times[name] += 1  # elements with the same name are numbered
-        found[name if times[name] == 1 else f"{name}#{times[name]}"] = item
+        found[name if times[name] == 1 else f"{name}#{times[name]}"] = index, item
     return found
+
+
+def _text(value: Any) -> str:
+    return printable(value.decode(errors="backslashreplace")) if isinstance(value, bytes) else str(value)
 
 
 def _is_list(value: Any) -> bool:

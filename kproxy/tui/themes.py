@@ -64,6 +64,12 @@ LIGHT = Theme(
         "block-cursor-blurred-background": "#cfdbe6",
         "block-cursor-blurred-foreground": "#15191c",
         "footer-key-foreground": "#0b5cad",
+        # those that Textual derives are nearly as dark as the text
+        "text-primary": "#0b5cad",
+        "text-accent": "#7a4b00",
+        "text-warning": "#8a4b00",
+        "text-error": "#b3201b",
+        "text-success": "#14682f",
     },
 )
 FEW_COLORS = "ansi-dark"

@@ -7,6 +7,8 @@ import numpy as np
 from captures.analysis.round_trips import RoundTrips
 from captures.exchanges import Exchange
 from captures.exchanges.broker_logs import Lack
+from captures.export.packets import frame_numbers
+from captures.meaning import words
 from captures.packets.joined_source import JoinedSource
 from captures.time_format import latency as duration
 from captures.time_format import span
@@ -44,14 +46,14 @@ def _time(exchange: Exchange, access: Access) -> str:
 
 def _place(exchange: Exchange, access: Access) -> str:
     parts = [f"connection {exchange.connection}"]
-    if not (
-        isinstance(access.capture.source, JoinedSource)
-        or Lack.PACKETS in access.capture.notes.broker_logs.lacks
-    ):
-        parts.append(f"frame {exchange.frame:,}")
+    capture = access.capture
+    if not (isinstance(capture.source, JoinedSource) or Lack.PACKETS in capture.notes.broker_logs.lacks):
+        numbers = frame_numbers(capture, exchange.row)
+        first = f"first frame {exchange.frame}"
+        parts.append(first if numbers is None else f"frames {words.ranges(numbers)}")
     at, reader = access.index(exchange.number), access.reader
     rows = reader.rows
-    neighbours = np.flatnonzero(access.capture.table.column("connection")[rows] == exchange.connection)
+    neighbours = np.flatnonzero(capture.table.column("connection")[rows] == exchange.connection)
     index = int(np.searchsorted(neighbours, at))
     if index:
         before = reader.bare(int(neighbours[index - 1]))

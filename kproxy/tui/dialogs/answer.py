@@ -45,9 +45,6 @@ class AnswerDialog(Dialog[int | None]):
             )
             yield table
 
-    def on_mount(self) -> None:
-        self.query_one(RowTable).focus()
-
     @on(RowTable.RowEntered)
     def _entered(self, message: RowTable.RowEntered) -> None:
         row = message.table.selected

@@ -17,6 +17,7 @@ from textual.content import Content
 from textual.screen import Screen
 from textual.suggester import Suggester
 from textual.validation import ValidationResult, Validator
+from textual.widget import Widget
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
@@ -48,16 +49,14 @@ class Ask(Dialog[Value | None], Generic[Value]):
     :param answers: the answers in order
     :param title: of the box
     :param chosen: index of the answer that is highlighted at first, which Enter chooses
+    :param between: a widget between question and answers
     """
 
     DEFAULT_CSS = """
     Ask {
         & > .box { min-width: 32; }
         #question { width: auto; max-width: 76; max-height: 35vh; margin-bottom: 1; }
-        OptionList {
-            width: auto; min-width: 100%; height: auto; max-height: 50vh; padding: 0;
-            border: none; background: transparent;
-        }
+        OptionList { width: auto; min-width: 100%; max-height: 50vh; }
     }
     """
 
@@ -68,16 +67,20 @@ class Ask(Dialog[Value | None], Generic[Value]):
         *,
         title: str = "",
         chosen: int = 0,
+        between: Widget | None = None,
     ) -> None:
         super().__init__()
         self._question = lines(question)
         self._answers = answers
         self._title = title
         self._chosen = chosen
+        self._between = between
 
     def compose(self) -> ComposeResult:
         with Box(self._title):
             yield Static(self._question, id="question")
+            if self._between is not None:
+                yield self._between
             yield OptionList(*(Option(self._line(answer)) for answer in self._answers), compact=True)
 
     def _line(self, answer: Answer[Value]) -> Content:
@@ -86,7 +89,9 @@ class Ask(Dialog[Value | None], Generic[Value]):
         return Content.assemble((f"{answer.key or ' '} ", "bold"), plain(answer.label))
 
     def on_mount(self) -> None:
-        self.query_one(OptionList).highlighted = self._chosen
+        answers = self.query_one(OptionList)
+        answers.highlighted = self._chosen
+        answers.focus()
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         event.stop()
@@ -118,6 +123,7 @@ class Prompt(Dialog[str | None]):
     :param validate: returns what is wrong with a text, empty if it is valid; invalid texts are not accepted
     :param completions: returns completions of the typed text; the first is suggested, and the right arrow accepts it
     :param title: of the box
+    :param problem: why the initial text was refused
     """
 
     DEFAULT_CSS = """
@@ -139,9 +145,11 @@ class Prompt(Dialog[str | None]):
         validate: Callable[[str], str] | None = None,
         completions: Callable[[str], Sequence[str]] | None = None,
         title: str = "",
+        problem: str = "",
     ) -> None:
         super().__init__()
         self._prompt = lines(prompt)
+        self._problem = problem
         self._initial = initial
         self._validator = _TextValidator(validate) if validate is not None else None
         self._suggester = TextSuggester(completions) if completions is not None else None
@@ -160,20 +168,24 @@ class Prompt(Dialog[str | None]):
             )
             yield Static(id="problem")
 
+    def on_mount(self) -> None:
+        self._show_problem(self._problem)
+
     def on_input_changed(self, event: Input.Changed) -> None:
         event.stop()
-        self._close_with(event.validation_result)
+        if event.value != self._initial or not self._problem:
+            self._show_result(event.validation_result)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
         if event.validation_result is None or event.validation_result.is_valid:
             self.dismiss(event.value)
             return
-        self._close_with(event.validation_result)
+        self._show_result(event.validation_result)
 
-    def _close_with(self, result: ValidationResult | None) -> None:
+    def _show_result(self, result: ValidationResult | None) -> None:
         problems = result.failure_descriptions if result is not None else []
-        self.query_one("#problem", Static).update(lines("\n".join(f"✗ {problem}" for problem in problems)))
+        self._show_problem("\n✗ ".join(problems))
 
     def action_complete(self) -> None:
         """Accept the suggested completion."""

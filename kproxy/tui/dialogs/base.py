@@ -37,6 +37,7 @@ class Dialog(ModalScreen[Result]):
             border-subtitle-color: $text-muted;
         }
         #problem { height: auto; max-height: 6; color: $text-error; }
+        OptionList { height: auto; padding: 0; border: none; background: transparent; }
         &:nocolor OptionList:focus > .option-list--option-highlighted { text-style: bold underline; }
     }
     """
@@ -65,10 +66,7 @@ class ListDialog(Dialog[Result]):
     """A dialog with one list, in which j and k move the cursor too."""
 
     DEFAULT_CSS = """
-    ListDialog OptionList {
-        height: 1fr; padding: 0; border: none; background: transparent;
-        text-wrap: nowrap; text-overflow: ellipsis;
-    }
+    ListDialog OptionList { height: 1fr; text-wrap: nowrap; text-overflow: ellipsis; }
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [

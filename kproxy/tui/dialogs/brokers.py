@@ -58,6 +58,3 @@ class BrokersDialog(Dialog[None]):
             ]
             if reasons:
                 yield Static(Content("\n").join(map(plain, reasons)))
-
-    def on_mount(self) -> None:
-        self.query_one(RowTable).focus()

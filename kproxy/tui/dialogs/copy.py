@@ -53,7 +53,7 @@ class CopyDialog(ListDialog[str | None]):
     DEFAULT_CSS = """
     CopyDialog {
         & > .box { width: 100%; max-width: 140; height: 90%; }
-        #formats { width: 30; border-right: solid $primary-muted; overflow-x: hidden; text-wrap: wrap; }
+        #formats { width: 30; border-right: solid $primary-muted; }
         #preview { width: 1fr; height: 1fr; padding-left: 1; overflow-x: auto; }
         #text { width: auto; height: auto; text-wrap: nowrap; }
         #text.wrapped { width: 100%; text-wrap: wrap; }

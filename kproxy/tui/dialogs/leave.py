@@ -5,18 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from textual import on
-from textual.app import ComposeResult
-from textual.content import Content
-from textual.widgets import OptionList, Static
-from textual.widgets.option_list import Option
-
 from captures.meaning import words
 from captures.time_format import span
 from kproxy.text.tables import Column
-from kproxy.tui.dialogs.base import Box, Dialog
+from kproxy.tui.dialogs.ask import Answer, Ask
 from kproxy.tui.live.state import Connection
-from kproxy.tui.safe import plain
 from kproxy.tui.widgets.row_table import RowTable
 from kproxy.tui.widgets.table_rows import Cell, Role, Row, counted
 
@@ -27,7 +20,7 @@ Leaving = Literal["end", "background"]
 """Whether the proxy ends, once requests in flight are answered, or continues without the UI."""
 
 
-class Leave(Dialog[Leaving | None]):
+class Leave(Ask[Leaving | None]):
     """A dialog that asks whether the proxy ends or continues. Returns None to stay.
 
     :param connections: the open connections
@@ -37,66 +30,43 @@ class Leave(Dialog[Leaving | None]):
 
     DEFAULT_CSS = """
     Leave {
-        & > .box { width: 100; max-width: 100%; }
-        #question { height: auto; margin-bottom: 1; }
+        & > .box { width: 100; }
+        #question { max-width: 100%; }
         RowTable { height: auto; max-height: 50vh; margin-bottom: 1; }
-        OptionList {
-            height: auto; padding: 0; border: none; background: transparent;
-        }
     }
     """
 
-    def __init__(
-        self,
-        connections: Sequence[Connection],
-        *,
-        held: int = 0,
-        run: str = "",
-    ) -> None:
-        super().__init__()
-        self._connections = connections
-        self._held = held
+    def __init__(self, connections: Sequence[Connection], *, held: int = 0, run: str = "") -> None:
         again = f" (kproxy attach --run {run} reopens it)" if run else ""
-        self._answers: list[tuple[Leaving | None, str]] = [
-            ("end", "end the proxy: requests in flight get their answers, then connections are closed"),
-            ("background", f"leave it running in the background{again}"),
-            (None, "stay"),
-        ]
+        table = None
+        if connections:
+            table = RowTable(_COLUMNS)
+            table.styles.height = 1 + min(len(connections), _MOST_ROWS)
+            table.set_rows([_row(each) for each in connections])
+        super().__init__(
+            _question(connections, held),
+            [
+                Answer("end", "end the proxy after requests in flight are answered"),
+                Answer("background", f"leave it running in the background{again}"),
+                Answer(None, "stay"),
+            ],
+            title="leave",
+            chosen=2 if connections else 0,  # pressing Enter once too often must not end connections
+            between=table,
+        )
 
-    def compose(self) -> ComposeResult:
-        with Box("leave", "enter: choose   escape: stay"):
-            yield Static(Content("\n").join(map(plain, self._question())), id="question")
-            if self._connections:
-                table = RowTable(_COLUMNS)
-                table.styles.height = 1 + min(len(self._connections), _MOST_ROWS)
-                yield table
-            yield OptionList(*(Option(plain(label)) for _, label in self._answers), compact=True)
 
-    def _question(self) -> list[str]:
-        count = len(self._connections)
-        in_flight = sum(each.in_flight for each in self._connections)
-        parts = [
-            f"{words.counted(count, 'connection')} open through this proxy, "
-            f"{words.counted(in_flight, 'request')} in flight."
-            if count
-            else "No connections are open through this proxy."
-        ]
-        if self._held:
-            parts.append(f"{words.counted(self._held, 'message')} held; they are released when the UI ends.")
-        return parts
-
-    def on_mount(self) -> None:
-        if self._connections:
-            self.query_one(RowTable).set_rows([_row(each) for each in self._connections])
-        answers = self.query_one(OptionList)
-        # pressing Enter once too often must not end connections
-        answers.highlighted = len(self._answers) - 1 if self._connections else 0
-        answers.focus()
-
-    @on(OptionList.OptionSelected)
-    def _chosen(self, event: OptionList.OptionSelected) -> None:
-        event.stop()
-        self.dismiss(self._answers[event.option_index][0])
+def _question(connections: Sequence[Connection], held: int) -> str:
+    in_flight = sum(each.in_flight for each in connections)
+    parts = [
+        f"{words.counted(len(connections), 'connection')} open through this proxy, "
+        f"{words.counted(in_flight, 'request')} in flight."
+        if connections
+        else "No connections are open through this proxy."
+    ]
+    if held:
+        parts.append(f"{words.counted(held, 'message')} held; they are released when the UI ends.")
+    return "\n".join(parts)
 
 
 _COLUMNS = [

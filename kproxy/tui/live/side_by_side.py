@@ -16,7 +16,7 @@ from msgspec import UNSET
 from dissectors.annotate import Annotations, Annotator
 from dissectors.frames import Body, decode_response
 from dissectors.session_context import SessionContext
-from kproxy.replay.differences import NAMES, Difference
+from kproxy.replay.differences import NAMES, Difference, paired
 from kproxy.replay.response_comparison import EXPECTED_TO_DIFFER
 from kproxy.text.values import short
 from kproxy.tui.live.replay import ReplayedExchange
@@ -121,7 +121,7 @@ class _Walk:
                 within = f"{field}.{name}" if field else str(name)
                 yield from self._part(str(name), parts, (inner[0], inner[1]), within, depth)
         else:
-            for name, (at, value), (there, counterpart) in _paired(
+            for name, (at, value), (there, counterpart) in paired(
                 _sequence(one), _sequence(other), self._naming
             ):
                 inner = (f"{paths[0]}[{at}]", f"{paths[1]}[{there}]")
@@ -166,28 +166,3 @@ def _about(value: Any) -> str:
     if value is None:
         return "null"
     return f"({len(value)})" if isinstance(value, list | tuple) else ""
-
-
-def _paired(
-    first: Sequence[Any], second: Sequence[Any], naming: Sequence[str]
-) -> Iterator[tuple[str, tuple[int, Any], tuple[int, Any]]]:
-    """Yield the corresponding elements of two arrays, with their names and indexes."""
-    one, other = _named(first, second, naming), _named(second, first, naming)
-    nothing = -1, UNSET
-    for name in dict.fromkeys((*one, *other)):
-        yield name, one.get(name, nothing), other.get(name, nothing)
-
-
-def _named(items: Sequence[Any], others: Sequence[Any], naming: Sequence[str]) -> dict[str, tuple[int, Any]]:
-    """Return elements by their identifying fields, else by index."""
-    every = [*items, *others]
-    identifying = [
-        name
-        for name in naming
-        if all(isinstance(item, Mapping) and item.get(name) is not None for item in every)
-    ]
-    found: dict[str, tuple[int, Any]] = {}
-    for index, item in enumerate(items):
-        name = "/".join(str(item[each]) for each in identifying) if identifying else str(index)
-        found[name if name not in found else f"{name}#{index}"] = index, item
-    return found

@@ -24,11 +24,8 @@ class Questions(Part):
     async def action_question_journey(self, text: str = "") -> None:
         """Show the journey of a record; by default of the one under the cursor."""
         text = text or await self._record_under_cursor()
-        text = text or await self._asked_for(
-            "Which record? TOPIC-PARTITION@OFFSET, such as orders-3@120", "journey"
-        )
-        if text:
-            await self._ask(questions.journey, text, f"journey of {text}")
+        which = "Which record? TOPIC-PARTITION@OFFSET, such as orders-3@120"
+        await self._ask_until_known(questions.journey, text, "journey of", which)
 
     @work("question", exclusive=True)
     async def action_question_party(self, text: str = "") -> None:
@@ -37,27 +34,23 @@ class Questions(Part):
             exchange = await self.session.exchange(self.number)
             text = exchange.client_id or exchange.client
         if text:
-            await self._ask(questions.party, text, f"story of {text}")
+            self.report(await self._ask(questions.party, text, f"story of {text}"))
 
     @work("question", exclusive=True)
     async def action_question_config(self, text: str = "") -> None:
-        await self._ask(questions.config, text, f"settings of {text or 'all clients'}")
+        self.report(await self._ask(questions.config, text, f"settings of {text or 'all clients'}"))
 
     @work("question", exclusive=True, asks=True)
     async def action_question_compat(self, text: str = "") -> None:
         """Show how a broker of another release would treat the clients."""
-        text = text or await self._asked_for("Which release of the broker? Such as 4.3", "compatibility")
-        if text:
-            await self._ask(questions.compat, text, f"with Kafka {text}")
+        which = "Which release of the broker? Such as 4.3"
+        await self._ask_until_known(questions.compat, text, "compatibility with Kafka", which)
 
     @work("question", exclusive=True, asks=True)
     async def action_question_diff(self, text: str = "") -> None:
         """Show the differences from another capture, or between two time ranges of this one."""
-        text = text or await self._asked_for(
-            "Differences from which capture? Or two times: A..B C..D", "differences"
-        )
-        if text:
-            await self._ask(questions.diff, text, f"differences from {text}")
+        which = "Differences from which capture? Or two times: A..B C..D"
+        await self._ask_until_known(questions.diff, text, "differences from", which)
 
     @work("question", exclusive=True)
     async def action_records_schema(self, text: str = "") -> None:
@@ -93,20 +86,32 @@ class Questions(Part):
             return ""
         return "" if record is None or record.offset is None else record.name
 
-    async def _asked_for(self, question: str, title: str) -> str:
-        return await self.screen.app.push_screen_wait(Prompt(question, title=title)) or ""
+    async def _ask_until_known(self, question: Question, text: str, title: str, which: str) -> None:
+        """Ask a question about `text`; ask for a text if it is empty or there is no answer.
 
-    async def _ask(self, question: Question, text: str, title: str) -> None:
+        :param which: the prompt for the text
+        """
+        problem = ""
+        while not text or (problem := await self._ask(question, text, f"{title} {text}")):
+            self.report("")
+            prompt = Prompt(which, text, title=title.split()[0], problem=problem)
+            typed = await self.screen.app.push_screen_wait(prompt)
+            if not typed:
+                return
+            text = typed
+
+    async def _ask(self, question: Question, text: str, title: str) -> str:
+        """Show the answer to a question; return why there is none, empty if there is one."""
         self.report(f"{title}: reading …")
         asked = AnswerStyle(self.session.zone, min(max(self.screen.size.width - _MARGIN, 20), MOST_WIDTH))
         try:
             found = await self.session.run(answer(question, text, asked))
         except QuestionError as error:
-            self.report(str(error))
-            return
+            return str(error)
         except ClosedError:  # the session is closing, and the screen with it
-            return
+            return ""
         self.report("")
         number = await self.screen.app.push_screen_wait(AnswerDialog(title, found))
         if number is not None:
             self.screen.go_to(number)
+        return ""

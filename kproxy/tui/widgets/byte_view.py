@@ -14,7 +14,6 @@ from typing import ClassVar
 from rich.segment import Segment
 from rich.style import Style
 from textual.binding import BindingType
-from textual.cache import LRUCache
 from textual.content import Content
 from textual.events import Click, Resize
 from textual.message import Message
@@ -111,8 +110,6 @@ class ByteView(SelectableLines, can_focus=True):
         self._buffer = 0
         self._cursor = 0
         self._field = (0, 0)
-        self._strips: LRUCache[tuple[int, int, tuple[int, int]], Strip] = LRUCache(256)
-        """Lines, by all that they depend on and that changes with every key."""
 
     # ------------------------------------------------------------ content
     def show(self, detail: SideDetail | None) -> None:
@@ -162,7 +159,6 @@ class ByteView(SelectableLines, can_focus=True):
 
     def _use(self, buffer: int) -> None:
         self._buffer, self._cursor, self._field = buffer, 0, (0, 0)
-        self._strips.clear()
         self.measure()
         self._show_title()
         self.scroll_to(y=0, animate=False, force=True)
@@ -240,11 +236,8 @@ class ByteView(SelectableLines, can_focus=True):
         under = self._cursor if y == self._cursor // count else -1
         first, last = self._field
         marked = max(first, y * count), min(last, (y + 1) * count)
-        key = y, under, marked if marked[0] <= marked[1] and first < last else (-1, -1)
-        strip = self._strips.get(key)
-        if strip is None:
-            strip = self._strips[key] = self.drawn(y)
-        return self.selectable(strip, y)
+        shown = marked if marked[0] <= marked[1] and first < last else None
+        return self.selectable(self.drawn(y, under, shown), y)
 
     def segments(self, y: int) -> list[Segment]:
         shown, count = self.buffer, self.per_line
@@ -302,18 +295,9 @@ class ByteView(SelectableLines, can_focus=True):
     def _style(self, kind: str) -> Style:
         return self.get_component_rich_style(f"byte-view--{kind}")
 
-    def notify_style_update(self) -> None:
-        super().notify_style_update()
-        self._strips.clear()
-
     def _on_resize(self, event: Resize) -> None:
-        self._strips.clear()
         self.measure()
         self._scroll_to_cursor(self._cursor)
-
-    def watch_has_focus(self, _has_focus: bool) -> None:
-        self._strips.clear()
-        super().watch_has_focus(_has_focus)
 
     def _scroll_to_cursor(self, end: int) -> None:
         """Scroll to the selected byte, and to the bytes up to `end` as far as they fit."""

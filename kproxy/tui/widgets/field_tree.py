@@ -13,7 +13,6 @@ from typing import ClassVar
 from rich.segment import Segment
 from rich.style import Style
 from textual.binding import BindingType
-from textual.cache import LRUCache
 from textual.events import Click, Resize
 from textual.message import Message
 from textual.strip import Strip
@@ -107,8 +106,6 @@ class FieldTree(SelectableLines, CursorLines, can_focus=True):
         self._fields: dict[str, str] = {}
         """Path of the field that the cursor was last put on, by API."""
         self._folding: FoldedLines | None = None
-        self._strips: LRUCache[int, Strip] = LRUCache(256)
-        """Lines as they are without the cursor, until something else about them changes."""
 
     # ------------------------------------------------------------ content
     def show(self, detail: SideDetail | None, api: str = "") -> None:
@@ -119,7 +116,7 @@ class FieldTree(SelectableLines, CursorLines, can_focus=True):
         self._detail, self._api = detail, api
         self._folding = None if detail is None else FoldedLines(detail, self._wished.setdefault(api, {}))
         self.cursor = self._line_near(self._fields.get(api, ""))
-        self._measure()
+        self.measure()
         self.show_cursor()
         self.refresh()
 
@@ -143,7 +140,7 @@ class FieldTree(SelectableLines, CursorLines, can_focus=True):
         before = len(self.lines)
         at = self._folding.reveal(node)
         if len(self.lines) != before:
-            self._measure()
+            self.measure()
             self.refresh()
         self._fields[self._api] = node.path
         self.put_cursor(at)
@@ -171,9 +168,7 @@ class FieldTree(SelectableLines, CursorLines, can_focus=True):
         y += self.scroll_offset.y
         if y >= self.line_count():
             return Strip.blank(self.scrollable_content_region.width, self.rich_style)
-        strip = self._strips.get(y)
-        if strip is None:
-            strip = self._strips[y] = self.drawn(y)
+        strip = self.drawn(y)
         if y == self.cursor and self.lines:
             style = self.get_component_rich_style("field-tree--cursor")
             strip = Strip(Segment.apply_style(list(strip), post_style=style), strip.cell_length)
@@ -208,21 +203,8 @@ class FieldTree(SelectableLines, CursorLines, can_focus=True):
     def _is_folded(self, node: FieldNode) -> bool:
         return self._folding is None or self._folding.fold_of(node) is Fold.FOLDED
 
-    def notify_style_update(self) -> None:
-        super().notify_style_update()
-        self._strips.clear()
-
-    def watch_has_focus(self, _has_focus: bool) -> None:
-        self._strips.clear()
-        super().watch_has_focus(_has_focus)
-
-    def _measure(self) -> None:
-        """Clear the cache and update the size after lines have changed."""
-        self._strips.clear()
-        self.measure()
-
     def _on_resize(self, event: Resize) -> None:
-        self._measure()
+        self.measure()
         self.show_cursor()
 
     # ------------------------------------------------------------ moving
@@ -258,7 +240,7 @@ class FieldTree(SelectableLines, CursorLines, can_focus=True):
     def _fold(self, node: FieldNode, fold: Fold) -> None:
         if self._folding is not None:
             self._folding.wish(node, fold)
-            self._measure()
+            self.measure()
             self.refresh()
 
     def _line(self) -> Line | None:

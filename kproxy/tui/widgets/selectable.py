@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
+from textual.cache import LRUCache
 from textual.geometry import Size
 from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
 
+_KEPT = 256
+"""Drawn lines that are kept."""
 _MOST_LINES = 20_000
 """Most lines that are copied; the hexadecimal text of a hundred megabytes would only fill the clipboard."""
 
 
 class SelectableLines(ScrollView):
-    """A scroll view of lines with selectable text.
+    """A scroll view of lines with selectable text, which are drawn once.
 
-    Subclasses pass the lines they draw through :meth:`selectable`; :meth:`line_text` returns the text of a line.
+    Subclasses pass the lines they draw through :meth:`selectable`; :meth:`line_text` returns the text of a line. They
+    call :meth:`forget_lines` when the lines change.
     """
 
     ALLOW_SELECT = True
 
     _plain: Style | None = None
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002  # as in Textual
+        super().__init__(id=id, classes=classes)
+        self._drawn: LRUCache[Hashable, Strip] = LRUCache(_KEPT)
 
     @property
     def rich_style(self) -> Style:
@@ -34,6 +44,15 @@ class SelectableLines(ScrollView):
     def notify_style_update(self) -> None:
         super().notify_style_update()
         self._plain = None
+        self.forget_lines()
+
+    def watch_has_focus(self, _has_focus: bool) -> None:
+        self.forget_lines()
+        super().watch_has_focus(_has_focus)
+
+    def forget_lines(self) -> None:
+        """Draw all lines anew."""
+        self._drawn.clear()
 
     def segments(self, y: int) -> list[Segment]:
         """Return the segments of a line."""
@@ -42,16 +61,25 @@ class SelectableLines(ScrollView):
     def line_text(self, y: int) -> str:
         return "".join(segment.text for segment in self.segments(y))
 
-    def drawn(self, y: int) -> Strip:
-        """Return a line cropped or extended to the width of the view."""
-        return Strip(self.segments(y)).crop_extend(0, self.scrollable_content_region.width, self.rich_style)
+    def drawn(self, y: int, *depends: Hashable) -> Strip:
+        """Return a line cropped or extended to the width of the view.
+
+        :param depends: what else it depends on and that changes often
+        """
+        strip = self._drawn.get((y, depends))
+        if strip is None:
+            strip = Strip(self.segments(y))
+            strip = strip.crop_extend(0, self.scrollable_content_region.width, self.rich_style)
+            self._drawn[y, depends] = strip
+        return strip
 
     def line_count(self) -> int:
         """Return the number of lines."""
         raise NotImplementedError
 
     def measure(self) -> None:
-        """Fit the scrollable area to the lines; scroll bars at once, or they would need a second layout."""
+        """Fit the scrollable area to changed lines; scroll bars at once, or they would need a second layout."""
+        self.forget_lines()
         self.virtual_size = Size(self.scrollable_content_region.width, self.line_count())
         self._refresh_scrollbars()
 

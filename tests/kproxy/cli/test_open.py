@@ -73,6 +73,13 @@ def test_a_terminal_that_can_show_nothing_gets_lines(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_without_the_ui_it_prints_on_a_terminal(tmp_path: Path) -> None:
+    with Terminal(["open", "--no-ui", str(REBALANCE)], tmp_path) as terminal:
+        terminal.until("402 exchanges of 6 clients")
+        assert terminal.end() == 0
+
+
+@pytest.mark.slow
 def test_without_a_terminal_it_prints() -> None:
     printed = subprocess.run(
         [sys.executable, "-m", "kproxy", "open", str(REBALANCE)], capture_output=True, text=True, check=True

@@ -85,3 +85,10 @@ def test_lists_and_tuples_are_alike() -> None:
 def test_the_fields_that_name_can_be_chosen() -> None:
     recorded, new = [{"member_id": "m1", "group_id": "g"}], [{"member_id": "m2", "group_id": "g"}]
     assert [each.path for each in differences(recorded, new, ["group_id"])] == ["[g].member_id"]
+
+
+def test_keys_of_records_name_them_as_text_and_no_producer_names_nothing() -> None:
+    def batch(value: bytes) -> dict[str, Any]:
+        return {"producer_id": -1, "records": [{"key": b"k\x1b20", "value": value}]}
+
+    assert found([batch(b"a")], [batch(b"b")]) == [("[0].records[k\ufffd20].value", b"a", b"b")]

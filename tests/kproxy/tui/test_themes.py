@@ -42,7 +42,7 @@ def luminance(color: Color) -> float:
 
 
 def contrast(theme: Theme, text: str, background: str) -> float:
-    variables = theme.to_color_system().generate()
+    variables = theme.to_color_system().generate() | theme.variables
     dark, light = sorted(luminance(Color.parse(variables[name])) for name in (text, background))
     return (light + 0.05) / (dark + 0.05)
 
@@ -63,6 +63,11 @@ def test_text_and_states_can_be_read(theme: Theme, background: str) -> None:
 def test_states_are_of_different_colours(theme: Theme) -> None:
     hues = [Color.parse(getattr(theme, state)).hsl.h for state in ("warning", "error", "success", "primary")]
     assert min(abs(a - b) for i, a in enumerate(hues) for b in hues[:i]) > 0.05
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_states_differ_from_text_on_a_light_background(state: str) -> None:
+    assert contrast(LIGHT, f"text-{state}", "foreground") >= 2
 
 
 def test_ours_come_first() -> None:

@@ -34,11 +34,11 @@ def test_a_long_poll_is_told_apart_from_what_came_on_top() -> None:
     assert time == (
         "latency 500 ms: designed wait 500 ms (long poll: nothing new to read), excess 88 µs, network 9 µs (0 %)"
     )
-    assert place == "connection 8, frame 398, 498.8 ms after #93 Fetch, 501.6 ms before #112 Fetch"
+    assert place == "connection 8, frames 398,446, 498.8 ms after #93 Fetch, 501.6 ms before #112 Fetch"
 
 
 def test_the_first_of_a_connection_has_nothing_before_it() -> None:
-    assert said_of(REBALANCE, 1)[1] == "connection 0, frame 4, 0.7 ms before #2 Metadata"
+    assert said_of(REBALANCE, 1)[1] == "connection 0, frames 4,6, 0.7 ms before #2 Metadata"
 
 
 def test_a_request_log_has_no_frames_and_no_network() -> None:

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 from textual.pilot import Pilot
+from textual.widgets import Input
 
 from kproxy.tui.commands import BY_NAME
 from kproxy.tui.dialogs.answer import AnswerDialog
+from kproxy.tui.dialogs.ask import Prompt
 from kproxy.tui.widgets.row_table import RowTable
 from tests.kproxy.tui.kit import main_of, opened, settled, shown_lines
 
@@ -114,3 +116,7 @@ async def test_what_has_no_answer_says_why(name: str, argument: str, said: str) 
     async with opened() as pilot:
         assert await ask(pilot, name, argument) == []
         assert any(said in line for line in shown_lines(pilot))
+        if isinstance(pilot.app.screen, Prompt):  # what was typed is not lost
+            assert pilot.app.screen.query_one(Input).value == argument
+        else:
+            assert name in ("question.party", "question.config")
