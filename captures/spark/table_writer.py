@@ -18,7 +18,7 @@ from captures.analysis.decision_columns import TAKEN, DecisionColumns, Fact, mer
 from captures.analysis.exchange_groups import COUNTED, ExchangeGroup, exchange_groups, undecoded
 from captures.analysis.findings.diagnosis import packed
 from captures.analysis.findings.keys import buckets
-from captures.analysis.groups.components import Components, links
+from captures.analysis.groups.components import Components, links, nodes
 from captures.analysis.groups.history import HISTORIES
 from captures.analysis.incidents.history import NEEDED, ClusterHistories, IncidentHistories
 from captures.arrays import Bools, Int64s
@@ -369,10 +369,32 @@ class FoundFacts(NamedTuple):
 
     :ivar facts: :attr:`DecisionColumns.found_facts`
     :ivar links: clients and groups that belong together
+    :ivar nodes: clients and groups in its exchanges
     """
 
-    facts: Mapping[str, Fact]
-    links: Sequence[tuple[str, str]]
+    facts: Mapping[str, Fact] = {}
+    links: Sequence[tuple[str, str]] = ()
+    nodes: Sequence[str] = ()
+
+
+class MergedFacts(NamedTuple):
+    """What a range needs of the facts of all ranges.
+
+    :ivar facts: of :func:`merged_facts`
+    """
+
+    facts: Mapping[str, Any] = {}
+    components: Components = Components(())
+
+    @classmethod
+    def of(cls, found: Sequence[FoundFacts]) -> list[MergedFacts]:
+        """Return them for each range.
+
+        :param found: of all ranges, in their order
+        """
+        components = Components({link for each in found for link in each.links})
+        merged = merged_facts([each.facts for each in found])
+        return [cls(facts, components.of_part(each.nodes)) for facts, each in zip(merged, found, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -388,34 +410,30 @@ class FactFinder(RowFunction):
         rows = settings.deciding(part)
         if settings.task.filter is None:
             settings.wanted(part, rows)
-        yield _done(
-            part.number, FoundFacts(rows.found_facts, [*links(rows.columns)] if settings.collects else [])
-        )
+        found = FoundFacts(rows.found_facts)
+        if settings.collects:
+            found = found._replace(links=[*links(rows.columns)], nodes=nodes(rows.columns))
+        yield _done(part.number, found)
 
 
 class ExchangeDealer(RowFunction):
-    """Deals the exchanges of ranges out to shares, as rows of :data:`LOCATED_SHARES`.
+    """Deals the exchanges of ranges out to shares, as rows of :data:`LOCATED_SHARES`."""
 
-    :param found: what :class:`FactFinder` found in the ranges, in their order
-    """
+    inputs = ("context", "merged")
 
-    inputs = ("context",)
-
-    def __init__(self, settings: AnalysisSettings, found: Sequence[FoundFacts]) -> None:
+    def __init__(self, settings: AnalysisSettings) -> None:
         self._settings = settings
-        self._facts = merged_facts([each.facts for each in found])
-        self._components = Components({link for each in found for link in each.links})
 
-    def batches(self, context: Context) -> Iterator[pa.RecordBatch]:
+    def batches(self, context: Context, merged: MergedFacts) -> Iterator[pa.RecordBatch]:
         part = self._settings.task.read(context)
         yield from self._first_rows(part)
         if self._settings.task.filter is None:
-            columns = self._settings.deciding(part, self._facts)
+            columns = self._settings.deciding(part, merged.facts)
             shown = self._settings.wanted(part, columns)
             yield from self._counts(part, columns.columns, shown)
         else:
             shown = self._fitting(part)
-        held = self._held(part)
+        held = self._held(part, merged.components)
         for begin in range(0, len(part), _ROWS):
             some = np.arange(begin, min(begin + _ROWS, len(part)))
             rows = located(part, some)
@@ -454,11 +472,11 @@ class ExchangeDealer(RowFunction):
             if of_share or by_rules:
                 yield _first_row(number, at, _PartialResults(None, of_share, by_rules, Faults()))
 
-    def _held(self, part: RangeExchanges) -> list[Bools]:
+    def _held(self, part: RangeExchanges, components: Components) -> list[Bools]:
         """Return, for each share, a mask of the exchanges of a range that belong to it."""
         columns = ExchangeColumns(part.capture, part.rows)
         by_key = {
-            (key, of, collects): self._components.buckets(columns, of)
+            (key, of, collects): components.buckets(columns, of)
             if collects
             else buckets(key, columns, part.connections, of)
             for key, of, collects in {
@@ -596,24 +614,31 @@ class HistoryCollector(TableBuilder):
                 yield pa.RecordBatch.from_arrays(row.columns, schema=first.schema)  # Spark's nullability
 
 
-def contexts_of(spark: SparkSession, contexts: Sequence[bytes]) -> DataFrame:
-    """Return packed contexts as rows of ``part`` and ``context``, each in a partition of its own."""
-    rows = [(number, bytearray(context)) for number, context in enumerate(contexts)]
-    frame = spark.createDataFrame(rows, "part int, context binary")
-    return frame.repartitionByRange(len(rows), "part")
+def by_range(spark: SparkSession, **columns: Sequence[bytes]) -> DataFrame:
+    """Return packed values of all ranges, in their order, with the column ``part``; each range is a partition."""
+    import pyarrow as pa
+
+    count = len(next(iter(columns.values())))
+    arrays = {name: pa.array(values, pa.binary()) for name, values in columns.items()}
+    frame = spark.createDataFrame(pa.table({"part": pa.array(range(count), pa.int32()), **arrays}))
+    return frame.repartitionById(count, "part")
 
 
-def dealt_out(contexts: DataFrame, settings: AnalysisSettings, whole: Whole) -> DataFrame:
+def dealt_out(
+    spark: SparkSession, contexts: Sequence[bytes], settings: AnalysisSettings, whole: Whole
+) -> DataFrame:
     """Return the exchanges of all ranges by share, sorted by number: rows of :data:`LOCATED_SHARES`.
 
-    :param contexts: ``part`` and ``context`` of all ranges, each in a partition of its own
+    :param contexts: of all ranges, packed
     :param whole: data of the capture as a whole
     """
-    found: list[FoundFacts] = []
+    found = dict.fromkeys(range(len(contexts)), FoundFacts())
     if settings.task.filter is None or settings.collects:
-        by_range = collected(contexts.mapInArrow(FactFinder(settings), WRITTEN))
-        found = [by_range[number] for number in sorted(by_range)]
-    rows = contexts.mapInArrow(ExchangeDealer(settings, found), LOCATED_SHARES)
+        finder = FactFinder(settings)
+        found = collected(by_range(spark, context=contexts).mapInArrow(finder, WRITTEN))
+    merged = MergedFacts.of([found[number] for number in sorted(found)])
+    ranges = by_range(spark, context=contexts, merged=list(map(pack, merged)))
+    rows = ranges.mapInArrow(ExchangeDealer(settings), LOCATED_SHARES)
     if settings.collects:  # one task per collecting share, which also passes on rows of other shares
         count = sum(share.collects for share in settings.shares)
         rows = _by_share(rows, count).mapInArrow(HistoryCollector(settings, whole), LOCATED_SHARES)

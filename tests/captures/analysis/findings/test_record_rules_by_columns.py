@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from captures.analysis.decision_columns import DecisionColumns, merged_facts
+from captures.analysis.decision_columns import DecisionColumns, Fact, _added, merged_facts, of_own_keys
 from captures.analysis.findings.batch_samples import Flow, worth_a_look
 from captures.analysis.findings.diagnosis import Diagnosis, packed
 from captures.analysis.findings.finding import Occurrences
@@ -239,7 +239,7 @@ def diagnosed_in_parts(capture: Capture, limits: dict[str, float], edges: list[i
     facts, whole, shown = merged_facts(found), diagnosis(), list[tuple[int, bytes]]()
     for part, indexes in enumerate(parts):
         one = diagnosis()
-        wanted = one.wanted(columns_of(part, facts))
+        wanted = one.wanted(columns_of(part, facts[part]))
         whole.merge(one.counted())
         chosen = np.flatnonzero(wanted.any(axis=0))
         shown += zip(indexes[chosen].tolist(), packed(wanted[:, chosen]), strict=True)
@@ -437,3 +437,11 @@ def test_a_topic_by_name_and_by_id_is_one_flow(tmp_path: Path) -> None:
     sent = DecisionColumns(ExchangeColumns(capture)).produced
     assert [sent.topics[topic] for topic in sent.topic.tolist()] == ["orders", "orders"]
     assert sent.topic[0] == sent.topic[1]
+
+
+def test_a_part_gets_only_what_it_needs_of_merged_facts() -> None:
+    """The facts of all flows in every task would grow with the square of a capture."""
+    parts = [{"a": (1,), "b": (2,)}, {"b": (3,)}, {"c": (5,)}]
+    found = [{"sums": Fact(own, _added, of_own_keys), "any": Fact(bool(own), any)} for own in parts]
+    assert [each["sums"] for each in merged_facts(found)] == [{"a": [1], "b": [5]}, {"b": [5]}, {"c": [5]}]
+    assert all(each["any"] for each in merged_facts(found))
