@@ -286,6 +286,13 @@ class DecisionColumns:
             | self.last(self.answered & ~self.flagged(Flag.UNANSWERED))
         )
 
+    def of_groups(self, names: Collection[str]) -> Bools:
+        """Return a mask of the exchanges whose first group is one of some; ``""`` for exchanges that name none."""
+        texts = self.columns.texts("groups") if names else ()
+        codes = [code for code, name in enumerate(texts) if (name or "") in names]
+        found: Bools = np.isin(self.group, [*codes, *[-1] * ("" in names)])
+        return found
+
     def of_api(self, keys: Collection[int]) -> Bools:
         """Return a mask of the exchanges of some APIs."""
         found: Bools = np.isin(self.api_key, list(keys))

@@ -360,8 +360,11 @@ class _Collector:
         """Return a mask of the exchanges that have to be added, as :meth:`WholeTables.wanted` does."""
         return self.groups.choose(rows)[np.newaxis]
 
-    def counted(self) -> Mapping[str, Mapping[str, Any]]:
-        return {}
+    def counted(self) -> Mapping[str, Mapping[Any, Any]]:
+        return {HISTORIES: self.groups.passed}
+
+    def merge(self, _: Any, __: Any, counted: Mapping[str, Mapping[Any, Any]], ___: Faults) -> None:
+        self.groups.pass_over(counted.get(HISTORIES, {}))
 
 
 class FoundFacts(NamedTuple):
@@ -427,13 +430,13 @@ class ExchangeDealer(RowFunction):
     def batches(self, context: Context, merged: MergedFacts) -> Iterator[pa.RecordBatch]:
         part = self._settings.task.read(context)
         yield from self._first_rows(part)
+        held = self._held(part, merged.components)
         if self._settings.task.filter is None:
             columns = self._settings.deciding(part, merged.facts)
             shown = self._settings.wanted(part, columns)
-            yield from self._counts(part, columns.columns, shown)
+            yield from self._counts(part, columns.columns, shown, held)
         else:
             shown = self._fitting(part)
-        held = self._held(part, merged.components)
         for begin in range(0, len(part), _ROWS):
             some = np.arange(begin, min(begin + _ROWS, len(part)))
             rows = located(part, some)
@@ -451,7 +454,11 @@ class ExchangeDealer(RowFunction):
                 yield _first_row(share)
 
     def _counts(
-        self, part: RangeExchanges, columns: ExchangeColumns, shown: Sequence[_Selection]
+        self,
+        part: RangeExchanges,
+        columns: ExchangeColumns,
+        shown: Sequence[_Selection],
+        held: Sequence[Bools],
     ) -> Iterator[pa.RecordBatch]:
         """Yield the counts of the exchanges of a range for the shares that need them."""
         if not len(part):
@@ -466,7 +473,11 @@ class ExchangeDealer(RowFunction):
             counts = bool(OF_ALL_EXCHANGES.intersection(share.tables))
             of_share = [group for group in counted if counts and share.has(group.connection.connection)]
             by_rules = {
-                rule: {key: found for key, found in by_key.items() if share.takes(key)}
+                rule: {
+                    key: found
+                    for key, found in by_key.items()
+                    if (held[number][key - first] if rule == HISTORIES else share.takes(key))
+                }
                 for rule, by_key in shown[number].counted.items()
             }
             if of_share or by_rules:
@@ -565,7 +576,6 @@ class TableBuilder:
                 assert tables is not None
                 first = int(np.searchsorted(rows.column("number").to_numpy(), 0, "right"))
                 for results in filter(None, rows.column("results")[:first].to_pylist()):
-                    assert isinstance(tables, WholeTables)
                     tables.merge(*unpack(results))
                 self._show(rows.slice(first), share, tables, capture)
         if tables is not None:
