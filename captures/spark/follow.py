@@ -304,7 +304,7 @@ class Follower:
         :param of_the_whole: files of the tables that cover all batches
         """
         self._inputs += inputs
-        marks, made = [each.mark for each in read.marked], self.summary
+        marks, made = read.marks, self.summary
         rows = dict(made.rows)
         for part in (part for each in done for part in each.parts):
             rows[part.table] += part.rows

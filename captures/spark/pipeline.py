@@ -158,12 +158,12 @@ def _write(
     jobs: dict[str, Callable[[], DataFrame]] = {}
     if of_the_whole := [name for name in wanted.tables if name in OF_THE_WHOLE]:
         settings = settings_of(read, task, of_the_whole, wanted, processors(spark))
-        whole = whole_of(read.numbered, [each.mark for each in read.marked])
+        whole = whole_of(read.numbered, read.marks)
         builder = TableBuilder(settings, whole)
         jobs[_WHOLE] = lambda: dealt_out(spark, packed, settings, whole).mapInArrow(builder, WRITTEN)
     if tables := [name for name in wanted.tables if name in PER_EXCHANGE]:
         columns, ranges = header_only(tables, task), by_range(spark, context=packed)
-        if columns is not None and not any(each.mark.noted for each in read.marked):
+        if columns is not None and not read.noted:
             finished = reading.finished.join(ranges, "part")
             jobs[_EXCHANGES] = partial(finished.mapInArrow, HeaderWriter(task, columns), WRITTEN)
         else:
@@ -179,8 +179,7 @@ def settings_of(
     :param tables: names of tables that need all exchanges
     """
     # interventions excuse findings of all rules, and only one share with the group histories sees them all
-    noted = any(each.mark.noted for each in read.marked)
-    shares = shares_of(tables, wanted.rules, 0 if noted else processors)
+    shares = shares_of(tables, wanted.rules, 0 if read.noted else processors)
     return AnalysisSettings(task=task, shares=tuple(shares), limits=wanted.limits)
 
 
@@ -223,7 +222,7 @@ def processors(spark: SparkSession) -> int:
 # ---------------------------------------------------------------- reporting
 def _outcome(read: MergeResult, done: Sequence[TaskResult], options: TablesOptions) -> dict[str, Any]:
     """Return the fields of the summary that depend on what was read and written."""
-    wholes, marks = list(read.numbered.connections.values()), [each.mark for each in read.marked]
+    wholes, marks = list(read.numbered.connections.values()), read.marks
     plan = read.given.plan
     tasks = [0] * len(plan.files)
     for part in plan.ranges:

@@ -6,6 +6,7 @@ So a task that is retried, or runs twice concurrently, leaves only files that no
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, groupby, pairwise
@@ -151,31 +152,32 @@ class Task:
         faults = part.capture.faults
         return (each for each in exchanges if self._fits(self.filter, each, names, faults))
 
-    def rows(self, tables: Sequence[str], part: RangeExchanges) -> ExchangeTables:
-        """Return an empty row builder for the exchanges of a range."""
-        return ExchangeTables(
-            tables,
-            names=self.knowledge().topic_name,
-            run=self.staged.run,
-            columns=self.columns,
-            faults=part.capture.faults,
-        )
+    def rows(
+        self, tables: Sequence[str], part: RangeExchanges, seen: Callable[[Exchange], object]
+    ) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """Yield the rows of per-exchange tables of a range, each batch with the name of its table.
+
+        :param seen: called with each exchange that matches the filter
+        """
+        faults = part.capture.faults
+        names, run = self.knowledge().topic_name, self.staged.run
+        rows = ExchangeTables(tables, names=names, run=run, columns=self.columns, faults=faults)
+        for exchange in self.fitting(part, None, summary=wants_summary(tables, self.columns)):
+            rows.add(exchange)
+            seen(exchange)
+            if rows.full:
+                yield from rows.take().items()
+        yield from rows.take().items()
+        faults.locate(part.path_of)
 
     def rows_of(self, table: str, context: Context) -> Iterator[pa.RecordBatch]:
         """Read a range again and yield the rows of one table; decode bodies only if table or filter needs them."""
         part = self.read(context)
-        rows = self.rows((table,), part)
-        if rows.needs is Needs.HEADER and self.filter is None:
-            yield header_batch(
-                part.capture, part.rows, part.numbers, part.connections, 0, self.columns.get(table)
-            )
+        columns = header_only((table,), self)
+        if columns is not None:
+            yield header_batch(part.capture, part.rows, part.numbers, part.connections, 0, columns)
             return
-        for exchange in self.fitting(part, None, summary=wants_summary((table,), self.columns)):
-            rows.add(exchange)
-            if rows.full:
-                yield from rows.take().values()
-        yield from rows.take().values()
-        part.capture.faults.locate(part.path_of)
+        yield from (batch for _, batch in self.rows((table,), part, lambda _: None))
         part.capture.faults.log()
 
     def _fits(
@@ -211,20 +213,15 @@ class RangeWriter(RowFunction):
         yield _done(context.part.number, self._write(context))
 
     def _write(self, context: Context) -> TaskResult:
-        task = self.task
-        count = damaged = 0
-        with PartWriter(task.staged, f"{self.prefix}{context.part.number:05d}") as writer:
-            part = task.read(context)
-            rows = task.rows(self.tables, part)
-            for exchange in task.fitting(part, None, summary=wants_summary(self.tables, task.columns)):
-                rows.add(exchange)
-                count += 1
-                damaged += undecoded(exchange)
-                if rows.full:
-                    writer.write_all(rows.take().items())
-            writer.write_all(rows.take().items())
-            part.capture.faults.locate(part.path_of)
-            return TaskResult(writer.close(), count, damaged, part.capture.faults)
+        counts: Counter[bool] = Counter()
+
+        def count(exchange: Exchange) -> None:
+            counts[undecoded(exchange)] += 1
+
+        with PartWriter(self.task.staged, f"{self.prefix}{context.part.number:05d}") as writer:
+            part = self.task.read(context)
+            writer.write_all(self.task.rows(self.tables, part, count))
+            return TaskResult(writer.close(), counts.total(), counts[True], part.capture.faults)
 
 
 @dataclass(frozen=True)
