@@ -38,11 +38,22 @@ TAKEN = (
 """The message columns that :class:`DecisionColumns` uses."""
 T = TypeVar("T")
 M = TypeVar("M")
+K = TypeVar("K", bound=Hashable)
 Counts = Mapping[Hashable, Sequence[float]]
-Fact = tuple[Callable[[Sequence[Any]], Any], Any]
-"""How facts of parts are merged, and the fact of one part."""
 _PARTITIONS = 1 << 32
 _OF_BATCHES = ("bytes", "batches", "records", "uncounted", "codec")
+
+
+class Fact(NamedTuple):
+    """A fact about a part of a capture.
+
+    :ivar merge: called with the facts of all parts, in their order
+    :ivar of_part: called with the merged fact and that of a part; returns what the part needs of it. None for all of it
+    """
+
+    own: Any
+    merge: Callable[[Sequence[Any]], Any]
+    of_part: Callable[[Any, Any], Any] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,10 +110,27 @@ class PartitionOffsets(NamedTuple):
         return divmod(index, _PARTITIONS)
 
 
-def merged_facts(parts: Sequence[Mapping[str, Fact]]) -> dict[str, Any]:
-    """Return the facts of a capture, merged from :attr:`DecisionColumns.found_facts` of its parts, in their order."""
-    merges = {what: merge for part in parts for what, (merge, _) in part.items()}
-    return {what: merge([part[what][1] for part in parts if what in part]) for what, merge in merges.items()}
+def merged_facts(parts: Sequence[Mapping[str, Fact]]) -> list[dict[str, Any]]:
+    """Return, for each part of a capture, what it needs of the facts of the whole capture.
+
+    :param parts: :attr:`DecisionColumns.found_facts` of the parts, in their order
+    """
+    merges = {what: fact.merge for part in parts for what, fact in part.items()}
+    merged = {
+        what: merge([part[what].own for part in parts if what in part]) for what, merge in merges.items()
+    }
+    return [
+        {
+            what: merged[what] if fact.of_part is None else fact.of_part(merged[what], fact.own)
+            for what, fact in part.items()
+        }
+        for part in parts
+    ]
+
+
+def of_own_keys(merged: Mapping[K, T], own: Collection[K]) -> dict[K, T]:
+    """Return the items of `merged` with the keys of `own`."""
+    return {key: merged[key] for key in own if key in merged}
 
 
 def _added(parts: Sequence[Counts]) -> dict[Hashable, list[float]]:
@@ -125,8 +153,8 @@ class DecisionColumns:
     :param numbers: numbers of the exchanges
     :param connections: numbers of their connections in the whole capture, if they differ from those in `columns`
     :param part: number of the part of the capture, from 0; None if these are all exchanges
-    :param facts: merged facts of all parts (:func:`merged_facts`), once they are known
-    :ivar found_facts: what :meth:`merged` was asked -> how facts of parts are merged, and the fact of these exchanges
+    :param facts: what this part needs of the facts of all parts (:func:`merged_facts`), once they are known
+    :ivar found_facts: what :meth:`merged` was asked -> the fact of these exchanges
     :ivar api_key: -1 for raw SASL tokens and responses without a request
     :ivar latency: ns, :data:`~captures.exchanges.columns.NO_VALUE` if there is no answer
     """
@@ -258,6 +286,13 @@ class DecisionColumns:
             | self.last(self.answered & ~self.flagged(Flag.UNANSWERED))
         )
 
+    def of_groups(self, names: Collection[str]) -> Bools:
+        """Return a mask of the exchanges whose first group is one of some; ``""`` for exchanges that name none."""
+        texts = self.columns.texts("groups") if names else ()
+        codes = [code for code, name in enumerate(texts) if (name or "") in names]
+        found: Bools = np.isin(self.group, [*codes, *[-1] * ("" in names)])
+        return found
+
     def of_api(self, keys: Collection[int]) -> Bools:
         """Return a mask of the exchanges of some APIs."""
         found: Bools = np.isin(self.api_key, list(keys))
@@ -284,14 +319,20 @@ class DecisionColumns:
         """
         return bool(self.merged(what, bool(among.any()), any))
 
-    def merged(self, what: str, own: T, merge: Callable[[Sequence[T]], M]) -> M:
+    def merged(
+        self,
+        what: str,
+        own: T,
+        merge: Callable[[Sequence[T]], M],
+        of_part: Callable[[M, T], M] | None = None,
+    ) -> M:
         """Return a fact about the whole capture, merged from those of its parts.
 
         :param what: names the fact, in the same words for every part of the capture
-        :param own: the fact of these exchanges; it and `merge` can be pickled
-        :param merge: called with the facts of all parts, in their order
+        :param own: the fact of these exchanges; it and the functions can be pickled
+        :param merge: as in :class:`Fact`, like `of_part`
         """
-        self.found_facts[what] = merge, own
+        self.found_facts[what] = Fact(own, merge, of_part)
         merged: M = self._facts[what] if what in self._facts else merge([own])
         return merged
 
@@ -303,9 +344,8 @@ class DecisionColumns:
         :param what: as for :meth:`merged`
         :param columns: numbers of these exchanges by key
         """
-        counts = np.array(columns).T
-        own = {key: tuple(row) for key, row in zip(keys, counts.tolist(), strict=True) if any(row)}
-        found = self.merged(what, own, _added)
+        own = dict(zip(keys, map(tuple, np.array(columns).T.tolist()), strict=True))
+        found = self.merged(what, own, _added, of_own_keys)
         nothing = (0,) * len(columns)
         return np.array([found.get(key, nothing) for key in keys]).reshape(-1, len(columns)).T
 

@@ -212,6 +212,16 @@ class MergeResult(NamedTuple):
     finished: list[bytes]
     numbered: NumberedRanges
 
+    @property
+    def marks(self) -> list[SyncPoint]:
+        """The sync points of the ranges, in order."""
+        return [each.mark for each in self.marked]
+
+    @property
+    def noted(self) -> bool:
+        """Whether packets have comments."""
+        return any(mark.noted for mark in self.marks)
+
 
 def read_here(given: Input, processes: int = 1, kinds: Collection[str] = KINDS) -> MergeResult:
     """Take all steps on this machine.

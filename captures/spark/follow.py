@@ -35,8 +35,8 @@ from captures.spark.table_writer import (
     RangeWriter,
     Task,
     TaskResult,
+    by_range,
     collected,
-    contexts_of,
     faults_of,
 )
 from captures.tables.folder import Folder, Part, PartWriter
@@ -287,7 +287,7 @@ class Follower:
         tables = [name for name in self._wanted.tables if name in PER_EXCHANGE]
         if not tables:
             return []
-        contexts = contexts_of(self._spark, list(map(pack, read.numbered.contexts)))
+        contexts = by_range(self._spark, context=list(map(pack, read.numbered.contexts)))
         writer = RangeWriter(task, tables, prefix=f"{self._batch:05d}x")
         found = collected(contexts.mapInArrow(writer, WRITTEN))
         return [each for _, each in sorted(found.items())]
@@ -304,7 +304,7 @@ class Follower:
         :param of_the_whole: files of the tables that cover all batches
         """
         self._inputs += inputs
-        marks, made = [each.mark for each in read.marked], self.summary
+        marks, made = read.marks, self.summary
         rows = dict(made.rows)
         for part in (part for each in done for part in each.parts):
             rows[part.table] += part.rows

@@ -21,7 +21,7 @@ from captures.ranges.range_reader import FinishedExchanges
 from captures.ranges.whole import whole_of
 from captures.spark.capture_reader import RowFunction, SparkCaptureReader
 from captures.spark.pipeline import processors, settings_of
-from captures.spark.table_writer import TableBuilder, Task, contexts_of, dealt_out, header_rows
+from captures.spark.table_writer import TableBuilder, Task, by_range, dealt_out, header_only, header_rows
 from captures.tables.columns import Needs
 from captures.tables.exchange_rows import ExchangeTables
 from captures.tables.schema import PER_EXCHANGE, choose_tables, ddl
@@ -128,17 +128,16 @@ def _frame(read: _ReadCapture, name: str) -> DataFrame:
     columns = read.task.columns.get(name)
     shape = ddl(name, columns)
     task = read.task.with_groups(read.spark, read.contexts)
-    contexts = contexts_of(read.spark, read.contexts)
     if name not in PER_EXCHANGE:
-        whole = whole_of(read.reading.read.numbered, [each.mark for each in read.reading.read.marked])
+        whole = whole_of(read.reading.read.numbered, read.reading.read.marks)
         settings = settings_of(read.reading.read, task, (name,), TableRequest(), processors(read.spark))
         maker = _TableMaker(TableBuilder(settings, whole))
-        return dealt_out(contexts, settings, whole).mapInArrow(maker, shape)
-    noted = any(each.mark.noted for each in read.reading.read.marked)
-    plain = ExchangeTables((name,), names=_unnamed, run=0, columns=task.columns).needs is Needs.HEADER
-    if plain and task.filter is None and not noted:
+        return dealt_out(read.spark, read.contexts, settings, whole).mapInArrow(maker, shape)
+    contexts = by_range(read.spark, context=read.contexts)
+    header = header_only((name,), task)
+    if header is not None and not read.reading.read.noted:
         together = read.reading.finished.join(contexts, "part").select("part", "context", "data")
-        return together.mapInArrow(_HeaderRowMaker(columns or ()), shape)
+        return together.mapInArrow(_HeaderRowMaker(header), shape)
     return contexts.mapInArrow(_RowMaker(task, name), shape)
 
 
@@ -162,7 +161,7 @@ class _HeaderRowMaker(RowFunction):
     inputs = ("context", "data")
 
     def batches(self, context: Context, finished: FinishedExchanges) -> Iterator[pa.RecordBatch]:
-        yield header_rows(context, finished, 0, self.columns or None, Names())
+        yield header_rows(context, finished, 0, self.columns, Names())
 
 
 @dataclass(frozen=True)

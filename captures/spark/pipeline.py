@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,7 @@ from captures.ranges.plan import Plan, make_plan
 from captures.ranges.whole import whole_of
 from captures.spark.capture_reader import SparkCaptureReader
 from captures.spark.job_progress import watched
-from captures.spark.session import APP, is_connect, running_session
+from captures.spark.session import is_connect, running_session
 from captures.spark.table_writer import (
     WRITTEN,
     AnalysisSettings,
@@ -27,8 +28,8 @@ from captures.spark.table_writer import (
     TableBuilder,
     Task,
     TaskResult,
+    by_range,
     collected,
-    contexts_of,
     dealt_out,
     faults_of,
     header_only,
@@ -56,6 +57,8 @@ if TYPE_CHECKING:
 _BUCKETS = 8
 """Number of tasks that stitch connections, unless the capture has more than _RANGES_A_BUCKET ranges for each."""
 _RANGES_A_BUCKET = 64
+_WHOLE, _EXCHANGES = "kproxy-whole", "kproxy-exchanges"
+"""Scheduler pools, as in ``pools.xml``."""
 
 
 def write_tables(
@@ -151,20 +154,20 @@ def _write(
     """Write all tables. Those that need all exchanges start first, because they take longest."""
     read = reading.read
     packed = [pack(context) for context in read.numbered.contexts]
-    contexts = contexts_of(spark, packed)
     task = Task.of(read, wanted, folder.staged).with_groups(spark, packed)
-    jobs: list[DataFrame] = []
+    jobs: dict[str, Callable[[], DataFrame]] = {}
     if of_the_whole := [name for name in wanted.tables if name in OF_THE_WHOLE]:
         settings = settings_of(read, task, of_the_whole, wanted, processors(spark))
-        whole = whole_of(read.numbered, [each.mark for each in read.marked])
-        jobs.append(dealt_out(contexts, settings, whole).mapInArrow(TableBuilder(settings, whole), WRITTEN))
+        whole = whole_of(read.numbered, read.marks)
+        builder = TableBuilder(settings, whole)
+        jobs[_WHOLE] = lambda: dealt_out(spark, packed, settings, whole).mapInArrow(builder, WRITTEN)
     if tables := [name for name in wanted.tables if name in PER_EXCHANGE]:
-        columns = header_only(tables, task)
-        if columns is not None and not any(each.mark.noted for each in read.marked):
-            finished = reading.finished.join(contexts, "part")
-            jobs.append(finished.mapInArrow(HeaderWriter(task, columns), WRITTEN))
+        columns, ranges = header_only(tables, task), by_range(spark, context=packed)
+        if columns is not None and not read.noted:
+            finished = reading.finished.join(ranges, "part")
+            jobs[_EXCHANGES] = partial(finished.mapInArrow, HeaderWriter(task, columns), WRITTEN)
         else:
-            jobs.append(contexts.mapInArrow(RangeWriter(task, tables), WRITTEN))
+            jobs[_EXCHANGES] = partial(ranges.mapInArrow, RangeWriter(task, tables), WRITTEN)
     return [each for job in side_by_side(spark, jobs) for _, each in sorted(job.items())]
 
 
@@ -176,27 +179,27 @@ def settings_of(
     :param tables: names of tables that need all exchanges
     """
     # interventions excuse findings of all rules, and only one share with the group histories sees them all
-    noted = any(each.mark.noted for each in read.marked)
-    shares = shares_of(tables, wanted.rules, 0 if noted else processors)
+    shares = shares_of(tables, wanted.rules, 0 if read.noted else processors)
     return AnalysisSettings(task=task, shares=tuple(shares), limits=wanted.limits)
 
 
-def side_by_side(spark: SparkSession, jobs: Sequence[DataFrame]) -> list[dict[int, Any]]:
-    """Run jobs concurrently, each in a scheduler pool; if one fails, or on Ctrl-C, the others end at once.
+def side_by_side(spark: SparkSession, jobs: Mapping[str, Callable[[], DataFrame]]) -> list[dict[int, Any]]:
+    """Run jobs concurrently; if one fails, or on Ctrl-C, the others end at once.
 
+    :param jobs: scheduler pool -> function that returns the frame to collect, and may run jobs for that
     :return: for each job, the result of :func:`~captures.spark.table_writer.collected`
     """
     tag = f"kproxy-{uuid4().hex}"
 
-    def run(job: DataFrame, pool: str) -> dict[int, Any]:
+    def run(job: Callable[[], DataFrame], pool: str) -> dict[int, Any]:
         spark.addTag(tag)  # tags and pools belong to the thread
         if not is_connect(spark):
             spark.sparkContext.setLocalProperty("spark.scheduler.pool", pool)
-        return collected(job)
+        return collected(job())
 
     threads = ThreadPoolExecutor(len(jobs) or 1)
     try:
-        begun = [threads.submit(run, job, f"{APP}-{number}") for number, job in enumerate(jobs)]
+        begun = [threads.submit(run, job, pool) for pool, job in jobs.items()]
         for each in as_completed(begun):
             each.result()
         return [each.result() for each in begun]
@@ -219,7 +222,7 @@ def processors(spark: SparkSession) -> int:
 # ---------------------------------------------------------------- reporting
 def _outcome(read: MergeResult, done: Sequence[TaskResult], options: TablesOptions) -> dict[str, Any]:
     """Return the fields of the summary that depend on what was read and written."""
-    wholes, marks = list(read.numbered.connections.values()), [each.mark for each in read.marked]
+    wholes, marks = list(read.numbered.connections.values()), read.marks
     plan = read.given.plan
     tasks = [0] * len(plan.files)
     for part in plan.ranges:

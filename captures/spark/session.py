@@ -64,6 +64,7 @@ STARTED = {
     "spark.python.worker.reuse": "true",
     # one queue would let the range tasks of one job delay the single long task of the other
     "spark.scheduler.mode": "FAIR",
+    "spark.scheduler.allocation.file": Path(__file__).resolve().with_name("pools.xml").as_uri(),
     "spark.executorEnv.OPENBLAS_NUM_THREADS": "1",
 }
 """Default settings of sessions that are started here; the user's settings override them."""

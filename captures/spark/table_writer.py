@@ -6,6 +6,7 @@ So a task that is retried, or runs twice concurrently, leaves only files that no
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, groupby, pairwise
@@ -18,7 +19,7 @@ from captures.analysis.decision_columns import TAKEN, DecisionColumns, Fact, mer
 from captures.analysis.exchange_groups import COUNTED, ExchangeGroup, exchange_groups, undecoded
 from captures.analysis.findings.diagnosis import packed
 from captures.analysis.findings.keys import buckets
-from captures.analysis.groups.components import Components, links
+from captures.analysis.groups.components import Components, links, nodes
 from captures.analysis.groups.history import HISTORIES
 from captures.analysis.incidents.history import NEEDED, ClusterHistories, IncidentHistories
 from captures.arrays import Bools, Int64s
@@ -151,31 +152,32 @@ class Task:
         faults = part.capture.faults
         return (each for each in exchanges if self._fits(self.filter, each, names, faults))
 
-    def rows(self, tables: Sequence[str], part: RangeExchanges) -> ExchangeTables:
-        """Return an empty row builder for the exchanges of a range."""
-        return ExchangeTables(
-            tables,
-            names=self.knowledge().topic_name,
-            run=self.staged.run,
-            columns=self.columns,
-            faults=part.capture.faults,
-        )
+    def rows(
+        self, tables: Sequence[str], part: RangeExchanges, seen: Callable[[Exchange], object]
+    ) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """Yield the rows of per-exchange tables of a range, each batch with the name of its table.
+
+        :param seen: called with each exchange that matches the filter
+        """
+        faults = part.capture.faults
+        names, run = self.knowledge().topic_name, self.staged.run
+        rows = ExchangeTables(tables, names=names, run=run, columns=self.columns, faults=faults)
+        for exchange in self.fitting(part, None, summary=wants_summary(tables, self.columns)):
+            rows.add(exchange)
+            seen(exchange)
+            if rows.full:
+                yield from rows.take().items()
+        yield from rows.take().items()
+        faults.locate(part.path_of)
 
     def rows_of(self, table: str, context: Context) -> Iterator[pa.RecordBatch]:
         """Read a range again and yield the rows of one table; decode bodies only if table or filter needs them."""
         part = self.read(context)
-        rows = self.rows((table,), part)
-        if rows.needs is Needs.HEADER and self.filter is None:
-            yield header_batch(
-                part.capture, part.rows, part.numbers, part.connections, 0, self.columns.get(table)
-            )
+        columns = header_only((table,), self)
+        if columns is not None:
+            yield header_batch(part.capture, part.rows, part.numbers, part.connections, 0, columns)
             return
-        for exchange in self.fitting(part, None, summary=wants_summary((table,), self.columns)):
-            rows.add(exchange)
-            if rows.full:
-                yield from rows.take().values()
-        yield from rows.take().values()
-        part.capture.faults.locate(part.path_of)
+        yield from (batch for _, batch in self.rows((table,), part, lambda _: None))
         part.capture.faults.log()
 
     def _fits(
@@ -211,20 +213,15 @@ class RangeWriter(RowFunction):
         yield _done(context.part.number, self._write(context))
 
     def _write(self, context: Context) -> TaskResult:
-        task = self.task
-        count = damaged = 0
-        with PartWriter(task.staged, f"{self.prefix}{context.part.number:05d}") as writer:
-            part = task.read(context)
-            rows = task.rows(self.tables, part)
-            for exchange in task.fitting(part, None, summary=wants_summary(self.tables, task.columns)):
-                rows.add(exchange)
-                count += 1
-                damaged += undecoded(exchange)
-                if rows.full:
-                    writer.write_all(rows.take().items())
-            writer.write_all(rows.take().items())
-            part.capture.faults.locate(part.path_of)
-            return TaskResult(writer.close(), count, damaged, part.capture.faults)
+        counts: Counter[bool] = Counter()
+
+        def count(exchange: Exchange) -> None:
+            counts[undecoded(exchange)] += 1
+
+        with PartWriter(self.task.staged, f"{self.prefix}{context.part.number:05d}") as writer:
+            part = self.task.read(context)
+            writer.write_all(self.task.rows(self.tables, part, count))
+            return TaskResult(writer.close(), counts.total(), counts[True], part.capture.faults)
 
 
 @dataclass(frozen=True)
@@ -360,8 +357,11 @@ class _Collector:
         """Return a mask of the exchanges that have to be added, as :meth:`WholeTables.wanted` does."""
         return self.groups.choose(rows)[np.newaxis]
 
-    def counted(self) -> Mapping[str, Mapping[str, Any]]:
-        return {}
+    def counted(self) -> Mapping[str, Mapping[Any, Any]]:
+        return {HISTORIES: self.groups.passed}
+
+    def merge(self, _: Any, __: Any, counted: Mapping[str, Mapping[Any, Any]], ___: Faults) -> None:
+        self.groups.pass_over(counted.get(HISTORIES, {}))
 
 
 class FoundFacts(NamedTuple):
@@ -369,10 +369,32 @@ class FoundFacts(NamedTuple):
 
     :ivar facts: :attr:`DecisionColumns.found_facts`
     :ivar links: clients and groups that belong together
+    :ivar nodes: clients and groups in its exchanges
     """
 
-    facts: Mapping[str, Fact]
-    links: Sequence[tuple[str, str]]
+    facts: Mapping[str, Fact] = {}
+    links: Sequence[tuple[str, str]] = ()
+    nodes: Sequence[str] = ()
+
+
+class MergedFacts(NamedTuple):
+    """What a range needs of the facts of all ranges.
+
+    :ivar facts: of :func:`merged_facts`
+    """
+
+    facts: Mapping[str, Any] = {}
+    components: Components = Components(())
+
+    @classmethod
+    def of(cls, found: Sequence[FoundFacts]) -> list[MergedFacts]:
+        """Return them for each range.
+
+        :param found: of all ranges, in their order
+        """
+        components = Components({link for each in found for link in each.links})
+        merged = merged_facts([each.facts for each in found])
+        return [cls(facts, components.of_part(each.nodes)) for facts, each in zip(merged, found, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -388,34 +410,30 @@ class FactFinder(RowFunction):
         rows = settings.deciding(part)
         if settings.task.filter is None:
             settings.wanted(part, rows)
-        yield _done(
-            part.number, FoundFacts(rows.found_facts, [*links(rows.columns)] if settings.collects else [])
-        )
+        found = FoundFacts(rows.found_facts)
+        if settings.collects:
+            found = found._replace(links=[*links(rows.columns)], nodes=nodes(rows.columns))
+        yield _done(part.number, found)
 
 
 class ExchangeDealer(RowFunction):
-    """Deals the exchanges of ranges out to shares, as rows of :data:`LOCATED_SHARES`.
+    """Deals the exchanges of ranges out to shares, as rows of :data:`LOCATED_SHARES`."""
 
-    :param found: what :class:`FactFinder` found in the ranges, in their order
-    """
+    inputs = ("context", "merged")
 
-    inputs = ("context",)
-
-    def __init__(self, settings: AnalysisSettings, found: Sequence[FoundFacts]) -> None:
+    def __init__(self, settings: AnalysisSettings) -> None:
         self._settings = settings
-        self._facts = merged_facts([each.facts for each in found])
-        self._components = Components({link for each in found for link in each.links})
 
-    def batches(self, context: Context) -> Iterator[pa.RecordBatch]:
+    def batches(self, context: Context, merged: MergedFacts) -> Iterator[pa.RecordBatch]:
         part = self._settings.task.read(context)
         yield from self._first_rows(part)
+        held = self._held(part, merged.components)
         if self._settings.task.filter is None:
-            columns = self._settings.deciding(part, self._facts)
+            columns = self._settings.deciding(part, merged.facts)
             shown = self._settings.wanted(part, columns)
-            yield from self._counts(part, columns.columns, shown)
+            yield from self._counts(part, columns.columns, shown, held)
         else:
             shown = self._fitting(part)
-        held = self._held(part)
         for begin in range(0, len(part), _ROWS):
             some = np.arange(begin, min(begin + _ROWS, len(part)))
             rows = located(part, some)
@@ -433,7 +451,11 @@ class ExchangeDealer(RowFunction):
                 yield _first_row(share)
 
     def _counts(
-        self, part: RangeExchanges, columns: ExchangeColumns, shown: Sequence[_Selection]
+        self,
+        part: RangeExchanges,
+        columns: ExchangeColumns,
+        shown: Sequence[_Selection],
+        held: Sequence[Bools],
     ) -> Iterator[pa.RecordBatch]:
         """Yield the counts of the exchanges of a range for the shares that need them."""
         if not len(part):
@@ -448,17 +470,21 @@ class ExchangeDealer(RowFunction):
             counts = bool(OF_ALL_EXCHANGES.intersection(share.tables))
             of_share = [group for group in counted if counts and share.has(group.connection.connection)]
             by_rules = {
-                rule: {key: found for key, found in by_key.items() if share.takes(key)}
+                rule: {
+                    key: found
+                    for key, found in by_key.items()
+                    if (held[number][key - first] if rule == HISTORIES else share.takes(key))
+                }
                 for rule, by_key in shown[number].counted.items()
             }
             if of_share or by_rules:
                 yield _first_row(number, at, _PartialResults(None, of_share, by_rules, Faults()))
 
-    def _held(self, part: RangeExchanges) -> list[Bools]:
+    def _held(self, part: RangeExchanges, components: Components) -> list[Bools]:
         """Return, for each share, a mask of the exchanges of a range that belong to it."""
         columns = ExchangeColumns(part.capture, part.rows)
         by_key = {
-            (key, of, collects): self._components.buckets(columns, of)
+            (key, of, collects): components.buckets(columns, of)
             if collects
             else buckets(key, columns, part.connections, of)
             for key, of, collects in {
@@ -547,7 +573,6 @@ class TableBuilder:
                 assert tables is not None
                 first = int(np.searchsorted(rows.column("number").to_numpy(), 0, "right"))
                 for results in filter(None, rows.column("results")[:first].to_pylist()):
-                    assert isinstance(tables, WholeTables)
                     tables.merge(*unpack(results))
                 self._show(rows.slice(first), share, tables, capture)
         if tables is not None:
@@ -596,24 +621,31 @@ class HistoryCollector(TableBuilder):
                 yield pa.RecordBatch.from_arrays(row.columns, schema=first.schema)  # Spark's nullability
 
 
-def contexts_of(spark: SparkSession, contexts: Sequence[bytes]) -> DataFrame:
-    """Return packed contexts as rows of ``part`` and ``context``, each in a partition of its own."""
-    rows = [(number, bytearray(context)) for number, context in enumerate(contexts)]
-    frame = spark.createDataFrame(rows, "part int, context binary")
-    return frame.repartitionByRange(len(rows), "part")
+def by_range(spark: SparkSession, **columns: Sequence[bytes]) -> DataFrame:
+    """Return packed values of all ranges, in their order, with the column ``part``; each range is a partition."""
+    import pyarrow as pa
+
+    count = len(next(iter(columns.values())))
+    arrays = {name: pa.array(values, pa.binary()) for name, values in columns.items()}
+    frame = spark.createDataFrame(pa.table({"part": pa.array(range(count), pa.int32()), **arrays}))
+    return frame.repartitionById(count, "part")
 
 
-def dealt_out(contexts: DataFrame, settings: AnalysisSettings, whole: Whole) -> DataFrame:
+def dealt_out(
+    spark: SparkSession, contexts: Sequence[bytes], settings: AnalysisSettings, whole: Whole
+) -> DataFrame:
     """Return the exchanges of all ranges by share, sorted by number: rows of :data:`LOCATED_SHARES`.
 
-    :param contexts: ``part`` and ``context`` of all ranges, each in a partition of its own
+    :param contexts: of all ranges, packed
     :param whole: data of the capture as a whole
     """
-    found: list[FoundFacts] = []
+    found = dict.fromkeys(range(len(contexts)), FoundFacts())
     if settings.task.filter is None or settings.collects:
-        by_range = collected(contexts.mapInArrow(FactFinder(settings), WRITTEN))
-        found = [by_range[number] for number in sorted(by_range)]
-    rows = contexts.mapInArrow(ExchangeDealer(settings, found), LOCATED_SHARES)
+        finder = FactFinder(settings)
+        found = collected(by_range(spark, context=contexts).mapInArrow(finder, WRITTEN))
+    merged = MergedFacts.of([found[number] for number in sorted(found)])
+    ranges = by_range(spark, context=contexts, merged=list(map(pack, merged)))
+    rows = ranges.mapInArrow(ExchangeDealer(settings), LOCATED_SHARES)
     if settings.collects:  # one task per collecting share, which also passes on rows of other shares
         count = sum(share.collects for share in settings.shares)
         rows = _by_share(rows, count).mapInArrow(HistoryCollector(settings, whole), LOCATED_SHARES)

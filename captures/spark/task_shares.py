@@ -46,11 +46,11 @@ class Share(NamedTuple):
 
     def takes(self, value: str) -> bool:
         """Return whether it is dealt the exchanges with a value of its key."""
-        return self.of == 1 or bucket_of(value, self.of) == self.bucket
+        return self.of == 1 or bucket_of(self.key, value, self.of) == self.bucket
 
     def has(self, connection: int) -> bool:
         """Return whether it makes the rows of a connection."""
-        return self.key is not Key.CONNECTION or connection % self.of == self.bucket
+        return self.key is not Key.CONNECTION or self.takes(str(connection))
 
 
 def shares_of(tables: Sequence[str], rules: Sequence[type[Rule]], processors: int) -> list[Share]:

@@ -11,7 +11,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from captures.analysis.decision_columns import DecisionColumns
+from captures.analysis.decision_columns import DecisionColumns, of_own_keys
 from captures.analysis.exchange_groups import RowGroups
 from captures.analysis.findings.common import NO_PRODUCE
 from captures.analysis.findings.finding import Occurrences, Severity
@@ -144,6 +144,7 @@ class SamplingRule(Rule):
             "produced data by flow",
             (rows.part, {key: flow.totals for key, flow in flows.items()}),
             _running_totals,
+            _of_part,
         )
         found = rows.earliest("produced data", rows.evidence_of(rows.of_api({ApiKey.PRODUCE})))
         sampled = [(key, flow) for key, flow in flows.items() if self.samples(key.codec, totals[key])]
@@ -176,15 +177,22 @@ class SamplingRule(Rule):
             yield elements.popleft()
 
 
-def _running_totals(
-    parts: Sequence[tuple[int | None, Mapping[FlowKey, FlowTotals]]],
-) -> tuple[dict[int | None, dict[FlowKey, FlowTotals]], dict[FlowKey, FlowTotals]]:
+_RunningTotals = tuple[dict[int | None, dict[FlowKey, FlowTotals]], dict[FlowKey, FlowTotals]]
+
+
+def _running_totals(parts: Sequence[tuple[int | None, Mapping[FlowKey, FlowTotals]]]) -> _RunningTotals:
     """Return the totals of each flow before each part, as far as the part has it, and those of all parts."""
     before, totals = {}, dict[FlowKey, FlowTotals]()
     for part, flows in parts:
         before[part] = {key: totals.get(key, _NOTHING) for key in flows}
         totals |= {key: FlowTotals(*map(add, before[part][key], flow)) for key, flow in flows.items()}
     return before, totals
+
+
+def _of_part(merged: _RunningTotals, own: tuple[int | None, Mapping[FlowKey, FlowTotals]]) -> _RunningTotals:
+    """Return the totals of the flows that a part has, of :func:`_running_totals`."""
+    (before, totals), (part, flows) = merged, own
+    return {part: before[part]}, of_own_keys(totals, flows)
 
 
 def _uncountable(rows: DecisionColumns) -> Bools:

@@ -160,12 +160,18 @@ class Diagnosis:
             wanted[-1] = self.groups.choose(rows)
         return wanted
 
-    def counted(self) -> dict[str, Mapping[str, Any]]:
-        """Return what rules have counted in :meth:`wanted` instead of having it shown, by name of the rule."""
-        return {rule.kind.name: counted for rule in self._rules if (counted := rule.counted())}
+    def counted(self) -> dict[str, Mapping[Any, Any]]:
+        """Return what rules have counted in :meth:`wanted` instead of having it shown, by name of the rule.
 
-    def merge(self, counted: Mapping[str, Mapping[str, Any]]) -> None:
+        :data:`HISTORIES` has :attr:`ClusterHistories.passed`.
+        """
+        found: dict[str, Mapping[Any, Any]] = {HISTORIES: self.groups.passed}
+        found |= {rule.kind.name: rule.counted() for rule in self._rules}
+        return {name: counted for name, counted in found.items() if counted}
+
+    def merge(self, counted: Mapping[str, Mapping[Any, Any]]) -> None:
         """Add what :meth:`counted` returned for the next part of the capture, or some keys of it."""
+        self.groups.pass_over(counted.get(HISTORIES, {}))
         for rule in self._rules:
             rule.merge(counted.get(rule.kind.name, {}))
 

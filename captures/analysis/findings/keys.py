@@ -66,14 +66,14 @@ def buckets(key: Key, columns: ExchangeColumns, connections: Int64s, count: int)
             of_groups = _hashed([text or "" for text in columns.texts("groups")], count)
             found = np.zeros((count, len(columns)), np.bool_)
             found[of_groups[groups.values], groups.rows] = True
-            found[bucket_of("", count), ~groups.filled] = True
+            found[bucket_of(key, "", count), ~groups.filled] = True
             return found
     return _spread(np.zeros(len(columns), np.int64), count)
 
 
-def bucket_of(value: str, count: int) -> int:
+def bucket_of(key: Key, value: str, count: int) -> int:
     """Return the bucket of a value of a key, as :func:`buckets` has it."""
-    return int(_hashed([value], count)[0])
+    return int(value) % count if key is Key.CONNECTION else int(_hashed([value], count)[0])
 
 
 def _groups(exchange: Exchange) -> list[str]:

@@ -13,7 +13,7 @@ import numpy as np
 from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.groups.calls import HEARTBEATS, OF_MEMBERS
 from captures.analysis.groups.context import PAUSE
-from captures.arrays import Int32s, Int64s
+from captures.arrays import Bools, Int32s, Int64s
 from captures.exchanges.columns import NO_VALUE
 from dissectors.api_keys import ApiKey
 
@@ -37,11 +37,12 @@ class CallRuns:
     A run belongs to one member on one connection. It ends at any other call to the group that may not be skipped: a
     failed call, one with news, or a lookup of the coordinator.
 
-    :param rows: rows of a whole capture, with the columns ``groups``, ``call``, ``member``
+    :param rows: rows of a capture, or of a part of it, with the columns ``groups``, ``call``, ``member``
+    :param read: mask of exchanges that are read anyway
     :ivar passed: mask of the exchanges that need not be read
     """
 
-    def __init__(self, rows: DecisionColumns) -> None:
+    def __init__(self, rows: DecisionColumns, read: Bools) -> None:
         self._rows = rows
         columns, key = rows.columns, rows.api_key
         call, groups = columns.flat("call"), columns.ragged("groups")
@@ -63,6 +64,7 @@ class CallRuns:
             goes_on[1:] &= each[1:] == each[:-1]
         self.passed = rows.nothing
         self.passed[chosen[:-1]] = goes_on[:-1] & goes_on[1:]
+        self.passed &= ~read
 
     def _place(self, groups: Int64s, rows: Int64s | Int32s) -> Int64s:
         """Return keys that sort exchanges by group, then by number."""

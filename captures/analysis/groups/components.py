@@ -45,6 +45,11 @@ def links(columns: ExchangeColumns) -> Iterator[tuple[str, str]]:
         latest[connection] = client
 
 
+def nodes(columns: ExchangeColumns) -> list[str]:
+    """Return the names of the clients and groups in exchanges, as :func:`links` has them."""
+    return [*_clients(columns)[1], *map(_group, columns.texts("groups"))]
+
+
 class Components:
     """Clients and groups that belong together.
 
@@ -63,6 +68,12 @@ class Components:
                     more |= less
                     of.update(dict.fromkeys(less, more))
         self._first = {name: min(together) for name, together in of.items() if len(together) > 1}
+
+    def of_part(self, names: Iterable[str]) -> Components:
+        """Return what exchanges with these :func:`nodes` need of the components."""
+        found = Components(())
+        found._first = {name: self._first[name] for name in names if name in self._first}
+        return found
 
     def buckets(self, columns: ExchangeColumns, count: int) -> Bools:
         """Distribute exchanges by client, except FindCoordinator, in which any client may ask for any group.

@@ -122,6 +122,7 @@ class GroupHistories:
     :param names: resolves topic IDs
     :param capture: shows how connections ended, and the state of the network; without it, both are unknown
     :ivar traffic: contents of Produce and Fetch, for others that need them too
+    :ivar passed: facts about calls that :meth:`choose` skipped, by the number of the call after them
     """
 
     def __init__(self, names: Names, capture: Capture | None = None) -> None:
@@ -142,7 +143,7 @@ class GroupHistories:
         self._timelines: tuple[tuple[int, int, bool], list[GroupTimeline]] | None = None
         """The latest timelines: of how many exchanges, up to when, and whether the capture still grew."""
         self._steady: dict[str, _Steady] = {}
-        self._passed: Mapping[int, PassedCalls] = {}
+        self.passed: dict[int, PassedCalls] = {}
         self._commits: CommitColumns | None = None
         self._fetches: Iterator[tuple[int, ExchangePositions]] = iter(())
         self._fetch: tuple[int, ExchangePositions] | None = None
@@ -160,15 +161,17 @@ class GroupHistories:
     def choose(self, rows: DecisionColumns) -> Bools:
         """Return a mask of the exchanges that have to be added.
 
-        For a whole capture, facts that columns hold are taken from them instead; exchanges must then be added in the
-        order of their numbers.
+        Facts that columns hold are taken from them instead; exchanges must then be added in the order of their numbers.
+        Of a part of a capture these are :attr:`passed`, which has to reach the histories that the exchanges are added
+        to.
         """
         found = rows.of_api(NEEDED)
+        assert rows.numbers is not None
+        # the offsets of skipped commits are known only here
+        runs = CallRuns(rows, rows.nothing if rows.whole else rows.of_api({ApiKey.OFFSET_COMMIT}))
+        found &= ~runs.passed
+        self.passed = runs.passed_calls()
         if rows.whole:
-            assert rows.numbers is not None
-            runs = CallRuns(rows)
-            found &= ~runs.passed
-            self._passed = runs.passed_calls()
             if rows.of_api({ApiKey.FETCH, ApiKey.SHARE_FETCH}).any():
                 self._commits = CommitColumns(rows, runs.passed & rows.of_api({ApiKey.OFFSET_COMMIT}))
             fetches = rows.of_api({ApiKey.FETCH}) & rows.untouched
@@ -313,7 +316,7 @@ class GroupHistories:
         call = read_call(exchange, self._names, group.protocol_type)
         if call is None:
             return
-        passed = self._passed.get(exchange.number, _NOTHING_PASSED)
+        passed = self.passed.get(exchange.number, _NOTHING_PASSED)
         if isinstance(call, Run):
             call.count, call.longest = passed.calls + 1, passed.longest
         if passed.last_contact:

@@ -13,6 +13,7 @@ from msgspec import UNSET
 from captures.analysis.attempts import Outcome, attempts, ended_by_brokers
 from captures.analysis.clusters import ONE_CLUSTER, Clusters
 from captures.analysis.decision_columns import DecisionColumns
+from captures.analysis.groups.call_runs import PassedCalls
 from captures.analysis.groups.calls import OF_MEMBERS, GroupCalls
 from captures.analysis.groups.context import OF_TOPICS
 from captures.analysis.groups.history import HISTORIES, GroupHistories
@@ -144,6 +145,16 @@ class ClusterHistories:
     def merge(self, of: Mapping[str, IncidentHistories]) -> None:
         for part, histories in of.items():
             self.of[part].merge(histories)
+
+    @property
+    def passed(self) -> dict[int, PassedCalls]:
+        """Facts about calls that :meth:`choose` skipped, by the number of the call after them."""
+        return {number: each for histories in self.of.values() for number, each in histories.passed.items()}
+
+    def pass_over(self, passed: Mapping[int, PassedCalls]) -> None:
+        """Take :attr:`passed` of the next part of a capture, before its exchanges are added."""
+        for histories in self.of.values():
+            histories.passed |= passed
 
     @property
     def calls(self) -> list[GroupCalls]:

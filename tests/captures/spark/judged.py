@@ -20,6 +20,7 @@ from captures.spark.table_writer import (
     ExchangeDealer,
     FactFinder,
     HistoryCollector,
+    MergedFacts,
     TableBuilder,
     Task,
 )
@@ -58,7 +59,8 @@ def dealt(read: MergeResult, settings: AnalysisSettings, most: int = 1000) -> pa
     found = [
         unpack(row["data"]) for batch in FactFinder(settings)(iter([contexts])) for row in batch.to_pylist()
     ]
-    located = by_share(ExchangeDealer(settings, found)(iter([contexts])))
+    merged = pa.array(map(pack, MergedFacts.of(found)), pa.binary())
+    located = by_share(ExchangeDealer(settings)(iter([contexts.append_column("merged", merged)])))
     if not settings.collects:
         return located
     # Spark's rows have this schema, and every batch of a task must have the same

@@ -10,11 +10,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
+from xml.etree import ElementTree
 
 import pytest
 
 from captures.spark import session as sessions
 from captures.spark.errors import SessionConflict, SparkMissing, SparkStartError
+from captures.spark.pipeline import _EXCHANGES, _WHOLE
 from captures.spark.session import LOCAL, running_session, session, spark_home
 
 if TYPE_CHECKING:
@@ -154,3 +156,5 @@ def test_defaults_go_after_what_the_user_says(tmp_path: Path, monkeypatch: pytes
     assert "spark.driver.host" not in cluster
     assert "log4j2" not in cluster["spark.driver.extraJavaOptions"]
     assert cluster["spark.executorEnv.OPENBLAS_NUM_THREADS"] == "1"
+    pools = ElementTree.parse(cluster["spark.scheduler.allocation.file"].removeprefix("file://"))  # ours
+    assert [each.get("name") for each in pools.iter("pool")] == [_WHOLE, _EXCHANGES]

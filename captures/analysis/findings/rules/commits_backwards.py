@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from typing import NamedTuple
 
@@ -84,6 +84,17 @@ class _Back(msgspec.Struct):
     example: str = ""
 
 
+class _Offsets(NamedTuple):
+    """Offsets that a group asked to commit for a partition, in a part of a capture.
+
+    :ivar back: whether one is less than the one before
+    """
+
+    first: int
+    last: int
+    back: bool
+
+
 class CommitsBackwards(Rule):
     """Compares every commit with the previous one."""
 
@@ -110,18 +121,20 @@ class CommitsBackwards(Rule):
         self._stored: CommitColumns | None = None
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
-        if not rows.whole:
-            return None
         commits = rows.of_api({ApiKey.OFFSET_COMMIT})
         asked = PartitionOffsets.of(rows, "asked")
         asked = asked.chosen(commits[asked.rows] & (asked.offsets >= 0))
         order = np.lexsort((asked.rows, asked.places, rows.group[asked.rows]))
-        asked = asked.chosen(order)
-        group = rows.group[asked.rows]
-        back = (np.diff(group) == 0) & (np.diff(asked.places) == 0) & (np.diff(asked.offsets) < 0)
-        of_groups = np.isin(rows.group, group[1:][back]) if back.any() else rows.nothing
-        shown = rows.evidence_of(commits) | of_groups.any() & ~commits
-        self._stored = CommitColumns(rows, of_groups & commits & rows.untouched & ~shown)
+        own = _offsets_by_place(rows, asked.chosen(order))
+        back = rows.merged("offsets of commits", own, _groups_going_back)
+        of_groups = rows.of_groups(back)
+        shown = rows.earliest("commits", rows.evidence_of(commits))
+        if back:
+            shown |= ~commits
+        if rows.whole:
+            self._stored = CommitColumns(rows, of_groups & commits & rows.untouched & ~shown)
+        else:
+            shown |= of_groups & commits
         return shown
 
     def add(self, exchange: Exchange) -> None:
@@ -222,3 +235,34 @@ class CommitsBackwards(Rule):
                 filter_text=shown,
                 severity=Severity.LOW if kind is _Kind.SELF and not back.given else None,
             )
+
+
+def _offsets_by_place(rows: DecisionColumns, asked: PartitionOffsets) -> dict[_Place, _Offsets]:
+    """Return the offsets of commits, which are sorted by group, partition and time."""
+    if not len(asked.rows):
+        return {}
+    group, offsets = rows.group[asked.rows], asked.offsets
+    changes = (np.diff(group) != 0) | (np.diff(asked.places) != 0)
+    begins = np.append(0, np.flatnonzero(changes) + 1)
+    back = np.append(False, ~changes & (np.diff(offsets) < 0))
+    columns = [group[begins], asked.places[begins], offsets[begins]]
+    columns += [offsets[np.append(begins[1:], len(offsets)) - 1], np.logical_or.reduceat(back, begins)]
+    _, topics = rows.topics("asked_topics")
+    groups = rows.columns.texts("groups")
+    found = {}
+    for code, place, *of_place in zip(*(column.tolist() for column in columns), strict=True):
+        topic, partition = PartitionOffsets.split(place)
+        name = (groups[code] if code >= 0 else None) or ""
+        found[_Place(name, topics[topic], partition)] = _Offsets(*of_place)
+    return found
+
+
+def _groups_going_back(parts: Sequence[Mapping[_Place, _Offsets]]) -> set[str]:
+    """Return the groups that asked to commit a lower offset than before."""
+    found, last = set[str](), dict[_Place, int]()
+    for part in parts:
+        for place, offsets in part.items():
+            if offsets.back or offsets.first < last.get(place, offsets.first):
+                found.add(place.group)
+            last[place] = offsets.last
+    return found

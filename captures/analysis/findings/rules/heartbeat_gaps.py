@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -11,6 +14,7 @@ import numpy as np
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_group
 from captures.analysis.decision_columns import DecisionColumns
+from captures.analysis.exchange_groups import RowGroups
 from captures.analysis.findings.finding import EffectOf, Finding, Occurrences
 from captures.analysis.findings.of_groups import NO_GROUPS, named
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit, times
@@ -69,6 +73,32 @@ class _Late(msgspec.Struct):
     session: int = 0
 
 
+class _Gaps(NamedTuple):
+    """Calls of a member in a part of a capture.
+
+    :ivar first: time of the first request, ns since the epoch
+    :ivar last: end of the last call
+    :ivar longest: longest time from the end of a call to the next, ns; -1 if there is one call
+    :ivar touched: whether kproxy intervened in one: 0 or 1
+    """
+
+    first: int
+    last: int
+    longest: int
+    touched: int
+
+
+class _Calls(NamedTuple):
+    """Calls of members in a part of a capture.
+
+    :ivar session: shortest session timeout in ms; infinite if there is none
+    :ivar members: by group and member
+    """
+
+    session: float
+    members: Mapping[tuple[str, str], _Gaps]
+
+
 class HeartbeatGaps(Rule):
     """Measures the time between two signs of life of each member."""
 
@@ -102,31 +132,31 @@ class HeartbeatGaps(Rule):
 
         The evidence is the first call with a session timeout, if there is one.
         """
-        if not rows.whole:
-            return None
-        columns = rows.columns
-        member, time, timeout = (
-            columns.flat("member"),
-            columns.flat("time"),
-            columns.flat("session_timeout_ms"),
-        )
+        member, timeout = (rows.columns.flat(name) for name in ("member", "session_timeout_ms"))
         calls = rows.of_api(self.apis or ()) & (member >= 0) & (rows.group >= 0)
         newer = calls & rows.of_api(HEARTBEATS)
         sessions = [*timeout[calls & (timeout > 0)].tolist(), *[self.limit("session")] * bool(newer.any())]
-        order = np.flatnonzero(calls)
-        order = order[np.lexsort((order, member[order], rows.group[order]))]
-        same = (np.diff(member[order]) == 0) & (np.diff(rows.group[order]) == 0)
-        ends = time + np.maximum(rows.latency, 0)
-        least = min(sessions, default=np.inf) * MS * self.limit("share") / 100
-        late = ~rows.untouched[order]
-        # rounding may add a call, but never drops one
-        late[1:] |= same & (time[order[1:]] - ends[order[:-1]] >= least - 1)
-        members = np.cumsum(np.append(0, ~same))[: len(order)]
+        kinds = RowGroups(rows.group[calls], member[calls])
+        groups, members = (rows.columns.texts(name) for name in ("groups", "member"))
+        first = np.flatnonzero(calls)[kinds.first]
+        codes = zip(rows.group[first].tolist(), member[first].tolist(), strict=True)
+        keys = [(groups[group] or "", members[code] or "") for group, code in codes]
+        own = _Calls(min(sessions, default=math.inf), dict(zip(keys, _gaps(rows, calls, kinds), strict=True)))
+        late = rows.merged("gaps between calls", own, partial(_late, share=self.limit("share")), _of_part)
         found = rows.nothing
-        found[order] = np.isin(members, members[late])
+        found[calls] = np.array([key in late for key in keys], np.bool_)[kinds.of]
         telling = newer | calls & (timeout > 0)
-        clean = telling & ~rows.erroneous
-        found[np.flatnonzero(clean if clean.any() else telling if telling.any() else calls)[:1]] = True
+        # every part of a capture reports all three
+        evidence = [
+            (rows.ever(f"are {what}", among), rows.earliest(what, among))
+            for what, among in (
+                ("successful calls with a session timeout", telling & ~rows.erroneous),
+                ("calls with a session timeout", telling),
+                ("calls of known members", calls),
+            )
+        ]
+        shown = next((among for there, among in evidence if there), rows.nothing)
+        found[np.flatnonzero(shown)[:1]] = True
         return found
 
     def add(self, exchange: Exchange) -> None:
@@ -204,6 +234,41 @@ class HeartbeatGaps(Rule):
         if self._timeouts:
             return ""
         return "no JoinGroup of a member was captured, which would contain its session timeout"
+
+
+def _gaps(rows: DecisionColumns, calls: Bools, kinds: RowGroups) -> Iterator[_Gaps]:
+    """Yield the gaps of each member.
+
+    :param calls: mask of the calls
+    :param kinds: the members, in the rows of the calls
+    """
+    if not len(kinds):
+        return
+    call, order = np.flatnonzero(calls), np.argsort(kinds.of, kind="stable")
+    time, same = rows.columns.flat("time")[call], np.diff(kinds.of[order]) == 0
+    ends, gaps = time + np.maximum(rows.latency[call], 0), np.full(len(call), -1)
+    gaps[order[1:][same]] = (time[order[1:]] - ends[order[:-1]])[same]
+    last, touched = order[np.append(~same, True)], ~rows.untouched[call]
+    columns = (time[kinds.first].tolist(), ends[last].tolist())
+    yield from map(_Gaps, *columns, kinds.greatest(gaps), kinds.greatest(touched.astype(np.int64)))
+
+
+def _late(parts: Sequence[_Calls], share: float) -> set[tuple[str, str]]:
+    """Return the members with a gap that may be late, or with calls in which kproxy intervened."""
+    # rounding may add a member, but never drops one
+    least = min(part.session for part in parts) * MS * share / 100 - 1
+    found, ends = set[tuple[str, str]](), dict[tuple[str, str], int]()
+    for part in parts:
+        for member, gaps in part.members.items():
+            since = gaps.first - ends.get(member, gaps.first)
+            if gaps.touched or max(gaps.longest, since) >= least:
+                found.add(member)
+            ends[member] = gaps.last
+    return found
+
+
+def _of_part(late: set[tuple[str, str]], own: _Calls) -> set[tuple[str, str]]:
+    return late & own.members.keys()
 
 
 def _advice(kind: Kind) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client
-from captures.analysis.decision_columns import DecisionColumns
+from captures.analysis.decision_columns import DecisionColumns, of_own_keys
 from captures.analysis.findings.common import NO_PRODUCE
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.keys import Key
@@ -74,9 +74,9 @@ class SmallBatches(Rule):
         clients, names = rows.clients
         count = len(names)
         evidence = rows.evidence_of(produces)
-        by_client = Counter(names[client] for client in clients[evidence].tolist())
-        first = rows.merged("evidence of produced data", by_client, _first)
-        shown = np.array([first[name] for name in names], np.int64)
+        by_client = dict(Counter(names[client] for client in clients[evidence].tolist()))
+        first = rows.merged("evidence of produced data", by_client, _first, of_own_keys)
+        shown = np.array([first.get(name, 0) for name in names], np.int64)
         unknown = (sent.uncounted > 0) | (sent.batches == 0)
         of_batches = (np.ones_like(sent.size), sent.records, sent.size, unknown)
         requests, touched, batches, records, size, unknown = rows.totals(
@@ -137,6 +137,6 @@ class SmallBatches(Rule):
         return "" if self._clients else NO_PRODUCE
 
 
-def _first(parts: Sequence[Counter[str]]) -> Counter[str]:
+def _first(parts: Sequence[dict[str, int]]) -> dict[str, int]:
     """Return the first counts that are not empty."""
-    return next(filter(None, parts), Counter())
+    return next(filter(None, parts), {})

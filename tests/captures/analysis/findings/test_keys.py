@@ -11,7 +11,7 @@ import pytest
 from captures.analysis.exchange_groups import COUNTED
 from captures.analysis.findings.all import RULES
 from captures.analysis.findings.diagnosis import Diagnosis
-from captures.analysis.findings.keys import Key, buckets
+from captures.analysis.findings.keys import Key, bucket_of, buckets
 from captures.analysis.findings.rule import Rule
 from captures.analysis.findings.rules.producer_fenced import ProducerFenced
 from captures.analysis.findings.rules.topics_auto_created import TopicsAutoCreated
@@ -89,7 +89,7 @@ def test_columns_deal_out_as_values_do(key: Key, count: int) -> None:
         assert got[:, at].sum() <= len(values)
         if len(values) == 1:
             of.setdefault(values[0], set()).update(np.flatnonzero(got[:, at]).tolist())
-    assert all(len(mine) == 1 for mine in of.values())
+    assert of == {value: {bucket_of(key, value, count)} for value in of}
     assert count == 1 or len(of) < 3 or len(set.union(*of.values())) > 1
 
 

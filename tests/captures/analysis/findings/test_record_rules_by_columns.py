@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from captures.analysis.decision_columns import DecisionColumns, merged_facts
+from captures.analysis.decision_columns import DecisionColumns, Fact, _added, merged_facts, of_own_keys
 from captures.analysis.findings.batch_samples import Flow, worth_a_look
 from captures.analysis.findings.diagnosis import Diagnosis, packed
 from captures.analysis.findings.finding import Occurrences
@@ -47,6 +47,7 @@ LIMITS = {
     "stuck_position.committed": (10, 30, 100, 60_000),
     "stuck_position.times": (1, 3, 6),
     "hanging_transactions.open": (10, 60_000),
+    "heartbeat_gaps.share": (1, 10, 75),
     "timestamps_far_off.past": (1_000, 604_800_000),
 }
 
@@ -177,14 +178,31 @@ def committed(rng: Random, talk: Talk, number: int, client: str, kinds: tuple[st
     talk.call(number, client, 8, 7, request, response)
 
 
+def belonged(rng: Random, talk: Talk, number: int, client: str, _: tuple[str, ...]) -> None:
+    """Send a heartbeat, or join again."""
+    group, error = rng.choice(("billing", "audit")), rng.choice((0, 0, 0, 0, 0, 0, 25, 27))
+    member = {"group_id": group, "member_id": f"m{talk.number}", "group_instance_id": None}
+    if number == 1 or rng.random() < 0.03:
+        timeouts = {"session_timeout_ms": rng.choice((5, 30, 200)), "rebalance_timeout_ms": 60_000}
+        request = member | timeouts | {"protocol_type": "consumer", "protocols": []}
+        response = {"generation_id": number, "protocol_name": "range", "leader": "m0", "members": []}
+        response |= {"error_code": error, "member_id": member["member_id"], "throttle_time_ms": 0}
+        talk.call(number, client, 11, 5, request, response)
+    else:
+        response = {"throttle_time_ms": 0, "error_code": error}
+        talk.call(number, client, 12, 3, member | {"generation_id": 1}, response)
+
+
 def traffic(rng: Random, folder: Path, size: int) -> Capture:
-    """Return a capture of some clients that produce and fetch."""
+    """Return a capture of some clients that produce, fetch, commit and send heartbeats."""
     every = ("plain", "compressed", "damaged", "cut", "far", "transaction", "old", "none", "mixed")
     kinds = rng.choice((("plain",), ("compressed",), ("plain", "compressed"), rng.sample(every, 3), every))
     talks = []
     for connection in range(rng.randrange(1, 5)):
         talk, client = Talk(connection), rng.choice(("app", "app", "other"))
-        way = rng.choice((produced, produced, fetched, followed, followed, committed))
+        way = rng.choice(
+            (produced, produced, fetched, followed, followed, committed, committed, belonged, belonged)
+        )
         for number in range(1, rng.choice((5, size))):
             way(rng, talk, number, client, tuple(kinds))
         talks.append(talk)
@@ -239,7 +257,7 @@ def diagnosed_in_parts(capture: Capture, limits: dict[str, float], edges: list[i
     facts, whole, shown = merged_facts(found), diagnosis(), list[tuple[int, bytes]]()
     for part, indexes in enumerate(parts):
         one = diagnosis()
-        wanted = one.wanted(columns_of(part, facts))
+        wanted = one.wanted(columns_of(part, facts[part]))
         whole.merge(one.counted())
         chosen = np.flatnonzero(wanted.any(axis=0))
         shown += zip(indexes[chosen].tolist(), packed(wanted[:, chosen]), strict=True)
@@ -261,6 +279,7 @@ def test_parts_decide_as_the_whole(seed: int, tmp_path: Path) -> None:
     assert shown <= every
     assert parts.findings() == whole.findings()
     assert parts.blind() == whole.blind()
+    assert parts.groups.result() == whole.groups.result()
     assert not capture.faults
 
 
@@ -351,6 +370,19 @@ def test_parts_of_ordinary_traffic_need_few_exchanges(tmp_path: Path) -> None:
     assert diagnosis.findings() == diagnosed(capture, limits, by_columns=False)[0].findings()
 
 
+def test_parts_of_a_stable_group_need_few_heartbeats(tmp_path: Path) -> None:
+    rng, talk = Random(1), Talk(1)
+    member = {"group_id": "billing", "member_id": "m", "group_instance_id": None, "generation_id": 1}
+    for number in range(1, 150):
+        talk.call(number, "app", 12, 3, member, {"throttle_time_ms": 0, "error_code": 0})
+    capture = capture_of(tmp_path, mixed([packets(talk, rng, most=9_000)], rng))
+    diagnosis, shown = diagnosed_in_parts(capture, {}, [50, 100])
+    whole, _ = diagnosed(capture, {}, by_columns=False)
+    assert shown < 15
+    assert diagnosis.groups.calls == whole.groups.calls
+    assert diagnosis.findings() == whole.findings()
+
+
 def test_ordinary_traffic_needs_few_exchanges(tmp_path: Path) -> None:
     rng = Random(1)
     talk = Talk(1)
@@ -437,3 +469,11 @@ def test_a_topic_by_name_and_by_id_is_one_flow(tmp_path: Path) -> None:
     sent = DecisionColumns(ExchangeColumns(capture)).produced
     assert [sent.topics[topic] for topic in sent.topic.tolist()] == ["orders", "orders"]
     assert sent.topic[0] == sent.topic[1]
+
+
+def test_a_part_gets_only_what_it_needs_of_merged_facts() -> None:
+    """The facts of all flows in every task would grow with the square of a capture."""
+    parts = [{"a": (1,), "b": (2,)}, {"b": (3,)}, {"c": (5,)}]
+    found = [{"sums": Fact(own, _added, of_own_keys), "any": Fact(bool(own), any)} for own in parts]
+    assert [each["sums"] for each in merged_facts(found)] == [{"a": [1], "b": [5]}, {"b": [5]}, {"c": [5]}]
+    assert all(each["any"] for each in merged_facts(found))
