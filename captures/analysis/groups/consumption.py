@@ -7,7 +7,7 @@ cannot be inferred belong to none.
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import NamedTuple
 
 import msgspec
@@ -34,7 +34,7 @@ merged."""
 _KEPT_RUNS = 64
 """Runs that are kept then: if few can be merged, merging must not be tried again for each new run."""
 MOST_OWNERS = 256
-"""Processes whose runs of a partition are kept; the one that fetched it longest ago is dropped."""
+"""Processes of a group whose runs of a partition are kept; the one that fetched it longest ago is dropped."""
 RECENT = 10_000_000_000
 """ns before a group's latest fetch of a partition in which fetches of its other processes count as latest, too."""
 MOST_LINES = 4096
@@ -174,57 +174,55 @@ class FetchRun(msgspec.Struct, eq=False):
 class _Runs:
     """The fetches of a partition.
 
-    :ivar by_owner: process -> its runs in the order of their starts
+    :ivar by_group: group at the start of a run, or empty if it was unknown -> process -> its runs in the order of their
+        starts
     """
 
     def __init__(self) -> None:
-        self.by_owner: dict[Owner, list[FetchRun]] = {}
-        self._owners: dict[str, dict[Owner, None]] = {}
-        """Group at the start of a run, or empty -> the processes with such runs."""
+        self.by_group: dict[str, dict[Owner, list[FetchRun]]] = {}
 
     def add(self, run: FetchRun) -> list[FetchRun]:
-        """Add a run that begins; return the runs of its process."""
-        owner, by_owner = run.line.owner, self.by_owner
+        """Add a run that begins; return the runs of its process in its group."""
+        owner, by_owner = run.line.owner, self.by_group.setdefault(run.line.group, {})
         if owner not in by_owner and len(by_owner) >= MOST_OWNERS:
-            oldest = min(by_owner, key=lambda each: by_owner[each][-1].end)
-            del by_owner[oldest]
-            for group, owners in list(self._owners.items()):
-                owners.pop(oldest, None)
-                if not owners:
-                    del self._owners[group]
-        self._owners.setdefault(run.line.group, {})[owner] = None
+            del by_owner[min(by_owner, key=lambda each: by_owner[each][-1].end)]
         runs = by_owner.setdefault(owner, [])
         runs.append(run)
         return runs
 
     def merge(self, other: _Runs) -> None:
         """Add the runs of other processes from `other`."""
-        self.by_owner |= other.by_owner
-        for group, owners in other._owners.items():
-            self._owners.setdefault(group, {}).update(owners)
+        for group, by_owner in other.by_group.items():
+            self.by_group.setdefault(group, {}).update(by_owner)
 
     def before(self, group: str) -> tuple[Before, ...]:
         """Return the progress of the latest consumers of the partition in `group`: the last run of each process.
 
         :param group: group of the member that begins to fetch; empty if unknown, so that it may be any
         """
+        last: dict[Owner, FetchRun] = {}
         # a group may have become known after the start of a run
-        may_be = {**self._owners.get("", {}), **self._owners.get(group, {})} if group else self.by_owner
-        latest: dict[str | Owner, list[tuple[Owner, FetchRun]]] = {}
-        for owner in may_be:
-            runs = reversed(self.by_owner[owner])
-            run = next((each for each in runs if not group or each.line.group in ("", group)), None)
-            if run is not None:
-                # processes of unknown groups may belong to different groups
-                latest.setdefault(run.line.group or owner, []).append((owner, run))
+        for name in ("", group) if group else self.by_group:
+            for owner, runs in self.by_group.get(name, {}).items():
+                run = next(
+                    (each for each in reversed(runs) if not group or each.line.group in ("", group)), None
+                )
+                if run is not None and (owner not in last or last[owner].first < run.first):
+                    last[owner] = run
+        latest: dict[str | Owner, list[FetchRun]] = {}
+        for owner, run in last.items():
+            # processes of unknown groups may belong to different groups
+            latest.setdefault(run.line.group or owner, []).append(run)
         found = []
-        for latest_run in latest.values():
-            since = max(run.end for _, run in latest_run) - RECENT
+        for runs in latest.values():
+            since = max(run.end for run in runs) - RECENT
             found += [
-                Before(owner, run.reached, run.end, run.last)
-                for owner, run in latest_run
+                Before(run.line.owner, run.reached, run.end, run.last)
+                for run in runs
                 if run.reached >= 0 and run.end >= since
             ]
+        if len(found) > MOST_OWNERS:
+            found = sorted(found, key=lambda each: each.time)[-MOST_OWNERS:]
         return tuple(found)
 
 
@@ -369,7 +367,7 @@ class Consumption:
         runs = of_partition.add(run)
         if len(runs) > MOST_RUNS:
             self._end_idle(tp, runs, fetch.time)
-            of_partition.by_owner[line.owner] = _thinned(runs)
+            runs[:] = _thinned(runs)
         current[tp] = run
 
     def _committed_to(self, tp: TopicPartition, group: str) -> dict[str, CommittedOffset]:
@@ -404,8 +402,8 @@ class Consumption:
         found: dict[str, dict[TopicPartition, list[FetchRun]]] = {}
         for tp, of_partition in self._runs.items():
             named = tp._replace(topic=self._names(tp.topic) or tp.topic)
-            for runs in of_partition.by_owner.values():
-                for run in runs:
+            for by_owner in of_partition.by_group.values():
+                for run in chain.from_iterable(by_owner.values()):
                     found.setdefault(run.line.group, {}).setdefault(named, []).append(run)
         for of_group in found.values():
             for runs in of_group.values():

@@ -185,3 +185,22 @@ def test_processes_that_come_and_go_are_forgotten() -> None:
     assert len(kept) == MOST_OWNERS
     assert kept[-1].offset == MOST_OWNERS + 49
     assert [each.owner.client for each in kept[-1].before] == [f"c-{MOST_OWNERS + 48}"]
+
+
+def test_processes_of_other_groups_leave_no_less_room() -> None:
+    others = [
+        each
+        for n in range(MOST_OWNERS + 50)
+        for each in (
+            heartbeat("m1", n, 1, client_id=f"c-{n}", group=f"g-{n}"),
+            fetch("m1", n + 1, {0: n}, number=2 * n, client_id=f"c-{n}", connection=n),
+        )
+    ]
+    mine = fetch("m1", 1, {0: 5}, number=1, connection=1_000)
+    known = learned(heartbeat("m1", 0, connection=1_000), mine, *others)
+    assert [run.offset for run in runs(known)] == [5]
+    assert len(known.by_group()) == MOST_OWNERS + 51
+    unknown = learned(
+        heartbeat("m1", 0), mine, *others, fetch("m2", 400, {0: 1}, number=9_999, connection=1_001)
+    )
+    assert len(runs(unknown, group="")[-1].before) == MOST_OWNERS
