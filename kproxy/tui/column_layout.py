@@ -1,8 +1,8 @@
 """The places of the list's columns, for a line width and the lengths of their texts.
 
 Columns with a chosen width keep it. The others are as wide as the longest measured text, between their limits. If the
-line is too short they shrink, the flexible ones first, then expendable columns are left out; if that is not enough the
-list scrolls sideways. Spare cells go to the flexible columns.
+line is too short they shrink, in narrow lines the flexible ones first, then expendable columns are left out; if that is
+not enough the list scrolls sideways. Spare cells go to the flexible columns.
 """
 
 from __future__ import annotations
@@ -15,6 +15,10 @@ from kproxy.tui.profiles import Profile
 from kproxy.tui.room import shared
 
 _WIDE = 130
+_READABLE = 24
+"""Cells of a flexible column in which a sentence tells something."""
+_NARROW = 90
+"""Cells of all columns up to which a sentence gets only what names leave."""
 _MODEST = 3  # a column of two widths gets the larger one if others still get at least twice as much
 
 
@@ -96,7 +100,9 @@ def _wanted(each: Column, longest: Mapping[str, int]) -> int:
 def _widen(
     columns: Sequence[Column], widths: list[int], room: int, longest: Mapping[str, int], own: Sequence[Column]
 ) -> None:
-    """Widen columns towards the width they want, names before sentences, and give what is left to the flexible ones.
+    """Widen columns towards the width they want, and give what is left to the flexible ones.
+
+    Names come before sentences, but leave them readable unless the line is narrow.
 
     :param own: columns whose widths were not chosen
     """
@@ -109,10 +115,16 @@ def _widen(
             wanted[index] = _wanted(each, longest) - widths[index]
         elif (each.most - each.least) * _MODEST <= room - sum(widths):
             widths[index] = each.most
-    for is_text in (False, True):
-        wants = [want if bool(weight) is is_text else 0 for want, weight in zip(wanted, spare, strict=True)]
-        for index, more in enumerate(shared(wants, room - sum(widths))):
-            widths[index] += more
+    readable = _READABLE if room > _NARROW else 0
+    first = [
+        min(want, max(readable - width, 0)) if weight else want
+        for want, width, weight in zip(wanted, widths, spare, strict=True)
+    ]
+    for index, more in enumerate(shared(first, room - sum(widths))):
+        widths[index] += more
+        wanted[index] -= more
+    for index, more in enumerate(shared(wanted, room - sum(widths))):
+        widths[index] += more
     _share(widths, spare, room - sum(widths))
 
 

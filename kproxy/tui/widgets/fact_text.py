@@ -21,13 +21,15 @@ LABEL = 13
 """Cells of a label."""
 BEHIND_LABEL = "\t"
 """Ends the label of a line; escaped text from the wire never contains it."""
-_REFERENCE = re.compile(r"(?<![^\s(])#(\d+)\b")
+_REFERENCE = re.compile(r"(?<![^\s(])#([0-9]{1,15})\b")
 
 
 def with_references(text: Content) -> Content:
     """Return text whose numbers of exchanges, such as ``#252``, can be clicked and chosen."""
     for found in _REFERENCE.finditer(text.plain):
-        link = Style(underline=True) + Style.from_meta({"@click": f"reference_open({found[1]})"})
+        link = Style(underline=True) + Style.from_meta(
+            {"@click": f"reference_open({int(found[1])})", "exchange": int(found[1])}
+        )
         text = text.stylize(link, *found.span())
     return text
 
@@ -106,8 +108,9 @@ class FactText(Static, can_focus=True):
         """Go to the exchange of the reference under the cursor."""
         references = self._references
         if references:
-            current = references[self._reference]
-            self.action_reference_open(int(self._shown.plain[current.start + 1 : current.end]))
+            style = references[self._reference].style
+            assert isinstance(style, Style)
+            self.action_reference_open(style.meta["exchange"])
 
     def action_reference_open(self, number: int) -> None:
         self.post_message(self.ReferenceEntered(number))

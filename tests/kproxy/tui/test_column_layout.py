@@ -72,6 +72,15 @@ def test_small_wants_are_satisfied_first_and_names_before_sentences() -> None:
     assert widths["summary"] == COLUMNS["summary"].least
 
 
+def test_a_long_error_leaves_sentences_readable_in_120_cells() -> None:
+    longest = LONGEST | {"number": 4, "client": 6, "api": 28, "state": 60, "summary": 60}
+    widths = {
+        placed.column.id: placed.width for placed in lay_out(DEFAULT, 119, longest, margin=MARGIN).columns
+    }
+    assert widths["summary"] >= 22
+    assert min(widths["api"], widths["state"]) >= 14
+
+
 def test_a_broker_is_whole_or_left_out() -> None:
     for room in range(60, 160):
         widths = [
