@@ -124,7 +124,8 @@ def replay(options: ReplayOptions) -> None:
     """
     _check_usage(options)
     run = ReplayRun(options)
-    with reported_endings():
+    addresses = "-b" if options.serve is None else "--serve"
+    with reported_endings(lambda error: error.filename or addresses):
         sys.exit(run.run() if options.serve is None else run.serve(options.serve))
 
 

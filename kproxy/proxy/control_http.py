@@ -204,10 +204,10 @@ class _Handler(BaseHTTPRequestHandler):
     def _stream(self, client: ControlClient) -> None:
         """Send events, a line each, until one side has gone."""
         client.call("subscribe")
-        self.close_connection = True
         with suppress(OSError):
             self.send_response(HTTPStatus.OK)
             self.send_header("Content-Type", _LINES)
+            self.send_header("Connection", "close")
             self.end_headers()
             while True:
                 for event in client.events(_SILENCE):

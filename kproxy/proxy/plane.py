@@ -637,8 +637,8 @@ def main() -> None:
         settings = msgspec.json.decode(line, type=Settings)
         uvloop.run(_main(settings, reports))
     except (OSError, ValueError, TlsConfigError) as error:
-        is_complete = isinstance(error, OSError) and error.filename is None and error.strerror
-        reports.event("failed", text=f"{is_complete or error}{_occupant_hint(error, settings)}")
+        without_number = error.strerror if isinstance(error, OSError) and error.filename is None else None
+        reports.event("failed", text=f"{without_number or error}{_occupant_hint(error, settings)}")
         sys.exit(1)
 
 

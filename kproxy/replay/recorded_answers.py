@@ -15,7 +15,7 @@ the recorded responses with records in order, ShareAcknowledge always succeeds.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -112,12 +112,14 @@ class _Sequences(Generic[T]):
 
         :param repeat_errors: whether the last error is repeated if all values are errors
         """
-        values = self._values.get(key, ())
+        values = self._values.get(key)
+        if values is None:  # clients may ask for any number of keys: nothing is kept of these
+            return None
         used = self._used[key]
         if used < len(values):
             self._used[key] = used + 1
             return values[used]
-        return self._repeated.get(key, values[-1] if values and repeat_errors else None)
+        return self._repeated.get(key, values[-1] if repeat_errors else None)
 
 
 class RecordedAnswers:
@@ -140,7 +142,7 @@ class RecordedAnswers:
         self._ends: dict[TopicPartition, dict[str, Any]] = {}
         self._records: _Sequences[dict[str, Any]] = _Sequences()
         self._rows: _Sequences[Mapping[str, Any]] = _Sequences()
-        self._acquired: dict[int, list[int]] = defaultdict(list)
+        self._acquired: dict[tuple[int, str | None], deque[int]] = defaultdict(deque)
         self._versions: dict[int, set[int]] = defaultdict(set)
 
     def __bool__(self) -> bool:
@@ -163,7 +165,7 @@ class RecordedAnswers:
             self._add_produce(request.value, response.value)
         elif request.key == ApiKey.SHARE_FETCH:
             if any(row["records"] for _, row in self._response_rows(request, response.value)):
-                self._acquired[request.asked].append(index)
+                self._acquired[request.asked, request.value["group_id"]].append(index)
         elif not _is_single_use(request):
             addresses = (exchange.broker, *exchange.broker_names)
             node = next((self._nodes[each] for each in addresses if each in self._nodes), None)
@@ -328,12 +330,17 @@ class RecordedAnswers:
         return answer
 
     def _acquiring(self, request: Body) -> bytes | None:
-        """Return the next recorded response of a share group with records, then empty ones."""
+        """Return the next recorded response of a share group with records, then empty ones.
+
+        A group that was not recorded gets those of the first one.
+        """
         assert request.value is not None
-        waiting = self._acquired[request.asked]
+        groups = [group for version, group in self._acquired if version == request.asked]
+        own = request.value["group_id"]
+        waiting = self._acquired[request.asked, own if own in groups else groups[0]] if groups else ()
         if not waiting or request.value["share_session_epoch"] < 0:
             return self._by_partition(request, lambda tp, _: _succeeded(tp))
-        return self._adapted(self._reader.exchange(waiting.pop(0)), request)
+        return self._adapted(self._reader.exchange(waiting.popleft()), request)
 
     def _add_fetch(self, index: int, request: Body, response: Mapping[str, Any]) -> None:
         fields = _FIELDS[ApiKey.FETCH]

@@ -193,6 +193,23 @@ def test_share_groups_get_the_recorded_records_once(tmp_path: Path) -> None:
     assert answer["responses"][0]["partitions"][0]["error_code"] == 0
 
 
+def test_share_groups_get_their_own_records(tmp_path: Path) -> None:
+    recording = Recording()
+    connection = recording.connection()
+    for number, group in enumerate(("g", "other")):
+        row = {"partition_index": 0, "records": batch(group.encode()), "acquired_records": []}
+        answer = {"responses": [{"topic_id": TOPIC_ID, "partitions": [row]}], "node_endpoints": []}
+        connection.exchange(
+            10 * number, SHARE_FETCH, 1, {**share_fetch(0, epoch=0), "group_id": group}, answer
+        )
+    served = Served(recording, tmp_path)
+    for group, expected in (("other", b"other"), ("other", b""), ("renamed", b"g"), ("g", b"")):
+        answer = served.answer(SHARE_FETCH, 1, {**share_fetch(0, epoch=0), "group_id": group})
+        assert answer is not None
+        records = answer["responses"][0]["partitions"][0]["records"] or b""
+        assert (expected in records) if expected else not records
+
+
 def test_other_content_apis_and_versions_are_not_recorded(tmp_path: Path) -> None:
     topics = [{"name": "orders", "num_partitions": 3, "replication_factor": 1}]
     body = {"topics": topics, "timeout_ms": 1000}

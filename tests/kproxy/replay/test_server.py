@@ -162,6 +162,7 @@ def test_a_version_of_api_versions_that_was_not_recorded_gets_error_35() -> None
         (b"GET / HTTP/1.1\r\n\r\n", "it did not send a Kafka request"),
         (b"\0\0\0\x0a\x7f\xff\0\0\0\0\0\1\xff\xff", "not known here"),
         (b"\0\0\0\1x", "not known here"),
+        (b"\0\0\0\x11\0\x11\0\7\0\0\0\1\xff\xff\0\5PLAIN", "not known here"),
         (b"\0\0\0\x0c\0\x0c\0\3\0\0\0\1\xff\xff\0\x09", "could not be read"),
     ],
 )
@@ -218,7 +219,7 @@ def test_an_address_in_use_is_reported() -> None:
         port = taken.getsockname()[1]
         result = CliRunner().invoke(replay, [str(RECORDED), "--serve", f"127.0.0.1:{port}"])
     assert result.exit_code == 1
-    assert "Address already in use" in result.stderr
+    assert f"kproxy: --serve: 127.0.0.1:{port}: Address already in use" in result.stderr
 
 
 @pytest.mark.slow
