@@ -163,8 +163,8 @@ class RecordedCluster:
         """
         if request.key == ApiKey.PRODUCE and (request.value or {}).get("acks") == 0:
             return None
-        mechanism = (request.value or {}).get("mechanism")
-        if request.key == ApiKey.SASL_HANDSHAKE and mechanism and mechanism not in SASL_MECHANISMS:
+        mechanism = (request.value or {}).get("mechanism") if request.version == request.asked else None
+        if request.key == ApiKey.SASL_HANDSHAKE and mechanism not in (None, *SASL_MECHANISMS):
             self._note_missing(
                 f"{mechanism} cannot be served: use PLAIN or OAUTHBEARER, or no SASL", request, client
             )
