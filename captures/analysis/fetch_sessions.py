@@ -132,6 +132,8 @@ class FetchSessions:
             known = before.partitions if before is not None else {}
             return session, [tp for tp in known if tp not in session.partitions]
         named = step.session_id
+        if before is None and named > 0:  # known from a request log, which has connections of its own
+            before = next((each for each in self._sessions.values() if each.id == named), None)
         session = before if before is not None and before.id == named else FetchSession(named)
         self._remember(of, session)
         session.partitions.update(asked)

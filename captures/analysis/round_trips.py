@@ -6,7 +6,8 @@ The measured path is between the place of the capture and the broker. Sources, t
 2. the kernel's smoothed value (``TCP_INFO``), if a proxy recorded the connection;
 3. the fastest acknowledgment of a request. It may wait for the response, so it is an upper bound.
 
-The third reads the capture again, and is used only for connections without the others.
+The third reads the capture again, and is used only for connections without the others. Those of a request log have
+none, as a log tells nothing of the network.
 """
 
 from __future__ import annotations
@@ -66,7 +67,9 @@ class RoundTrips:
 
         :param connections: connection ids
         """
-        wanted = {connection for connection in connections if self.of(connection) is None}
+        table = self._capture.table
+        logged = set(table.column("connection")[table.only_logged()].tolist())
+        wanted = {each for each in connections if each not in logged and self.of(each) is None}
         if not wanted or self._capture.source.live:
             return
         waiting = {

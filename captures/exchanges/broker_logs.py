@@ -62,10 +62,14 @@ class BrokerLogs:
 
     @property
     def lacks(self) -> frozenset[Lack]:
-        """What is unknown about exchanges read from request logs; empty if there are no entries, or if packets of the
-        same time were captured.
+        """What is unknown about exchanges read from request logs; empty if there are no entries. If packets of the same
+        time were captured, only records of exchanges that they lack are unknown.
         """
-        return frozenset(Lack) if self and not self.captured else frozenset()
+        if not self.captured:
+            return frozenset(Lack) if self else frozenset()
+        _, values = self._columns()
+        sizes = [_COLUMNS.index(name) for name in ("request_left_out", "response_left_out")]
+        return frozenset({Lack.RECORDS}) if values[:, sizes].any() else frozenset()
 
     def add(self, entries: Iterable[tuple[int, BrokerLog]]) -> None:
         """Add entries with the numbers of their packets."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
@@ -59,6 +60,8 @@ _LATE = 1_000_000_000
 _MOST_CLOCK_DIFFERENCE = 60_000_000_000
 """Most ns between a captured request and its entry in a broker's request log."""
 
+#: ends of the connection, API, correlation ID -> times and rows of captured requests, in the order of time
+_CapturedRequests = dict[tuple[tuple[str, str], int, int], list[tuple[int, int]]]
 #: called with bytes of the capture read so far, and its size or None if unknown
 Progress = Callable[[int, int | None], None]
 
@@ -166,8 +169,7 @@ class Capture:
         self.jobs = 1
         self.cache: CaptureCache | None = None
         self.turns = FairLock()
-        self._captured: dict[tuple[tuple[str, str], int, int], list[tuple[int, int]]] | None = None
-        """Times and rows of captured requests."""
+        self._captured: _CapturedRequests | None = None
         for file in source.files if isinstance(source, JoinedSource) else ():
             if file.captured is not None:
                 file.captured.take = self._take_log
@@ -246,23 +248,31 @@ class Capture:
 
         Clocks may differ: of several exchanges with the same correlation ID on a connection, the nearest is taken.
         """
-        table = self.table
         if self._captured is None:
-            self._captured = {}
-            columns = (
-                table.column(name).tolist()
-                for name in ("connection", "api_key", "correlation_id", "request_last")
-            )
-            for row, (connection, api_key, correlation_id, time) in enumerate(zip(*columns, strict=True)):
-                key = self.endpoints(connection), api_key, correlation_id
-                self._captured.setdefault(key, []).append((time, row))
+            with self.turns:
+                self._give_up_missing_bytes()  # all packets were read
+            self._captured = self._captured_requests()
         found = self._captured.get((place.ends, place.api_key, place.correlation_id), [])
-        nearest = min(found, key=lambda each: abs(each[0] - place.time), default=None)
-        if nearest is None or abs(nearest[0] - place.time) > _MOST_CLOCK_DIFFERENCE:
+        after = bisect_left(found, (place.time, 0))
+        near = range(max(after - 1, 0), min(after + 1, len(found)))
+        nearest = min(near, key=lambda at: abs(found[at][0] - place.time), default=None)
+        if nearest is None or abs(found[nearest][0] - place.time) > _MOST_CLOCK_DIFFERENCE:
             return False
-        found.remove(nearest)
-        self.notes.broker_logs.add_captured(nearest[1], log)
+        _, row = found.pop(nearest)
+        with self.turns:
+            self.notes.broker_logs.add_captured(row, log)
         return True
+
+    def _captured_requests(self) -> _CapturedRequests:
+        found: _CapturedRequests = {}
+        names = "connection", "api_key", "correlation_id", "request_last"
+        columns = (self.table.column(name).tolist() for name in names)
+        for row, (connection, api_key, correlation_id, time) in enumerate(zip(*columns, strict=True)):
+            key = self.endpoints(connection), api_key, correlation_id
+            found.setdefault(key, []).append((time, row))
+        for each in found.values():
+            each.sort()
+        return found
 
     def note_fault(self, error: Exception, doing: str, row: int) -> None:
         """Record an internal error about the exchange in `row` of the table.
@@ -340,11 +350,16 @@ class Capture:
 
     def end(self) -> None:
         """Finish: no more packets arrive."""
-        last = self.in_step.feed(self.assembler.finish(), {})
-        self._pair(self.decryption.feed(last))
+        last = self._give_up_missing_bytes()
         self._pair(self.decryption.finish(last))
         self.pairing.finish()
         self._mark_conflicts(np.arange(len(self.connections.streams)))
+
+    def _give_up_missing_bytes(self) -> SegmentBlock:
+        """Pair the segments that waited for missing bytes, and return them."""
+        last = self.in_step.feed(self.assembler.finish(), {})
+        self._pair(self.decryption.feed(last))
+        return last
 
     def _pair(self, block: SegmentBlock) -> None:
         self.notes.locate(block)

@@ -167,10 +167,15 @@ class ExchangeTable:
 
     def mark_logged(self) -> None:
         """Mark requests that look unanswered as not recorded if a request log has them: the broker finished those."""
-        rows = np.flatnonzero(self.column("flags") & Flag.UNANSWERED)
-        if len(rows) and len(self.broker_logs):
-            captured, logged = self.broker_log_column("captured", rows)
-            self._columns["flags"][rows[logged & (captured == 0)]] ^= np.uint16(NO_ANSWER_SEEN)
+        if len(self.broker_logs):
+            rows = self.only_logged() & ((self.column("flags") & Flag.UNANSWERED) != 0)
+            self._columns["flags"][np.flatnonzero(rows)] ^= np.uint16(NO_ANSWER_SEEN)
+
+    def only_logged(self) -> Bools:
+        """Return a mask of the exchanges that were made from a request log: they were not captured."""
+        captured, logged = self.broker_log_column("captured", slice(None))
+        found: Bools = logged & (captured == 0)
+        return found
 
     def keep(self, rows: Bools) -> Int64s:
         """Drop all other rows; the remaining ones move up.

@@ -138,6 +138,8 @@ class _Log:
                 self.lose(self._line + 1, f"it would go over the limit {shown('log_line_bytes')}")
             return
         lines = b"".join((*self._pieces, whole)).split(b"\n")
+        if self._held > limit("log_line_bytes"):
+            lines[0] = b""  # the rest of a line that was lost
         self._pieces, self._held = [rest], len(rest)
         for line in lines:
             self._line += 1

@@ -61,7 +61,8 @@ def frames_of(entry: Entry) -> Frames:
         request = _request(known, version, entry, refused=refused)
         response = _response(known, 0 if refused else version, entry)
     except _UNFIT as error:
-        raise BodyError(f"{api_name(known.key)} v{version}: {error}") from None
+        reason = " ".join(str(error).split())  # those of construct have two lines
+        raise BodyError(f"{api_name(known.key)} v{version}: {reason}") from None
     return Frames(
         request,
         response,

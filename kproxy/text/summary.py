@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
+import numpy as np
+
 from captures.analysis.exchange_groups import Counts, ExchangeGroup, exchange_groups
 from captures.exchanges import Capture, Exchange
 from captures.exchanges.columns import ExchangeColumns
@@ -157,9 +159,13 @@ def notes(capture: Capture) -> list[str]:
     ]
     logs = capture.notes.broker_logs
     if logs.captured or (len(logs) and capture.table.by_time):
+        _, logged = capture.table.broker_log_column("captured", slice(None))
+        lacking = int(np.count_nonzero(capture.table.only_logged()))
+        both = int(np.count_nonzero(logged)) - lacking
+        hint = "" if both else "; addresses must be the same in both"
         lines.append(
-            f"the broker's request log has measurements of {words.counted(logs.captured, 'captured exchange')}, and "
-            f"{words.counted(len(logs) - logs.captured, 'exchange')} that the packets lack"
+            f"the broker's request log has measurements of {words.counted(both, 'captured exchange')}, and "
+            f"{words.counted(lacking, 'exchange')} that the packets lack{hint}"
         )
     elif len(logs):
         lines.append(

@@ -166,7 +166,7 @@ def _sync(common: dict[str, Any], _: Exchange, request: Body, response: Body, re
         if response and not error
         else None,
         given=known,
-        leads=bool(leader_gives),
+        gives_all=bool(leader_gives) and len(known) == len(leader_gives),
         orders=orders,
         tasks=tasks,
     )

@@ -161,7 +161,7 @@ class Sync(Call):
 
     :ivar assigned: partitions of the member; None if it was not answered, or the member is not a consumer
     :ivar given: member ID -> partitions, in the leader's request; empty for others
-    :ivar leads: whether the request has assignments
+    :ivar gives_all: whether the request has assignments, and the partitions of all of them are known
     :ivar orders: member ID -> assignment of workers of Kafka Connect: those in the leader's request, and the worker's
         own if it was answered; empty for others
     :ivar tasks: member ID -> tasks of Kafka Streams, from the same sources
@@ -171,7 +171,7 @@ class Sync(Call):
     protocol: str = ""
     assigned: frozenset[TopicPartition] | None = None
     given: dict[str, frozenset[TopicPartition]] = field(default_factory=dict)
-    leads: bool = False
+    gives_all: bool = False
     orders: dict[str, WorkerOrders] = field(default_factory=dict)
     tasks: dict[str, Tasks] = field(default_factory=dict)
 

@@ -20,7 +20,9 @@ from captures.analysis.findings.diagnosis import Diagnosis
 from captures.analysis.groups.history import GroupHistories
 from captures.analysis.groups.model import GroupTimeline
 from captures.analysis.incidents.model import IncidentKind
+from captures.analysis.round_trips import RoundTrips
 from captures.exchanges import Capture, Exchange, ExchangeReader, Flag, open_capture
+from captures.exchanges.broker_logs import Lack
 from captures.export.capture_file import CaptureFileWriter
 from captures.export.selection import Selection
 from captures.filters import Filter
@@ -28,6 +30,7 @@ from captures.filters.table_columns import TableColumns
 from captures.interventions import BrokerLog
 from dissectors.api_keys import ApiKey
 from dissectors.left_out import original_size
+from kproxy.text.summary import notes
 
 DATA = Path(__file__).parents[2] / "data" / "request_log"
 _OTHERS = [pytest.param(release, marks=pytest.mark.slow) for release in ("2.8.2", "3.9.2")]
@@ -137,7 +140,10 @@ def test_text_has_the_same_rebalances() -> None:
 
 
 def _groups(name: str) -> list[GroupTimeline]:
-    capture = _capture(name)
+    return _groups_of(_capture(name))
+
+
+def _groups_of(capture: Capture) -> list[GroupTimeline]:
     reader = ExchangeReader(capture)
     groups = GroupHistories(reader.knowledge.topic_name, capture)
     for exchange in reader:
@@ -254,20 +260,72 @@ def test_measurements_are_exported_with_the_packets(tmp_path: Path) -> None:
     assert logs[0] == logs[1]
 
 
-def test_exchanges_that_the_packets_lack_are_among_theirs_by_time(tmp_path: Path) -> None:
+def _later_packets(path: Path) -> Path:
     packets = zstandard.decompress((DATA / "kafka_2.7.2.pcap.zst").read_bytes())
     starts = [24]
     while starts[-1] < len(packets):
         starts.append(starts[-1] + 16 + int.from_bytes(packets[starts[-1] + 8 : starts[-1] + 12], "little"))
-    late = tmp_path / "late.pcap"
-    late.write_bytes(packets[:24] + packets[starts[len(starts) // 2] :])
-    capture = open_capture([str(late), str(DATA / "kafka_2.7.2.log.gz")])
+    path.write_bytes(packets[:24] + packets[starts[-264] :])
+    return path
+
+
+@pytest.fixture
+def late(tmp_path: Path) -> Capture:
+    """A capture that begins while both members of the group fetch, and the log of the whole time."""
+    packets = _later_packets(tmp_path / "late.pcap")
+    capture = open_capture([str(packets), str(DATA / "kafka_2.7.2.log.gz")])
     capture.read()
-    found = [each for each in ExchangeReader(capture, annotate=False) if each.request_size]
+    return capture
+
+
+def test_exchanges_that_the_packets_lack_are_among_theirs_by_time(late: Capture) -> None:
+    found = [each for each in ExchangeReader(late, annotate=False) if each.request_size]
     times = [each.time for each in found]
     assert times == sorted(times)
     assert {_key(each) for each in found} == _exchanges("kafka_2.7.2.log.gz").keys()
-    assert 0 < capture.notes.broker_logs.captured < len(found)
+    captured = late.notes.broker_logs.captured
+    assert 0 < captured < len(found)
+    assert np.count_nonzero(late.table.only_logged()) == len(found) - captured
+    assert late.notes.broker_logs.lacks == {Lack.RECORDS}
+
+
+def test_groups_do_not_guess_what_text_left_out_before_the_packets_begin(late: Capture) -> None:
+    [billing] = [each for each in _groups_of(late) if each.group == "billing"]
+    first, second, third, _ = billing.rebalances
+    assert not any((first.assigned, first.moved, second.assigned, second.moved))
+    assert [(move.tp.partition, move.before) for move in third.moved] == [(0, None), (1, None)]
+    assert not third.stopped  # the fetch sessions in the log go on in the packets
+
+
+def test_connections_of_a_log_have_no_round_trip(late: Capture) -> None:
+    trips = RoundTrips(late)
+    connections = late.table.column("connection")
+    logged = set(connections[late.table.only_logged()].tolist())
+    trips.look_at_acknowledgments(range(len(late.connections)))
+    assert {trips.of(each) for each in logged} == {None}
+    assert any(trips.of(each) is not None for each in set(connections.tolist()) - logged)
+
+
+def test_entries_with_one_correlation_id_belong_to_the_nearest_requests(tmp_path: Path) -> None:
+    line = (
+        "[2026-11-27 16:57:1{},000] DEBUG Completed request:RequestHeader(apiKey=HEARTBEAT, apiVersion=0, "
+        "clientId=c, correlationId=5) -- {{group_id=g,generation_id=1,member_id=m}},response:{{error_code=0}} "
+        "from connection 10.0.0.1:9092-10.0.0.2:5000-0;totalTime:1{}.0,requestQueueTime:0.0,localTime:{}.0,"
+        "remoteTime:0.0,throttleTime:0.0,responseQueueTime:0.0,sendTime:0.0\n"
+    )
+    log, packets = tmp_path / "requests.log", tmp_path / "packets.pcapng"
+    log.write_text("".join(line.format(each, each, each) for each in range(10)))
+    alone = open_capture(str(log))
+    alone.read()
+    with packets.open("wb") as file:
+        CaptureFileWriter(file).write(Selection(alone))
+    capture = open_capture([str(packets), str(log)])
+    capture.read()
+    found = [each.broker_log for each in ExchangeReader(capture, annotate=False)]
+    assert [each and (each.captured, each.local) for each in found] == [
+        (True, each * 1_000_000) for each in range(10)
+    ]
+    assert "10 captured exchanges, and 0 exchanges" in "".join(notes(capture))
 
 
 def test_rules_that_need_records_say_that_they_are_blind() -> None:

@@ -84,7 +84,7 @@ class Generation:
         for member, orders in self.orders.items():
             if (runs := orders.after(self.running.get(member))) is not None:
                 out[member] = runs
-        if any(sync.leads and not sync.error and sync.protocol_type == "consumer" for sync in self.syncs):
+        if any(sync.gives_all and not sync.error and sync.protocol_type == "consumer" for sync in self.syncs):
             # the leader may leave out members without partitions
             for member in self.listed:
                 out.setdefault(member, frozenset())
