@@ -158,17 +158,21 @@ class GroupHistories:
         """The calls so far by group."""
         return self._groups
 
-    def choose(self, rows: DecisionColumns) -> Bools:
+    def choose(self, rows: DecisionColumns, read: Bools | None = None) -> Bools:
         """Return a mask of the exchanges that have to be added.
 
         Facts that columns hold are taken from them instead; exchanges must then be added in the order of their numbers.
         Of a part of a capture these are :attr:`passed`, which has to reach the histories that the exchanges are added
         to.
+
+        :param read: mask of exchanges that are added anyway
         """
         found = rows.of_api(NEEDED)
         assert rows.numbers is not None
-        # the offsets of skipped commits are known only here
-        runs = CallRuns(rows, rows.nothing if rows.whole else rows.of_api({ApiKey.OFFSET_COMMIT}))
+        read = rows.nothing if read is None else read
+        if not rows.whole:  # the offsets of skipped commits are known only here
+            read = read | rows.of_api({ApiKey.OFFSET_COMMIT})
+        runs = CallRuns(rows, read)
         found &= ~runs.passed
         self.passed = runs.passed_calls()
         if rows.whole:

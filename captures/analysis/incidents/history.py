@@ -80,10 +80,12 @@ class IncidentHistories(GroupHistories):
         self._slow = SlowAnswers()
         self.incidents: list[Incident] = []
 
-    def choose(self, rows: DecisionColumns) -> Bools:
+    def choose(self, rows: DecisionColumns, read: Bools | None = None) -> Bools:
         chosen = rows.of_api(OF_CONTROLLERS | OF_TOPICS) | SlowAnswers.deciding(rows)
+        if read is not None:
+            chosen |= read
         if rows.ever("calls of members", rows.of_api(OF_MEMBERS)):
-            chosen |= super().choose(rows)
+            chosen |= super().choose(rows, chosen)
         return chosen
 
     def merge(self, other: Self) -> None:

@@ -23,6 +23,7 @@ from tests.captures.tables.kit import GROUPS, VARIED, capture_of, exchanges_of
 TROUBLED = [
     GROUPS / "21_k430_java_sigstop.pcap.zst",
     GROUPS / "21_k430_ck_crashloop.pcap.zst",
+    GROUPS / "51_k430_killed_while_broker_paused.pcap.zst",
     DATA / "09_loss3pct_before_tap.pcap.zst",
     DATA / "06_tansu_garbage.pcap",
     DATA / "22_k430_java_commit_abort.pcap",

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from captures.analysis import slow_answers
 from captures.analysis.findings.diagnosis import Diagnosis
 from captures.analysis.groups import call_runs, context
 from captures.analysis.groups.calls import Run
@@ -180,6 +181,7 @@ def test_groups_are_told_the_same_by_columns(
     pause = rng.choice((8, 40, 60_000)) * MS
     for module in (call_runs, context):
         monkeypatch.setattr(module, "PAUSE", pause)
+    monkeypatch.setattr(slow_answers, "LEAST", (slow_answers.LEAST, 2 * MS)[seed % 2])
     capture = traffic(rng, tmp_path)
     limits = {name: rng.choice(values) for name, values in LIMITS.items()}
     (mine, shown), (theirs, every) = (diagnosed(capture, limits, by_columns=way) for way in (True, False))
