@@ -47,23 +47,27 @@ class Trait(Enum):
 class Trigger(StrEnum):
     """The trigger of a rebalance. The values are stable: programs may rely on them.
 
-    :ivar phrase: what happened, for several rebalances: ``members left``
+    :ivar phrase: what happened, for several members or rebalances: ``members left``
+    :ivar phrase_of_one: the same for one: ``a member left``
     :ivar traits: what it means
     """
 
     phrase: str
+    phrase_of_one: str
     traits: frozenset[Trait]
 
     def __new__(cls, word: str, phrase: str, *traits: Trait) -> Self:
         made = str.__new__(cls, word)
-        made._value_, made.phrase, made.traits = word, phrase, frozenset(traits)
+        made._value_, made.traits = word, frozenset(traits)
+        made.phrase_of_one, _, several = phrase.partition(" / ")
+        made.phrase = several or phrase
         return made
 
-    MEMBER_JOINED = "member_joined", "new members joined"
-    MEMBER_LEFT = "member_left", "members left"
+    MEMBER_JOINED = "member_joined", "a new member joined / new members joined"
+    MEMBER_LEFT = "member_left", "a member left / members left"
     SESSION_TIMEOUT = (
         "session_timeout",
-        "sessions timed out",
+        "a session timed out / sessions timed out",
         Trait.SILENT,
         Trait.ALARMING,
         Trait.PUT_OUT,
@@ -78,13 +82,13 @@ class Trigger(StrEnum):
     )
     REBALANCE_TIMEOUT = (
         "rebalance_timeout",
-        "members did not join in time",
+        "a member did not join in time / members did not join in time",
         Trait.SILENT,
         Trait.ALARMING,
         Trait.PUT_OUT,
         Trait.SHARED,
     )
-    SUBSCRIPTION_CHANGED = "subscription_changed", "subscriptions changed"
+    SUBSCRIPTION_CHANGED = "subscription_changed", "a subscription changed / subscriptions changed"
     PARTITIONS_CHANGED = (
         "partitions_changed",
         "topics got other partitions",
@@ -93,7 +97,7 @@ class Trigger(StrEnum):
     )
     LEADER_REJOINED = "leader_rejoined", "the leader joined again", Trait.SHARED
     COOPERATIVE_FOLLOW_UP = "cooperative_follow_up", "a second round followed", Trait.NO_CAUSE
-    STATIC_MEMBER_RETURNED = "static_member_returned", "static members returned"
+    STATIC_MEMBER_RETURNED = "static_member_returned", "a static member returned / static members returned"
     INSTANCE_FENCED = (
         "instance_fenced",
         "two processes fought for one group.instance.id",
@@ -103,7 +107,7 @@ class Trigger(StrEnum):
     )
     REMOVED_BY_ADMIN = (
         "removed_by_admin",
-        "members were removed by an administrator",
+        "a member was removed by an administrator / members were removed by an administrator",
         Trait.PUT_OUT,
         Trait.ON_PURPOSE,
     )
@@ -111,7 +115,11 @@ class Trigger(StrEnum):
     PROTOCOL_UPGRADED = "protocol_upgraded", "the group changed its protocol", Trait.ON_PURPOSE
     PROTOCOL_DOWNGRADED = "protocol_downgraded", "the group changed its protocol", Trait.ON_PURPOSE
     KPROXY_INTERVENED = "kproxy_intervened", "kproxy intervened", Trait.SHARED, Trait.ON_PURPOSE
-    UNKNOWN = "unknown", "it was not captured what began them", Trait.NO_CAUSE
+    UNKNOWN = (
+        "unknown",
+        "it was not captured what began it / it was not captured what began them",
+        Trait.NO_CAUSE,
+    )
 
 
 class Certainty(StrEnum):

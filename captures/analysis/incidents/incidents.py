@@ -241,13 +241,13 @@ def _triggers(rebalance: Rebalance, labels: Labels) -> str:
     """Return the triggers of a rebalance in words, without the reasons, which are those of the incident."""
     members: dict[Trigger, list[str]] = {}
     for cause in rebalance.causes:
-        names = members.setdefault(cause.trigger, [])
-        if name := labels.of(cause.member, cause.client):
-            names.append(name)
-    return "; ".join(
-        f"{trigger.phrase} ({words.several(names)})" if names else trigger.phrase
-        for trigger, names in members.items()
-    )
+        members.setdefault(cause.trigger, []).append(labels.of(cause.member, cause.client))
+    clauses = []
+    for trigger, labelled in members.items():
+        names = [name for name in labelled if name]
+        phrase = trigger.phrase_of_one if len(labelled) == 1 else trigger.phrase
+        clauses.append(f"{phrase} ({words.several(names)})" if names else phrase)
+    return "; ".join(clauses)
 
 
 def _lagged(group: str, behind: Mapping[TopicPartition, int], stops: Sequence[Stop]) -> Consequence:

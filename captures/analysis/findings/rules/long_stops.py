@@ -94,6 +94,6 @@ def _advice(timeline: GroupTimeline) -> str:
 
 
 def _rebalances(count: int, worst: Rebalance) -> str:
-    if count == 1:
-        return f"a rebalance ({worst.trigger.phrase})"
-    return f"{count:,} rebalances (the longest time: {worst.trigger.phrase})"
+    alike = [cause for cause in worst.causes if cause.trigger is worst.trigger]
+    phrase = worst.trigger.phrase_of_one if len(alike) == 1 else worst.trigger.phrase
+    return f"a rebalance ({phrase})" if count == 1 else f"{count:,} rebalances (the longest time: {phrase})"

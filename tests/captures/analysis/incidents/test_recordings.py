@@ -147,7 +147,7 @@ def test_a_rebalance_is_a_sentence_without_the_reason_that_its_incident_has() ->
     assert first.endswith("(generation 3 → 4): sessions timed out (m3 m-8981, m1 m-8902, m2 m-fd71).")
     assert (
         second
-        == "Group g-broker_killed rebalanced for 19 ms (generation 4 → 5): new members joined (m1 m-598e)."
+        == "Group g-broker_killed rebalanced for 19 ms (generation 4 → 5): a new member joined (m1 m-598e)."
     )
 
 

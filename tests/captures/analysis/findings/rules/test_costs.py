@@ -53,13 +53,13 @@ def test_how_grave_long_stops_are() -> None:
     assert (found.severity, found.count) == (Severity.MEDIUM, 2)
     assert found.sentence == (
         "No member of group orders consumed orders 0-1 for up to 20 s because of 2 rebalances (the longest time: "
-        "new members joined)."
+        "a new member joined)."
     )
     (grave,) = of_timelines(LongStops, timeline(stopped(75, ended=False)))
     assert grave.severity is Severity.HIGH
     (allowed,) = of_timelines(LongStops, timeline(stopped(75)), limits={"long_stops.grave": 120_000})
     assert allowed.severity is Severity.MEDIUM
-    assert "a rebalance (new members joined), and some are still not consumed" in grave.sentence
+    assert "a rebalance (a new member joined), and some are still not consumed" in grave.sentence
     assert grave.last == at(85)
     assert len(of_timelines(LongStops, timeline(stopped(3)), limits={"long_stops.longest": 2_000})) == 1
 
