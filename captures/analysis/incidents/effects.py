@@ -31,9 +31,8 @@ def attribute_those_of(
     for first in timeline.caused_by(members):
         for index in range(first, len(rebalances)):
             rebalance = rebalances[index]
-            joined = (
-                rebalance.trigger is Trigger.MEMBER_JOINED
-            )  # before its last sign of life, not because of the end
+            # a member joins before its last sign of life, but not because it ended
+            joined = rebalance.trigger is Trigger.MEMBER_JOINED
             if (
                 (index > first and rebalance.trigger is not Trigger.COOPERATIVE_FOLLOW_UP)
                 or rebalance.because_of is not None
