@@ -87,7 +87,7 @@ def test_a_sync_group_tells_what_is_handed_out() -> None:
     given = {"m1": {"orders": [0]}, "m2": {"orders": [1]}}
     found = call(Talk().sync("m1", 1, 7, {"orders": [0]}, given))
     assert isinstance(found, Sync)
-    assert (found.generation, found.leads) == (7, True)
+    assert (found.generation, found.gives_all) == (7, True)
     assert found.assigned == {TopicPartition("orders", 0)}
     assert found.given == {"m1": {TopicPartition("orders", 0)}, "m2": {TopicPartition("orders", 1)}}
 
@@ -95,7 +95,7 @@ def test_a_sync_group_tells_what_is_handed_out() -> None:
 def test_a_failed_sync_group_assigns_nothing() -> None:
     found = call(Talk().sync("m2", 1, 7, error=27))
     assert isinstance(found, Sync)
-    assert (found.assigned, found.leads, found.error) == (None, False, 27)
+    assert (found.assigned, found.gives_all, found.error) == (None, False, 27)
 
 
 def worker(protocol: int, **orders: Any) -> bytes:
