@@ -69,15 +69,17 @@ def lay_out(profile: Profile, room: int, longest: Mapping[str, int], *, margin: 
     columns = [column(each.column) for each in profile.columns]
     chosen = {each.column: each.width for each in profile.columns if each.width}
     least = {each.id: chosen.get(each.id, _least(each, longest)) for each in columns}
-    while len(columns) > 1 and sum(least[each.id] + gap for each in columns) - gap > room - margin:
-        spare = max(
-            (each for each in columns if each.id not in chosen),
-            key=lambda each: each.expendable,
-            default=None,
-        )
-        if spare is None or not spare.expendable:
-            break
-        columns.remove(spare)
+    expendable = [each for each in columns if each.expendable and each.id not in chosen]
+    for spare in sorted(expendable, key=lambda each: -each.expendable):
+        needed = sum(least[each.id] + gap for each in columns) - gap
+        if spare.expendable > 1:  # it leaves sentences readable
+            needed += sum(
+                max(_READABLE - least[each.id], 0)
+                for each in columns
+                if each.flexible and each.id not in chosen
+            )
+        if len(columns) > 1 and needed > room - margin:
+            columns.remove(spare)
     widths = [least[each.id] for each in columns]
     own = [each for each in columns if each.id not in chosen]
     _widen(columns, widths, room - margin - gap * (len(columns) - 1), longest, own)
