@@ -103,7 +103,7 @@ def test_several_kinds_in_one_call() -> None:
         ),
         (PODS + "kafka-9   1/1     Running\n", 5, "no column IP"),
         (PODS.replace("fd00::5", "fd00:5 "), 3, "'fd00:5' in column IP is no IP address"),
-        ("kafka-0   1/1   Running   0   5d   10.0.0.1   n\n10.0.0.1 other\n", 2, "no row of kubectl"),
+        ("kafka-0   1/1   Running   0   5d   10.0.0.1   n\n10.0.0.1 other\n", 2, "not a row of kubectl"),
     ],
 )
 def test_mistakes_are_told_by_line(text: str, line: int, reason: str) -> None:
