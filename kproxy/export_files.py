@@ -171,10 +171,12 @@ class WrittenPackets:
     """What was written to a pcapng file.
 
     :ivar exchanges: number of selected exchanges
-    :ivar notes: sentences about the file
+    :ivar names: says how many exchanges were added because they name topic IDs; empty if none was
+    :ivar notes: sentences about the file, with that one
     """
 
     exchanges: int
+    names: str
     notes: tuple[str, ...]
 
 
@@ -201,12 +203,11 @@ def packet_steps(
     yield from writer.steps(Selection(capture, [*rows.tolist(), *naming]))
     written = writer.written
     made = f", {written.synthetic:,} of them synthetic" if written.synthetic else ""
-    names = (
-        [f"{words.counted(len(naming), 'more exchange')} with the names of their topics"] if naming else []
-    )
+    names = f"{words.counted(len(naming), 'more exchange')} with the names of their topics" if naming else ""
     return WrittenPackets(
         written.exchanges - len(naming),
-        (f"{words.counted(written.packets, 'packet')}{made}", *names, *writer.notes),
+        names,
+        (f"{words.counted(written.packets, 'packet')}{made}", *filter(None, [names]), *writer.notes),
     )
 
 

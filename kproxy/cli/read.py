@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
 import click
 
@@ -124,8 +124,13 @@ class ReadRun(CaptureRun[ReadOptions], short_help="Show the exchanges of a captu
             return
         import numpy as np  # slow, and needed only here
 
+        def written(file: BinaryIO) -> Iterator[int]:
+            names = (yield from packet_steps(capture, np.array(self._shown, np.int64), file)).names
+            if names:
+                echo(f"kproxy: packets of {names} were written", err=True)
+
         with replacing(self.write) as file:
-            deque(packet_steps(capture, np.array(self._shown, np.int64), file), maxlen=0)
+            deque(written(file), maxlen=0)
 
     # ------------------------------------------------------------ output
     def _show_live(self, capture: Capture) -> None:
