@@ -8,7 +8,7 @@ from textual.scroll_view import ScrollView
 from kproxy.tui.widgets.line_styles import DrawnLines
 
 
-class CursorLines(DrawnLines, ScrollView):
+class CursorLines(ScrollView, DrawnLines):
     """A scroll view of lines below fixed header lines.
 
     :cvar HEADER: number of header lines
