@@ -10,7 +10,7 @@ from docs.picture import DOCS, SCREENS, Screen, drawn_lines, drawn_screen, porta
 
 SHOWN = {
     "ui.svg": ["error_code", "27", "REBALANCE_IN_PROGRESS", "bytes of response"],
-    "groups.svg": ["session_timeout", "m3 was removed", "rebalance"],
+    "groups.svg": ["session_timeout", "m3 died and was removed", "rebalance"],
     "latency.svg": ["p99", "OffsetCommit"],
     "conversation.svg": ["client 127.0.0.1", "broker", "JoinGroup"],
 }
