@@ -24,6 +24,10 @@ _HEARTBEAT = 4 * SECOND
 """ns by which the last sign of life of a task's consumer may precede that of its worker: it sends a heartbeat every 3 s
 (heartbeat.interval.ms), and may be waiting for an answer to its last one."""
 
+_DELAY = (10 + 300) * SECOND
+"""ns for which the tasks of a worker that ended wait for its return: the defaults of session.timeout.ms and
+scheduled.rebalance.max.delay.ms (KIP-415)."""
+
 
 def is_task(away: Absence) -> bool:
     """Return whether an absent member is the consumer of a sink connector's task."""
@@ -86,8 +90,8 @@ def explained_by_workers(found: Sequence[Incident], timelines: Iterable[GroupTim
 
 
 def _began_in(incident: Incident, other: Incident) -> bool:
-    end = incident.begin if other.end is None else other.end + FOLLOWS
-    return other.begin - _HEARTBEAT <= incident.begin <= end
+    end = other.begin + _DELAY if other.end is None else other.end
+    return other.begin - _HEARTBEAT <= incident.begin <= end + FOLLOWS
 
 
 def _name_cause(incident: Incident, rebalances: Iterable[Rebalance]) -> None:
