@@ -9,17 +9,18 @@ MARK = b"kproxy\0\0"
 SIZE = 17
 """Bytes of a placeholder: as many as a batch has up to its magic."""
 
-_HEAD = struct.Struct(f">{len(MARK)}si")
+_HEAD = struct.Struct(f">{len(MARK)}sI")
+_ZEROS = bytes(SIZE - _HEAD.size)
 
 
 def placeholder(size: int) -> bytes:
     """Return a placeholder for bytes of which only the number is known."""
-    return _HEAD.pack(MARK, size) + bytes(SIZE - _HEAD.size)
+    return _HEAD.pack(MARK, size) + _ZEROS
 
 
 def is_placeholder(data: bytes) -> bool:
     """Return whether bytes are a placeholder."""
-    return len(data) == SIZE and data.startswith(MARK)
+    return len(data) == SIZE and data.startswith(MARK) and data.endswith(_ZEROS)
 
 
 def original_size(data: bytes) -> int:
