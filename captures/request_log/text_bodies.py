@@ -101,13 +101,7 @@ def _struct(struct: wire.Struct, text: str, at: int, end: str) -> _Value:
     at = _expect(text, at, "{")
     values: dict[str, Any] = {}
     depth = 0
-    following = [
-        *(rf"(?:[a-z_]\w*=\{{)?[a-z_]\w*=(?:{_starts(each.con)})" for each in struct.members[1:]),
-        "",
-    ]
-    if struct.tagged is not None:
-        following[-1] = r"_tagged_fields=\{"
-    for number, (member, follows) in enumerate(zip(struct.members, following, strict=False)):
+    for number, (member, follows) in enumerate(zip(struct.members, _following(struct), strict=False)):
         if number:
             at = _expect(text, at, ",")
         if not isinstance(member.con, _MAY_START_SO) and (opened := _INNER.match(text, at)):
@@ -123,6 +117,13 @@ def _struct(struct: wire.Struct, text: str, at: int, end: str) -> _Value:
         at = tags.end()
         values |= _tagged(struct.tagged, tags[1])
     return _Value(values, _expect(text, at, "}"))
+
+
+@lru_cache(maxsize=1024)
+def _following(struct: wire.Struct) -> list[str]:
+    """Return for each field the pattern of what follows it in the struct; empty if nothing does."""
+    fields = [rf"(?:[a-z_]\w*=\{{)?[a-z_]\w*=(?:{_starts(each.con)})" for each in struct.members[1:]]
+    return [*fields, "" if struct.tagged is None else r"_tagged_fields=\{"]
 
 
 def _tagged(members: dict[int, wire.Member], text: str) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from io import BytesIO
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 import pytest
@@ -56,7 +57,7 @@ def _opened(path: Path) -> Capture:
     return capture
 
 
-def _packets(capture: Capture, rows: np.ndarray, out: BytesIO) -> tuple[list[int], WrittenPackets]:
+def _packets(capture: Capture, rows: np.ndarray, out: BinaryIO) -> tuple[list[int], WrittenPackets]:
     """Write packets; return the bytes of the capture done after each step, and the result."""
     steps = packet_steps(capture, rows, out)
     done = []
@@ -87,7 +88,7 @@ def test_a_part_keeps_the_names_of_its_topics(numbers: list[int], more: list[int
     capture = _opened(REBALANCE)
     rows = capture.table.order()[np.array(numbers) - 1]
     with (tmp_path / "part.pcapng").open("wb") as file:
-        _, written = _packets(capture, rows, file)  # type: ignore[arg-type]
+        _, written = _packets(capture, rows, file)
     assert written.exchanges == len(numbers)
     assert written.notes[1:] == ("1 more exchange with the names of their topics",) * len(more)
     part = _opened(tmp_path / "part.pcapng")

@@ -164,8 +164,8 @@ def _sink(stage: Stage, folder: Path, tasks: int) -> dict[str, str]:
     }
 
 
-def connect_workers_lost(stage: Stage, folder: Path) -> None:
-    """Connect: of two workers one is killed and is back within the delay, then is killed for good."""
+def _second_killed(stage: Stage, folder: Path) -> None:
+    """Start two workers with a source and a sink, and kill the second one."""
     w1, w2 = (Worker(stage, name, folder) for name in ("w1", "w2"))
     w1.wait()
     w2.wait()
@@ -174,6 +174,11 @@ def connect_workers_lost(stage: Stage, folder: Path) -> None:
     w1.ask("PUT", "/connectors/sink1/config", _sink(stage, folder, 3))
     time.sleep(6)
     w2.send(signal.SIGKILL)
+
+
+def connect_workers_lost(stage: Stage, folder: Path) -> None:
+    """Connect: of two workers one is killed and is back within the delay, then is killed for good."""
+    _second_killed(stage, folder)
     time.sleep(1)
     w2 = Worker(stage, "w2", folder)
     w2.wait()
@@ -185,14 +190,7 @@ def connect_workers_lost(stage: Stage, folder: Path) -> None:
 
 def connect_worker_late(stage: Stage, folder: Path) -> None:
     """Connect: of two workers one is killed and returns after the delay, when the other has its tasks."""
-    w1, w2 = (Worker(stage, name, folder) for name in ("w1", "w2"))
-    w1.wait()
-    w2.wait()
-    w1.ask("PUT", "/connectors/src1/config", _source(stage, folder))
-    time.sleep(2)
-    w1.ask("PUT", "/connectors/sink1/config", _sink(stage, folder, 3))
-    time.sleep(6)
-    w2.send(signal.SIGKILL)
+    _second_killed(stage, folder)
     time.sleep(SESSION_S + DELAY_S + 6)
     w2 = Worker(stage, "w2", folder)
     w2.wait()
