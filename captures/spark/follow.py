@@ -30,15 +30,8 @@ from captures.ranges.whole import Whole, WholeCapture
 from captures.ranges.whole_connections import WholeConnection
 from captures.spark.capture_reader import SparkCaptureReader
 from captures.spark.source import Listing, finished, news
-from captures.spark.table_writer import (
-    WRITTEN,
-    RangeWriter,
-    Task,
-    TaskResult,
-    by_range,
-    collected,
-    faults_of,
-)
+from captures.spark.table_writer import RangeWriter
+from captures.spark.task import WRITTEN, Task, TaskResult, by_range, collected, faults_of
 from captures.tables.folder import Folder, Part, PartWriter
 from captures.tables.manifest import Input as FileInput
 from captures.tables.options import (

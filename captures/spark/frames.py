@@ -21,7 +21,8 @@ from captures.ranges.range_reader import FinishedExchanges
 from captures.ranges.whole import whole_of
 from captures.spark.capture_reader import RowFunction, SparkCaptureReader
 from captures.spark.pipeline import processors, settings_of
-from captures.spark.table_writer import TableBuilder, Task, by_range, dealt_out, header_only, header_rows
+from captures.spark.table_writer import TableBuilder, dealt_out, header_rows
+from captures.spark.task import Task, by_range, header_only
 from captures.tables.columns import Needs
 from captures.tables.exchange_rows import ExchangeTables
 from captures.tables.schema import PER_EXCHANGE, choose_tables, ddl

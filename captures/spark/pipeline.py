@@ -20,20 +20,8 @@ from captures.ranges.whole import whole_of
 from captures.spark.capture_reader import SparkCaptureReader
 from captures.spark.job_progress import watched
 from captures.spark.session import is_connect, running_session
-from captures.spark.table_writer import (
-    WRITTEN,
-    AnalysisSettings,
-    HeaderWriter,
-    RangeWriter,
-    TableBuilder,
-    Task,
-    TaskResult,
-    by_range,
-    collected,
-    dealt_out,
-    faults_of,
-    header_only,
-)
+from captures.spark.table_writer import AnalysisSettings, HeaderWriter, RangeWriter, TableBuilder, dealt_out
+from captures.spark.task import WRITTEN, Task, TaskResult, by_range, collected, faults_of, header_only
 from captures.spark.task_shares import shares_of
 from captures.tables.folder import Folder, Part, open_folder
 from captures.tables.inputs import RunInputs, choose_inputs

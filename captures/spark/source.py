@@ -59,7 +59,7 @@ from captures.ranges.edges import pack, unpack
 from captures.ranges.jobs import EDGES, MARK, Input, RangeOutput, read_here, read_part
 from captures.ranges.plan import RANGE_BYTES, Plan, Range, make_plan
 from captures.spark.capture_reader import PARTS, batches_of
-from captures.spark.table_writer import Task
+from captures.spark.task import Task
 from captures.tables.columns import Needs
 from captures.tables.exchange_rows import ExchangeTables
 from captures.tables.schema import PER_EXCHANGE, TABLES, ddl

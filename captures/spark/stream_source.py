@@ -27,7 +27,7 @@ from captures.ranges.jobs import FINISHED, Input, RangeOutput
 from captures.spark.capture_reader import RowFunction
 from captures.spark.frames import ReadOptions
 from captures.spark.source import NAME, PLAN, SETTLED, Options, register
-from captures.spark.table_writer import Task
+from captures.spark.task import Task
 from captures.tables.schema import ddl
 
 if TYPE_CHECKING:

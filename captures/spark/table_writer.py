@@ -7,8 +7,8 @@ So a task that is retried, or runs twice concurrently, leaves only files that no
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain, groupby, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,173 +26,38 @@ from captures.arrays import Bools, Int64s
 from captures.exchanges import Exchange
 from captures.exchanges.columns import ExchangeColumns
 from captures.faults import Faults
-from captures.filters.context import Context as FilterContext
-from captures.filters.groups import INFERRING
 from captures.names import Names
 from captures.ranges.edges import pack, unpack
 from captures.ranges.exchange_numbers import Context
 from captures.ranges.exchanges import RangeExchanges
 from captures.ranges.headers import headers_of
-from captures.ranges.jobs import Input, MergeResult, read_exchanges
 from captures.ranges.range_reader import FinishedExchanges
 from captures.ranges.whole import Whole, WholeCapture
 from captures.spark.capture_reader import RowFunction
 from captures.spark.located_exchanges import LOCATED, LocatedCapture, located, located_schema
+from captures.spark.task import (
+    WRITTEN,
+    Task,
+    TaskResult,
+    by_range,
+    collected,
+    result_row,
+)
 from captures.spark.task_shares import Share
-from captures.tables.columns import Needs
-from captures.tables.exchange_rows import ExchangeTables, header_batch, wants_summary
-from captures.tables.folder import Part, PartWriter, StagingFolder
-from captures.tables.single import TableRequest
+from captures.tables.exchange_rows import header_batch
+from captures.tables.folder import PartWriter
 from captures.tables.whole_rows import OF_ALL_EXCHANGES, WholeTables, needs
-from dissectors.api_keys import MEMBER_APIS, ApiKey
-from dissectors.session_context import SessionContext, SessionFacts
 from dissectors.sides import SIDES
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-    from captures.filters.filter import Filter
-    from captures.filters.groups import GroupInference
 
 _ROWS = 4096
 """Exchanges per batch of located rows."""
 _BYTES = 4 << 20
 """Bytes of frames in memory at a time; a single exchange may have more."""
-NOWHERE = StagingFolder("", 0, "")
-WRITTEN = "part int not null, data binary not null"
-"""Output of writing tasks: number of the range or share, and a packed :class:`TaskResult`."""
-
-
-class TaskResult(NamedTuple):
-    """Files and counts of a finished task.
-
-    :ivar exchanges: number that match the filter
-    :ivar undecoded: number of these that could not be decoded completely
-    :ivar faults: internal errors
-    """
-
-    parts: list[Part]
-    exchanges: int
-    undecoded: int
-    faults: Faults
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
-    """Settings shared by all tasks of a run.
-
-    :ivar staged: where rows are written, if they are
-    :ivar columns: table -> names of its columns; tables that are not listed have their default columns
-    :ivar filter: only exchanges that match it become rows and are analyzed; None for all
-    :ivar start: time of the first exchange, the origin of relative times in the filter
-    :ivar groups: group membership, if the filter refers to groups
-    :ivar names: names of addresses
-    """
-
-    given: Input
-    staged: StagingFolder = NOWHERE
-    facts: SessionFacts
-    columns: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    filter: Filter | None = None
-    start: int | None = None
-    groups: GroupInference | None = None
-    names: Names = field(default_factory=Names)
-
-    @classmethod
-    def of(cls, read: MergeResult, wanted: TableRequest, staged: StagingFolder = NOWHERE) -> Task:
-        """Return the settings for the tables of a capture."""
-        return cls(
-            given=read.given,
-            staged=staged,
-            facts=read.numbered.facts,
-            columns=wanted.columns,
-            filter=wanted.filter,
-            start=read.numbered.start,
-            names=wanted.names,
-        )
-
-    def read(self, context: Context) -> RangeExchanges:
-        """Read a range again, with its context.
-
-        :raises CaptureError: if a file can no longer be read
-        """
-        part = read_exchanges(self.given, context, self.facts)
-        part.capture.names = self.names
-        return part
-
-    def knowledge(self) -> SessionContext:
-        """Return the session context of the whole capture."""
-        known = SessionContext()
-        known.add(self.facts)
-        return known
-
-    def with_groups(self, spark: SparkSession, contexts: Sequence[bytes]) -> Task:
-        """Return the task with `groups` set if the filter needs them; a job then reads all exchanges.
-
-        :param contexts: of all ranges, packed
-        """
-        if self.filter is None or not self.filter.needs_groups or self.groups is not None:
-            return self
-        ids = spark.range(0, 1, 1, 1)
-        groups = collected(ids.mapInArrow(GroupLearner(self, contexts), WRITTEN))[0]
-        return replace(self, groups=groups)
-
-    def fitting(
-        self, part: RangeExchanges, keys: frozenset[int] | None, *, summary: bool
-    ) -> Iterator[Exchange]:
-        """Yield the decoded exchanges of a range that match the filter.
-
-        :param keys: keys of the APIs to decode; None for all exchanges
-        """
-        exchanges = part.exchanges(apis=keys, annotate=False, summary=summary)
-        if self.filter is None:
-            return exchanges
-        names = self.knowledge().topic_name
-        faults = part.capture.faults
-        return (each for each in exchanges if self._fits(self.filter, each, names, faults))
-
-    def rows(
-        self, tables: Sequence[str], part: RangeExchanges, seen: Callable[[Exchange], object]
-    ) -> Iterator[tuple[str, pa.RecordBatch]]:
-        """Yield the rows of per-exchange tables of a range, each batch with the name of its table.
-
-        :param seen: called with each exchange that matches the filter
-        """
-        faults = part.capture.faults
-        names, run = self.knowledge().topic_name, self.staged.run
-        rows = ExchangeTables(tables, names=names, run=run, columns=self.columns, faults=faults)
-        for exchange in self.fitting(part, None, summary=wants_summary(tables, self.columns)):
-            rows.add(exchange)
-            seen(exchange)
-            if rows.full:
-                yield from rows.take().items()
-        yield from rows.take().items()
-        faults.locate(part.path_of)
-
-    def rows_of(self, table: str, context: Context) -> Iterator[pa.RecordBatch]:
-        """Read a range again and yield the rows of one table; decode bodies only if table or filter needs them."""
-        part = self.read(context)
-        columns = header_only((table,), self)
-        if columns is not None:
-            yield header_batch(part.capture, part.rows, part.numbers, part.connections, 0, columns)
-            return
-        yield from (batch for _, batch in self.rows((table,), part, lambda _: None))
-        part.capture.faults.log()
-
-    def _fits(
-        self, wanted: Filter, exchange: Exchange, names: Callable[[str], str | None], faults: Faults
-    ) -> bool:
-        number, note = exchange.number, exchange.note
-        context = FilterContext(
-            names,
-            self.groups,
-            self.start,
-            {"marked": {number}} if note.marked else {},
-            {number: note.comment} if note.comment else {},
-            {number: exchange.interventions} if exchange.interventions.flags else {},
-        )
-        return wanted.fits(exchange, context, faults)
 
 
 # ---------------------------------------------------------------- tables of single exchanges
@@ -210,7 +75,7 @@ class RangeWriter(RowFunction):
     inputs = ("context",)
 
     def batches(self, context: Context) -> Iterator[pa.RecordBatch]:
-        yield _done(context.part.number, self._write(context))
+        yield result_row(context.part.number, self._write(context))
 
     def _write(self, context: Context) -> TaskResult:
         counts: Counter[bool] = Counter()
@@ -240,7 +105,7 @@ class HeaderWriter(RowFunction):
         number = context.part.number
         with PartWriter(self.task.staged, number) as writer:
             writer.write("exchanges", batch)
-            yield _done(number, TaskResult(writer.close(), batch.num_rows, 0, Faults()))
+            yield result_row(number, TaskResult(writer.close(), batch.num_rows, 0, Faults()))
 
 
 def header_rows(
@@ -413,7 +278,7 @@ class FactFinder(RowFunction):
         found = FoundFacts(rows.found_facts)
         if settings.collects:
             found = found._replace(links=[*links(rows.columns)], nodes=nodes(rows.columns))
-        yield _done(part.number, found)
+        yield result_row(part.number, found)
 
 
 class ExchangeDealer(RowFunction):
@@ -557,7 +422,7 @@ class TableBuilder:
             assert isinstance(tables, WholeTables)
             with PartWriter(self._settings.task.staged, f"whole{number}") as writer:
                 writer.write_all(tables.batches())
-                yield _done(number, TaskResult(writer.close(), 0, 0, tables.faults))
+                yield result_row(number, TaskResult(writer.close(), 0, 0, tables.faults))
 
     def built(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, WholeTables | _Collector]]:
         """Yield the number of each share with its tables or collector."""
@@ -621,16 +486,6 @@ class HistoryCollector(TableBuilder):
                 yield pa.RecordBatch.from_arrays(row.columns, schema=first.schema)  # Spark's nullability
 
 
-def by_range(spark: SparkSession, **columns: Sequence[bytes]) -> DataFrame:
-    """Return packed values of all ranges, in their order, with the column ``part``; each range is a partition."""
-    import pyarrow as pa
-
-    count = len(next(iter(columns.values())))
-    arrays = {name: pa.array(values, pa.binary()) for name, values in columns.items()}
-    frame = spark.createDataFrame(pa.table({"part": pa.array(range(count), pa.int32()), **arrays}))
-    return frame.repartitionById(count, "part")
-
-
 def dealt_out(
     spark: SparkSession, contexts: Sequence[bytes], settings: AnalysisSettings, whole: Whole
 ) -> DataFrame:
@@ -665,56 +520,3 @@ def _runs(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     for begin, end in pairwise((0, *edges.tolist(), batch.num_rows)):
         if end > begin:
             yield batch.slice(begin, end - begin)
-
-
-@dataclass(frozen=True)
-class GroupLearner(RowFunction):
-    """Infers group membership from the exchanges of all ranges, for filters that refer to groups."""
-
-    task: Task
-    contexts: Sequence[bytes]
-    inputs = ("id",)
-
-    def batches(self, number: int) -> Iterator[pa.RecordBatch]:
-        from captures.filters.groups import GroupInference
-
-        groups = GroupInference(self.task.knowledge().topic_name)
-        self._observe(groups, MEMBER_APIS)
-        if groups.contested:  # only then the partitions of Fetch requests matter
-            self._observe(groups, frozenset({ApiKey.FETCH}))
-        yield _done(number, groups)
-
-    def _observe(self, groups: GroupInference, keys: frozenset[int]) -> None:
-        for context in self.contexts:
-            part = self.task.read(unpack(context))
-            observe = part.capture.faults.guarded(groups.observe, INFERRING)
-            for exchange in part.exchanges(apis=keys, annotate=False, summary=False):
-                observe(exchange)
-
-
-def faults_of(done: Iterable[TaskResult]) -> Faults:
-    """Return the internal errors of all tasks."""
-    found = Faults()
-    for each in done:
-        found.merge(each.faults)
-    return found
-
-
-def header_only(tables: Sequence[str], task: Task) -> Sequence[str] | None:
-    """Return the columns of the table ``exchanges`` if headers suffice for them; None if bodies have to be decoded."""
-    if task.filter is not None or "exchanges" not in tables:
-        return None
-    rows = ExchangeTables(tables, names=task.knowledge().topic_name, run=0, columns=task.columns)
-    return task.columns["exchanges"] if rows.needs is Needs.HEADER else None
-
-
-def collected(frame: DataFrame) -> dict[int, Any]:
-    """Run the job of `frame`; return the unpacked results by ``part``."""
-    return {row["part"]: unpack(bytes(row["data"])) for row in frame.collect()}
-
-
-def _done(part: int, done: TaskResult | FoundFacts | GroupInference) -> pa.RecordBatch:
-    import pyarrow as pa
-
-    columns = [pa.array([part], pa.int32()), pa.array([pack(done)], pa.binary())]
-    return pa.RecordBatch.from_arrays(columns, ["part", "data"])

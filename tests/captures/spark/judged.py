@@ -22,8 +22,8 @@ from captures.spark.table_writer import (
     HistoryCollector,
     MergedFacts,
     TableBuilder,
-    Task,
 )
+from captures.spark.task import Task
 from captures.spark.task_shares import shares_of
 from captures.tables.schema import OF_THE_WHOLE
 from captures.tables.whole_rows import WholeTables

@@ -15,16 +15,8 @@ from captures.ranges.edges import pack, unpack
 from captures.ranges.jobs import Input, MergeResult, read_here
 from captures.ranges.plan import make_plan
 from captures.spark.capture_reader import columns_of
-from captures.spark.table_writer import (
-    AnalysisSettings,
-    HeaderWriter,
-    RangeWriter,
-    TableBuilder,
-    Task,
-    TaskResult,
-    faults_of,
-    header_only,
-)
+from captures.spark.table_writer import AnalysisSettings, HeaderWriter, RangeWriter, TableBuilder
+from captures.spark.task import Task, TaskResult, faults_of, header_only
 from captures.spark.task_shares import Share
 from captures.tables.folder import Folder, StagingFolder, open_folder
 from captures.tables.partition_rows import PartitionRows
