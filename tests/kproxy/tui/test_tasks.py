@@ -20,7 +20,7 @@ SHOWN: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     ),
     "Who caused the rebalance three before the last": (
         (),
-        ("The group has no members left", "", "", "", "session timeout 6 s"),
+        ("The group has no members left", "", "", "", "trigger      session_timeout"),
     ),
     "The first error, and what the client did next": ((), ("Heartbeat again: ok",)),
     "The bytes of a field": ((), ("unfold", "response.header")),
