@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
+from msgspec import UNSET, UnsetType
 
 from captures.arrays import Int64s
 from captures.exchanges.capture import Capture, FrameBytes
@@ -52,6 +53,13 @@ class SideProblem(NamedTuple):
     reason: str
 
 
+class FrameNumbers(NamedTuple):
+    """Numbers of the packets with the bytes of each side, as in Wireshark; None where they are unknown."""
+
+    request: list[int] | None
+    response: list[int] | None
+
+
 @dataclass(slots=True)
 class Exchange:
     """A request with its response.
@@ -77,6 +85,7 @@ class Exchange:
     :ivar kproxy_time: ns that request and response stayed in kproxy for a rule or a user; if kproxy answered itself,
         all the time until it did
     :ivar frame: number of the packet with its first byte, in its capture, as Wireshark numbers packets
+    :ivar frame_numbers: of all its packets, if they were asked for (:class:`captures.export.packets.PacketFinder`)
     :ivar broker_log: its entry in the broker's request log, None if the capture is not a request log
     :ivar client_names: names of the address ``client`` or its host, the one to be shown first
     :ivar broker_names: names of the address ``broker`` or its host
@@ -87,7 +96,7 @@ class Exchange:
         "broker client_name broker_name client_id api api_key version correlation_id request_size response_size "
         "request=shown_request response=shown_response decoded=annotations.decoded "
         "masked=annotations.masked flags marked=note.marked comment=note.comment kproxy broker_log "
-        "problems=all_problems"
+        "problems=all_problems frame_numbers"
     )
 
     number: int
@@ -119,6 +128,7 @@ class Exchange:
     interventions: Interventions = UNTOUCHED
     kproxy_time: int = 0
     frame: int = field(default=0, compare=False)
+    frame_numbers: FrameNumbers | UnsetType = field(default=UNSET, compare=False)
     broker_log: BrokerLog | None = None
     client_names: tuple[str, ...] = ()
     broker_names: tuple[str, ...] = ()

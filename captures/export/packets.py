@@ -14,11 +14,13 @@ import numpy as np
 
 from captures.arrays import Bools, Int64s
 from captures.exchanges import Capture
+from captures.exchanges.exchange import FrameNumbers
 from captures.exchanges.notes import Note, parse_comment
-from captures.export.passes import UNKNOWN, Passes, PlacedPackets, is_control
+from captures.export.passes import UNKNOWN, FramedBlock, FrameReader, Passes, PlacedPackets, is_control
 from captures.export.pcapng_writer import Packet
 from captures.export.selection import Selection, frame_ranges
 from captures.interventions import as_comment
+from captures.packets import read_packets
 from captures.packets.joined_source import JoinedSource
 from captures.packets.reader import BLOCK_SIZE, recognise
 from captures.packets.records import Interface
@@ -125,6 +127,49 @@ def frame_numbers(capture: Capture, row: int) -> list[int] | None:
         return None
     packet = int(capture.table.column("packet")[row])
     return sorted({packet + ahead for ahead in (at[:-1] - at[-1]).tolist()})
+
+
+class PacketFinder:
+    """Finds the packets from which the bytes of exchanges were taken, of many exchanges.
+
+    :param capture: a capture that was read to its end; its packets are read again
+    """
+
+    def __init__(self, capture: Capture) -> None:
+        self._capture = capture
+        blocks: list[FramedBlock] = []
+        if not isinstance(capture.source, JoinedSource):  # Wireshark numbers the packets of each file
+            blocks = [
+                block
+                for block in read_packets(capture.source, kind=FrameReader)
+                if isinstance(block, FramedBlock)
+            ]
+        self._begins, self._numbers = (
+            np.concatenate([np.empty(0, np.int64), *columns])
+            for columns in ([each.frame for each in blocks], [each.number for each in blocks])
+        )
+
+    def of(self, row: int) -> FrameNumbers:
+        """Return the numbers of the packets of an exchange.
+
+        They are unknown if its bytes were decrypted, reassembled from IP fragments or dropped, or if the capture
+        has several files.
+
+        :param row: row of the exchange table
+        """
+        column = self._capture.table.column
+        connection = int(column("connection")[row])
+        client = self._capture.client_stream(connection)
+        encrypted = connection in self._capture.decryption.tls
+        found: list[list[int] | None] = []
+        for direction, side in enumerate(SIDES):
+            size, begin = int(column(f"{side}_size")[row]), int(column(f"{side}_position")[row])
+            _, offsets, _ = self._capture.index.pieces(client ^ direction, begin, begin + size)
+            at = np.searchsorted(self._begins, offsets, "right") - 1
+            known = not encrypted and len(offsets) > 0 and int(offsets.max()) < KEPT and int(at.min()) >= 0
+            numbers = sorted(set(self._numbers[at].tolist())) if known else None
+            found.append(numbers if size else [])
+        return FrameNumbers(*found)
 
 
 class _PacketSelection:

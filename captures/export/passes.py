@@ -78,7 +78,7 @@ class PlacedPackets(msgspec.Struct):
         return offset - int(self.packets.frame[at])
 
 
-class _FrameReader(PacketReader):
+class FrameReader(PacketReader):
     """A packet reader whose blocks include the frames."""
 
     def _block(self, data: Bytes, position: int, parsed: ParsedBuffer) -> PacketBlock:
@@ -109,7 +109,7 @@ class Passes:
         self._by_text = self._connections_by_endpoints()
 
     def __iter__(self) -> Iterator[PlacedPackets]:
-        reader = read_packets(self._capture.source, kind=_FrameReader)
+        reader = read_packets(self._capture.source, kind=FrameReader)
         assembler = TcpAssembler()
         for block in reader:
             assert isinstance(block, FramedBlock)

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
-from typing import TYPE_CHECKING, BinaryIO, TypeVar
+from typing import TYPE_CHECKING, BinaryIO, TypeVar, cast
 
 import click
 
@@ -29,6 +29,7 @@ from kproxy.signals import ended_by_signals
 if TYPE_CHECKING:
     from captures.exchanges import Capture, Exchange
     from captures.exchanges.exchange_block import ExchangeBlock
+    from captures.export.packets import PacketFinder
     from kproxy.text.summary import Tally
 
 T = TypeVar("T")
@@ -44,6 +45,10 @@ class ReadOptions(ShowingOptions, ReadingOptions, JobsOption, TimeOptions):
     count: Count | None = option("-c", "--count", help="Stop after N exchanges.")
     wanted: FilterString | None = option(
         "-Y", "--filter", help="Show only exchanges that match: 'api == Fetch and latency > 100ms'."
+    )
+    frame_numbers: bool = option(
+        "--frame-numbers",
+        help="With --json: add the numbers of the packets of each exchange, as in Wireshark.",
     )
     write: str | None = option(
         "-w",
@@ -77,6 +82,9 @@ class ReadRun(CaptureRun[ReadOptions], short_help="Show the exchanges of a captu
         zone = self.showing.zone
         wanted = filter_option(options.wanted, zone)
         self.selecting = ExchangeSelection(wanted, options.begin, options.end, zone, count=options.count)
+        if options.frame_numbers and not options.as_json:
+            raise click.UsageError("--frame-numbers adds a key to JSON objects: add --json")
+        self._finder: PacketFinder | None = None
         self.write = options.write
         if options.write is not None:
             refuse_to_overwrite(options.write, options.files, force=options.force)
@@ -88,6 +96,10 @@ class ReadRun(CaptureRun[ReadOptions], short_help="Show the exchanges of a captu
             read_all(capture)
             self._print_one(capture, self.number)
         elif capture.source.live:
+            if self.options.frame_numbers:
+                raise click.UsageError(
+                    "--frame-numbers needs a file that is complete: write the packets to one (-w)"
+                )
             self._show_live(capture)
         else:
             read_all(capture)
@@ -157,6 +169,10 @@ class ReadRun(CaptureRun[ReadOptions], short_help="Show the exchanges of a captu
         several: Callable[[Sequence[int]], Iterable[Exchange | ExchangeBlock]] = reader.several
         if not bodies:
             several = summarised.blocks if by_block else summarised.several
+        if self.options.frame_numbers:
+            from captures.export.packets import PacketFinder
+
+            self._finder = PacketFinder(capture)
         if not showing.as_json:
             showing.begin(list(reader.bares(indexes[:SAMPLE].tolist())))
         with closing(in_parallel(reader, indexes, partial(self._share, capture), several)) as shares:
@@ -181,9 +197,18 @@ class ReadRun(CaptureRun[ReadOptions], short_help="Show the exchanges of a captu
         from kproxy.text.summary import Tally
 
         tally = Tally()
-        for piece in self.showing.pieces(tally.counting(exchanges), capture.faults):
+        exchanges = tally.counting(exchanges)
+        if self._finder is not None:
+            exchanges = self._with_frame_numbers(cast("Iterable[Exchange]", exchanges), self._finder)
+        for piece in self.showing.pieces(exchanges, capture.faults):
             yield piece, None
         yield "", tally
+
+    @staticmethod
+    def _with_frame_numbers(exchanges: Iterable[Exchange], finder: PacketFinder) -> Iterator[Exchange]:
+        for exchange in exchanges:
+            exchange.frame_numbers = finder.of(exchange.row)
+            yield exchange
 
     def _print_one(self, capture: Capture, number: int) -> None:
         from kproxy.text.lines import Lines

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from captures.export import packets
-from captures.export.packets import frame_numbers, packet_numbers
+from captures.exchanges.exchange import FrameNumbers
+from captures.export.packets import PacketFinder, frame_numbers, packet_numbers
 from tests.captures.export.files import DATA, SAMPLE, opened
 
 
@@ -23,6 +24,7 @@ def test_frames_are_those_that_a_pass_over_the_file_finds(
 ) -> None:
     monkeypatch.setattr(packets, "BLOCK_SIZE", near)
     capture = opened(SAMPLE if name == SAMPLE.name else DATA / name)
+    finder = PacketFinder(capture)
     for row in range(1, len(capture.table), 19):
         found = frame_numbers(capture, row)
         assert found is not None
@@ -30,11 +32,14 @@ def test_frames_are_those_that_a_pass_over_the_file_finds(
         # a pass over the file also finds retransmissions
         assert set(found) <= set(packet_numbers(capture, [row]))
         assert len(found) >= 2
+        request, response = finder.of(row)
+        assert sorted({*(request or ()), *(response or ())}) == found
 
 
 def test_decrypted_bytes_are_in_no_packet_as_they_are() -> None:
     capture = opened(DATA / "tls_kcat_13.pcap")
     assert frame_numbers(capture, 0) is None
+    assert PacketFinder(capture).of(0) == FrameNumbers(None, None)
 
 
 def test_packets_far_apart_are_not_sought(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -163,6 +163,16 @@ def test_count_stops() -> None:
     assert len(objects(run("read", "--json", "-c", "3", str(SAMPLE)))) == 3
 
 
+def test_frame_numbers_are_those_of_wireshark(exchanges: list[dict]) -> None:
+    numbered = objects(run("read", "--json", "--frame-numbers", "--jobs", "2", str(SAMPLE)))
+    numbers = [exchange.pop("frame_numbers") for exchange in numbered]
+    assert numbered == exchanges
+    assert numbers[0] == {"request": [4], "response": [6]}  # tshark -d tcp.port==10101,kafka
+    assert numbers[398] == {"request": [1491], "response": [1492]}
+    assert "add --json" in run("read", "--frame-numbers", str(SAMPLE)).stderr
+    assert "a file that is complete" in run("read", "--json", "--frame-numbers", "-F", str(SAMPLE)).stderr
+
+
 @pytest.mark.parametrize("pack", [gzip.compress, zstandard.compress])
 def test_compressed_captures_and_standard_input(pack, tmp_path: Path, exchanges: list[dict]) -> None:
     packed = pack(SAMPLE.read_bytes())
