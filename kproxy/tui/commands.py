@@ -209,9 +209,9 @@ COMMANDS: tuple[Command, ...] = (
     Command("timeline.pan_earlier", "less_than_sign,shift+left,pageup", "pan back", "Show earlier times.", Scope.TIMELINE),
     Command("timeline.pan_later", "greater_than_sign,shift+right,pagedown", "pan on", "Show later times.", Scope.TIMELINE),
     Command("timeline.enter", "enter", "exchange", "Show the exchange that began the rebalance.", Scope.TIMELINE, show=True),
-    Command("reference.previous", "left,h", "previous", "The previous exchange that the text names.", Scope.FACTS),
-    Command("reference.next", "right,l", "next", "The next exchange that the text names.", Scope.FACTS),
-    Command("reference.enter", "enter", "exchange", "Go to the exchange that the text names.", Scope.FACTS, show=True),
+    Command("reference.previous", "left,h", "previous", "The previous exchange or incident that the text names.", Scope.FACTS),
+    Command("reference.next", "right,l", "next", "The next exchange or incident that the text names.", Scope.FACTS),
+    Command("reference.enter", "enter", "go to", "Go to the exchange or incident that the text names.", Scope.FACTS, show=True),
     # ---- conversation
     *_moves("conversation", Scope.CONVERSATION, "line", " of the conversation"),
     Command("conversation.left", "left,h", "left", "Scroll participants that do not fit.", Scope.CONVERSATION),

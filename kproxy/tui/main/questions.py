@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 from captures.payloads.payload import SchemaError
 from kproxy.session import Priority, questions
@@ -52,22 +53,24 @@ class Questions(Part):
         which = "Differences from which capture? Or two times: A..B C..D"
         await self._ask_until_known(questions.diff, text, "differences from", which)
 
-    @work("question", exclusive=True)
+    @work("question", exclusive=True, asks=True)
     async def action_records_schema(self, text: str = "") -> None:
         """Decode the values of records with a schema."""
-        if not text:
-            self.report("write :schema [TOPIC=]FILE, or :schema URL of a schema registry")
-            return
         from kproxy.tui.views.records import Records
 
         view = await self.screen.mounted_view(Records.view_name)
         assert isinstance(view, Records)
-        try:
-            await asyncio.to_thread(view.read_by, text)
-        except SchemaError as error:
-            self.report(str(error))
-            return
-        await self.screen.show_view(Records.view_name)
+
+        async def decode(text: str) -> str:
+            try:
+                await asyncio.to_thread(view.read_by, text)
+            except SchemaError as error:
+                return str(error)
+            return ""
+
+        which = "Decode values with which schema?\n[TOPIC=]FILE[:MESSAGE], or the URL of a schema registry"
+        if await self._until_accepted(decode, text, "schema", which):
+            await self.screen.show_view(Records.view_name)
 
     async def _record_under_cursor(self) -> str:
         """Return the name of the selected record, empty if none is selected or its offset is unknown."""
@@ -91,14 +94,28 @@ class Questions(Part):
 
         :param which: the prompt for the text
         """
+
+        async def ask(text: str) -> str:
+            return await self._ask(question, text, f"{title} {text}")
+
+        await self._until_accepted(ask, text, title.split()[0], which)
+
+    async def _until_accepted(
+        self, attempt: Callable[[str], Awaitable[str]], text: str, title: str, which: str
+    ) -> bool:
+        """Ask for a text as long as it is empty or `attempt` returns a problem; return False after escape.
+
+        :param which: the prompt for the text
+        """
         problem = ""
-        while not text or (problem := await self._ask(question, text, f"{title} {text}")):
+        while not text or (problem := await attempt(text)):
             self.report("")
-            prompt = Prompt(which, text, title=title.split()[0], problem=problem)
+            prompt = Prompt(which, text, title=title, problem=problem)
             typed = await self.screen.app.push_screen_wait(prompt)
             if not typed:
-                return
+                return False
             text = typed
+        return True
 
     async def _ask(self, question: Question, text: str, title: str) -> str:
         """Show the answer to a question; return why there is none, empty if there is one."""

@@ -364,6 +364,11 @@ class MainScreen(Screen[None]):
             self.exchanges.details.seek(message.number, message.path)
             self._enter()
 
+    @on(View.GoToIncident)
+    async def _go_to_incident(self, message: View.GoToIncident) -> None:
+        await self.show_view("incidents")
+        self.view.seek(message.incident)
+
     @on(ExchangeList.Entered)
     def _enter(self) -> None:
         if self.exchanges.arrangement is Arrangement.LIST:

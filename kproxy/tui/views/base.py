@@ -67,6 +67,15 @@ class View(Widget):
         number: int
         path: str = ""
 
+    @dataclass
+    class GoToIncident(Message):
+        """A request to show an incident among the others.
+
+        :ivar incident: its ID
+        """
+
+        incident: str
+
     def __init__(self, session: Session) -> None:
         super().__init__(id=self.view_name)
         self.session = session
@@ -76,6 +85,9 @@ class View(Widget):
 
     def look_at(self, number: int) -> None:
         """Prepare to show an exchange, if single exchanges are shown."""
+
+    def seek(self, key: Hashable) -> None:
+        """Move the cursor to a row as soon as that is shown, unless the view is left before."""
 
     def on_hidden(self) -> None:
         """Stop the activities started by :meth:`on_shown`."""

@@ -154,7 +154,7 @@ class Findings(DiagnosisView):
         text = facts(
             ("what to do", finding.advice),
             ("certainty", sure),
-            ("because of", finding.because_of, cause),
+            ("because of", Cell(finding.because_of, incident=finding.because_of), cause),
             (
                 "seen",
                 f"{clock(finding.first, zone)} to {clock(finding.last, zone)}",

@@ -364,7 +364,8 @@ def story_lines(
     yield "trigger", f"{rebalance.trigger} ({rebalance.certainty})"
     for fact in facts_of(rebalance, timeline, labels):
         if fact.title != "evidence":
-            yield fact.title, Cell(fact.text, _ROLES[fact.tone])
+            incident = rebalance.incident if fact.title == "because of" else ""
+            yield fact.title, Cell(fact.text, _ROLES[fact.tone], incident=incident)
     shown, left = rebalance.evidence[:EVIDENCE_SHOWN], len(rebalance.evidence) - EVIDENCE_SHOWN
     named = [names.get(each, f"#{each}") for each in shown]
     yield "evidence", Cell(words.listed([*named, f"{left:,} more" if left > 0 else ""]), Role.MUTED)

@@ -27,9 +27,9 @@ from kproxy.text.tables import Column
 from kproxy.tui.room import shared
 from kproxy.tui.views.base import Progress, View
 from kproxy.tui.widgets.activity_chart import LEAST_HEIGHT, ActivityChart, ActivityPicture
-from kproxy.tui.widgets.fact_text import BEHIND_LABEL, FactText, with_references
+from kproxy.tui.widgets.fact_text import BEHIND_LABEL, FactText, with_incident, with_references
 from kproxy.tui.widgets.row_table import RowTable
-from kproxy.tui.widgets.table_rows import AnyCell, Role, Row, role_of, text_of
+from kproxy.tui.widgets.table_rows import AnyCell, Cell, Role, Row, role_of, text_of
 
 if TYPE_CHECKING:
     from kproxy.session import Session
@@ -83,7 +83,8 @@ def facts(*lines: tuple[AnyCell, ...]) -> Content:
 
 
 def _styled(cell: AnyCell) -> Content:
-    return with_references(Content.styled(printable(text_of(cell)), _STYLES[role_of(cell)]))
+    text = with_references(Content.styled(printable(text_of(cell)), _STYLES[role_of(cell)]))
+    return with_incident(text, cell.incident) if isinstance(cell, Cell) and cell.incident else text
 
 
 class TableView(View, Generic[F]):
@@ -144,6 +145,7 @@ class TableView(View, Generic[F]):
         self._details = [RowTable(columns, empty="") for columns in self.DETAILS]
         self._chart = ActivityChart(session.zone)
         self._found: Detail | None = None
+        self._sought: Hashable | None = None
         self._activity: tuple[tuple[str, Filter | None, bool, bool], Activity] | None = None
         self._text_pane = VerticalScroll(self._text, classes="text", can_focus=False, can_maximize=True)
         self._detail = Vertical(
@@ -280,7 +282,11 @@ class TableView(View, Generic[F]):
         self._want(*dict.fromkeys((self._all, self._counts)))
 
     def on_hidden(self) -> None:
+        self._sought = None
         self._want()
+
+    def seek(self, key: Hashable) -> None:
+        self._sought = None if self._table.select(key) else key
 
     def state(self) -> tuple[Hashable, ...]:
         return (self.session.status.version, self._folding.version, self._all.version)
@@ -295,6 +301,8 @@ class TableView(View, Generic[F]):
         rows = await self._counts.read(self.rows)
         self._table.empty = self._nothing()
         self._table.set_rows(rows)
+        if self._sought is not None and self._table.select(self._sought):
+            self._sought = None
         await self._show_detail()
 
     def _nothing(self) -> str:
@@ -342,7 +350,10 @@ class TableView(View, Generic[F]):
     @on(FactText.ReferenceEntered)
     def _reference_entered(self, message: FactText.ReferenceEntered) -> None:
         message.stop()
-        self.post_message(self.GoTo(message.number))
+        if isinstance(message.reference, int):
+            self.post_message(self.GoTo(message.reference))
+        else:
+            self.post_message(self.GoToIncident(message.reference))
 
     @on(RowTable.RowEntered)
     def _entered(self, message: RowTable.RowEntered) -> None:

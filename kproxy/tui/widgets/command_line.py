@@ -195,6 +195,8 @@ class CommandLine(TypingLine):
         if command is None:
             hint = did_you_mean(name, self._commands)
             message = f"there is no command {name}{f' ({hint})' if hint else ''}"
+            if command_named(name, BY_LINE) is not None:
+                message = f"{name} is disabled: this UI is read-only"
             return Verdict(text, Validity.INVALID, message, position, len(name))
         if argument and not command.argument:
             message = f"{command.line} takes nothing behind it"

@@ -1,4 +1,4 @@
-"""Lines of facts, with references to exchanges that lead there."""
+"""Lines of facts, with references to exchanges and incidents that lead there."""
 
 from __future__ import annotations
 
@@ -27,17 +27,25 @@ _REFERENCE = re.compile(r"(?<![^\s(])#([0-9]{1,15})\b")
 def with_references(text: Content) -> Content:
     """Return text whose numbers of exchanges, such as ``#252``, can be clicked and chosen."""
     for found in _REFERENCE.finditer(text.plain):
-        link = Style(underline=True) + Style.from_meta(
-            {"@click": f"reference_open({int(found[1])})", "exchange": int(found[1])}
-        )
-        text = text.stylize(link, *found.span())
+        text = text.stylize(_link(int(found[1])), *found.span())
     return text
+
+
+def with_incident(text: Content, incident: str) -> Content:
+    """Return text whose first mention of an incident, by its ID, can be clicked and chosen."""
+    begin = text.plain.find(incident)
+    return text if begin < 0 else text.stylize(_link(incident), begin, begin + len(incident))
+
+
+def _link(reference: int | str) -> Style:
+    meta = {"@click": f"reference_open({reference!r})", "reference": reference}
+    return Style(underline=True) + Style.from_meta(meta)
 
 
 class FactText(Static, can_focus=True):
     """Lines of text; a label before a tab gets a column of its own.
 
-    Keys choose one of the references to exchanges, see :func:`with_references`.
+    Keys choose one of the references, see :func:`with_references` and :func:`with_incident`.
     """
 
     ALLOW_MAXIMIZE = False  # but the pane that scrolls it
@@ -47,10 +55,10 @@ class FactText(Static, can_focus=True):
     class ReferenceEntered(Message):
         """A reference was chosen.
 
-        :ivar number: of the exchange
+        :ivar reference: number of an exchange, or ID of an incident
         """
 
-        number: int
+        reference: int | str
 
     def __init__(self) -> None:
         super().__init__(markup=False)
@@ -105,15 +113,15 @@ class FactText(Static, can_focus=True):
     action_reference_previous = partialmethod(_choose, -1)
 
     def action_reference_enter(self) -> None:
-        """Go to the exchange of the reference under the cursor."""
+        """Go to what the reference under the cursor names."""
         references = self._references
         if references:
             style = references[self._reference].style
             assert isinstance(style, Style)
-            self.action_reference_open(style.meta["exchange"])
+            self.action_reference_open(style.meta["reference"])
 
-    def action_reference_open(self, number: int) -> None:
-        self.post_message(self.ReferenceEntered(number))
+    def action_reference_open(self, reference: int | str) -> None:
+        self.post_message(self.ReferenceEntered(reference))
 
 
 def _wrapped(line: Content, width: int) -> list[Content]:

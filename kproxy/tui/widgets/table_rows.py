@@ -36,14 +36,16 @@ class Role(StrEnum):
 
 
 class Cell(NamedTuple):
-    """A cell with a role or a sort key.
+    """A cell with a role, a sort key or a reference.
 
     :ivar value: sort key, if not the text
+    :ivar incident: ID of the incident that a mention of it in the text leads to; empty for none
     """
 
     text: str
     role: Role = Role.PLAIN
     value: float | None = None
+    incident: str = ""
 
 
 AnyCell = str | Cell

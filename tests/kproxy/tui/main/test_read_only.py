@@ -46,6 +46,7 @@ async def test_commands_that_do_more_are_left_out(tmp_path: Path, monkeypatch: p
         assert sorted(left_out) == sorted(_LEFT_OUT)
         line = main.query_one(CommandLine)
         assert not {command.line for command in COMMANDS if command.name in _LEFT_OUT} & set(line._commands)
+        assert line.judge("diff a.pcap").message == "diff is disabled: this UI is read-only"
         for key in ("w", "ctrl+s", "r", "P", "O"):
             main.report("")
             await pilot.press(key)

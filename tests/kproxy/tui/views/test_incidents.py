@@ -8,10 +8,13 @@ from typing import Any
 import pytest
 
 from kproxy.tui.views.incidents import Incidents, _bar
-from tests.kproxy.tui.kit import REBALANCE
+from kproxy.tui.widgets.row_table import RowTable
+from tests.kproxy.tui.kit import REBALANCE, main_of, opened, settled
 from tests.kproxy.tui.views.hosting import column, press, said, shown, table
 
-OUTAGE = Path(__file__).resolve().parents[3] / "data" / "groups" / "46_k430_broker_killed.pcap.zst"
+GROUPS = Path(__file__).resolve().parents[3] / "data" / "groups"
+OUTAGE = GROUPS / "46_k430_broker_killed.pcap.zst"
+STREAMS = GROUPS / "21_k430_streams_classic.pcap.zst"
 
 
 @pytest.mark.slow
@@ -53,3 +56,23 @@ def test_the_bar_shows_where_a_time_lies() -> None:
     assert _bar(0, 50, 100) == "━" * 12 + "·" * 12
     assert _bar(100, 0, 100) == "·" * 23 + "━"
     assert _bar(0, 0, 0) == "━" * 24
+
+
+@pytest.mark.slow
+async def test_because_of_leads_to_the_incident_and_escape_back() -> None:
+    async with opened(STREAMS) as pilot:
+        for key in ("W", "home", "5", "tab", "tab"):
+            await pilot.press(key)
+            await settled(pilot)
+        text = pilot.app.screen.query_one("#groups FactText")
+        assert "because of" in str(text.render())
+        await pilot.press("enter")
+        await settled(pilot)
+        view = main_of(pilot).view
+        assert isinstance(view, Incidents)
+        chosen = view.query(RowTable)[0].selected
+        assert chosen is not None
+        assert chosen.key == "member_absence-1", "the second of several"
+        await pilot.press("escape")
+        await settled(pilot)
+        assert text.has_focus

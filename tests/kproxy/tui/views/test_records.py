@@ -9,9 +9,12 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from textual.pilot import Pilot
+from textual.widgets import Input
 
 from kproxy.cli import main
+from kproxy.tui.commands import BY_LINE
 from kproxy.tui.dialogs.answer import AnswerDialog
+from kproxy.tui.dialogs.ask import Prompt
 from kproxy.tui.main import exchange_commands
 from kproxy.tui.views import records
 from kproxy.tui.views.records import Records
@@ -141,6 +144,23 @@ async def test_values_by_a_schema(tmp_path: Path) -> None:
         await view.refresh_data()
         assert column(pilot, "value")[0] == '{"a":59,"b":24}'
         assert column(pilot, "key")[0] == "k0"
+
+
+async def test_a_schema_is_asked_for_until_it_can_be_used(tmp_path: Path) -> None:
+    fields = [{"name": name, "type": "int"} for name in "ab"]
+    (tmp_path / "r.avsc").write_text(json.dumps({"type": "record", "name": "R", "fields": fields}))
+    async with opened(TRANSACTIONS) as pilot:
+        main_of(pilot).perform(BY_LINE["schema"])
+        await settled(pilot)
+        prompt = pilot.app.screen
+        assert isinstance(prompt, Prompt)
+        prompt.query_one(Input).value = f"tw1={tmp_path / 'none.avsc'}"
+        await press(pilot, "enter")
+        assert any("cannot be read" in line for line in shown_lines(pilot))
+        assert isinstance(pilot.app.screen, Prompt)
+        pilot.app.screen.query_one(Input).value = f"tw1={tmp_path / 'r.avsc'}"
+        await press(pilot, "enter")
+        assert '{"a":59,"b":24}' in column(pilot, "value")
 
 
 async def test_fields_tell_offsets_in_the_log_and_times() -> None:

@@ -34,7 +34,7 @@ class FactApp(App[None]):
 
     @on(FactText.ReferenceEntered)
     def _note(self, message: FactText.ReferenceEntered) -> None:
-        self.entered.append(message.number)
+        self.entered.append(message.reference)
 
 
 def cells(app: App[Any], y: int) -> str:
